@@ -1,0 +1,77 @@
+# Everything runs from .venv in this checkout, which every target makes first. Set-up installs exactly
+# the bytes whose hashes uv.lock has, from whatever index the machine is set to; the lock names none.
+
+BIN := .venv/bin
+ARGS ?=
+FAST := -m "not slow and not interop"
+SLOW := -m "slow or interop" --timeout 600
+SOURCES := sessiond clients tests
+# A venv that was copied with its folder would run the code of the folder it came from.
+ifneq ($(shell cat .venv/made-in 2>/dev/null),$(shell pwd -P))
+$(shell rm -f .venv/ready-*)
+endif
+RUN := .venv/ready-run
+ALL := .venv/ready-all
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint check-slow bench schema fix lock bare-root clean
+
+help:
+	@echo 'make demo        four processes write one session, nothing is lost (under three minutes)'
+	@echo 'make test        the tests; make test ARGS="-k torn tests/unit" for some of them'
+	@echo 'make check       what every commit passes: format, lint, types, layers, spelling, tests'
+	@echo 'make check-slow  processes, torture and clients of other makes'
+	@echo 'make bench       measurements against the goals'
+	@echo 'make schema      write protocol.schema.json'
+	@echo 'make fix         format and mend what can be mended by a program'
+	@echo 'make lock        resolve the dependencies again; ARGS="--upgrade" for newer ones'
+	@echo 'make bare-root   test and demo in a bare Debian root (needs root and debootstrap)'
+	@echo 'make clean       remove what was made here, .venv too'
+
+$(RUN): uv.lock pyproject.toml scripts/set-up
+	@scripts/set-up test
+	@touch $@
+
+$(ALL): uv.lock pyproject.toml scripts/set-up
+	@scripts/set-up test lint interop bench
+	@touch $@ $(RUN)
+
+demo: $(RUN)
+	@$(BIN)/python tests/demo/demo.py $(ARGS)
+
+test: $(RUN)
+	@$(BIN)/pytest $(FAST) $(ARGS)
+
+lint: $(ALL)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/codespell
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+check: lint
+	$(BIN)/pytest $(FAST) $(ARGS)
+
+check-slow: $(ALL)
+	$(BIN)/pytest $(SLOW) $(ARGS)
+
+bench: $(ALL)
+	@$(BIN)/python tests/bench/run.py $(ARGS)
+
+schema: $(RUN)
+	$(BIN)/sessiond schema >.venv/protocol.schema.json
+	mv .venv/protocol.schema.json protocol.schema.json
+
+fix: $(ALL)
+	$(BIN)/ruff check --fix --exit-zero $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+lock: $(ALL)
+	scripts/lock $(ARGS)
+
+bare-root:
+	scripts/bare-root $(ARGS)
+
+clean:
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,248 @@
+"""Every error a client can be given, one class each.
+
+An error tells its reader what to do next: `kind` names it, `retryable` says
+whether the same call may succeed later, `data()` carries what the caller needs
+to decide. Codes are part of the wire and are never reused; `ERRORS` is the
+table that protocol.md is checked against.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+__all__ = [
+    "ERRORS",
+    "Cancelled",
+    "Draining",
+    "EntryInvalid",
+    "EntryNotFound",
+    "HeadNotFound",
+    "IdempotencyConflict",
+    "Internal",
+    "InvalidParams",
+    "InvalidRequest",
+    "MethodNotFound",
+    "Overloaded",
+    "ParseFailed",
+    "PermissionDenied",
+    "PreconditionFailed",
+    "SessionCorrupt",
+    "SessionExists",
+    "SessionLocked",
+    "SessionNotFound",
+    "SessiondError",
+    "StorageError",
+    "SubscriptionNotFound",
+    "SummarizerUnavailable",
+    "TooLarge",
+    "VersionUnsupported",
+]
+
+
+class SessiondError(Exception):
+    """The base: never raised itself."""
+
+    code: ClassVar[int]
+    kind: ClassVar[str]
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self._data = data
+
+    def data(self) -> dict[str, Any]:
+        """The `data` member of the JSON-RPC error: kind, retryable and this error's own fields."""
+        return {"kind": self.kind, "retryable": self.retryable, **self._data}
+
+
+class ParseFailed(SessiondError):
+    """The frame is no JSON, or not UTF-8. Nothing was done; send the next one."""
+
+    code = -32700
+    kind = "parse_error"
+
+
+class InvalidRequest(SessiondError):
+    """JSON, but no JSON-RPC 2.0 request."""
+
+    code = -32600
+    kind = "invalid_request"
+
+
+class MethodNotFound(SessiondError):
+    """No such method in this version."""
+
+    code = -32601
+    kind = "method_not_found"
+
+
+class InvalidParams(SessiondError):
+    """A parameter is missing, unknown or of the wrong type; `path` names it."""
+
+    code = -32602
+    kind = "invalid_params"
+
+
+class Internal(SessiondError):
+    """A bug in sessiond. The log has the traceback under `incident_id`."""
+
+    code = -32603
+    kind = "internal"
+
+
+class Overloaded(SessiondError):
+    """A bounded queue or table is full. Nothing was written; retry after `retry_after_ms`."""
+
+    code = -32001
+    kind = "overloaded"
+    retryable = True
+
+
+class Cancelled(SessiondError):
+    """The request was cancelled by its sender before it took effect."""
+
+    code = -32800
+    kind = "cancelled"
+
+
+class VersionUnsupported(SessiondError):
+    """None of the protocol versions the client speaks; `supported_versions` lists ours."""
+
+    code = -32010
+    kind = "version_unsupported"
+
+
+class PermissionDenied(SessiondError):
+    """This connection's access does not allow the method; `need` says which would."""
+
+    code = -32013
+    kind = "permission_denied"
+
+
+class TooLarge(SessiondError):
+    """A frame, batch or result is over `limit`."""
+
+    code = -32014
+    kind = "too_large"
+
+
+class SessionNotFound(SessiondError):
+    """No session of this id; `available` names up to 20 that exist."""
+
+    code = -32020
+    kind = "session_not_found"
+
+
+class SessionExists(SessiondError):
+    """The id is taken. Open it, or create with `if_exists: "open"`."""
+
+    code = -32021
+    kind = "session_exists"
+
+
+class SessionLocked(SessiondError):
+    """Another process holds the session's file; `holder` says who and since when."""
+
+    code = -32022
+    kind = "session_locked"
+    retryable = True
+
+
+class Draining(SessiondError):
+    """The daemon is stopping. Reconnect after `retry_after_ms`."""
+
+    code = -32023
+    kind = "draining"
+    retryable = True
+
+
+class SessionCorrupt(SessiondError):
+    """The session's file has a line that does not parse; `line` names it (the first line is 1)."""
+
+    code = -32025
+    kind = "session_corrupt"
+
+
+class EntryNotFound(SessiondError):
+    """No entry of this id in the session."""
+
+    code = -32030
+    kind = "entry_not_found"
+
+
+class EntryInvalid(SessiondError):
+    """The entry breaks a rule of its type or of this session's dialect; `path` names the field."""
+
+    code = -32033
+    kind = "entry_invalid"
+
+
+class PreconditionFailed(SessiondError):
+    """The head is not where `expected` says: decide again with `actual` and `missed`."""
+
+    code = -32031
+    kind = "precondition_failed"
+
+
+class IdempotencyConflict(SessiondError):
+    """The id or key is stored already, with other content."""
+
+    code = -32032
+    kind = "idempotency_conflict"
+
+
+class HeadNotFound(SessiondError):
+    """No head of this name. Give `parent_id` to create it, or branch."""
+
+    code = -32034
+    kind = "head_not_found"
+
+
+class SubscriptionNotFound(SessiondError):
+    """This connection has no subscription on the session."""
+
+    code = -32040
+    kind = "subscription_not_found"
+
+
+class SummarizerUnavailable(SessiondError):
+    """Nobody can write the summary. Send `summary` or `messages` with the call."""
+
+    code = -32051
+    kind = "summarizer_unavailable"
+
+
+class StorageError(SessiondError):
+    """The disk refused; `errno` names why. Retry with the same entry ids or key."""
+
+    code = -32060
+    kind = "storage_error"
+    retryable = True
+
+
+ERRORS: tuple[type[SessiondError], ...] = (
+    ParseFailed,
+    InvalidRequest,
+    MethodNotFound,
+    InvalidParams,
+    Internal,
+    Overloaded,
+    Cancelled,
+    VersionUnsupported,
+    PermissionDenied,
+    TooLarge,
+    SessionNotFound,
+    SessionExists,
+    SessionLocked,
+    Draining,
+    SessionCorrupt,
+    EntryNotFound,
+    EntryInvalid,
+    PreconditionFailed,
+    IdempotencyConflict,
+    HeadNotFound,
+    SubscriptionNotFound,
+    SummarizerUnavailable,
+    StorageError,
+)

@@ -1,0 +1,73 @@
+"""Every bound of the daemon, with what happens when it is reached.
+
+A bound has one owner (named in its comment) and one overflow policy. Sizes are
+bytes, times are seconds unless the name says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# rpc: one message. NDJSON answers too_large and goes on at the next line;
+# Content-Length skips the body.
+FRAME_BYTES_MAX: Final = 32 * 1024 * 1024
+# rpc: header block of a Content-Length frame; more closes the connection.
+HEADER_BYTES_MAX: Final = 8 * 1024
+# rpc: members of one batch; more is too_large.
+BATCH_MEMBERS_MAX: Final = 100
+
+# transports: one read. 256 KiB reads allocate and unmap each time (perf-goals).
+READ_BYTES: Final = 64 * 1024
+# transports: what may wait for one connection's socket. Events beyond it demote
+# the subscription to replay; answers beyond it stop the reading.
+OUTBOX_BYTES_MAX: Final = 1024 * 1024
+# transports: requests of one connection that wait for an answer; more stops the reading.
+IN_FLIGHT_MAX: Final = 1024
+# transports: open connections; one more is accepted and closed at once.
+CONNECTIONS_MAX: Final = 4096
+# transports: a socket that takes no byte this long while an answer waits is closed.
+STUCK_SOCKET_SECONDS: Final = 30.0
+
+# service/host: commands that wait for one session's writer; more is overloaded.
+INBOX_COMMANDS_MAX: Final = 8192
+# service/host: entries and bytes that one write and one fdatasync carry.
+BATCH_ENTRIES_MAX: Final = 1024
+BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
+# service: open session files; the least recently used idle one is unloaded, else overloaded.
+OPEN_SESSIONS_MAX: Final = 512
+# service: sessions of persist "never"; one more is overloaded.
+MEMORY_SESSIONS_MAX: Final = 256
+# service: an idle session is unloaded after this long.
+IDLE_SESSION_SECONDS: Final = 300.0
+# service: what a refusal tells a client to wait.
+RETRY_AFTER_MS: Final = 250
+
+# service: one read of the log by a replay, and what a read may do inline on the loop.
+REPLAY_CHUNK_BYTES: Final = 256 * 1024
+INLINE_READ_BYTES: Final = 64 * 1024
+# service: steps up a parent chain that a read may walk inline on the loop.
+INLINE_WALK_STEPS: Final = 2_000
+# service: bytes of spliced contexts kept per open session.
+CONTEXT_CACHE_BYTES_MAX: Final = 32 * 1024 * 1024
+# methods: one answer; more is too_large (lists stop earlier and give a cursor).
+RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
+# methods: rows of one page unless the caller says otherwise, and at most.
+PAGE_ROWS_DEFAULT: Final = 500
+PAGE_ROWS_MAX: Final = 10_000
+
+# session: entries of one append call.
+APPEND_ENTRIES_MAX: Final = 512
+# session: named heads of one session.
+HEADS_MAX: Final = 1024
+# session: ids that a precondition_failed reports as missed; ids that session_not_found offers.
+MISSED_IDS_MAX: Final = 100
+AVAILABLE_IDS_MAX: Final = 20
+# session: problems of one file that are kept word by word; the rest is counted.
+PROBLEMS_MAX: Final = 100
+# dialects: characters of a preview.
+PREVIEW_CHARS: Final = 60
+
+# The longest line one append can make must pass the frame limit on its way out again.
+assert FRAME_BYTES_MAX < RESULT_BYTES_MAX
+assert APPEND_ENTRIES_MAX <= BATCH_ENTRIES_MAX
+assert BATCH_MEMBERS_MAX <= IN_FLIGHT_MAX

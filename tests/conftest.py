@@ -1,0 +1,134 @@
+"""What every test may rely on: both backends, an isolated home, no blocking call on the loop.
+
+Law: nothing here knows a session. Fixtures that need the daemon's own classes live beside the
+tests that use them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from blockbuster import BlockBuster, BlockBusterFunction
+from hypothesis import HealthCheck, settings
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PACKAGES = ["sessiond", "sessiond_client"]
+MACHINE_ENVIRONMENT = dict(os.environ)
+IN_CI = os.environ.get("CI") == "true"
+
+# Blocking calls that blockbuster's own list leaves out; the journal makes every one of them.
+BLOCKING_TOO: tuple[tuple[ModuleType, str], ...] = (
+    (os, "open"),
+    (os, "fsync"),
+    (os, "fdatasync"),
+    (os, "pread"),
+    (os, "pwrite"),
+    (os, "ftruncate"),
+    (os, "truncate"),
+    (fcntl, "flock"),
+    (fcntl, "lockf"),
+)
+
+# No deadline: two shared cores stall for longer than any honest one. CI looks at the same examples
+# in every run, so that a red run can be repeated; at home new ones are tried each time.
+settings.register_profile(
+    "home", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.register_profile("ci", settings.get_profile("home"), derandomize=True, database=None)
+settings.load_profile("ci" if IN_CI else "home")
+
+
+@pytest.fixture(scope="session", params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """Every async test runs on both: trio shuffles the order in which tasks start."""
+    backend: str = request.param
+    return backend
+
+
+@pytest.fixture(scope="session", autouse=True)
+def blockbuster() -> Iterator[BlockBuster]:
+    """Fail a test in which code of ours blocks the event loop.
+
+    blockbuster looks for a running asyncio loop, so the trio half of the tests passes by it; the
+    same test on asyncio is the one that fails. Worker threads run no loop and may block.
+    """
+    guard = BlockBuster(PACKAGES)
+    for module, name in BLOCKING_TOO:
+        guard.functions[f"{module.__name__}.{name}"] = BlockBusterFunction(
+            module, name, scanned_modules=PACKAGES
+        )
+    guard.activate()
+    yield guard
+    guard.deactivate()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_real_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test finds the sessions, the socket or the settings of whoever runs it."""
+    with pytest.MonkeyPatch.context() as patch:
+        _point_home(patch, tmp_path_factory.mktemp("home"))
+        yield
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of this test's own, also for the processes that it starts."""
+    path = tmp_path / "home"
+    path.mkdir(mode=0o700)
+    _point_home(monkeypatch, path)
+    return path
+
+
+def _point_home(patch: pytest.MonkeyPatch, home: Path) -> None:
+    for name in [name for name in os.environ if name.startswith(("SESSIOND_", "XDG_"))]:
+        if name != "SESSIOND_FIXTURES":
+            patch.delenv(name)
+    runtime = home / "run"
+    runtime.mkdir(mode=0o700)
+    patch.setenv("HOME", str(home))
+    patch.setenv("XDG_RUNTIME_DIR", str(runtime))
+
+
+@pytest.fixture(scope="session")
+def machine_environment() -> Mapping[str, str]:
+    """The environment before it was isolated: for installing things (npm), never for sessiond itself."""
+    return MACHINE_ENVIRONMENT
+
+
+@pytest.fixture
+def socket_path() -> Iterator[Path]:
+    """A path short enough for a Unix socket: 107 bytes is all the kernel takes."""
+    with tempfile.TemporaryDirectory(prefix="sd-") as folder:
+        yield Path(folder) / "s"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of real recordings, vectors and samples that is not part of the repository."""
+    path = Path(os.environ.get("SESSIOND_FIXTURES") or REPOSITORY / ".." / "shared").resolve()
+    if not path.is_dir():
+        _absent(f"no fixtures at {path}: set SESSIOND_FIXTURES")
+    return path
+
+
+@pytest.fixture(scope="session")
+def program() -> Callable[[str], str]:
+    """Where a program of the machine is (`program("socat")`); the test is skipped without it."""
+
+    def find(name: str) -> str:
+        return shutil.which(name) or _absent(f"{name} is not installed")
+
+    return find
+
+
+def _absent(reason: str) -> str:
+    if IN_CI:
+        pytest.fail(f"{reason} (in CI nothing may be missing)")
+    pytest.skip(reason)
