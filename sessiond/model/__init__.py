@@ -1,0 +1,1 @@
+"""Entries, ids and events as pure data: what every layer above may know."""

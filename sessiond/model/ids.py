@@ -1,0 +1,71 @@
+"""The ids of sessions, entries and heads: their grammar and how some are derived.
+
+Patterns end in a look-ahead because `$` alone also matches before a trailing
+newline, which is how "abcdefgh\\n" once became a file name in other systems.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+__all__ = [
+    "MAIN",
+    "EntryId",
+    "HeadName",
+    "NewEntryId",
+    "SessionId",
+    "derive_entry_id",
+    "derive_session_id",
+    "is_session_id",
+]
+
+SESSION_ID_PATTERN: Final = r"^[A-Za-z0-9_-]{8,128}(?!\n)$"
+
+SessionId = Annotated[
+    str,
+    Meta(pattern=SESSION_ID_PATTERN, description="8 to 128 characters of A-Z a-z 0-9 _ -"),
+]
+# An id that names an entry: files of other programs may hold any string.
+EntryId = Annotated[str, Meta(min_length=1, max_length=1024)]
+# An id that a client gives to an entry of its own.
+NewEntryId = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9_.:-]{1,128}(?!\n)$",
+        description="1 to 128 characters of A-Z a-z 0-9 _ . : -",
+    ),
+]
+HeadName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9_./:-]{1,64}(?!\n)$",
+        description="1 to 64 characters of A-Z a-z 0-9 _ . / : -",
+    ),
+]
+
+MAIN: Final = "main"
+_SESSION_ID_CHARACTERS: Final = frozenset(
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+)
+
+
+def is_session_id(text: str) -> bool:
+    """Whether `text` may name a session (and so a file)."""
+    return 8 <= len(text) <= 128 and _SESSION_ID_CHARACTERS.issuperset(text)
+
+
+def derive_entry_id(session_id: str, idempotency_key: str, index: int) -> str:
+    """The id of entry `index` of the call with this key: 32 hex digits of SHA-256.
+
+    Only the file has to survive for a retry to be recognised.
+    """
+    text = f"{session_id}\0{idempotency_key}\0{index}"
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def derive_session_id(path: str) -> str:
+    """The session id of a file whose own header id cannot serve: 32 hex digits of SHA-256."""
+    return hashlib.sha256(path.encode(errors="surrogateescape")).hexdigest()[:32]
