@@ -1,0 +1,149 @@
+"""What a dialect is: how lines of a file become entries and back.
+
+A session file keeps the dialect it was written in. Everything above this layer
+speaks native names and RFC 3339 times; a dialect translates the envelope both
+ways and leaves payloads alone. Everything here is pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from msgspec import Raw, Struct
+
+from sessiond.model.entries import Entry, Header, Opaque, Row, Rules
+
+__all__ = [
+    "BadHeader",
+    "BadLine",
+    "Block",
+    "ContextLine",
+    "ContextMessage",
+    "Dialect",
+    "ModelName",
+    "Reading",
+]
+
+
+class BadLine(Exception):
+    """A line that is no entry of this dialect; the text says why, without its content."""
+
+
+class BadHeader(Exception):
+    """A first line that is no header of this dialect; the text says why."""
+
+
+class ModelName(Struct, frozen=True, omit_defaults=True):
+    """Which model answers."""
+
+    model_id: str
+    provider: str | None = None
+
+
+class ContextLine(Struct, frozen=True):
+    """One entry of a context: its id, its `Kind`, and its line without the newline."""
+
+    id: str
+    kind: int
+    line: bytes
+    kept: bool = False
+    """It stands before the compaction that the context begins with."""
+
+
+class ContextMessage(Struct, frozen=True):
+    """One message the model sees, as JSON bytes, and the entry it comes from."""
+
+    source: str
+    body: bytes
+
+
+class Block(Struct, frozen=True):
+    """One part of what a message says."""
+
+    kind: Literal["text", "thinking", "image", "tool_call", "tool_result", "other"]
+    text: str = ""
+    id: str = ""
+    """Of a call, or of the call that a result answers."""
+    name: str = ""
+    arguments: Raw | None = None
+    is_error: bool = False
+
+
+class Reading(Struct, frozen=True):
+    """What a message says, the same for every dialect."""
+
+    role: str
+    blocks: tuple[Block, ...]
+    model_id: str | None = None
+    provider: str | None = None
+    usage: Raw | None = None
+
+
+class Dialect(Protocol):
+    """One spelling on disk. A line never contains its newline; a trailing CR is not part of it."""
+
+    @property
+    def name(self) -> str:
+        """The word for it in `dialect` and `format`."""
+        ...
+
+    @property
+    def rules(self) -> Rules:
+        """Where it differs in what an entry does."""
+        ...
+
+    def decode_header(self, line: bytes) -> Header:
+        """The header in native terms. Raises BadHeader."""
+        ...
+
+    def encode_header(self, header: Header) -> bytes:
+        """A first line for a new file."""
+        ...
+
+    def migrate(self, lines: Sequence[bytes]) -> list[bytes]:
+        """The lines of a file of any version, header first, as today's. Raises BadHeader."""
+        ...
+
+    def row(self, line: bytes) -> Row:
+        """What the index needs of a stored line. Raises BadLine."""
+        ...
+
+    def row_of(self, entry: Entry | Opaque) -> Row:
+        """The same of an entry about to be stored. Raises EntryInvalid if it may not be stored."""
+        ...
+
+    def encode(self, entry: Entry | Opaque) -> bytes:
+        """Exactly one line; `row(encode(e)) == row_of(e)`."""
+        ...
+
+    def wire(self, line: bytes) -> bytes:
+        """The entry as clients see it; in a native file the line itself."""
+        ...
+
+    def timestamp(self, line: bytes) -> str:
+        """When the entry was made, RFC 3339 UTC; "" where the line has none."""
+        ...
+
+    def context(self, lines: Sequence[ContextLine]) -> list[ContextMessage]:
+        """The messages these entries give, in order.
+
+        When the first line is a compaction it stands for everything before the rest.
+        """
+        ...
+
+    def model(self, line: bytes) -> ModelName | None:
+        """The model that a model change or an assistant message names."""
+        ...
+
+    def thinking_level(self, line: bytes) -> str:
+        """The level that a thinking level change sets; "none" reads as "off"."""
+        ...
+
+    def preview(self, line: bytes) -> str:
+        """The first words of the entry for a list or tree, cut to PREVIEW_CHARS and "..."."""
+        ...
+
+    def reading(self, line: bytes) -> Reading | None:
+        """What the message of a line says; None if the line holds none. Reads the payload."""
+        ...

@@ -1,0 +1,188 @@
+"""Taking a JSON object apart into raw fields when a strict decoder will not.
+
+Law: what comes out is the bytes that went in. Values stay `Raw`; a caller
+decodes the few strings it needs with `text`. msgspec refuses an escape that is
+half of a surrogate pair (`\\ud83d` alone), which is legal JSON grammar and
+stands in real files: such escapes are swapped for stand-ins of the same length
+while the structure is read, and put back into every slice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from sessiond.dialects.base import BadLine
+
+__all__ = [
+    "fields",
+    "is_null",
+    "items",
+    "join",
+    "lenient",
+    "one_line",
+    "reference",
+    "require_utf8",
+    "text",
+    "with_field",
+]
+
+_fields: Final = msgspec.json.Decoder(dict[str, Raw])
+_items: Final = msgspec.json.Decoder(list[Raw])
+_string: Final = msgspec.json.Decoder(str)
+
+# Every escape is consumed, so that `\\ud83d` (a backslash, then text) is no match.
+_ESCAPES: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+_NULL: Final = Raw(b"null")
+_PRIVATE_USE: Final = range(0xE000, 0xF900)
+_REPLACEMENT: Final = rb"\ufffd"
+
+
+class _Masked(Struct, frozen=True):
+    """A line whose lone surrogates are stand-ins: a marker character, then which spelling."""
+
+    line: bytes
+    marker: bytes
+    spellings: tuple[bytes, ...]
+
+    def restore(self, piece: bytes) -> bytes:
+        """The piece as the line had it."""
+        return re.sub(re.escape(self.marker) + rb"(...)", self._spelling, piece, flags=re.DOTALL)
+
+    def _spelling(self, found: re.Match[bytes]) -> bytes:
+        return self.spellings[ord(found[1].decode()) - _PRIVATE_USE.start]
+
+
+def fields(line: bytes | Raw) -> dict[str, Raw]:
+    """The members of an object, byte for byte. Raises BadLine."""
+    try:
+        return _fields.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        masked = _mask(bytes(line))
+        if masked is None:
+            raise BadLine(_reason(error)) from None
+    try:
+        found = _fields.decode(masked.line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadLine(_reason(error)) from None
+    return {name: Raw(masked.restore(bytes(value))) for name, value in found.items()}
+
+
+def lenient(line: bytes | Raw) -> dict[str, Raw]:
+    """The members of what should be an object; none if it is not."""
+    try:
+        return fields(line)
+    except BadLine:
+        return {}
+
+
+def join(members: Mapping[str, Raw]) -> bytes:
+    """An object of these members, in their order."""
+    parts = (msgspec.json.encode(name) + b":" + bytes(value) for name, value in members.items())
+    return b"{" + b",".join(parts) + b"}"
+
+
+def with_field(line: bytes, name: str, value: bytes) -> bytes:
+    """The object with one member set, every other as it was. Raises BadLine."""
+    return join(fields(line) | {name: Raw(value)})
+
+
+def require_utf8(line: bytes) -> None:
+    """Raises BadLine for what no client could be sent."""
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        raise BadLine("is not UTF-8") from None
+
+
+def items(raw: bytes | Raw) -> list[Raw] | None:
+    """The items of an array, byte for byte; None if it is no array."""
+    try:
+        return _items.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        masked = _mask(bytes(raw))
+        if masked is None:
+            return None
+    try:
+        found = _items.decode(masked.line)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return [Raw(masked.restore(bytes(value))) for value in found]
+
+
+def text(raw: bytes | Raw | None) -> str | None:
+    """The string that `raw` is; None if it is none. A lone surrogate reads as U+FFFD."""
+    if raw is None:
+        return None
+    try:
+        return _string.decode(raw)
+    except msgspec.DecodeError:
+        encoded = bytes(raw)
+    if encoded[:1] != b'"':
+        return None
+    repaired = _ESCAPES.sub(_repair, encoded)
+    try:
+        return _string.decode(repaired)
+    except msgspec.DecodeError:
+        return None
+
+
+def reference(raw: Raw | None) -> str | None:
+    """The id that a field refers to. What is no string refers to nothing that exists."""
+    if is_null(raw):
+        return None
+    found = text(raw)
+    return found if found is not None else bytes(raw or b"").decode(errors="replace")
+
+
+def is_null(raw: Raw | None) -> bool:
+    """Whether a field is absent or null."""
+    return raw is None or raw == _NULL
+
+
+def one_line(encoded: bytes) -> bytes:
+    """The same value without the newlines that a sender put between tokens."""
+    if b"\n" in encoded:
+        return msgspec.json.format(encoded, indent=-1)
+    return encoded
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "is not UTF-8"
+    if isinstance(error, RecursionError):
+        return "is nested too deeply"
+    return str(error)
+
+
+def _repair(found: re.Match[bytes]) -> bytes:
+    return found[0] if found[1] is None else _REPLACEMENT
+
+
+def _mask(line: bytes) -> _Masked | None:
+    """The line with stand-ins, or None when there is nothing to stand in for."""
+    spellings: dict[bytes, bytes] = {}
+    marker = next(
+        (found for code in _PRIVATE_USE if (found := chr(code).encode()) not in line), None
+    )
+
+    def stand_in(found: re.Match[bytes]) -> bytes:
+        if found[1] is None or marker is None:
+            return found[0]
+        if found[0] not in spellings and len(spellings) < len(_PRIVATE_USE):
+            number = _PRIVATE_USE.start + len(spellings)
+            spellings[found[0]] = marker + chr(number).encode()
+        return spellings.get(found[0], found[0])
+
+    masked = _ESCAPES.sub(stand_in, line)
+    if not spellings or marker is None:
+        return None
+    return _Masked(masked, marker, tuple(spellings))

@@ -1,0 +1,118 @@
+"""The native dialect: lines are spelled as the wire spells entries.
+
+Law: a payload passes through as bytes. `row` reads the role of a message and
+whether it names a model, because the index needs them, and nothing else of it.
+Readers take what others wrote (numbers as timestamps, missing parents, unknown
+keys and types, any key order); the writer has one spelling, `type` first.
+
+    {"type":"session_header","version":1,"id":"019a…","timestamp":"…","cwd":"/my/project"}
+    {"type":"message","id":"a1b2c3d4","parent_id":null,"timestamp":"…",
+     "message":{"role":"user","content":"hi"}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import UnsetType
+
+from sessiond.dialects import native_header, native_rows
+from sessiond.dialects.base import ContextLine, ContextMessage, ModelName, Reading
+from sessiond.dialects.loose import lenient, one_line, text
+from sessiond.dialects.native_context import messages_of
+from sessiond.dialects.payload import reading_of
+from sessiond.dialects.preview import entry_preview
+from sessiond.dialects.times import raw_rfc3339
+from sessiond.model.entries import NODE_RULES_NATIVE, Entry, Header, Opaque, Row, Rules
+
+__all__ = ["NATIVE", "Native"]
+
+_ENVELOPE_FIELDS: Final = ("id", "parent_id", "timestamp", "head", "atom")
+_ENVELOPE: Final = frozenset({"type", *_ENVELOPE_FIELDS})
+_encoder: Final = msgspec.json.Encoder()
+
+
+class Native:
+    """See `Dialect`."""
+
+    @property
+    def name(self) -> str:
+        """The word for it."""
+        return "native"
+
+    @property
+    def rules(self) -> Rules:
+        """Everything sessiond can do."""
+        return NODE_RULES_NATIVE
+
+    def decode_header(self, line: bytes) -> Header:
+        """The header. Raises BadHeader."""
+        return native_header.decode(line)
+
+    def encode_header(self, header: Header) -> bytes:
+        """A first line for a new file."""
+        return native_header.encode(header)
+
+    def migrate(self, lines: Sequence[bytes]) -> list[bytes]:
+        """The lines: there is one version."""
+        return list(lines)
+
+    def row(self, line: bytes) -> Row:
+        """What the index needs of a stored line. Raises BadLine."""
+        return native_rows.row(line)
+
+    def row_of(self, entry: Entry | Opaque) -> Row:
+        """The same of an entry about to be stored. Raises EntryInvalid."""
+        return native_rows.row_of(entry)
+
+    def encode(self, entry: Entry | Opaque) -> bytes:
+        """Exactly one line."""
+        if isinstance(entry, Entry):
+            return one_line(_encoder.encode(entry))
+        spelled: dict[str, Any] = {"type": entry.type}
+        for name in _ENVELOPE_FIELDS:
+            value = getattr(entry, name)
+            if not isinstance(value, UnsetType):
+                spelled[name] = value
+        own = {name: raw for name, raw in entry.fields.items() if name not in _ENVELOPE}
+        return one_line(_encoder.encode(spelled | own))
+
+    def wire(self, line: bytes) -> bytes:
+        """The line itself: file and wire have one spelling."""
+        return line
+
+    def timestamp(self, line: bytes) -> str:
+        """When the entry was made."""
+        return raw_rfc3339(lenient(line).get("timestamp"))
+
+    def context(self, lines: Sequence[ContextLine]) -> list[ContextMessage]:
+        """The messages these entries give, in order; payloads are sliced, not read."""
+        return messages_of(lines)
+
+    def model(self, line: bytes) -> ModelName | None:
+        """The model that a model change or an assistant message names."""
+        found = lenient(line)
+        key = "model_id"
+        if text(found.get("type")) == "message":
+            found = lenient(found.get("message", b""))
+            key = "model"
+        model_id = text(found.get(key))
+        return ModelName(model_id, text(found.get("provider")) or None) if model_id else None
+
+    def thinking_level(self, line: bytes) -> str:
+        """The level that a thinking level change sets."""
+        level = text(lenient(line).get("thinking_level")) or "off"
+        return "off" if level == "none" else level
+
+    def preview(self, line: bytes) -> str:
+        """The first words of the entry."""
+        return entry_preview(lenient(line))
+
+    def reading(self, line: bytes) -> Reading | None:
+        """What a message says."""
+        return reading_of(line)
+
+
+NATIVE: Final = Native()

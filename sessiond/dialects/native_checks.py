@@ -1,0 +1,104 @@
+"""What may be written into a native file. Reading is lenient, writing is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct, UnsetType
+
+from sessiond.errors import EntryInvalid
+from sessiond.model.entries import (
+    ENTRY_TYPES,
+    Compaction,
+    Custom,
+    CustomMessage,
+    Entry,
+    Message,
+    ModelChange,
+    Opaque,
+    ThinkingLevelChange,
+)
+
+__all__ = ["HEADER_TYPES", "check", "require_message"]
+
+HEADER_TYPES: Final = frozenset({"session_header", "session"})
+
+
+class _Role(Struct, gc=False):
+    role: str
+
+
+_role: Final = msgspec.json.Decoder(_Role)
+
+
+def check(entry: Entry | Opaque) -> None:
+    """Raises EntryInvalid, naming the field, if the entry may not be stored."""
+    checker = _CHECKS.get(type(entry))
+    if checker is not None:
+        checker(entry)
+
+
+def require_message(message: Raw, path: str) -> str:
+    """The role of what must be a message. Raises EntryInvalid."""
+    try:
+        role = _role.decode(message).role
+    except (msgspec.DecodeError, RecursionError):
+        role = ""
+    if not role:
+        if bytes(message).lstrip()[:1] != b"{":
+            raise EntryInvalid("a message is an object", path=path)
+        raise EntryInvalid("a message has a role, a text", path=f"{path}.role")
+    return role
+
+
+def _require_text(value: str | UnsetType, path: str) -> None:
+    if isinstance(value, UnsetType) or not value.strip():
+        raise EntryInvalid(f"{path} is empty", path=path)
+
+
+def _require_content(content: Raw) -> None:
+    if bytes(content).lstrip()[:1] not in {b'"', b"["}:
+        raise EntryInvalid("content is a text or a list of blocks", path="content")
+
+
+def _message(entry: Message) -> None:
+    require_message(entry.message, "message")
+    if not isinstance(entry.blocks, UnsetType) and bytes(entry.blocks).lstrip()[:1] != b"[":
+        raise EntryInvalid("blocks is a list", path="blocks")
+
+
+def _custom_message(entry: CustomMessage) -> None:
+    _require_text(entry.custom_type, "custom_type")
+    _require_content(entry.content)
+
+
+def _compaction(entry: Compaction) -> None:
+    if isinstance(entry.messages, UnsetType):
+        _require_text(entry.summary, "summary")
+        return
+    for name in ("summary", "first_kept_entry_id"):
+        if not isinstance(getattr(entry, name), UnsetType):
+            raise EntryInvalid("a compaction has a summary or messages, not both", path=name)
+    for index, message in enumerate(entry.messages):
+        require_message(message, f"messages[{index}]")
+
+
+def _opaque(entry: Opaque) -> None:
+    _require_text(entry.type, "type")
+    if entry.type in HEADER_TYPES:
+        raise EntryInvalid("a header is the first line and nothing else", path="type")
+    if entry.type in ENTRY_TYPES:
+        raise EntryInvalid("an entry of a known type has its fields", path="type")
+
+
+_CHECKS: Final[dict[type[Any], Callable[[Any], None]]] = {
+    Message: _message,
+    CustomMessage: _custom_message,
+    Compaction: _compaction,
+    Custom: lambda entry: _require_text(entry.custom_type, "custom_type"),
+    ThinkingLevelChange: lambda entry: _require_text(entry.thinking_level, "thinking_level"),
+    ModelChange: lambda entry: _require_text(entry.model_id, "model_id"),
+    Opaque: _opaque,
+}

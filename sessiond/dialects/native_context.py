@@ -1,0 +1,77 @@
+"""The messages that entries of a native file give.
+
+Law: payloads are sliced out of their lines, never read. A message that stands
+for another entry has that entry's own fields, as the line spells them:
+
+    {"role":"compaction_summary","timestamp":"…","summary":"…","first_kept_entry_id":"b2c3d4e5"}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from sessiond.dialects.base import ContextLine, ContextMessage
+from sessiond.dialects.loose import fields, items, join, text
+from sessiond.model.entries import MESSAGE_KINDS, Kind
+
+__all__ = ["message_of", "messages_of"]
+
+_ROLE: Final[dict[int, Raw]] = {
+    Kind.CUSTOM_MESSAGE: Raw(b'"custom"'),
+    Kind.BRANCH_SUMMARY: Raw(b'"branch_summary"'),
+    Kind.COMPACTION: Raw(b'"compaction_summary"'),
+}
+_ENVELOPE: Final = frozenset({"type", "id", "parent_id", "head", "atom", "role"})
+
+
+class _MessageLine(Struct, gc=False):
+    message: Raw
+
+
+_message_line: Final = msgspec.json.Decoder(_MessageLine)
+
+
+def messages_of(lines: Sequence[ContextLine]) -> list[ContextMessage]:
+    """The messages, in order."""
+    found: list[ContextMessage] = []
+    for index, entry in enumerate(lines):
+        if entry.kind in MESSAGE_KINDS:
+            found.append(ContextMessage(entry.id, message_of(entry.line)))
+        elif entry.kind == Kind.COMPACTION:
+            # An older compaction inside the kept range stands for nothing.
+            found.extend(_compaction(entry) if index == 0 else ())
+        elif entry.kind in _ROLE:
+            found.extend(_stand_in(entry, fields(entry.line)))
+    return found
+
+
+def message_of(line: bytes) -> bytes:
+    """The payload of a line of kind message."""
+    try:
+        return bytes(_message_line.decode(line).message)
+    except (msgspec.DecodeError, RecursionError):
+        return bytes(fields(line)["message"])
+
+
+def _compaction(entry: ContextLine) -> list[ContextMessage]:
+    found = fields(entry.line)
+    replacement = items(found.get("messages", b"null"))
+    if replacement is not None:
+        return [ContextMessage(entry.id, bytes(message)) for message in replacement]
+    return _stand_in(entry, found)
+
+
+def _stand_in(entry: ContextLine, found: dict[str, Raw]) -> list[ContextMessage]:
+    """The message that stands for an entry which is none."""
+    if entry.kind == Kind.BRANCH_SUMMARY and not text(found.get("summary")):
+        return []
+    members = {"role": _ROLE[entry.kind]}
+    if "role" in found:
+        # The role of the message itself is what it stands for; who speaks comes beside it.
+        members["custom_role"] = found["role"]
+    members |= {name: value for name, value in found.items() if name not in _ENVELOPE}
+    return [ContextMessage(entry.id, join(members))]

@@ -1,0 +1,131 @@
+"""What an entry does to its session: labels, moves, facts, compactions.
+
+Two readings that must agree: of a typed entry about to be written, and of the
+raw fields of a stored line, where a field of the wrong type changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from sessiond.dialects.loose import is_null, items, reference, text
+from sessiond.model.entries import (
+    Compaction,
+    CompactionEffect,
+    Effect,
+    Entry,
+    InfoEffect,
+    Kind,
+    Label,
+    LabelEffect,
+    Leaf,
+    LeafEffect,
+    Opaque,
+    SessionInfoEntry,
+)
+
+__all__ = ["effect_of_entry", "effect_of_fields"]
+
+_TEXT_FACTS: Final = (
+    "name",
+    "agent",
+    "status",
+    "plan",
+    "model",
+    "provider",
+    "thinking_level",
+    "system_prompt",
+)
+_RAW_FACTS: Final = ("compaction", "metadata")
+_FACTS: Final = (*_TEXT_FACTS, "tags", "dry_run", *_RAW_FACTS)
+_words: Final = msgspec.json.Decoder(list[str])
+_flag: Final = msgspec.json.Decoder(bool)
+
+
+def effect_of_entry(entry: Entry | Opaque) -> Effect | None:
+    """The effect of an entry about to be written."""
+    match entry:
+        case Label():
+            return LabelEffect(entry.target_id, entry.label or None)
+        case Leaf():
+            return LeafEffect(entry.target_id, entry.reason == "drop")
+        case Compaction():
+            kept = entry.first_kept_entry_id
+            return CompactionEffect(
+                None if isinstance(kept, UnsetType) else kept,
+                not isinstance(entry.messages, UnsetType),
+            )
+        case SessionInfoEntry():
+            facts = {name: getattr(entry, name) for name in _FACTS}
+            return _info({k: v for k, v in facts.items() if not isinstance(v, UnsetType)})
+        case _:
+            return None
+
+
+def effect_of_fields(kind: int, found: Mapping[str, Raw]) -> Effect | None:
+    """The effect of a stored line."""
+    match kind:
+        case Kind.LABEL:
+            target = reference(found.get("target_id"))
+            return LabelEffect(target or "", text(found.get("label")) or None)
+        case Kind.LEAF:
+            drop = text(found.get("reason")) == "drop"
+            return LeafEffect(reference(found.get("target_id")), drop)
+        case Kind.COMPACTION:
+            replacement = items(found.get("messages", b"null")) is not None
+            return CompactionEffect(reference(found.get("first_kept_entry_id")), replacement)
+        case Kind.INFO:
+            return _info_of_fields(found)
+        case _:
+            return None
+
+
+def _info_of_fields(found: Mapping[str, Raw]) -> InfoEffect:
+    facts: dict[str, Any] = {}
+    for name in _FACTS:
+        raw = found.get(name)
+        if raw is None:
+            continue
+        if is_null(raw):
+            facts[name] = None
+        elif name in _RAW_FACTS:
+            facts[name] = raw
+        elif (value := _fact(name, raw)) is not None:
+            facts[name] = value
+    return _info(facts)
+
+
+def _fact(name: str, raw: Raw) -> Any:
+    """The value of a fact; None if it is of the wrong type."""
+    if name in _TEXT_FACTS:
+        return text(raw)
+    try:
+        return _words.decode(raw) if name == "tags" else _flag.decode(raw)
+    except msgspec.DecodeError:
+        return None
+
+
+def _info(facts: dict[str, Any]) -> InfoEffect:
+    """Facts by their field in SessionInfo, where `name` is the title and "" is none."""
+    for name in _RAW_FACTS:
+        value = facts.get(name)
+        if isinstance(value, Raw):
+            facts[name] = _compact(value)
+    if "name" in facts:
+        facts["title"] = facts.pop("name") or None
+    return InfoEffect(facts)
+
+
+def _compact(raw: Raw) -> Raw | None:
+    """A copy of its own in one spelling, so that it does not keep its whole line in memory."""
+    encoded = bytes(raw)
+    try:
+        encoded = msgspec.json.format(encoded, indent=-1)
+    except (msgspec.DecodeError, RecursionError):
+        # Half a surrogate pair or very deep: legal in a file, shown as it stands.
+        return Raw(encoded)
+    return None if encoded == b"null" else Raw(encoded)

@@ -1,0 +1,114 @@
+"""The first line of a native file, and the spelling that Operator documents for it.
+
+{"type":"session_header","version":1,"id":"019a…","timestamp":"2026-01-15T10:30:00.000Z",
+ "cwd":"/my/project"}
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from sessiond.dialects.base import BadHeader, BadLine
+from sessiond.dialects.loose import fields, is_null, one_line, text
+from sessiond.dialects.times import raw_rfc3339, rfc3339
+from sessiond.model.entries import Header
+
+__all__ = ["HEADER_VERSION", "decode", "encode"]
+
+HEADER_VERSION: Final = 1
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+_integer: Final = msgspec.json.Decoder(int)
+_flag: Final = msgspec.json.Decoder(bool)
+_words: Final = msgspec.json.Decoder(list[str])
+
+
+def decode(line: bytes) -> Header:
+    """The header in native terms. Raises BadHeader."""
+    found = header_fields(line)
+    if text(found.get("type")) != "session_header":
+        raise BadHeader("is no session header")
+    version = header_version(found)
+    if version > HEADER_VERSION:
+        raise BadHeader(f"has version {version}, newer than {HEADER_VERSION}: a newer version")
+    header_id = text(found.get("id"))
+    if not header_id:
+        raise BadHeader("has no id")
+    return Header(
+        version=version,
+        id=header_id,
+        timestamp=raw_rfc3339(found.get("timestamp")),
+        cwd=text(found.get("cwd")) or "",
+        parent_session=text(found.get("parent_session")),
+        lineage=_payload(found.get("lineage")),
+        title=text(found.get("title")),
+        agent=text(found.get("agent")),
+        model=text(found.get("model")),
+        tags=_tags(found.get("tags")),
+        system_prompt=text(found.get("system_prompt")),
+        compaction=_payload(found.get("compaction")),
+        dry_run=_bool(found.get("dry_run")),
+        metadata=_payload(found.get("metadata")),
+        persist=text(found.get("persist")),
+    )
+
+
+def encode(header: Header) -> bytes:
+    """The line; version and time have one spelling."""
+    version = HEADER_VERSION if isinstance(header.version, UnsetType) else header.version
+    timestamp = header.timestamp
+    written = msgspec.structs.replace(
+        header,
+        version=version,
+        timestamp=timestamp if isinstance(timestamp, str) else rfc3339(timestamp),
+    )
+    return one_line(msgspec.json.encode(written))
+
+
+def header_fields(line: bytes) -> dict[str, Raw]:
+    """The members of a first line. Raises BadHeader."""
+    if line.startswith(_BYTE_ORDER_MARK):
+        raise BadHeader("begins with a byte order mark")
+    try:
+        line.decode()
+        return fields(line)
+    except UnicodeDecodeError:
+        raise BadHeader("is not UTF-8") from None
+    except BadLine as error:
+        raise BadHeader(str(error)) from None
+
+
+def header_version(found: dict[str, Raw]) -> int:
+    """The version a header states, 1 if it states none. Raises BadHeader."""
+    raw = found.get("version")
+    if raw is None or is_null(raw):
+        return 1
+    try:
+        return _integer.decode(raw)
+    except msgspec.DecodeError:
+        raise BadHeader("has a version that is no number") from None
+
+
+def _payload(raw: Raw | None) -> Raw | UnsetType:
+    return UNSET if raw is None or is_null(raw) else raw
+
+
+def _tags(raw: Raw | None) -> list[str] | None:
+    if raw is None:
+        return None
+    try:
+        return _words.decode(raw)
+    except msgspec.DecodeError:
+        return None
+
+
+def _bool(raw: Raw | None) -> bool | None:
+    if raw is None:
+        return None
+    try:
+        return _flag.decode(raw)
+    except msgspec.DecodeError:
+        return None

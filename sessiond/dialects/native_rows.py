@@ -1,0 +1,171 @@
+"""What the index needs of a native line.
+
+Law: the usual message costs one decode of a few short fields; everything else
+may cost more but stays an entry. This runs once per line when a file opens.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from sessiond.dialects.base import BadLine
+from sessiond.dialects.loose import fields, lenient, reference, require_utf8, text
+from sessiond.dialects.native_checks import HEADER_TYPES, check
+from sessiond.dialects.native_effects import effect_of_entry, effect_of_fields
+from sessiond.model.entries import (
+    KIND_OF_TYPE,
+    Entry,
+    Kind,
+    Message,
+    ModelChange,
+    Opaque,
+    Row,
+)
+from sessiond.model.ids import MAIN
+
+__all__ = ["row", "row_of"]
+
+# Plain ints: an IntEnum member costs an attribute look-up a line.
+_ASSISTANT: Final = int(Kind.ASSISTANT)
+_OTHER_ROLE: Final = int(Kind.OTHER_ROLE)
+_KIND_OF_ROLE: Final[dict[str, int]] = {
+    "user": int(Kind.USER),
+    "assistant": _ASSISTANT,
+    "tool": int(Kind.TOOL),
+    "toolResult": int(Kind.TOOL),
+    "tool_result": int(Kind.TOOL),
+}
+
+
+class _Said(Struct, gc=False):
+    """What the index reads of a payload."""
+
+    role: Annotated[str, Meta(min_length=1)]
+    model: str | None = None
+
+
+class _Line(Struct, gc=False):
+    """What the index reads of a line of the usual shape."""
+
+    type: str
+    id: str
+    parent_id: str | None = None
+    head: str = MAIN
+    atom: tuple[int, int] | None = None
+    message: _Said | None = None
+
+
+_line: Final = msgspec.json.Decoder(_Line)
+_said: Final = msgspec.json.Decoder(_Said)
+_atom: Final = msgspec.json.Decoder(tuple[int, int])
+_DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def row(line: bytes) -> Row:
+    """The row of a stored line. Raises BadLine."""
+    try:
+        found = _line.decode(line)
+    except _DECODE_ERRORS:
+        return _unusual_row(line)
+    # The decoder does not look at the encoding of what it skips, and clients are sent the line.
+    if not line.isascii():
+        require_utf8(line)
+    said = found.message
+    if found.type != "message" or said is None:
+        return _unusual_row(line)
+    kind = _KIND_OF_ROLE.get(said.role, _OTHER_ROLE)
+    names_model = kind == _ASSISTANT and bool(said.model)
+    made = Row(kind, found.id, found.parent_id, found.head, names_model)
+    if found.atom is not None:
+        made.atom = _sane(found.atom)
+    return made
+
+
+def row_of(entry: Entry | Opaque) -> Row:
+    """The same of an entry about to be stored. Raises EntryInvalid."""
+    kind: int = Kind.OPAQUE
+    names_model = isinstance(entry, ModelChange)
+    if isinstance(entry, Message):
+        # One look at the payload serves the check and the index.
+        kind, names_model = _message_kind(entry.message)
+        if kind == Kind.OPAQUE or entry.blocks is not UNSET:
+            check(entry)
+    else:
+        check(entry)
+        if isinstance(entry, Entry):
+            kind = KIND_OF_TYPE[_tag(entry)]
+    assert isinstance(entry.id, str), "the writer gives every entry an id"
+    return Row(
+        kind,
+        entry.id,
+        None if isinstance(entry.parent_id, UnsetType) else entry.parent_id,
+        MAIN if isinstance(entry.head, UnsetType) else entry.head,
+        names_model,
+        effect_of_entry(entry),
+        None if isinstance(entry.atom, UnsetType) else entry.atom,
+    )
+
+
+def _tag(entry: Entry) -> str:
+    tag = entry.__struct_config__.tag
+    assert isinstance(tag, str), "every entry type has its tag"
+    return tag
+
+
+def _unusual_row(line: bytes) -> Row:
+    """The row of any entry, field by field."""
+    require_utf8(line)
+    found = fields(line)
+    word, entry_id = text(found.get("type")), text(found.get("id"))
+    if word is None:
+        raise BadLine("has no type")
+    if entry_id is None:
+        raise BadLine("has no id")
+    if word in HEADER_TYPES:
+        raise BadLine("is a second header")
+    kind: int = KIND_OF_TYPE.get(word, Kind.OPAQUE)
+    names_model = kind == Kind.MODEL and bool(text(found.get("model_id")))
+    if word == "message":
+        kind, names_model = _message_kind(found.get("message"))
+    return Row(
+        kind,
+        entry_id,
+        reference(found.get("parent_id")),
+        text(found.get("head")) or MAIN,
+        names_model,
+        effect_of_fields(kind, found),
+        _atom_of(found.get("atom")),
+    )
+
+
+def _message_kind(message: Raw | None) -> tuple[int, bool]:
+    """The kind of a message and whether it names its model; opaque if it has no role."""
+    if message is None:
+        return Kind.OPAQUE, False
+    try:
+        said = _said.decode(message)
+    except _DECODE_ERRORS:
+        found = lenient(message)
+        role = text(found.get("role"))
+        if not role:
+            return Kind.OPAQUE, False
+        said = _Said(role, text(found.get("model")))
+    kind = _KIND_OF_ROLE.get(said.role, _OTHER_ROLE)
+    return kind, kind == _ASSISTANT and bool(said.model)
+
+
+def _atom_of(raw: Raw | None) -> tuple[int, int] | None:
+    if raw is None:
+        return None
+    try:
+        return _sane(_atom.decode(raw))
+    except msgspec.DecodeError:
+        return None
+
+
+def _sane(atom: tuple[int, int]) -> tuple[int, int] | None:
+    """An atom whose numbers mean something."""
+    return atom if 1 <= atom[0] <= atom[1] else None

@@ -1,0 +1,244 @@
+"""The pi dialect: files that pi 0.73 and 1.5 write and go on reading.
+
+Law: a file of pi's stays pi's. Entries are written with pi's names and rules;
+nothing in it is ever rewritten. pi has no record of where its leaf is, so a
+move is a `custom` entry that stands at the target; labels and session_info are
+entries like any other and can be parents. Versions 1 and 2 are read through
+`pi_migrate`.
+
+    {"type":"session","version":3,"id":"…","timestamp":"2026-02-01T09:00:00.000Z","cwd":"/x"}
+    {"type":"message","id":"10000003","parentId":"10000002","timestamp":"…",
+     "message":{"role":"user","content":"Fix the flaky test","timestamp":1769936401000}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from sessiond.dialects import pi_names
+from sessiond.dialects.base import (
+    BadHeader,
+    BadLine,
+    ContextLine,
+    ContextMessage,
+    ModelName,
+    Reading,
+)
+from sessiond.dialects.loose import fields, lenient, reference, require_utf8, text
+from sessiond.dialects.native_header import header_fields, header_version
+from sessiond.dialects.payload import reading_of
+from sessiond.dialects.pi_checks import check
+from sessiond.dialects.pi_context import messages_of
+from sessiond.dialects.pi_migrate import CURRENT_VERSION, migrate
+from sessiond.dialects.preview import entry_preview
+from sessiond.dialects.times import raw_rfc3339, rfc3339
+from sessiond.model.entries import (
+    CompactionEffect,
+    Effect,
+    Entry,
+    Header,
+    InfoEffect,
+    Kind,
+    LabelEffect,
+    Opaque,
+    Row,
+    Rules,
+)
+
+__all__ = ["PI", "Pi"]
+
+_RULES: Final = Rules(
+    records=frozenset(),
+    leaf_records=False,
+    named_heads=False,
+    replacement=False,
+    atoms=False,
+    truncates=False,
+)
+_ASSISTANT: Final = int(Kind.ASSISTANT)
+_OTHER_ROLE: Final = int(Kind.OTHER_ROLE)
+_KIND_OF_ROLE: Final[dict[str, int]] = {
+    "user": int(Kind.USER),
+    "assistant": _ASSISTANT,
+    "toolResult": int(Kind.TOOL),
+}
+_DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class _Said(Struct, gc=False):
+    """What the index reads of a payload."""
+
+    role: str
+    model: str | None = None
+
+
+class _Line(Struct, gc=False, rename={"parent_id": "parentId"}):
+    """What the index reads of a line of the usual shape."""
+
+    type: str
+    id: str
+    parent_id: str | None = None
+    message: _Said | None = None
+
+
+_line: Final = msgspec.json.Decoder(_Line)
+
+
+class Pi:
+    """See `Dialect`."""
+
+    @property
+    def name(self) -> str:
+        """The word for it."""
+        return "pi"
+
+    @property
+    def rules(self) -> Rules:
+        """One head, no records, append only."""
+        return _RULES
+
+    def decode_header(self, line: bytes) -> Header:
+        """The header of any version. Raises BadHeader."""
+        found = header_fields(line)
+        if text(found.get("type")) != "session":
+            raise BadHeader("is no session header")
+        version = header_version(found)
+        if version > CURRENT_VERSION:
+            raise BadHeader(f"has version {version}, newer than {CURRENT_VERSION}")
+        header_id, timestamp = text(found.get("id")), found.get("timestamp")
+        if not header_id:
+            raise BadHeader("has no id")
+        if timestamp is not None and text(timestamp) is None:
+            raise BadHeader("has a time that is no text, as pi never writes it")
+        if version >= CURRENT_VERSION and "cwd" not in found:
+            raise BadHeader("has no cwd, as pi never writes it")
+        return Header(
+            version=version,
+            id=header_id,
+            timestamp=raw_rfc3339(timestamp),
+            cwd=text(found.get("cwd")) or "",
+            parent_session=text(found.get("parentSession")) or text(found.get("branchedFrom")),
+        )
+
+    def encode_header(self, header: Header) -> bytes:
+        """A first line for a new file."""
+        timestamp = header.timestamp
+        members = {
+            "type": "session",
+            "version": CURRENT_VERSION,
+            "id": header.id,
+            "timestamp": timestamp if isinstance(timestamp, str) else rfc3339(timestamp),
+            "cwd": header.cwd,
+        }
+        if header.parent_session is not None:
+            members["parentSession"] = header.parent_session
+        return msgspec.json.encode(members)
+
+    def migrate(self, lines: Sequence[bytes]) -> list[bytes]:
+        """The lines of a file of any version as version 3. Raises BadHeader."""
+        return migrate(lines)
+
+    def row(self, line: bytes) -> Row:
+        """What the index needs of a stored line. Raises BadLine."""
+        try:
+            found = _line.decode(line)
+        except _DECODE_ERRORS:
+            return _unusual_row(line)
+        if not line.isascii():
+            require_utf8(line)
+        said = found.message
+        if found.type != "message" or said is None:
+            return _unusual_row(line)
+        kind = _KIND_OF_ROLE.get(said.role, _OTHER_ROLE)
+        names_model = kind == _ASSISTANT and bool(said.model)
+        return Row(kind, found.id, found.parent_id or None, names_model=names_model)
+
+    def row_of(self, entry: Entry | Opaque) -> Row:
+        """The same of an entry about to be stored. Raises EntryInvalid."""
+        check(entry)
+        return self.row(pi_names.encode(entry))
+
+    def encode(self, entry: Entry | Opaque) -> bytes:
+        """Exactly one line."""
+        return pi_names.encode(entry)
+
+    def wire(self, line: bytes) -> bytes:
+        """The entry in native names and times; payloads as they are."""
+        return pi_names.wire(line)
+
+    def timestamp(self, line: bytes) -> str:
+        """When the entry was made."""
+        return raw_rfc3339(lenient(line).get("timestamp"))
+
+    def context(self, lines: Sequence[ContextLine]) -> list[ContextMessage]:
+        """The messages that pi would send for these entries."""
+        return messages_of(lines)
+
+    def model(self, line: bytes) -> ModelName | None:
+        """The model that a model change or an assistant message names."""
+        found, key = lenient(line), "modelId"
+        if text(found.get("type")) == "message":
+            found, key = lenient(found.get("message", b"")), "model"
+        model_id = text(found.get(key))
+        return ModelName(model_id, text(found.get("provider")) or None) if model_id else None
+
+    def thinking_level(self, line: bytes) -> str:
+        """The level that a thinking level change sets."""
+        level = text(lenient(line).get("thinkingLevel")) or "off"
+        return "off" if level == "none" else level
+
+    def preview(self, line: bytes) -> str:
+        """The first words of the entry."""
+        return entry_preview(lenient(line))
+
+    def reading(self, line: bytes) -> Reading | None:
+        """What a message says."""
+        return reading_of(line)
+
+
+PI: Final = Pi()
+
+
+def _unusual_row(line: bytes) -> Row:
+    """The row of any entry; slower than the usual message needs."""
+    require_utf8(line)
+    found = fields(line)
+    word, entry_id = text(found.get("type")), text(found.get("id"))
+    if word is None:
+        raise BadLine("has no type")
+    if entry_id is None:
+        raise BadLine("has no id")
+    if word == "session":
+        raise BadLine("is a second header")
+    kind: int = pi_names.KIND_OF_PI_TYPE.get(word, Kind.OPAQUE)
+    names_model = kind == Kind.MODEL and bool(text(found.get("modelId")))
+    if word == "message":
+        said = lenient(found.get("message", b""))
+        role = text(said.get("role"))
+        kind = Kind.OPAQUE if role is None else _KIND_OF_ROLE.get(role, _OTHER_ROLE)
+        names_model = kind == _ASSISTANT and bool(text(said.get("model")))
+    return Row(
+        kind,
+        entry_id,
+        reference(found.get("parentId")) or None,
+        names_model=names_model,
+        effect=_effect(kind, entry_id, found),
+    )
+
+
+def _effect(kind: int, entry_id: str, found: Mapping[str, Raw]) -> Effect | None:
+    match kind:
+        case Kind.LABEL:
+            target = reference(found.get("targetId")) or ""
+            return LabelEffect(target, text(found.get("label")) or None)
+        case Kind.INFO:
+            return InfoEffect({"title": text(found.get("name")) or None})
+        case Kind.COMPACTION:
+            kept = reference(found.get("firstKeptEntryId"))
+            return CompactionEffect(None if kept == entry_id else kept, replacement=False)
+        case _:
+            return None

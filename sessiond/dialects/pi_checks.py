@@ -1,0 +1,146 @@
+"""What may be written into a file of pi's, so that pi goes on reading it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct, UnsetType
+
+from sessiond.dialects.base import BadLine
+from sessiond.dialects.loose import fields, is_null, text
+from sessiond.dialects.native_checks import check as check_native
+from sessiond.dialects.native_checks import require_message
+from sessiond.errors import EntryInvalid
+from sessiond.model.entries import (
+    Compaction,
+    CustomMessage,
+    Entry,
+    Leaf,
+    Message,
+    Opaque,
+    SessionInfoEntry,
+)
+from sessiond.model.ids import MAIN
+
+__all__ = ["check"]
+
+# Roles that pi stores. It makes branchSummary and compactionSummary up as it goes.
+_CONTENT: Final = {
+    "user": b'"[',
+    "assistant": b"[",
+    "toolResult": b"[",
+    "custom": b'"[',
+    "system": b'"[',
+}
+_TEXTS: Final = {
+    "toolResult": ("toolCallId", "toolName"),
+    "bashExecution": ("command", "output"),
+    "custom": ("customType",),
+}
+_ROLES: Final = frozenset({*_CONTENT, "bashExecution"})
+
+
+class _Block(Struct, gc=False):
+    type: str
+    text: Raw | UnsetType = msgspec.UNSET
+
+
+_blocks: Final = msgspec.json.Decoder(list[_Block])
+
+
+def check(entry: Entry | Opaque) -> None:
+    """Raises EntryInvalid, naming the field, if the entry may not be stored."""
+    if not isinstance(entry.head, UnsetType) and entry.head != MAIN:
+        raise EntryInvalid("files of pi have one head, main", path="head")
+    if isinstance(entry, Opaque) and entry.type == "context_edit":
+        _context_edit(entry.fields)
+        return
+    check_native(entry)
+    checker = _CHECKS.get(type(entry))
+    if checker is not None:
+        checker(entry)
+
+
+def _message(entry: Message) -> None:
+    role = require_message(entry.message, "message")
+    if role not in _ROLES:
+        raise EntryInvalid(
+            f"pi stores messages of {', '.join(sorted(_ROLES))}", path="message.role"
+        )
+    found = fields(entry.message)
+    for name in _TEXTS.get(role, ()):
+        if text(found.get(name)) is None:
+            raise EntryInvalid(f"{name} is a text", path=f"message.{name}")
+    if role in _CONTENT:
+        _content(found.get("content"), "message.content", _CONTENT[role])
+
+
+def _content(content: Raw | None, path: str, begins: bytes) -> None:
+    first = bytes(content)[:1] if content is not None else b""
+    if content is None or first not in {bytes([code]) for code in begins}:
+        kinds = "a list of blocks" if begins == b"[" else "a text or a list of blocks"
+        raise EntryInvalid(f"content is {kinds}", path=path)
+    if first != b"[":
+        return
+    try:
+        blocks = _blocks.decode(content)
+    except (msgspec.DecodeError, RecursionError):
+        raise EntryInvalid("each block is an object with a type, a text", path=path) from None
+    for index, block in enumerate(blocks):
+        if block.type != "text":
+            continue
+        if isinstance(block.text, UnsetType) or bytes(block.text)[:1] != b'"':
+            raise EntryInvalid("a text block has a text", path=f"{path}[{index}].text")
+
+
+def _custom_message(entry: CustomMessage) -> None:
+    if entry.role == "assistant":
+        raise EntryInvalid("pi gives an extension's message to the model as user", path="role")
+    _content(entry.content, "content", b'"[')
+
+
+def _compaction(entry: Compaction) -> None:
+    if not isinstance(entry.messages, UnsetType):
+        raise EntryInvalid("files of pi hold no replacement messages", path="messages")
+
+
+def _session_info(entry: SessionInfoEntry) -> None:
+    for name in entry.__struct_fields__:
+        if name in Entry.__struct_fields__ or name == "name":
+            continue
+        if not isinstance(getattr(entry, name), UnsetType):
+            raise EntryInvalid("files of pi keep only a name", path=name)
+    if isinstance(entry.name, UnsetType):
+        # To pi the last session_info is the name, so one without would clear it.
+        raise EntryInvalid("a session_info of pi has a name", path="name")
+
+
+def _leaf(_: Leaf) -> None:
+    raise EntryInvalid("files of pi have no leaf record; branch makes a custom entry", path="type")
+
+
+def _context_edit(found: Mapping[str, Raw]) -> None:
+    target = found.get("target_id", found.get("targetId"))
+    if text(target) is None:
+        raise EntryInvalid("a context edit names its target", path="target_id")
+    replacement = found.get("replacement")
+    if replacement is None:
+        raise EntryInvalid("replacement is null or has content", path="replacement")
+    if is_null(replacement):
+        return
+    try:
+        content = fields(replacement).get("content")
+    except BadLine:
+        raise EntryInvalid("replacement is null or has content", path="replacement") from None
+    _content(content, "replacement.content", b'"[')
+
+
+_CHECKS: Final[dict[type[Any], Callable[[Any], None]]] = {
+    Message: _message,
+    CustomMessage: _custom_message,
+    Compaction: _compaction,
+    SessionInfoEntry: _session_info,
+    Leaf: _leaf,
+}

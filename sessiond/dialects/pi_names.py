@@ -1,0 +1,160 @@
+"""The envelope of pi's entries in native names, and back.
+
+Law: only the envelope is translated. Payloads and fields of types that nobody
+knows keep their names and bytes.
+
+    {"type":"compaction","id":"1000000b","parentId":"1000000a",
+     "timestamp":"2026-02-01T09:00:20.000Z","summary":"…","firstKeptEntryId":"10000009",
+     "tokensBefore":50000}
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from sessiond.dialects.loose import fields, is_null, one_line, text
+from sessiond.dialects.times import raw_rfc3339
+from sessiond.model.entries import (
+    KIND_OF_TYPE,
+    BranchSummary,
+    Compaction,
+    CustomMessage,
+    Entry,
+    Kind,
+    Label,
+    Opaque,
+    SessionInfoEntry,
+)
+
+__all__ = ["KIND_OF_PI_TYPE", "ROOT", "encode", "wire"]
+
+# What pi writes for "before the first entry" in a branch summary.
+ROOT: Final = "root"
+
+# A `leaf` line is news from another program: pi itself reads it as an entry like any other.
+KIND_OF_PI_TYPE: Final[dict[str, Kind]] = {
+    **{word: kind for word, kind in KIND_OF_TYPE.items() if word != "leaf"},
+    "context_edit": Kind.CONTEXT_EDIT,
+}
+_KNOWN_TYPES: Final = frozenset({"message", *KIND_OF_PI_TYPE})
+
+_PI_NAMES: Final = {
+    "parent_id": "parentId",
+    "turn_status": "turnStatus",
+    "started_at": "startedAt",
+    "ended_at": "endedAt",
+    "thinking_level": "thinkingLevel",
+    "model_id": "modelId",
+    "first_kept_entry_id": "firstKeptEntryId",
+    "tokens_before": "tokensBefore",
+    "tokens_after": "tokensAfter",
+    "system_message": "systemMessage",
+    "from_id": "fromId",
+    "from_hook": "fromHook",
+    "custom_type": "customType",
+    "target_id": "targetId",
+}
+_NATIVE_NAMES: Final = {pi: native for native, pi in _PI_NAMES.items()}
+_ENVELOPE: Final = frozenset({"type", "id", "parentId", "parent_id", "timestamp", "head", "atom"})
+_encoder: Final = msgspec.json.Encoder()
+
+
+def wire(line: bytes) -> bytes:
+    """The entry in native names and times."""
+    found = fields(line)
+    word = text(found.get("type")) or ""
+    members = {
+        "type": bytes(found["type"]),
+        "id": bytes(found["id"]),
+        "parent_id": _parent(found.get("parentId")),
+        "timestamp": _encoder.encode(raw_rfc3339(found.get("timestamp"))),
+    }
+    known = word in _KNOWN_TYPES
+    for name, value in found.items():
+        if name not in _ENVELOPE:
+            native = _NATIVE_NAMES.get(name, name) if known else name
+            members.setdefault(native, bytes(value))
+    _to_native(word, members)
+    return _object(members)
+
+
+def encode(entry: Entry | Opaque) -> bytes:
+    """The entry as a line of pi's."""
+    assert isinstance(entry.id, str), "the writer gives every entry an id"
+    parent_id = None if isinstance(entry.parent_id, UnsetType) else entry.parent_id
+    members: dict[str, Any] = {"type": _word(entry), "id": entry.id, "parentId": parent_id}
+    if not isinstance(entry.timestamp, UnsetType):
+        members["timestamp"] = entry.timestamp
+    if isinstance(entry, Opaque):
+        known = entry.type in _KNOWN_TYPES
+        own: dict[str, Any] = {
+            _PI_NAMES.get(name, name) if known else name: value
+            for name, value in entry.fields.items()
+        }
+    else:
+        own = {
+            _PI_NAMES.get(name, name): value
+            for name in entry.__struct_fields__
+            if not isinstance(value := getattr(entry, name), UnsetType)
+        }
+        _to_pi(entry, own)
+    members |= {name: value for name, value in own.items() if name not in _ENVELOPE}
+    return one_line(_encoder.encode(members))
+
+
+def _word(entry: Entry | Opaque) -> str:
+    word = entry.type if isinstance(entry, Opaque) else entry.__struct_config__.tag
+    assert isinstance(word, str), "every entry type has its tag"
+    return word
+
+
+def _to_pi(entry: Entry, own: dict[str, Any]) -> None:
+    """What pi spells differently, not only names differently."""
+    match entry:
+        case Compaction():
+            # Keeping nothing is spelled as keeping from the compaction itself on.
+            own["firstKeptEntryId"] = own.get("firstKeptEntryId") or entry.id
+            own.setdefault("tokensBefore", 0)
+        case BranchSummary():
+            own["fromId"] = entry.from_id or ROOT
+        case Label() if not entry.label:
+            own.pop("label", None)
+        case SessionInfoEntry():
+            own["name"] = own.get("name") or ""
+        case CustomMessage():
+            own.pop("role", None)
+        case _:
+            pass
+
+
+def _to_native(word: str, members: dict[str, bytes]) -> None:
+    """The same the other way."""
+    match word:
+        case "compaction" if members.get("first_kept_entry_id") == members["id"]:
+            members["first_kept_entry_id"] = b"null"
+        case "branch_summary" if members.get("from_id") == b'"%s"' % ROOT.encode():
+            members["from_id"] = b"null"
+        case "label" if members.get("label", b'""') == b'""':
+            members["label"] = b"null"
+        case "session_info" if members.get("name", b'""') == b'""':
+            members["name"] = b"null"
+        case _:
+            pass
+
+
+def _parent(raw: Raw | None) -> bytes:
+    """An empty parent is a root to pi."""
+    if raw is None or is_null(raw) or bytes(raw) == b'""':
+        return b"null"
+    return bytes(raw)
+
+
+def _object(members: dict[str, bytes]) -> bytes:
+    return (
+        b"{"
+        + b",".join(_encoder.encode(name) + b":" + value for name, value in members.items())
+        + b"}"
+    )

@@ -1,0 +1,111 @@
+"""The first words of an entry, for a list or a tree.
+
+Law: a preview costs the length of the preview. A payload is sliced, never
+decoded: only the beginning of the one string that is shown becomes text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Raw
+
+from sessiond.dialects.base import BadLine
+from sessiond.dialects.loose import fields, items, text
+from sessiond.limits import PREVIEW_CHARS
+
+__all__ = ["cut", "entry_preview"]
+
+# Enough for PREVIEW_CHARS even if each of them is an escaped pair and a space.
+_PREFIX_BYTES: Final = PREVIEW_CHARS * 16
+_WHOLE_ESCAPES: Final = re.compile(rb'"(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*')
+_BLOCKS_MAX: Final = 16
+_WORDS: Final = (
+    "summary",
+    "label",
+    "name",
+    "thinking_level",
+    "thinkingLevel",
+    "model_id",
+    "modelId",
+    "custom_type",
+    "customType",
+)
+
+
+def entry_preview(found: Mapping[str, Raw]) -> str:
+    """The preview of an entry by the members of its line, native or pi's."""
+    match text(found.get("type")):
+        case "message":
+            return _message_preview(found.get("message"))
+        case "custom_message":
+            return _content_preview(found.get("content"))
+        case _:
+            return next((said for name in _WORDS if (said := cut(_beginning(found.get(name))))), "")
+
+
+def cut(words: str) -> str:
+    """One line of at most PREVIEW_CHARS characters, and "..." if there is more."""
+    line = " ".join(words.split())
+    return line if len(line) <= PREVIEW_CHARS else line[:PREVIEW_CHARS].rstrip() + "..."
+
+
+def _message_preview(message: Raw | None) -> str:
+    """What a message says first, or which tools it calls."""
+    if message is None:
+        return ""
+    try:
+        found = fields(message)
+    except BadLine:
+        return ""
+    for name in ("content", "contents", "command", "summary", "text", "output"):
+        if said := _content_preview(found.get(name)):
+            return said
+    role = text(found.get("role"))
+    return f"[{cut(role)}]" if role else ""
+
+
+def _content_preview(content: Raw | None) -> str:
+    """The first text in a content: a string, or blocks."""
+    if content is None:
+        return ""
+    if bytes(memoryview(content)[:1]) == b'"':
+        return cut(_beginning(content))
+    named = ""
+    for raw in (items(content) or [])[:_BLOCKS_MAX]:
+        try:
+            block = fields(raw)
+        except BadLine:
+            continue
+        if said := _block_text(block):
+            return cut(said)
+        named = named or _block_name(block)
+    return cut(named)
+
+
+def _block_text(block: Mapping[str, Raw]) -> str:
+    kind = text(block.get("type")) or "text"
+    if kind in {"text", "input_text", "output_text", "tool_result"}:
+        return _beginning(block.get("text")) or _beginning(block.get("content"))
+    return ""
+
+
+def _block_name(block: Mapping[str, Raw]) -> str:
+    label = _beginning(block.get("name")) or text(block.get("type")) or ""
+    return f"[{label}]" if label else ""
+
+
+def _beginning(raw: Raw | None) -> str:
+    """The first characters of a raw string, without decoding the rest."""
+    if raw is None:
+        return ""
+    encoded = bytes(memoryview(raw)[: _PREFIX_BYTES + 1])
+    if encoded[:1] != b'"':
+        return ""
+    if len(encoded) > _PREFIX_BYTES:
+        whole = encoded.decode(errors="ignore").encode()
+        found = _WHOLE_ESCAPES.match(whole)
+        encoded = (found[0] if found else b'"') + b'"'
+    return text(encoded) or ""
