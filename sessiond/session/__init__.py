@@ -1,0 +1,1 @@
+"""The state of one session as pure data: what its lines mean, and what may come next."""

@@ -1,0 +1,240 @@
+"""Appending: the order of checks, exactly once, all or nothing.
+
+The checks come in this order, because each later one would give a wrong answer
+to a retry: stored already, writable, `expected`, parent and content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from sessiond.errors import EntryInvalid, IdempotencyConflict, PreconditionFailed
+from sessiond.limits import MISSED_IDS_MAX
+from sessiond.model.ids import MAIN, EntryId, derive_entry_id
+from sessiond.session.draft import Draft, Staged
+
+__all__ = [
+    "AppendRequest",
+    "Expected",
+    "Receipt",
+    "StoredEntry",
+    "append",
+    "require_expected",
+]
+
+
+class Expected(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the caller believes the head to be; what it leaves out is not compared."""
+
+    leaf_id: EntryId | UnsetType | None = UNSET
+    seq: int | UnsetType = UNSET
+
+
+class StoredEntry(Struct, frozen=True):
+    """What the daemon says of an entry it stored."""
+
+    id: str
+    parent_id: str | None
+    seq: int
+    timestamp: str
+
+
+class Receipt(Struct):
+    """What an append did."""
+
+    entries: list[StoredEntry]
+    leaf_id: str | None
+    seq: int
+    head: str
+    duplicate: bool
+
+
+class AppendRequest(Struct):
+    """One append call, its entries typed."""
+
+    session_id: str
+    entries: Sequence[Staged]
+    head: str = MAIN
+    parent_id: str | UnsetType | None = UNSET
+    expected: Expected | None = None
+    branch_on_conflict: bool = False
+    idempotency_key: str | None = None
+
+
+class _Envelope(Struct):
+    id: str
+    parent_id: str | None = None
+    timestamp: str | float = ""
+    head: str | UnsetType = UNSET
+    atom: tuple[int, int] | UnsetType = UNSET
+
+
+_envelope = msgspec.json.Decoder(_Envelope)
+
+
+def append(draft: Draft, request: AppendRequest) -> Receipt:
+    """Stage the entries of one call, or find them stored. A refusal leaves the draft unchanged."""
+    if request.idempotency_key is not None:
+        for index, entry in enumerate(request.entries):
+            entry.id = derive_entry_id(request.session_id, request.idempotency_key, index)
+    known = _known(draft, request)
+    if known:
+        return _duplicate(draft, request, known)
+    draft.require_writable()
+    head, parent = _place(draft, request)
+    _require_guarded_replacement(draft, request)
+    with draft.all_or_nothing():
+        return _stage_all(draft, request, head, parent)
+
+
+def _known(draft: Draft, request: AppendRequest) -> list[int]:
+    """The seqs of the entries whose ids are stored or staged already; [] for a new call."""
+    ids = [entry.id for entry in request.entries if not isinstance(entry.id, UnsetType)]
+    if len(ids) > 1 and len(set(ids)) < len(ids):
+        raise EntryInvalid("two entries of the call have the same id", path="entries")
+    known = [seq for seq in map(draft.find, ids) if seq]
+    if known and len(known) < len(request.entries):
+        raise IdempotencyConflict(
+            "some entries of the call are stored already and others are not",
+            entry_id=draft.id_of(known[0]),
+            stored_seq=known[0],
+        )
+    return known
+
+
+def _duplicate(draft: Draft, request: AppendRequest, known: list[int]) -> Receipt:
+    """The receipt of a call that was stored before. Raises IdempotencyConflict."""
+    stored: list[StoredEntry] = []
+    head = MAIN
+    for index, (entry, seq) in enumerate(zip(request.entries, known, strict=True)):
+        wire = draft.wire_of(seq)
+        envelope = _envelope.decode(wire)
+        parent_sent = index == 0 and not isinstance(request.parent_id, UnsetType)
+        moved = parent_sent and request.parent_id != envelope.parent_id
+        if moved or not _same_content(draft, entry, envelope, wire):
+            raise IdempotencyConflict(
+                "an entry of this id or key is stored with other content",
+                entry_id=envelope.id,
+                stored_seq=seq,
+            )
+        stored.append(StoredEntry(envelope.id, envelope.parent_id, seq, str(envelope.timestamp)))
+        head = MAIN if isinstance(envelope.head, UnsetType) else envelope.head
+    now_at = draft.head(head)
+    leaf_id = draft.id_of(now_at.leaf) if now_at else None
+    return Receipt(stored, leaf_id, stored[-1].seq, head, duplicate=True)
+
+
+def _same_content(draft: Draft, entry: Staged, envelope: _Envelope, wire: bytes) -> bool:
+    """Whether the stored entry is what this one would have become."""
+    twin = msgspec.structs.replace(
+        entry,
+        id=envelope.id,
+        parent_id=envelope.parent_id,
+        timestamp=envelope.timestamp if entry.timestamp is UNSET else entry.timestamp,
+        head=envelope.head,
+        atom=envelope.atom,
+    )
+    try:
+        again = draft.codec.wire(draft.codec.encode(twin))
+    except EntryInvalid:
+        return False
+    return msgspec.json.format(again, indent=-1) == msgspec.json.format(wire, indent=-1)
+
+
+def _place(draft: Draft, request: AppendRequest) -> tuple[str, int | None]:
+    """The head and parent to append at; None is the head's leaf. Raises PreconditionFailed."""
+    if request.expected is not None:
+        try:
+            require_expected(draft, request.head, request.expected)
+        except PreconditionFailed:
+            target = request.expected.leaf_id
+            if not request.branch_on_conflict or not isinstance(target, str):
+                raise
+            parent = draft.find(target)
+            if not parent or not draft.session.rules.named_heads:
+                raise
+            return _new_head(draft, request.head), draft.node(target, "expected.leaf_id")
+    if isinstance(request.parent_id, UnsetType):
+        draft.leaf(request.head)
+        return request.head, None
+    if request.parent_id is None:
+        return request.head, 0
+    return request.head, draft.node(request.parent_id, "parent_id")
+
+
+def _new_head(draft: Draft, head: str) -> str:
+    """A name for the head that a conflict branches to."""
+    number = 2
+    while draft.head(f"{head[:56]}-{number}") is not None:
+        number += 1
+    return f"{head[:56]}-{number}"
+
+
+def _require_guarded_replacement(draft: Draft, request: AppendRequest) -> None:
+    """Replacement messages speak for a context their writer saw, so they need `expected.leaf_id`."""
+    guarded = request.expected is not None and request.expected.leaf_id is not UNSET
+    for entry in request.entries:
+        if guarded or isinstance(getattr(entry, "messages", UNSET), UnsetType):
+            continue
+        raise EntryInvalid(
+            "a compaction with messages needs expected.leaf_id", path="expected.leaf_id"
+        )
+
+
+def _stage_all(draft: Draft, request: AppendRequest, head: str, parent: int | None) -> Receipt:
+    stored: list[StoredEntry] = []
+    count = len(request.entries)
+    several = count > 1
+    for index, entry in enumerate(request.entries):
+        if several and draft.session.rules.atoms:
+            entry.atom = (index + 1, count)
+        path = f"entries[{index}]" if several else "entry"
+        seq = draft.stage(entry, head=head, parent=parent, path=path)
+        if parent is not None and draft.head(head) is not None:
+            # The first node made or moved the head; the rest is chained to it.
+            parent = None if draft.kind(seq) not in draft.session.rules.records else parent
+        assert isinstance(entry.id, str)
+        assert isinstance(entry.timestamp, str)
+        parent_id = None if isinstance(entry.parent_id, UnsetType) else entry.parent_id
+        stored.append(StoredEntry(entry.id, parent_id, seq, entry.timestamp))
+    at = draft.head(head)
+    return Receipt(stored, draft.id_of(at.leaf) if at else None, draft.seq, head, duplicate=False)
+
+
+def require_expected(draft: Draft, head: str, expected: Expected | None) -> None:
+    """Raises PreconditionFailed with what a caller needs to decide again."""
+    if expected is None:
+        return
+    leaf = draft.leaf(head)
+    leaf_id = draft.id_of(leaf)
+    same_leaf = expected.leaf_id is UNSET or expected.leaf_id == leaf_id
+    same_seq = expected.seq is UNSET or expected.seq == draft.seq
+    if same_leaf and same_seq:
+        return
+    raise PreconditionFailed(
+        "the session moved on since the caller looked",
+        expected=expected,
+        actual={"leaf_id": leaf_id, "seq": draft.seq},
+        missed=_missed(draft, leaf, expected),
+    )
+
+
+def _missed(draft: Draft, leaf: int, expected: Expected) -> list[str]:
+    """The head's entries since its last common ancestor with the expected leaf, oldest first."""
+    if isinstance(expected.leaf_id, UnsetType):
+        return []
+    theirs = draft.find(expected.leaf_id) if expected.leaf_id is not None else 0
+    if theirs == 0 and expected.leaf_id is not None:
+        return []
+    ours: list[int] = []
+    while leaf != theirs:
+        if leaf > theirs:
+            ours.append(leaf)
+            leaf = draft.parent(leaf)
+        else:
+            theirs = draft.parent(theirs)
+    ours.reverse()
+    return [draft.id_of(seq) or "" for seq in ours[:MISSED_IDS_MAX]]

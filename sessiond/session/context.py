@@ -1,0 +1,121 @@
+"""Which entries the model sees at a leaf, from the index alone.
+
+The last compaction on the path decides: it comes first, then the entries from
+its first kept one up to it, then everything after it. A first kept entry that
+is not on the path keeps nothing. The walk goes no further up than the first
+kept entry, so its cost is that of the context, not of the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from sessiond.model.entries import Kind
+from sessiond.session.state import Session
+
+__all__ = [
+    "ContextPlan",
+    "entries_between",
+    "estimate_tokens",
+    "plan_context",
+    "shared_prefix",
+]
+
+_IN_CONTEXT: Final = bytes(
+    kind
+    in {
+        Kind.USER,
+        Kind.ASSISTANT,
+        Kind.TOOL,
+        Kind.OTHER_ROLE,
+        Kind.CUSTOM_MESSAGE,
+        Kind.BRANCH_SUMMARY,
+        Kind.CONTEXT_EDIT,
+    }
+    for kind in range(256)
+)
+
+
+class ContextPlan(Struct, frozen=True):
+    """The entries of a context in order; `seqs[0]` is the compaction when there is one."""
+
+    leaf: int
+    seqs: list[int]
+    compaction: int
+    """The seq of the deciding compaction, 0 without one."""
+    edited: bool
+    """Some entry edits others: an extension of this context may change its beginning."""
+    model: int
+    """The seq of the entry that names the model, 0 for none."""
+    thinking: int
+    """The seq of the entry that sets the thinking level, 0 for none."""
+
+
+def plan_context(session: Session, leaf: int) -> ContextPlan:
+    """The context at `leaf`; 0 is the empty one."""
+    compaction = session.compaction_refs[leaf]
+    kinds = session.kinds
+    found = entries_between(session, compaction, leaf)
+    found.reverse()
+    if compaction:
+        found.extend(_kept(session, compaction))
+        found.append(compaction)
+    found.reverse()
+    return ContextPlan(
+        leaf=leaf,
+        seqs=found,
+        compaction=compaction,
+        edited=any(kinds[seq] == Kind.CONTEXT_EDIT for seq in found),
+        model=session.model_refs[leaf],
+        thinking=session.thinking_refs[leaf],
+    )
+
+
+def entries_between(session: Session, above: int, leaf: int) -> list[int]:
+    """What the path from below `above` down to `leaf` puts into a context, in order."""
+    parents, kinds = session.parents, session.kinds
+    found: list[int] = []
+    at = leaf
+    while at > above:
+        if _IN_CONTEXT[kinds[at]]:
+            found.append(at)
+        at = parents[at]
+    found.reverse()
+    return found
+
+
+def _kept(session: Session, compaction: int) -> list[int]:
+    """What a pointer compaction keeps before it, newest first."""
+    effect = session.compactions[compaction]
+    if effect.replacement or effect.first_kept_entry_id is None:
+        return []
+    first = session.node(effect.first_kept_entry_id)
+    if not first or first >= compaction:
+        return []
+    found: list[int] = []
+    at = session.parents[compaction]
+    while at >= first:
+        if _IN_CONTEXT[session.kinds[at]]:
+            found.append(at)
+        if at == first:
+            return found
+        at = session.parents[at]
+    return []
+
+
+def shared_prefix(ours: Sequence[bytes], theirs: Sequence[bytes]) -> int:
+    """How many messages two contexts have in common from the start."""
+    count = 0
+    for one, other in zip(ours, theirs, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count
+
+
+def estimate_tokens(seqs: Iterable[int], line_bytes: Callable[[int], int]) -> int:
+    """A size in tokens without reading a payload: a quarter of each line's bytes, rounded up."""
+    return sum((line_bytes(seq) + 3) // 4 for seq in seqs)

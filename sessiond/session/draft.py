@@ -1,0 +1,248 @@
+"""What a batch of commands would make of a session, before anything is stored.
+
+A draft is private to the session's single writer: commands stage entries on it
+and may be refused; the session is not touched until `commit`, which cannot
+fail. A refused command leaves no trace (`all_or_nothing`). The draft answers
+the same questions as the session, with the staged entries in view, so later
+commands of a batch stand on earlier ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+from msgspec import UNSET, UnsetType
+
+from sessiond.errors import EntryInvalid, EntryNotFound, HeadNotFound, SessionCorrupt, TooLarge
+from sessiond.limits import HEADS_MAX
+from sessiond.model.entries import (
+    CompactionEffect,
+    Entry,
+    Kind,
+    LabelEffect,
+    LeafEffect,
+    Opaque,
+    Row,
+)
+from sessiond.model.ids import MAIN
+from sessiond.session.state import Head, Session
+
+__all__ = ["Codec", "Draft", "Staged"]
+
+Staged = Entry | Opaque
+
+_NEW_ID_TRIES: Final = 100
+
+
+class Codec(Protocol):
+    """What staging needs of the file's dialect."""
+
+    def row_of(self, entry: Staged) -> Row:
+        """The index row of an entry. Raises EntryInvalid if it may not be stored."""
+        ...
+
+    def encode(self, entry: Staged) -> bytes:
+        """The entry's line."""
+        ...
+
+    def wire(self, line: bytes) -> bytes:
+        """The entry as clients see it."""
+        ...
+
+
+class Draft:
+    """Entries that wait for the disk, on top of a session that does not know them yet."""
+
+    def __init__(
+        self,
+        session: Session,
+        codec: Codec,
+        *,
+        new_id: Callable[[], str],
+        now: str,
+        stored: Mapping[int, bytes],
+    ) -> None:
+        self.session = session
+        self.codec = codec
+        self.now = now
+        self._new_id = new_id
+        self._stored = stored
+        self._base_seq = session.seq
+        self.entries: list[Staged] = []
+        self.rows: list[Row] = []
+        self._parents: list[int] = []
+        self._ids: dict[str, int] = {}
+        self._heads: dict[str, Head | None] = {}
+
+    # -- the session as it would be ------------------------------------------
+
+    @property
+    def seq(self) -> int:
+        """The seq of the last line, staged ones included."""
+        return self._base_seq + len(self.entries)
+
+    def find(self, entry_id: str) -> int:
+        """The seq of an entry by its id, record or node; 0 when there is none."""
+        return self._ids.get(entry_id) or self.session.ids.get(entry_id, 0)
+
+    def kind(self, seq: int) -> int:
+        """The kind at `seq`."""
+        if seq <= self._base_seq:
+            return self.session.kinds[seq]
+        return self.rows[seq - self._base_seq - 1].kind
+
+    def parent(self, seq: int) -> int:
+        """The parent of the node at `seq`, 0 for a root."""
+        if seq <= self._base_seq:
+            return self.session.parents[seq]
+        return self._parents[seq - self._base_seq - 1]
+
+    def id_of(self, seq: int) -> str | None:
+        """The id at `seq`; None for 0."""
+        if seq <= self._base_seq:
+            return self.session.id_of(seq)
+        return self.rows[seq - self._base_seq - 1].id
+
+    def node(self, entry_id: str, path: str = "entry_id") -> int:
+        """The seq of a node by its id. Raises EntryNotFound."""
+        seq = self.find(entry_id)
+        kind = self.kind(seq)
+        if seq == 0 or kind == Kind.NONE or kind in self.session.rules.records:
+            raise EntryNotFound("no entry of this id in the tree", entry_id=entry_id, path=path)
+        return seq
+
+    def head(self, name: str) -> Head | None:
+        """Where a head stands; None when there is no such head."""
+        if name in self._heads:
+            return self._heads[name]
+        return self.session.heads.get(name)
+
+    def leaf(self, name: str) -> int:
+        """The leaf of a head. Raises HeadNotFound."""
+        head = self.head(name)
+        if head is None:
+            raise HeadNotFound(
+                "no head of this name; give parent_id to create it, or branch", head=name
+            )
+        return head.leaf
+
+    def is_above(self, ancestor: int, seq: int) -> bool:
+        """Whether `ancestor` is on the path of `seq`. Walks only down to `ancestor`."""
+        while seq > ancestor:
+            seq = self.parent(seq)
+        return seq == ancestor
+
+    def wire_of(self, seq: int) -> bytes:
+        """An entry as clients see it: a staged one, or one of the lines given as `stored`."""
+        if seq <= self._base_seq:
+            return self.codec.wire(self._stored[seq])
+        return self.codec.wire(self.codec.encode(self.entries[seq - self._base_seq - 1]))
+
+    # -- staging -------------------------------------------------------------
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """What is staged inside stays only if the block ends without an error."""
+        count = len(self.entries)
+        heads = dict(self._heads)
+        try:
+            yield
+        except BaseException:
+            for row in self.rows[count:]:
+                del self._ids[row.id]
+            del self.entries[count:], self.rows[count:], self._parents[count:]
+            self._heads = heads
+            raise
+
+    def require_writable(self) -> None:
+        """Raises SessionCorrupt when a line of the file does not parse."""
+        line = self.session.read_only_line
+        if line is not None:
+            raise SessionCorrupt(
+                f"line {line} of the session file does not parse, so the session is read-only;"
+                " the bytes are kept as they are",
+                line=line,
+                repairable=True,
+            )
+
+    def fresh_id(self) -> str:
+        """An id that no entry of the session has."""
+        for _ in range(_NEW_ID_TRIES):
+            entry_id = self._new_id()
+            if not self.find(entry_id):
+                return entry_id
+        raise AssertionError("the id generator repeats itself")
+
+    def stage(
+        self, entry: Staged, *, head: str, parent: int | None = None, path: str = "entry"
+    ) -> int:
+        """Stage one entry for `head` and return its seq.
+
+        Without `parent` it goes below the head's leaf; with one, a head that
+        does not exist yet is created. Raises EntryInvalid, EntryNotFound,
+        HeadNotFound, TooLarge; then the draft is unchanged.
+        """
+        rules = self.session.rules
+        if head != MAIN and not rules.named_heads:
+            raise HeadNotFound("files of this dialect have one head, main", head=head)
+        if parent is None:
+            parent = self.leaf(head)
+        elif self.head(head) is None and len(self.session.heads) >= HEADS_MAX:
+            raise TooLarge("the session has as many heads as it may have", limit=HEADS_MAX)
+        _fill(entry, self, head=head, parent=parent)
+        row = self.codec.row_of(entry)
+        self._check(row, parent, path)
+        seq = self.seq + 1
+        self._ids[row.id] = seq
+        self.entries.append(entry)
+        self.rows.append(row)
+        self._parents.append(parent)
+        if row.kind not in rules.records:
+            self._heads[head] = Head(seq, seq)
+        elif isinstance(row.effect, LeafEffect):
+            target = self.find(row.effect.target_id) if row.effect.target_id is not None else 0
+            self._heads[head] = None if row.effect.drop else Head(target, seq)
+        return seq
+
+    def _check(self, row: Row, parent: int, path: str) -> None:
+        """What an entry refers to must be there."""
+        match row.effect:
+            case LabelEffect(target_id, _):
+                self.node(target_id, f"{path}.target_id")
+            case LeafEffect(target_id, drop):
+                if drop and (row.head == MAIN or self.head(row.head) is None):
+                    raise HeadNotFound(
+                        "only a named head that exists can be dropped", head=row.head
+                    )
+                if target_id is not None:
+                    self.node(target_id, f"{path}.target_id")
+            case CompactionEffect(first_kept_entry_id, replacement):
+                if first_kept_entry_id is None or replacement:
+                    return
+                kept = self.node(first_kept_entry_id, f"{path}.first_kept_entry_id")
+                if not self.is_above(kept, parent):
+                    raise EntryInvalid(
+                        "first_kept_entry_id is not on the path of the head",
+                        entry_id=first_kept_entry_id,
+                        path=f"{path}.first_kept_entry_id",
+                    )
+            case _:
+                pass
+
+    def commit(self) -> None:
+        """Make the session what the draft says. Called once, when the lines are stored."""
+        assert self.session.seq == self._base_seq, "draft is stale: two writers?"
+        for row in self.rows:
+            self.session.fold(row)
+
+
+def _fill(entry: Staged, draft: Draft, *, head: str, parent: int) -> None:
+    """What the caller left to the writer."""
+    if isinstance(entry.id, UnsetType):
+        entry.id = draft.fresh_id()
+    entry.parent_id = draft.id_of(parent)
+    if isinstance(entry.timestamp, UnsetType):
+        entry.timestamp = draft.now
+    entry.head = UNSET if head == MAIN else head

@@ -1,0 +1,112 @@
+"""Moving heads and naming entries: branch, reset, label.
+
+In native files a move is a `leaf` record and a label is a record; where the
+dialect knows no such record the move is a custom node at the target, which
+every program that reads the file then continues from.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from sessiond.errors import EntryInvalid, HeadNotFound
+from sessiond.model.entries import BranchSummary, Custom, Label, Leaf
+from sessiond.model.ids import MAIN
+from sessiond.session.append import Expected, require_expected
+from sessiond.session.draft import Draft
+
+__all__ = ["BranchRequest", "Labelled", "Moved", "branch", "drop", "label", "reset"]
+
+LEAF_CUSTOM_TYPE: Final = "sessiond.leaf"
+
+
+class Moved(Struct, frozen=True):
+    """Where a head stands after a move."""
+
+    leaf_id: str | None
+    head: str
+    seq: int
+
+
+class Labelled(Struct, frozen=True):
+    """The line that set or cleared a label."""
+
+    seq: int
+
+
+class BranchRequest(Struct):
+    """One branch call."""
+
+    entry_id: str | None
+    head: str = MAIN
+    summary: str = ""
+    details: Raw | UnsetType = UNSET
+    expected: Expected | None = None
+
+
+def branch(draft: Draft, request: BranchRequest) -> Moved:
+    """Put a head at an entry, with a summary of what it leaves if one is given."""
+    draft.require_writable()
+    if draft.head(request.head) is not None or request.expected is not None:
+        require_expected(draft, request.head, request.expected)
+    target = draft.node(request.entry_id) if request.entry_id is not None else 0
+    if not request.summary:
+        if request.details is not UNSET:
+            raise EntryInvalid("details belong to a summary; send one", path="details")
+        return _move(draft, request.head, target, "branch")
+    left = draft.head(request.head) or draft.head(MAIN)
+    entry = BranchSummary(
+        summary=request.summary,
+        from_id=draft.id_of(left.leaf) if left else None,
+        details=request.details,
+    )
+    with draft.all_or_nothing():
+        draft.stage(entry, head=request.head, parent=target)
+    return _moved(draft, request.head)
+
+
+def drop(draft: Draft, head: str, expected: Expected | None) -> Moved:
+    """Forget a named head; its entries stay."""
+    draft.require_writable()
+    require_expected(draft, head, expected)
+    leaf = draft.leaf(head)
+    if head == MAIN:
+        raise HeadNotFound("main cannot be dropped", head=head)
+    with draft.all_or_nothing():
+        draft.stage(Leaf(target_id=draft.id_of(leaf), reason="drop"), head=head)
+    return Moved(draft.id_of(leaf), head, draft.seq)
+
+
+def reset(draft: Draft, head: str, expected: Expected | None) -> Moved:
+    """Put a head before the first entry; the next append starts a second trunk."""
+    draft.require_writable()
+    require_expected(draft, head, expected)
+    draft.leaf(head)
+    return _move(draft, head, 0, "reset")
+
+
+def label(draft: Draft, entry_id: str, text: str | None) -> Labelled:
+    """Name an entry, or clear its name with None or ""."""
+    draft.require_writable()
+    draft.node(entry_id)
+    with draft.all_or_nothing():
+        seq = draft.stage(Label(target_id=entry_id, label=text or None), head=MAIN)
+    return Labelled(seq)
+
+
+def _move(draft: Draft, head: str, target: int, reason: Literal["branch", "reset"]) -> Moved:
+    with draft.all_or_nothing():
+        if draft.session.rules.leaf_records:
+            at = draft.head(head)
+            entry = Leaf(target_id=draft.id_of(target), reason=reason)
+            draft.stage(entry, head=head, parent=at.leaf if at else 0)
+        else:
+            data = Raw(b'{"reason":"%s"}' % reason.encode())
+            draft.stage(Custom(custom_type=LEAF_CUSTOM_TYPE, data=data), head=head, parent=target)
+    return _moved(draft, head)
+
+
+def _moved(draft: Draft, head: str) -> Moved:
+    return Moved(draft.id_of(draft.leaf(head)), head, draft.seq)

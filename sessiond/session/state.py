@@ -1,0 +1,238 @@
+"""One session's index: what its entries mean, without their payloads.
+
+Rule 1: everything that decides what a session's state becomes lives in this
+folder. Rule 2: nothing here awaits, reads a clock or touches a file, so every
+change is atomic and every test is a function call. Rule 3: replay and commit
+are the same function, `fold`; a restart cannot see another session than the
+one that was served.
+
+An entry is its `seq`, the ordinal of its line; 0, the header, also stands for
+"no parent" and "before the first entry". A parent is always an earlier line,
+so a chain ends after at most `seq` steps and no file can make a cycle. What a
+path walk would look for from every leaf (the last compaction, the settings)
+is kept per entry as the seq of the nearest ancestor that has it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import Any, Final
+
+from msgspec import Struct
+
+from sessiond.limits import PROBLEMS_MAX
+from sessiond.model.entries import (
+    MESSAGE_KINDS,
+    CompactionEffect,
+    InfoEffect,
+    Kind,
+    LabelEffect,
+    LeafEffect,
+    Row,
+    Rules,
+)
+from sessiond.model.ids import MAIN
+
+__all__ = ["Head", "LabelState", "Problem", "Session"]
+
+_IS_MESSAGE: Final = bytes(kind in MESSAGE_KINDS for kind in range(256))
+
+
+class Head(Struct, frozen=True):
+    """Where a named head stands: `leaf` is its entry, `seq` the line that moved it last."""
+
+    leaf: int = 0
+    seq: int = 0
+
+
+class LabelState(Struct, frozen=True):
+    """A label in force and the line that set it."""
+
+    label: str
+    seq: int
+
+
+class Problem(Struct, frozen=True):
+    """Something in the file that was kept but does not mean what its writer meant."""
+
+    line: int
+    kind: str
+    detail: str
+
+
+class Session:
+    """The index of one session. Only `fold` and `skip` change it."""
+
+    __slots__ = (
+        "_record",
+        "compaction_refs",
+        "compactions",
+        "depths",
+        "facts",
+        "has_assistant",
+        "heads",
+        "ids",
+        "kinds",
+        "labels",
+        "message_count",
+        "model_refs",
+        "names",
+        "parents",
+        "problem_count",
+        "problems",
+        "read_only_line",
+        "rules",
+        "thinking_refs",
+    )
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self._record = bytes(kind in rules.records for kind in range(256))
+        self.ids: dict[str, int] = {}
+        self.names: list[str] = [""]
+        self.kinds = bytearray(1)
+        self.parents = array("i", (0,))
+        self.depths = array("i", (0,))
+        self.compaction_refs = array("i", (0,))
+        self.model_refs = array("i", (0,))
+        self.thinking_refs = array("i", (0,))
+        self.compactions: dict[int, CompactionEffect] = {}
+        self.heads: dict[str, Head] = {MAIN: Head()}
+        self.labels: dict[int, LabelState] = {}
+        self.facts: dict[str, Any] = {}
+        self.message_count = 0
+        self.has_assistant = False
+        self.problems: list[Problem] = []
+        self.problem_count = 0
+        self.read_only_line: int | None = None
+
+    @property
+    def seq(self) -> int:
+        """The ordinal of the last line; a session with only its header has 0."""
+        return len(self.kinds) - 1
+
+    # -- change ------------------------------------------------------------
+
+    def skip(self) -> None:
+        """Take a seq for a line that is no entry."""
+        self.names.append("")
+        self.kinds.append(Kind.NONE)
+        self.parents.append(0)
+        self.depths.append(0)
+        self.compaction_refs.append(0)
+        self.model_refs.append(0)
+        self.thinking_refs.append(0)
+
+    def fold(self, row: Row) -> None:
+        """Let the next line be `row`. Cannot fail: what it refers to wrongly is reported."""
+        kind = row.kind
+        seq = len(self.kinds)
+        parent_id = row.parent_id
+        parent = 0
+        if parent_id is not None:
+            parent = self.ids.get(parent_id, 0)
+            if self._record[self.kinds[parent]]:
+                parent = 0
+            if parent == 0:
+                self.report(seq + 1, "orphan", "its parent is no earlier entry; shown as a root")
+        if row.id in self.ids:
+            self.report(seq + 1, "duplicate_id", "an earlier entry has the same id")
+        self.ids[row.id] = seq
+        self.names.append(row.id)
+        self.kinds.append(kind)
+        self.parents.append(parent)
+        if self._record[kind]:
+            self.depths.append(0)
+            self.compaction_refs.append(0)
+            self.model_refs.append(0)
+            self.thinking_refs.append(0)
+        else:
+            self.depths.append(self.depths[parent] + 1)
+            self.compaction_refs.append(
+                seq if kind == Kind.COMPACTION else self.compaction_refs[parent]
+            )
+            self.model_refs.append(seq if row.names_model else self.model_refs[parent])
+            self.thinking_refs.append(seq if kind == Kind.THINKING else self.thinking_refs[parent])
+            self.heads[row.head] = Head(seq, seq)
+            if _IS_MESSAGE[kind]:
+                self.message_count += 1
+                if kind == Kind.ASSISTANT:
+                    self.has_assistant = True
+        if row.effect is not None:
+            self._apply(row, seq)
+
+    def _apply(self, row: Row, seq: int) -> None:
+        match row.effect:
+            case CompactionEffect() as effect:
+                self.compactions[seq] = effect
+            case InfoEffect(facts):
+                for name, value in facts.items():
+                    if value is None:
+                        self.facts.pop(name, None)
+                    else:
+                        self.facts[name] = value
+            case LabelEffect(target_id, label):
+                target = self.ids.get(target_id, 0)
+                if target == 0:
+                    self.report(seq + 1, "unknown_target", "labels an entry that is not there")
+                elif label:
+                    self.labels[target] = LabelState(label, seq)
+                else:
+                    self.labels.pop(target, None)
+            case LeafEffect() as effect:
+                self._move(row.head, effect, seq)
+            case None:  # pragma: no cover - the caller looked
+                pass
+
+    def _move(self, head: str, effect: LeafEffect, seq: int) -> None:
+        if effect.drop:
+            if head == MAIN or self.heads.pop(head, None) is None:
+                self.report(seq + 1, "unknown_target", "drops a head that is not there")
+            return
+        target = 0
+        if effect.target_id is not None:
+            target = self.ids.get(effect.target_id, 0)
+            if target == 0 or self._record[self.kinds[target]]:
+                self.report(seq + 1, "unknown_target", "moves a head to an entry that is not there")
+                return
+        self.heads[head] = Head(target, seq)
+
+    def report(self, line: int, kind: str, detail: str) -> None:
+        """Remember a problem; beyond PROBLEMS_MAX only the count grows."""
+        self.problem_count += 1
+        if len(self.problems) < PROBLEMS_MAX:
+            self.problems.append(Problem(line, kind, detail))
+
+    # -- look --------------------------------------------------------------
+
+    def is_entry(self, seq: int) -> bool:
+        """Whether the line is an entry, record or node."""
+        return self.kinds[seq] != Kind.NONE
+
+    def is_node(self, seq: int) -> bool:
+        """Whether the line stands in the tree: an entry that is no record."""
+        kind = self.kinds[seq]
+        return kind != Kind.NONE and not self._record[kind]
+
+    def node(self, entry_id: str) -> int:
+        """The seq of a node by its id; 0 when there is none."""
+        seq = self.ids.get(entry_id, 0)
+        return seq if self.is_node(seq) else 0
+
+    def id_of(self, seq: int) -> str | None:
+        """The id at `seq`; None for 0, the place before the first entry."""
+        return self.names[seq] if seq else None
+
+    def up(self, seq: int) -> Iterator[int]:
+        """The path from `seq` to its root, the entry itself first."""
+        parents = self.parents
+        while seq:
+            yield seq
+            seq = parents[seq]
+
+    def path(self, seq: int) -> list[int]:
+        """The path root first."""
+        found = list(self.up(seq))
+        found.reverse()
+        return found
