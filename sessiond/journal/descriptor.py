@@ -1,0 +1,89 @@
+"""The descriptor that appends.
+
+Law: an fsync that failed is never tried again on the same descriptor. The
+kernel may have marked the lost pages as clean, and the second call would say
+that all is well. So whoever sees an OSError from here calls `reopen` first.
+"""
+
+from __future__ import annotations
+
+import errno
+from contextlib import suppress
+from pathlib import Path
+
+from sessiond.journal.files import Files, FileStat
+
+__all__ = ["Descriptor", "write_all"]
+
+
+def write_all(files: Files, fd: int, data: bytes) -> int:
+    """Write every byte; says how many calls it took."""
+    written = files.write(fd, data)
+    calls = 1
+    while written < len(data):
+        count = files.write(fd, memoryview(data)[written:])
+        if count == 0:
+            raise OSError(errno.ENOSPC, "the disk takes no byte")
+        written += count
+        calls += 1
+    return calls
+
+
+class Descriptor:
+    """Writes whole pieces at the end of one file, and syncs them. Counts both."""
+
+    def __init__(self, files: Files, identity: FileStat) -> None:
+        self._files = files
+        self._identity = (identity.st_dev, identity.st_ino)
+        self._fd: int | None = None
+        self.writes = self.written_bytes = self.syncs = 0
+        self.sync_ms_max = 0.0
+
+    def reopen(self, path: Path) -> None:
+        """A fresh descriptor, of the file that this one began with or of none."""
+        self.close()
+        fd = self._files.open_append(path)
+        try:
+            self._check_identity(fd)
+        except BaseException:
+            self._files.close(fd)
+            raise
+        self._fd = fd
+
+    def _check_identity(self, fd: int) -> None:
+        found = self._files.fstat(fd)
+        if (found.st_dev, found.st_ino) != self._identity:
+            raise OSError(errno.ESTALE, "another file has its name now")
+
+    def write(self, data: bytes) -> None:
+        """Append all of `data`: one call, and more only after a short one."""
+        self.writes += write_all(self._files, self._open_fd(), data)
+        self.written_bytes += len(data)
+
+    def sync(self) -> None:
+        """Wait until what was written is on disk."""
+        started = self._files.monotonic()
+        self._files.fdatasync(self._open_fd())
+        self.syncs += 1
+        self.sync_ms_max = max(self.sync_ms_max, (self._files.monotonic() - started) * 1000)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file; `sync` makes that last."""
+        self._files.truncate(self._open_fd(), size)
+
+    def size(self) -> int:
+        """How long the file is, whoever wrote it."""
+        return self._files.fstat(self._open_fd()).st_size
+
+    def close(self) -> None:
+        """Let go of the descriptor."""
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            # A close that fails has closed all the same; what counts was synced before.
+            with suppress(OSError):
+                self._files.close(fd)
+
+    def _open_fd(self) -> int:
+        if self._fd is None:
+            raise OSError(errno.EBADF, "it is not open for writing")
+        return self._fd

@@ -1,0 +1,28 @@
+"""What the operating system said, as the error that a client is given."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sessiond.errors import StorageError
+
+__all__ = ["storage_error", "telling"]
+
+
+def storage_error(error: OSError, doing: str, path: Path) -> StorageError:
+    """`doing` completes "could not ...". The errno travels by name: numbers differ by system."""
+    name = errno.errorcode.get(error.errno or errno.EIO, "EIO")
+    reason = error.strerror or "input/output error"
+    return StorageError(f"could not {doing} {path.name}: {reason}", errno=name, path=str(path))
+
+
+@contextmanager
+def telling(doing: str, path: Path) -> Generator[None]:
+    """Turn an OSError inside into a StorageError."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error, doing, path) from error

@@ -1,0 +1,179 @@
+"""The only calls into the operating system that concern files.
+
+Law: one method, one call (or the few that make it safe), no decision. What is
+made here is 0600 or 0700 whatever the umask, and is not inherited by children.
+Every method may raise OSError. `sessiond.testing.disk.FaultDisk` overrides each
+of them with a disk in memory that fails on request.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from pathlib import Path
+from typing import Final, Protocol
+
+__all__ = ["FileStat", "Files"]
+
+_COMMON: Final = os.O_CLOEXEC | os.O_NOCTTY
+
+
+class FileStat(Protocol):
+    """The part of a stat result that is used."""
+
+    @property
+    def st_dev(self) -> int:
+        """The device."""
+        ...
+
+    @property
+    def st_ino(self) -> int:
+        """The inode; with the device, the identity of a file under any name."""
+        ...
+
+    @property
+    def st_mode(self) -> int:
+        """Kind and permissions."""
+        ...
+
+    @property
+    def st_size(self) -> int:
+        """Bytes."""
+        ...
+
+    @property
+    def st_mtime_ns(self) -> int:
+        """When it was written last."""
+        ...
+
+
+class Files:
+    """The disk of this machine."""
+
+    # -- descriptors -------------------------------------------------------------
+
+    def create(self, path: Path) -> int:
+        """A new file for reading and writing; FileExistsError if the name is taken."""
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _COMMON, 0o600)
+        try:
+            os.fchmod(fd, 0o600)
+        except BaseException:
+            os.close(fd)
+            path.unlink(missing_ok=True)
+            raise
+        return fd
+
+    def open_read(self, path: Path) -> int:
+        """For reading only. Does not wait for the other end of a pipe."""
+        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | _COMMON)
+
+    def open_update(self, path: Path) -> int:
+        """For reading and for writing in place; over NFS a lock needs the right to write."""
+        return os.open(path, os.O_RDWR | os.O_NONBLOCK | _COMMON)
+
+    def open_append(self, path: Path) -> int:
+        """For writing at the end, wherever that is at the moment of the write."""
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | _COMMON)
+
+    def close(self, fd: int) -> None:
+        """Let go of a descriptor, and of a lock held on it."""
+        os.close(fd)
+
+    # -- bytes -------------------------------------------------------------------
+
+    def pread(self, fd: int, count: int, offset: int) -> bytes:
+        """Up to `count` bytes; fewer near the end, none behind it."""
+        return os.pread(fd, count, offset)
+
+    def write(self, fd: int, data: bytes | memoryview) -> int:
+        """Write, and say how much of it was."""
+        return os.write(fd, data)
+
+    def pwrite(self, fd: int, data: bytes | memoryview, offset: int) -> int:
+        """Write in place; not for descriptors that append."""
+        return os.pwrite(fd, data, offset)
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut the file to `size`."""
+        os.ftruncate(fd, size)
+
+    def fdatasync(self, fd: int) -> None:
+        """Wait until the bytes, and the size that reaches them, are on disk."""
+        os.fdatasync(fd)
+
+    def fsync(self, fd: int) -> None:
+        """Wait until everything about the file is on disk."""
+        os.fsync(fd)
+
+    def lock(self, fd: int) -> bool:
+        """Take the file for this descriptor alone; False if another has it."""
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def fstat(self, fd: int) -> FileStat:
+        """What the descriptor refers to."""
+        return os.fstat(fd)
+
+    # -- names -------------------------------------------------------------------
+
+    def stat(self, path: Path) -> FileStat:
+        """What the name refers to."""
+        return path.stat()
+
+    def exists(self, path: Path | str) -> bool:
+        """Whether there is something of this name."""
+        return Path(path).exists()
+
+    def listdir(self, folder: Path) -> list[str]:
+        """The names in a folder, in no order."""
+        return os.listdir(folder)  # noqa: PTH208 - a Path per name is what makes iterdir slow
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Give a file another name; replaces what had that name."""
+        old.rename(new)
+
+    def unlink(self, path: Path) -> None:
+        """Take a name away."""
+        path.unlink()
+
+    def make_folder(self, path: Path) -> bool:
+        """A folder for its owner only; False if it was there. Its parent must exist."""
+        made = True
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            if not path.is_dir():
+                raise
+            made = False
+        path.chmod(0o700)
+        return made
+
+    def fsync_folder(self, folder: Path) -> None:
+        """Wait until the names in a folder are on disk."""
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _COMMON)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    # -- the process -------------------------------------------------------------
+
+    def pid(self) -> int:
+        """This process."""
+        return os.getpid()
+
+    def host(self) -> str:
+        """This machine."""
+        return os.uname().nodename
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds since some moment, for durations."""
+        return time.monotonic()

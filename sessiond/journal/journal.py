@@ -1,0 +1,228 @@
+"""One open session file: its lock, its lines, its tail, its name.
+
+Law: a journal is opened whole or not at all, and nothing is appended behind a
+tail. How bytes get to the disk is `writer`'s, how they are found again
+`reader`'s.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Self
+
+from sessiond.journal.failures import telling
+from sessiond.journal.files import Files
+from sessiond.journal.lock import FileLock, own_session
+from sessiond.journal.making import make_file
+from sessiond.journal.reader import LineReader
+from sessiond.journal.recovery import Visit, ends_of
+from sessiond.journal.repair import copy_aside
+from sessiond.journal.scanning import check_regular, index_lines, scan
+from sessiond.journal.store import JournalStatistics
+from sessiond.journal.writer import Writer
+
+__all__ = ["Journal", "scan"]
+
+
+class Journal:
+    """A `SessionLog` in a file. One thread appends; any thread reads."""
+
+    blocking: Final = True
+
+    def __init__(self, files: Files, reader: LineReader, *, truncates: bool) -> None:
+        self.tail = b""
+        self._files = files
+        self._reader = reader
+        self._writer = Writer(files, reader, truncates=truncates)
+        self._lock: FileLock | None = None
+        self._unsynced_folders: set[Path] = set()
+        # The reader's own methods: some are called once a line.
+        self.read = reader.read
+        self.read_many = reader.read_many
+        self.line_bytes = reader.line_bytes
+        self.span_bytes = reader.span_bytes
+
+    # -- opening -----------------------------------------------------------------
+
+    @classmethod
+    def create(cls, files: Files, path: Path, header: bytes, *, locks: Path) -> Self:
+        """A new file that begins with `header`, one line or more; there as a whole or not at all.
+
+        Raises StorageError (EEXIST if the name is taken).
+        """
+        with telling("create", path):
+            fd, lock = make_file(files, path, header + b"\n", locks)
+            try:
+                reader = LineReader(files, fd, path)
+                reader.ends.extend(ends_of(header.split(b"\n"), 0))
+                journal = cls(files, reader, truncates=True)
+                journal._lock = lock
+                journal._start_writing()
+            except BaseException:
+                with suppress(OSError):
+                    files.unlink(path)
+                lock.release()
+                files.close(fd)
+                raise
+        return journal
+
+    @classmethod
+    def open(
+        cls, files: Files, path: Path, visit: Visit, *, locks: Path, truncates: bool = False
+    ) -> Self:
+        """Own a file, visit its whole lines in order, make them durable.
+
+        What follows the last newline is `tail`; it must be kept or cut before the first
+        append. Raises SessionLocked, StorageError and what `visit` raises.
+        """
+        with telling("open", path):
+            reader = LineReader(files, files.open_update(path), path)
+            return cls._index(files, reader, visit, locks, truncates=truncates)
+
+    @classmethod
+    def read_only(cls, files: Files, path: Path, visit: Visit) -> Self:
+        """Visit and read a file without owning it; it cannot be appended to."""
+        with telling("open", path):
+            reader = LineReader(files, files.open_read(path), path)
+            return cls._index(files, reader, visit, None, truncates=False)
+
+    @classmethod
+    def _index(
+        cls, files: Files, reader: LineReader, visit: Visit, locks: Path | None, *, truncates: bool
+    ) -> Self:
+        journal: Self | None = None
+        try:
+            check_regular(files, reader.fd)
+            journal = cls(files, reader, truncates=truncates)
+            if locks is not None:
+                journal._lock = own_session(files, reader.fd, locks)
+            journal.tail = index_lines(files, reader, visit)
+            if locks is not None:
+                journal._start_writing()
+                journal._writer.out.sync()
+        except BaseException:
+            if journal is None:
+                reader.close()
+            else:
+                journal.close()
+            raise
+        return journal
+
+    def _start_writing(self) -> None:
+        self._writer.out.reopen(self.path)
+        self._writer.durable_bytes = self.size_bytes
+
+    # -- what is there -------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        """The file's name now."""
+        return self._reader.path
+
+    @property
+    def truncates(self) -> bool:
+        """Whether only sessiond writes the file, so that it may be cut back."""
+        return self._writer.truncates
+
+    @truncates.setter
+    def truncates(self, truncates: bool) -> None:
+        self._writer.truncates = truncates
+
+    @property
+    def line_count(self) -> int:
+        """Whole lines, the header among them."""
+        return self._reader.line_count
+
+    @property
+    def size_bytes(self) -> int:
+        """Where the next line will begin."""
+        return self._reader.ends[-1]
+
+    @property
+    def durable_bytes(self) -> int:
+        """How much of that survives a power cut."""
+        return self._writer.durable_bytes
+
+    # -- appending -----------------------------------------------------------------
+
+    def append(self, lines: Sequence[bytes], *, sync: bool) -> None:
+        """Store all of them, durably if `sync`, or none. Raises StorageError: retry the same lines.
+
+        One write and, if `sync`, one fdatasync.
+        """
+        assert not self.tail, "the tail is kept or cut before the first append"
+        self._writer.append(lines, sync=sync)
+
+    def sync(self) -> None:
+        """Make durable what was appended without. Raises StorageError: call it again."""
+        self._writer.sync()
+
+    def take_stored_tail(self) -> list[bytes]:
+        """Lines that a failed append found or left behind; they have their ordinals. Given once."""
+        lines, self._writer.stored_tail = self._writer.stored_tail, []
+        return lines
+
+    # -- the tail --------------------------------------------------------------------
+
+    def keep_tail(self) -> None:
+        """Make the tail a line, by its newline. Raises StorageError."""
+        assert self.tail, "there is a tail to keep"
+        self._writer.complete(self.tail)
+        self.tail = b""
+
+    def cut_tail(self, stamp: str, from_seq: int | None = None) -> str:
+        """Cut what follows the last line, or everything from line `from_seq` on.
+
+        The bytes are in a file of their own before they go; its path is given back.
+        Raises StorageError.
+        """
+        keep = self.line_count if from_seq is None else from_seq
+        with telling("cut the torn end of", self.path):
+            copy = copy_aside(self._files, self._reader, self._reader.ends[keep], stamp)
+            self._writer.cut(keep)
+        self.tail = b""
+        return str(copy)
+
+    # -- the file as a whole ---------------------------------------------------------
+
+    def move(self, path: Path) -> None:
+        """Give the file another name, durably. Safe to repeat. Raises StorageError."""
+        old = self.path
+        with telling("move", old):
+            if path != old:
+                if self._files.exists(path):
+                    raise OSError(errno.EEXIST, "the new name is taken")
+                self._files.rename(old, path)
+                self._reader.path = path
+                self._unsynced_folders = {path.parent, old.parent}
+            # The new name first: a crash between the two must not find neither.
+            for folder in sorted(self._unsynced_folders, key=lambda one: one != path.parent):
+                self._files.fsync_folder(folder)
+                self._unsynced_folders.discard(folder)
+
+    def statistics(self) -> JournalStatistics:
+        """What it has cost so far."""
+        out = self._writer.out
+        return JournalStatistics(
+            lines=self.line_count,
+            size_bytes=self.size_bytes,
+            durable_bytes=self.durable_bytes,
+            writes=out.writes,
+            written_bytes=out.written_bytes,
+            syncs=out.syncs,
+            sync_ms_max=out.sync_ms_max,
+            failures=self._writer.failures,
+        )
+
+    def close(self) -> None:
+        """Let go of the file and its lock, once no read runs."""
+        self._writer.out.close()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+        # What counts was synced; a close that fails has closed all the same.
+        with suppress(OSError):
+            self._reader.close()

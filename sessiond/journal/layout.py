@@ -1,0 +1,159 @@
+"""The folders and names of a profile.
+
+Law: names are made and taken apart here and nowhere else.
+
+    <data>/                       $SESSIOND_HOME, else the platform's user data directory
+      locks/<device>-<inode>      who has a session file open, for every profile of this home
+      profiles/<profile>/
+        sessions/2026-01-15T10-30-00-000000_<session id>.jsonl
+        pending/<session id>.jsonl        drafts: no assistant message yet
+        trash/                            what was deleted, until it is emptied
+        catalog.sqlite                    an index that can be thrown away
+        daemon.lock                       one daemon per profile
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from sessiond.journal.failures import storage_error
+from sessiond.journal.files import Files
+from sessiond.model.ids import is_session_id
+
+__all__ = ["DEFAULT_PROFILE", "Layout", "data_home", "is_profile"]
+
+DEFAULT_PROFILE: Final = "default"
+_PROFILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
+_STAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{6}", re.ASCII)
+_SUFFIX: Final = ".jsonl"
+
+
+def is_profile(name: str) -> bool:
+    """Whether a name may be a profile, and so a folder."""
+    return _PROFILE.fullmatch(name) is not None
+
+
+def data_home(environ: Mapping[str, str]) -> Path:
+    """Where all profiles live."""
+    named = environ.get("SESSIOND_HOME")
+    if named:
+        return Path(named).expanduser().absolute()
+    # Only the program that has to find its home needs the library.
+    from platformdirs import user_data_path
+
+    return user_data_path("sessiond", appauthor=False)
+
+
+class Layout:
+    """The paths of one profile. Makes no call but where it is given `files`."""
+
+    def __init__(self, home: Path, profile: str = DEFAULT_PROFILE) -> None:
+        assert is_profile(profile), "the command line refuses such a profile"
+        self.home = home
+        self.profile = profile
+        self.root = home / "profiles" / profile
+        self.sessions = self.root / "sessions"
+        self.pending = self.root / "pending"
+        self.trash = self.root / "trash"
+        self.locks = home / "locks"
+        self.catalog = self.root / "catalog.sqlite"
+        self.daemon_lock = self.root / "daemon.lock"
+
+    def make_folders(self, files: Files) -> None:
+        """Make what is missing, durably: a synced file is lost with an unsynced folder. Raises OSError.
+
+        Below the home, which may be a folder that somebody chose, every folder is 0700.
+        """
+        self._make_home(files)
+        inner = (self.locks, self.root.parent, self.root, self.sessions, self.pending, self.trash)
+        for folder in inner:
+            if files.make_folder(folder):
+                files.fsync_folder(folder.parent)
+
+    def _make_home(self, files: Files) -> None:
+        missing: list[Path] = []
+        folder = self.home
+        while not files.exists(folder):
+            missing.append(folder)
+            folder = folder.parent
+        for folder in reversed(missing):
+            files.make_folder(folder)
+            files.fsync_folder(folder.parent)
+
+    # -- names -------------------------------------------------------------------
+
+    def session_path(self, session_id: str, stamp: str) -> Path:
+        """The place of a session, `stamp` being the moment it was begun."""
+        assert is_session_id(session_id), "ids are checked at the edge"
+        return self.sessions / f"{stamp}_{session_id}{_SUFFIX}"
+
+    def pending_path(self, session_id: str) -> Path:
+        """The place of a draft."""
+        assert is_session_id(session_id), "ids are checked at the edge"
+        return self.pending / f"{session_id}{_SUFFIX}"
+
+    def is_pending(self, path: Path) -> bool:
+        """Whether the file is a draft of this profile."""
+        return path.parent == self.pending
+
+    def id_of(self, path: Path) -> str | None:
+        """The session id in a name that was made here; None for any other file."""
+        if path.parent == self.sessions:
+            return _id_in(path.name)
+        if path.parent == self.pending:
+            return _draft_id_in(path.name)
+        return None
+
+    # -- what is there -------------------------------------------------------------
+
+    def find(self, files: Files, session_id: str) -> Path | None:
+        """The file of a session or of a draft. Raises StorageError."""
+        ending = f"_{session_id}{_SUFFIX}"
+        # Ids may contain "_", so the ending alone does not decide. Of two files that a copy
+        # gave the same id, the older name is the session.
+        for name in sorted(name for name in _names(files, self.sessions) if name.endswith(ending)):
+            if _id_in(name) == session_id:
+                return self.sessions / name
+        draft = self.pending_path(session_id) if is_session_id(session_id) else None
+        return draft if draft is not None and files.exists(draft) else None
+
+    def session_ids(self, files: Files) -> list[str]:
+        """The ids of the sessions, the latest begun first. Raises StorageError."""
+        names = sorted(_names(files, self.sessions), reverse=True)
+        found = (_id_in(name) for name in names)
+        return list(dict.fromkeys(session_id for session_id in found if session_id is not None))
+
+    def scan(self, files: Files, *, drafts: bool) -> Iterator[Path]:
+        """Every file that may be a session, also one that somebody dropped here.
+
+        Raises StorageError.
+        """
+        for name in _names(files, self.sessions):
+            if name.endswith(_SUFFIX) and not name.startswith("."):
+                yield self.sessions / name
+        if drafts:
+            for name in _names(files, self.pending):
+                if _draft_id_in(name) is not None:
+                    yield self.pending / name
+
+
+def _id_in(name: str) -> str | None:
+    stamp, _, rest = name.partition("_")
+    return _draft_id_in(rest) if _STAMP.fullmatch(stamp) else None
+
+
+def _draft_id_in(name: str) -> str | None:
+    session_id = name.removesuffix(_SUFFIX)
+    return session_id if session_id != name and is_session_id(session_id) else None
+
+
+def _names(files: Files, folder: Path) -> list[str]:
+    try:
+        return files.listdir(folder)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise storage_error(error, "list", folder) from error

@@ -1,0 +1,137 @@
+"""Who owns a file: flock for the truth, a record beside it for the reader.
+
+The lock lives and dies with a descriptor, so it cannot outlast its process. The
+record only tells the loser whom to ask; it may be missing or stale after a
+crash and nothing is decided by it. It is keyed by device and inode, so that a
+renamed file keeps it and two profiles that open one file find the same record.
+
+    pid 4242
+    host workstation
+    since 2026-01-15T10:30:00.000Z
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from sessiond.errors import SessionLocked
+from sessiond.journal.files import Files
+from sessiond.journal.layout import Layout
+from sessiond.model.times import rfc3339
+
+__all__ = ["FileLock", "Held", "Holder", "lock_daemon", "own_session"]
+
+_RECORD_BYTES_MAX: Final = 1024
+
+
+class Holder(Struct, frozen=True):
+    """A process that holds a lock."""
+
+    pid: int
+    host: str
+    since: str
+
+
+class Held(Exception):
+    """Another descriptor has the lock. `holder` is None if it left no readable record."""
+
+    def __init__(self, holder: Holder | None) -> None:
+        super().__init__(holder)
+        self.holder = holder
+
+
+class FileLock:
+    """A lock that is held. The descriptor stays its owner's to close."""
+
+    def __init__(self, files: Files, record: Path) -> None:
+        self._files = files
+        self._record = record
+
+    @classmethod
+    def take(cls, files: Files, fd: int, locks: Path) -> FileLock:
+        """Lock what the descriptor refers to. Raises Held, OSError."""
+        found = files.fstat(fd)
+        record = locks / f"{found.st_dev:x}-{found.st_ino}"
+        if not files.lock(fd):
+            raise Held(_read(files, record))
+        holder = Holder(files.pid(), files.host(), rfc3339(files.now()))
+        # A full disk must not keep a session from being read: the lock itself is taken.
+        with suppress(OSError):
+            _write(files, record, holder)
+        return cls(files, record)
+
+    def release(self) -> None:
+        """Remove the record. Comes before the close that lets go of the lock itself, so
+        that it is never the next owner's record that goes."""
+        with suppress(OSError):
+            self._files.unlink(self._record)
+
+
+class DaemonLock:
+    """One daemon per profile: held until `close`, or until the process is gone."""
+
+    def __init__(self, files: Files, fd: int, lock: FileLock) -> None:
+        self._files = files
+        self._fd = fd
+        self._lock = lock
+
+    def close(self) -> None:
+        """Let another daemon serve the profile."""
+        self._lock.release()
+        self._files.close(self._fd)
+
+
+def own_session(files: Files, fd: int, locks: Path) -> FileLock:
+    """Lock a session's file. Raises SessionLocked, OSError."""
+    try:
+        return FileLock.take(files, fd, locks)
+    except Held as held:
+        holder = held.holder
+        raise SessionLocked(
+            "the session's file is open already, in another process or another profile",
+            holder=holder and {"pid": holder.pid, "host": holder.host, "since": holder.since},
+        ) from held
+
+
+def lock_daemon(files: Files, layout: Layout) -> DaemonLock:
+    """Become the daemon of a profile whose folders exist. Raises Held, OSError.
+
+    The locked file is never removed: a name that is gone could be locked twice.
+    """
+    try:
+        fd = files.create(layout.daemon_lock)
+    except FileExistsError:
+        fd = files.open_update(layout.daemon_lock)
+    try:
+        return DaemonLock(files, fd, FileLock.take(files, fd, layout.locks))
+    except BaseException:
+        files.close(fd)
+        raise
+
+
+def _write(files: Files, record: Path, holder: Holder) -> None:
+    text = f"pid {holder.pid}\nhost {holder.host}\nsince {holder.since}\n"
+    with suppress(FileNotFoundError):
+        files.unlink(record)
+    fd = files.create(record)
+    try:
+        files.write(fd, text.encode())
+    finally:
+        files.close(fd)
+
+
+def _read(files: Files, record: Path) -> Holder | None:
+    try:
+        fd = files.open_read(record)
+        try:
+            text = files.pread(fd, _RECORD_BYTES_MAX, 0).decode()
+        finally:
+            files.close(fd)
+        fields = dict(line.split(" ", 1) for line in text.split("\n") if line)
+        return Holder(int(fields["pid"]), fields["host"], fields["since"])
+    except (OSError, ValueError, KeyError):
+        return None

@@ -1,0 +1,71 @@
+"""The lines of a session that is never written: `persist: "never"`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from sessiond.journal.store import JournalStatistics
+
+__all__ = ["MemoryJournal"]
+
+
+class MemoryJournal:
+    """A `SessionLog` in a list. Nothing in it waits, so it may be called on the loop."""
+
+    blocking: Final = False
+    path: Final = None
+
+    def __init__(self, header: bytes) -> None:
+        self._lines: list[bytes] = header.split(b"\n")
+        self._size = len(header) + 1
+
+    @property
+    def line_count(self) -> int:
+        """Lines so far, the header among them."""
+        return len(self._lines)
+
+    def append(self, lines: Sequence[bytes], *, sync: bool) -> None:
+        """Keep the lines; `sync` promises nothing here, and the answer says so."""
+        del sync
+        for line in lines:
+            assert b"\n" not in line, "an entry is exactly one line"
+            self._size += len(line) + 1
+        self._lines.extend(lines)
+
+    def sync(self) -> None:
+        """Nothing can be made durable."""
+
+    def take_stored_tail(self) -> list[bytes]:
+        """An append here never fails."""
+        return []
+
+    def read(self, first: int, last: int) -> list[bytes]:
+        """The lines `first` to `last`, both included."""
+        return self._lines[first : last + 1]
+
+    def read_many(self, seqs: Sequence[int]) -> list[bytes]:
+        """The lines at these ordinals, in this order."""
+        lines = self._lines
+        return [lines[seq] for seq in seqs]
+
+    def line_bytes(self, seq: int) -> int:
+        """The size of one line, without a newline."""
+        return len(self._lines[seq])
+
+    def span_bytes(self, first: int, last: int) -> int:
+        """The size the lines would have in a file, newlines included."""
+        return sum(map(len, self._lines[first : last + 1])) + last + 1 - first
+
+    def move(self, path: Path) -> None:
+        """A session that is never written has no name to change."""
+        raise AssertionError(f"a session in memory cannot become {path.name}")
+
+    def statistics(self) -> JournalStatistics:
+        """How much there is."""
+        return JournalStatistics(len(self._lines), self._size, 0)
+
+    def close(self) -> None:
+        """Forget the lines."""
+        self._lines = []

@@ -1,0 +1,95 @@
+"""Back to the last committed line after the disk refused, and bytes put aside.
+
+Law: each function may stop anywhere with an OSError and be called again from
+its beginning, on a new descriptor.
+"""
+
+from __future__ import annotations
+
+import errno
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from sessiond.journal.descriptor import Descriptor
+from sessiond.journal.files import Files
+from sessiond.journal.making import write_new
+from sessiond.journal.reader import LineReader
+from sessiond.journal.recovery import split_whole
+
+__all__ = ["adopt_lines", "copy_aside", "cut_back"]
+
+_CHUNK_BYTES: Final = 1024 * 1024
+
+
+def cut_back(files: Files, reader: LineReader, out: Descriptor, durable: int) -> None:
+    """Cut the file to its last committed line, and make what is left durable."""
+    end = reader.ends[-1]
+    _check_not_shorter(out, end)
+    out.truncate(end)
+    _write_again(files, reader, durable)
+    out.sync()
+
+
+def adopt_lines(files: Files, reader: LineReader, out: Descriptor, durable: int) -> list[bytes]:
+    """Make durable what lies behind the last committed line; the lines found there.
+
+    Half a line, ours or another program's, is closed with a newline.
+    """
+    end = reader.ends[-1]
+    _check_not_shorter(out, end)
+    found = _read_from(files, reader, end)
+    if found and not found.endswith(b"\n"):
+        out.write(b"\n")
+        found = _read_from(files, reader, end)
+    _write_again(files, reader, durable)
+    out.sync()
+    lines, _unfinished = split_whole(found)
+    return lines
+
+
+def copy_aside(files: Files, reader: LineReader, start: int, stamp: str) -> Path:
+    """Everything from `start` on, durably, in a file beside this one."""
+    path = reader.path
+    copy = path.with_name(f"{path.name}.torn-{stamp}")
+    number = 1
+    while files.exists(copy):
+        number += 1
+        copy = path.with_name(f"{path.name}.torn-{stamp}-{number}")
+    files.close(write_new(files, copy, _read_from(files, reader, start)))
+    try:
+        files.fsync_folder(copy.parent)
+    except OSError:
+        with suppress(OSError):
+            files.unlink(copy)
+        raise
+    return copy
+
+
+def _check_not_shorter(out: Descriptor, end: int) -> None:
+    # Cutting "back" would now fill the gap with zeros.
+    if out.size() < end:
+        raise OSError(errno.ESTALE, "it was shortened by another program")
+
+
+def _write_again(files: Files, reader: LineReader, durable: int) -> None:
+    """Give the kernel the committed but unsynced bytes once more.
+
+    A failed sync may have marked their pages clean without storing them, and no later
+    sync would look at them again.
+    """
+    at, end = durable, reader.ends[-1]
+    while at < end:
+        chunk = files.pread(reader.fd, min(_CHUNK_BYTES, end - at), at)
+        if not chunk:
+            raise OSError(errno.ESTALE, "it was shortened by another program")
+        at += files.pwrite(reader.fd, chunk, at)
+
+
+def _read_from(files: Files, reader: LineReader, start: int) -> bytes:
+    pieces: list[bytes] = []
+    at = start
+    while chunk := files.pread(reader.fd, _CHUNK_BYTES, at):
+        pieces.append(chunk)
+        at += len(chunk)
+    return b"".join(pieces)

@@ -1,0 +1,69 @@
+"""A file's lines from its beginning, in large reads, each given to a visitor once."""
+
+from __future__ import annotations
+
+import errno
+import stat
+from pathlib import Path
+from typing import Final
+
+from sessiond.journal.failures import telling
+from sessiond.journal.files import Files
+from sessiond.journal.reader import LineReader
+from sessiond.journal.recovery import Splitter, Visit, split_whole, without_cr
+
+__all__ = ["check_regular", "index_lines", "scan"]
+
+_CHUNK_BYTES: Final = 1024 * 1024
+# Who wants a few lines wants the header; nearly every one is shorter than this.
+_HEAD_BYTES: Final = 16 * 1024
+
+
+def check_regular(files: Files, fd: int) -> None:
+    """Refuse what is no file: a folder, a pipe, a device."""
+    mode = files.fstat(fd).st_mode
+    if stat.S_ISDIR(mode):
+        raise OSError(errno.EISDIR, "it is a folder")
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+
+
+def index_lines(files: Files, reader: LineReader, visit: Visit) -> bytes:
+    """Visit every whole line and note where it ends; gives the tail."""
+    splitter = Splitter(reader.ends, visit)
+    at = 0
+    while chunk := files.pread(reader.fd, _CHUNK_BYTES, at):
+        at += len(chunk)
+        splitter.feed(chunk)
+    return splitter.rest()
+
+
+def scan(files: Files, path: Path, visit: Visit, *, lines_max: int) -> bytes:
+    """Visit the first lines of a file that nobody needs to own.
+
+    Gives the tail if there are fewer than `lines_max`. Raises StorageError.
+    """
+    with telling("read", path):
+        fd = files.open_read(path)
+        try:
+            check_regular(files, fd)
+            lines, rest = split_whole(_head(files, fd, lines_max))
+        finally:
+            files.close(fd)
+    for seq, line in enumerate(lines[:lines_max]):
+        visit(seq, without_cr(line))
+    return rest if len(lines) < lines_max else b""
+
+
+def _head(files: Files, fd: int, lines_max: int) -> bytes:
+    """Enough bytes for so many lines, or all there are."""
+    pieces: list[bytes] = []
+    at = newlines = 0
+    while newlines < lines_max:
+        chunk = files.pread(fd, _CHUNK_BYTES if at else _HEAD_BYTES, at)
+        if not chunk:
+            break
+        at += len(chunk)
+        newlines += chunk.count(b"\n")
+        pieces.append(chunk)
+    return b"".join(pieces)
