@@ -1,0 +1,1 @@
+"""JSON-RPC 2.0 without I/O and without sessions: bytes to requests, results to bytes."""

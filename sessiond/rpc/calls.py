@@ -1,0 +1,182 @@
+"""One request on its way to its answer, and where that answer goes.
+
+Rule 1: a call is settled once, by `answer` or by `fail`.
+Rule 2: settling only queues; nothing is sent before somebody flushes.
+Rule 3: a notification's call is settled like any other, but says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from sessiond.errors import SessiondError, TooLarge
+from sessiond.limits import RESULT_BYTES_MAX
+from sessiond.rpc.messages import error_body, result_body
+
+__all__ = ["BatchAnswer", "Call", "CallTable", "Peer"]
+
+C = TypeVar("C")
+Put = Callable[[bytes], None]
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder().decode
+
+
+class Peer(Protocol):
+    """The other end, as far as answers go. Framing is its own business."""
+
+    def put(self, body: bytes) -> None:
+        """Queue one answer."""
+        ...
+
+    def flush(self) -> None:
+        """Send what is queued, as far as the other end takes it."""
+        ...
+
+
+class CallTable(Generic[C]):
+    """The calls of one connection whose answer comes later."""
+
+    def __init__(
+        self, client: C, peer: Peer, incident: Callable[[str, Exception], SessiondError]
+    ) -> None:
+        self.client = client
+        self.flush = peer.flush
+        self.incident = incident
+        self._calls: dict[Call[C], Callable[[], None] | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def hold(self, call: Call[C], on_cancel: Callable[[], None] | None) -> None:
+        """Count a call as in flight."""
+        self._calls[call] = on_cancel
+
+    def drop(self, call: Call[C]) -> None:
+        """A call was settled."""
+        del self._calls[call]
+
+    def cancel(self, id_text: bytes) -> None:
+        """Cancel the calls of this id: the same JSON value, so 1 is 1.0 but never "1"."""
+        wanted = _decode(id_text)
+        for call, on_cancel in list(self._calls.items()):
+            if call.id is not None and on_cancel is not None and _decode(call.id) == wanted:
+                on_cancel()
+
+    def cancel_all(self) -> None:
+        """Cancel whatever can still be cancelled."""
+        for on_cancel in list(self._calls.values()):
+            if on_cancel is not None:
+                on_cancel()
+
+
+class Call(Generic[C]):
+    """A request, or a notification, that a handler is working on."""
+
+    __slots__ = ("_held", "_id", "_put", "_table", "client", "method", "settled")
+
+    def __init__(self, table: CallTable[C], method: str, id_raw: Raw | None, put: Put) -> None:
+        self._table = table
+        self._id = id_raw
+        self._put = put
+        self._held = False
+        self.client = table.client
+        self.method = method
+        self.settled = False
+
+    @property
+    def id(self) -> bytes | None:
+        """The id's JSON text as it was sent; None for a notification."""
+        return None if self._id is None else bytes(self._id)
+
+    @property
+    def request_id(self) -> str | None:
+        """The same as text."""
+        return None if self._id is None else bytes(self._id).decode()
+
+    @property
+    def is_notification(self) -> bool:
+        """Whether nobody waits for an answer."""
+        return self._id is None
+
+    def answer(self, result: Any) -> None:
+        """Queue the answer: a Struct or Raw to encode, or bytes that are JSON already."""
+        try:
+            text = result if type(result) is bytes else _encode(result)
+        except Exception as error:  # noqa: BLE001  # a result that cannot be encoded is our bug
+            self.fail(self._table.incident(self.method, error))
+            return
+        if len(text) > RESULT_BYTES_MAX:
+            limit = RESULT_BYTES_MAX
+            self.fail(TooLarge(f"an answer may have {limit} bytes", limit=limit))
+            return
+        self._settle()
+        if self._id is not None:
+            self._put(result_body(self._id, text))
+
+    def fail(self, error: SessiondError) -> None:
+        """Queue an error."""
+        self._settle()
+        if self._id is not None:
+            self._put(error_body(self._id, error))
+
+    def flush(self) -> None:
+        """Send what is queued for the connection that asked."""
+        self._table.flush()
+
+    def defer(self, on_cancel: Callable[[], None] | None) -> None:
+        """Say that the answer comes later; `on_cancel` gives it up, or does nothing if too late."""
+        assert not self.settled, "a call is deferred before it is answered"
+        self._held = True
+        self._table.hold(self, on_cancel)
+
+    def hold(self) -> None:
+        """The handler said DEFERRED: in flight from now on, if it is not settled already."""
+        if not (self.settled or self._held):
+            self.defer(None)
+
+    def _settle(self) -> None:
+        assert not self.settled, "a call is settled once"
+        self.settled = True
+        if self._held:
+            self._table.drop(self)
+
+
+class BatchAnswer:
+    """The answers of one batch: one array in the order of the members, when all are there."""
+
+    def __init__(self, put: Put) -> None:
+        self._put = put
+        self._bodies: list[bytes] = []
+        self._missing = 0
+        self._bytes = 0
+        self._complete = False
+
+    def slot(self, id_text: bytes | Raw | None) -> Put:
+        """A place for the answer of the next member."""
+        self._bodies.append(b"")
+        self._missing += 1
+        return partial(self._fill, len(self._bodies) - 1, id_text)
+
+    def complete(self) -> None:
+        """Every member has been handled; some may still wait for their answers."""
+        self._complete = True
+        self._put_when_done()
+
+    def _fill(self, index: int, id_text: bytes | Raw | None, body: bytes) -> None:
+        if self._bytes + len(body) > RESULT_BYTES_MAX:
+            limit = RESULT_BYTES_MAX
+            body = error_body(id_text, TooLarge(f"a batch may answer {limit} bytes", limit=limit))
+        self._bytes += len(body)
+        self._bodies[index] = body
+        self._missing -= 1
+        self._put_when_done()
+
+    def _put_when_done(self) -> None:
+        if self._complete and not self._missing and self._bodies:
+            self._put(b"[" + b",".join(self._bodies) + b"]")

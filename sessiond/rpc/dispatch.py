@@ -1,0 +1,202 @@
+"""From a message to its method, and from its result to an answer.
+
+Rule 1: every handler runs at once, in the order of the wire; nothing here waits.
+Rule 2: a handler answers now, or returns DEFERRED and its `Call` is settled
+later by whoever finishes the work.
+Rule 3: whatever goes wrong becomes exactly one error with a code, and this is
+the only place that turns an unforeseen exception into one.
+Rule 4: nothing here sends; answers are put, and whoever put last flushes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final, Generic, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType, ValidationError
+
+from sessiond.errors import Internal, InvalidParams, MethodNotFound, ParseFailed, SessiondError
+from sessiond.rpc.calls import BatchAnswer, Call, CallTable, Peer, Put
+from sessiond.rpc.messages import Batch, Refused, Request, decode, error_body
+from sessiond.rpc.params import Params, invalid_params
+
+__all__ = ["DEFERRED", "Call", "Dispatcher", "Exchange", "Method", "Peer"]
+
+C = TypeVar("C")
+P = TypeVar("P", bound=Params)
+
+DEFERRED: Final[Any] = object()
+"""What a handler returns when its call is settled later."""
+
+_NO_PARAMS: Final = b"{}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(Generic[C, P]):
+    """One method: its name, the shape of what goes in and out, and who does it."""
+
+    name: str
+    params: type[P]
+    result: Any
+    handle: Callable[[C, P, Call[C]], Any]
+    aliases: tuple[str, ...] = ()
+    access: Literal["write", "read", "status"] = "read"
+    lenient: bool = False
+    """Unknown parameters are accepted, as LSP's clients send them with `initialize`."""
+
+
+class _CancelParams(Params, forbid_unknown_fields=False):
+    id: Raw
+
+
+class _Entry(Generic[C]):
+    """A method as the table keeps it: ready to decode and call."""
+
+    __slots__ = ("decode", "handle", "method")
+
+    def __init__(self, method: Method[C, Any]) -> None:
+        params: type[Any] = method.params
+        if method.lenient:
+            params = msgspec.defstruct(
+                params.__name__, [], bases=(params,), forbid_unknown_fields=False
+            )
+        self.decode: Callable[[bytes | Raw], Any] = msgspec.json.Decoder(params).decode
+        self.handle = method.handle
+        self.method = method
+
+
+class Dispatcher(Generic[C]):
+    """The methods of a daemon, shared by all its connections."""
+
+    def __init__(
+        self,
+        methods: Sequence[Method[C, Any]],
+        *,
+        log_exception: Callable[[str, str, Exception], None],
+        allow: Callable[[C, Method[C, Any]], None],
+        new_incident_id: Callable[[], str] | None = None,
+    ) -> None:
+        self.methods = tuple(methods)
+        self.allow = allow
+        self._log_exception = log_exception
+        numbers = count(1)
+        self._new_incident_id = new_incident_id or (lambda: f"incident-{next(numbers)}")
+        self.table: dict[str, _Entry[C]] = {}
+        for method in self.methods:
+            entry = _Entry(method)
+            for name in (method.name, *method.aliases):
+                assert name not in self.table, f"two methods are called {name}"
+                self.table[name] = entry
+
+    def connection(self, peer: Peer, client: C) -> Exchange[C]:
+        """The calls of one new connection."""
+        return Exchange(self, peer, client)
+
+    def incident(self, method: str, error: Exception) -> Internal:
+        """Log what should not have happened; what the client gets names the log line."""
+        incident_id = self._new_incident_id()
+        self._log_exception(incident_id, method, error)
+        return Internal("this is a bug in sessiond; its log has more", incident_id=incident_id)
+
+
+class Exchange(Generic[C]):
+    """One connection's requests and what became of them."""
+
+    def __init__(self, dispatcher: Dispatcher[C], peer: Peer, client: C) -> None:
+        self.client = client
+        self.calls: CallTable[C] = CallTable(client, peer, dispatcher.incident)
+        self._put = peer.put
+        self._table = dispatcher.table
+        self._allow = dispatcher.allow
+        self._incident = dispatcher.incident
+
+    @property
+    def in_flight(self) -> int:
+        """Calls whose answer is still to come."""
+        return len(self.calls)
+
+    def cancel_all(self) -> None:
+        """Cancel every call that can still be cancelled."""
+        self.calls.cancel_all()
+
+    def receive(self, item: bytes | SessiondError) -> None:
+        """Take one body, or the reason why there is none. Never raises."""
+        if isinstance(item, SessiondError):
+            self._put(error_body(None, item))
+            return
+        message = decode(item)
+        if isinstance(message, Request):
+            self._run(message, self._put)
+        elif isinstance(message, Batch):
+            self._take_batch(message)
+        elif isinstance(message, Refused):
+            self._put(error_body(message.id, message.error))
+        # A Response answers a request of ours, and we have none open: it is late, or a mistake.
+
+    def _take_batch(self, batch: Batch) -> None:
+        answer = BatchAnswer(self._put)
+        for member in batch.members:
+            if isinstance(member, Request):
+                put = self._put if member.id is UNSET else answer.slot(member.id)
+                self._run(member, put)
+            elif isinstance(member, Refused):
+                answer.slot(member.id)(error_body(member.id, member.error))
+        answer.complete()
+
+    def _run(self, request: Request, put: Put) -> None:
+        id_raw = None if request.id is UNSET else request.id
+        call = Call(self.calls, request.method, id_raw, put)
+        try:
+            entry = self._table.get(request.method)
+            if entry is None:
+                result = self._own(request)
+            else:
+                self._allow(self.client, entry.method)
+                params = _decode_params(entry.decode, request.params)
+                result = entry.handle(self.client, params, call)
+        except SessiondError as error:
+            self._fail(call, error)
+        except ValidationError as error:
+            self._fail(call, invalid_params(error))
+        except Exception as error:  # noqa: BLE001  # rule 3: a bug in a handler ends one request
+            self._fail(call, self._incident(request.method, error))
+        else:
+            if result is DEFERRED:
+                call.hold()
+            else:
+                call.answer(result)
+
+    def _fail(self, call: Call[C], error: SessiondError) -> None:
+        if not call.settled:
+            call.fail(error)
+
+    def _own(self, request: Request) -> Any:
+        """`$/cancelRequest` belongs to JSON-RPC itself, not to a method of the table."""
+        if request.method != "$/cancelRequest":
+            raise MethodNotFound("no such method", method=request.method[:100])
+        params = _decode_params(_decode_cancel, request.params)
+        self.calls.cancel(bytes(params.id))
+        return None
+
+
+_decode_cancel: Final = msgspec.json.Decoder(_CancelParams).decode
+
+
+def _decode_params(decode_params: Callable[[bytes | Raw], P], raw: Raw | UnsetType) -> P:
+    """Typed parameters; absent, null and [] mean {}."""
+    if raw is UNSET:
+        return decode_params(_NO_PARAMS)
+    try:
+        return decode_params(raw)
+    except ValidationError:
+        text = bytes(raw)
+        if text == b"null" or (text[:1] == b"[" and not text[1:-1].strip()):
+            return decode_params(_NO_PARAMS)
+        if text[:1] == b"[":
+            raise InvalidParams("parameters are named, not positional", path="") from None
+        raise
+    except RecursionError:
+        raise ParseFailed("the frame is nested too deeply") from None

@@ -1,0 +1,102 @@
+"""Bytes in, bodies out and back: the framing of a connection, detected once, answered in kind.
+
+Law: the first bytes decide, and only JSON or a `Content-` header is ever
+answered; whatever else knocks (HTTP, TLS) hears nothing.
+
+    {"id":1,"method":"server/ping"}\\n                              newline-delimited
+    Content-Length: 31\\r\\n\\r\\n{"id":1,"method":"server/ping"}   as in the LSP base protocol
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+from sessiond.limits import FRAME_BYTES_MAX, HEADER_BYTES_MAX
+from sessiond.rpc.readers import BLANK, FrameReader, Item, LineReader
+
+__all__ = ["Framer", "Framing", "frame_content_length", "frame_ndjson"]
+
+_NEWLINE: Final = 0x0A
+_HEADER_START: Final = b"content-"
+
+
+def frame_ndjson(body: bytes) -> bytes:
+    """One line. A payload may bring newlines between its tokens; there a space means the same."""
+    if _NEWLINE in body:
+        body = body.replace(b"\n", b" ")
+    return body + b"\n"
+
+
+def frame_content_length(body: bytes) -> bytes:
+    """A header and the body."""
+    return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+class Framing(Enum):
+    """The two ways a connection can talk; what comes in one is answered in the same."""
+
+    NDJSON = "ndjson"
+    CONTENT_LENGTH = "content-length"
+
+    @property
+    def encode(self) -> Callable[[bytes], bytes]:
+        """The function that frames a body; the same object for every connection of this framing."""
+        return frame_ndjson if self is Framing.NDJSON else frame_content_length
+
+
+class Framer:
+    """The receiving end of one connection.
+
+    `frame` frames an answer in kind. `closing` stays None while all is well; else
+    it says why the connection must be closed without a further answer.
+    """
+
+    def __init__(
+        self, *, frame_bytes_max: int = FRAME_BYTES_MAX, header_bytes_max: int = HEADER_BYTES_MAX
+    ) -> None:
+        self.framing: Framing | None = None
+        self.frame: Callable[[bytes], bytes] = frame_ndjson
+        self.closing: str | None = None
+        self._frame_bytes_max = frame_bytes_max
+        self._header_bytes_max = header_bytes_max
+        self._reader: LineReader | FrameReader | None = None
+        self._start = b""
+
+    def feed(self, data: bytes) -> list[Item]:
+        """What `data` completes, in order: bodies, and errors to answer with id null."""
+        items: list[Item] = []
+        if self.closing is not None:
+            return items
+        if self._reader is None:
+            data = self._detect(data)
+        if self._reader is not None and data:
+            self._reader.feed(data, items)
+            self.closing = self._reader.closing
+        return items
+
+    def end(self) -> list[Item]:
+        """What the end of input completes: a last line may lack its newline."""
+        items: list[Item] = []
+        if self._reader is not None and self.closing is None:
+            self._reader.end(items)
+        return items
+
+    def _detect(self, data: bytes) -> bytes:
+        """Look at the first bytes; once they tell, all of them go to the right reader."""
+        # An HTTP verb must show its difference from "Content-"; nothing longer is kept.
+        data = (self._start + data).lstrip(BLANK)
+        start = data[: len(_HEADER_START)].lower()
+        if data[:1] in (b"{", b"["):
+            self.framing = Framing.NDJSON
+            self._reader = LineReader(self._frame_bytes_max)
+        elif start == _HEADER_START:
+            self.framing = Framing.CONTENT_LENGTH
+            self._reader = FrameReader(self._frame_bytes_max, self._header_bytes_max)
+        elif not _HEADER_START.startswith(start):
+            self.closing = "the first bytes are neither JSON nor a Content-Length header"
+        if self.framing is not None:
+            self.frame = self.framing.encode
+        self._start = data if self._reader is None and self.closing is None else b""
+        return data

@@ -1,0 +1,182 @@
+"""One body to one message, and one answer to one body.
+
+Envelopes are decoded once, by one typed decoder; params and ids stay the bytes
+that were sent, so an id is echoed exactly as it came. Answers are spliced, not
+encoded again: `jsonrpc`, `id`, then exactly one of `result` and `error`.
+
+    {"jsonrpc":"2.0","id":1,"method":"server/ping","params":{}}
+    {"jsonrpc":"2.0","id":1,"result":{}}
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError, structs
+
+from sessiond.errors import InvalidRequest, ParseFailed, SessiondError, TooLarge
+from sessiond.limits import BATCH_MEMBERS_MAX
+
+__all__ = [
+    "Batch",
+    "Member",
+    "Refused",
+    "Request",
+    "Response",
+    "decode",
+    "error_body",
+    "notification_body",
+    "result_body",
+]
+
+_BLANK: Final = b" \t\r\n"
+_NULL: Final = b"null"
+# What an id starts with: a string, a number or null.
+_ID_STARTS: Final = frozenset(b'"-0123456789n')
+
+
+class Request(Struct):
+    """A call, or without `id` a notification."""
+
+    method: str
+    params: Raw | UnsetType = UNSET
+    id: Raw | UnsetType = UNSET
+    jsonrpc: Literal["2.0"] = "2.0"
+
+
+class Response(Struct):
+    """A client's answer to a request of ours."""
+
+    id: bytes
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+class _Any(Struct):
+    """Any object at all, to find out what it was meant to be."""
+
+    jsonrpc: Raw | UnsetType = UNSET
+    method: Raw | UnsetType = UNSET
+    id: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+class Refused(Struct):
+    """What is no message: the error to answer, with the id if one could be read."""
+
+    error: SessiondError
+    id: bytes | None = None
+
+
+Member = Request | Response | Refused
+_BAD_ID: Final = Refused(InvalidRequest("an id is a string, a number or null"))
+
+
+class Batch(Struct):
+    """What one array held, in order."""
+
+    members: list[Member]
+
+
+class _Failure(Struct):
+    code: int
+    message: str
+    data: dict[str, Any]
+
+
+_decode_request: Final = msgspec.json.Decoder(Request).decode
+_decode_raw: Final = msgspec.json.Decoder(Raw).decode
+_decode_any: Final = msgspec.json.Decoder(_Any).decode
+# An array of at most so many members, as a struct: unlike a list, it stops at the
+# first member too many instead of after the last of sixteen million.
+_Members: Final = msgspec.defstruct(
+    "_Members",
+    [(f"member_{index}", Raw | UnsetType, UNSET) for index in range(BATCH_MEMBERS_MAX)],
+    array_like=True,
+    forbid_unknown_fields=True,
+)
+_decode_members: Final = msgspec.json.Decoder(_Members).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def decode(body: bytes) -> Member | Batch:
+    """The message in a body. Never raises."""
+    try:
+        # The common case first and whole: a request, decoded in one go.
+        try:
+            request = _decode_request(body)
+        except ValidationError:
+            return _batch(body) if body.lstrip(_BLANK)[:1] == b"[" else _other(body)
+    except RecursionError:
+        # The decoder skips payloads recursively and stops where the stack would end.
+        return Refused(ParseFailed("the frame is nested too deeply"))
+    except DecodeError as error:
+        return Refused(ParseFailed(f"the frame is not JSON: {error}"))
+    if request.id is UNSET or bytes(request.id)[0] in _ID_STARTS:
+        return request
+    return _BAD_ID
+
+
+def _batch(body: bytes) -> Batch | Refused:
+    try:
+        members = _decode_members(body)
+    except ValidationError:
+        limit = BATCH_MEMBERS_MAX
+        return Refused(TooLarge(f"a batch may have {limit} members", limit=limit))
+    found = [member for member in structs.astuple(members) if member is not UNSET]
+    if not found:
+        return Refused(InvalidRequest("a batch has at least one member"))
+    return Batch([_member(member) for member in found])
+
+
+def _member(raw: Raw) -> Member:
+    try:
+        request = _decode_request(raw)
+    except ValidationError:
+        return _other(raw)
+    return request if request.id is UNSET or _is_id(request.id) else _BAD_ID
+
+
+def _is_id(raw: Raw) -> bool:
+    return bytes(raw)[0] in _ID_STARTS
+
+
+def _other(body: bytes | Raw) -> Member:
+    """An answer of the client's, or what is wrong with a would-be request."""
+    try:
+        message = _decode_any(body)
+    except ValidationError:
+        _decode_raw(body)  # it must at least be JSON, or it gets another answer
+        return Refused(InvalidRequest("a message is an object"))
+    id_text = None
+    if message.id is not UNSET and _is_id(message.id):
+        id_text = bytes(message.id)
+    if message.jsonrpc is not UNSET and bytes(message.jsonrpc) != b'"2.0"':
+        problem = 'jsonrpc is "2.0" or absent'
+    elif message.method is not UNSET:
+        problem = "method is a string"
+    elif (message.result is UNSET) == (message.error is UNSET):
+        problem = "a message has a method, or exactly one of result and error"
+    elif id_text is None:
+        problem = "an answer has the id of a request"
+    else:
+        return Response(id_text, message.result, message.error)
+    return Refused(InvalidRequest(problem), id_text)
+
+
+def result_body(id: bytes | Raw, result: bytes | Raw) -> bytes:
+    """An answer."""
+    return b"".join((b'{"jsonrpc":"2.0","id":', id, b',"result":', result, b"}"))
+
+
+def error_body(id: bytes | Raw | None, error: SessiondError) -> bytes:
+    """A refusal; without an id where none could be read."""
+    failure = _encode(_Failure(error.code, error.message, error.data()))
+    return b"".join((b'{"jsonrpc":"2.0","id":', id or _NULL, b',"error":', failure, b"}"))
+
+
+def notification_body(method: str, params: bytes | Raw) -> bytes:
+    """A message that wants no answer."""
+    return b"".join((b'{"jsonrpc":"2.0","method":', _encode(method), b',"params":', params, b"}"))

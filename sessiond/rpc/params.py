@@ -1,0 +1,41 @@
+"""The base of every method's parameters, and what a client is told when they do not fit.
+
+Strict: an unknown field is an error that names it, because a typo that is
+silently ignored costs its author an afternoon. `_meta` is always allowed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import UNSET, Raw, Struct, UnsetType, ValidationError, field
+
+from sessiond.errors import InvalidParams
+
+__all__ = ["Params", "invalid_params"]
+
+# msgspec's words for a field that is named in the message instead of in the path.
+_FIELD_PHRASES: Final = ("Object contains unknown field `", "Object missing required field `")
+_TEXT_CHARS_MAX: Final = 300
+
+
+class Params(Struct, forbid_unknown_fields=True, kw_only=True):
+    """What a method takes; a subclass adds its fields."""
+
+    meta: Raw | UnsetType = field(name="_meta", default=UNSET)
+
+
+def invalid_params(error: ValidationError, prefix: str = "") -> InvalidParams:
+    """The error for a client, with the path of the bad field below `prefix`.
+
+    "Expected `str`, got `int` - at `$.entries[0].id`"  →  entries[0].id
+    "Object contains unknown field `zz` - at `$.expected`"  →  expected.zz
+    """
+    what, _, place = str(error).partition(" - at `")
+    # "key` in `$.x" is msgspec's way to point at a key of an object.
+    path = place.removeprefix("key` in `").removesuffix("`").removeprefix("$")
+    for phrase in _FIELD_PHRASES:
+        if what.startswith(phrase):
+            path += "." + what.removeprefix(phrase).removesuffix("`")
+    full = (prefix + path).removeprefix(".")
+    return InvalidParams(what[:_TEXT_CHARS_MAX], path=full[:_TEXT_CHARS_MAX])

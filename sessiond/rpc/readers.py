@@ -1,0 +1,197 @@
+"""The two ways to find the end of a message in a stream of chunks.
+
+Rule 1: work is linear in the bytes received, however they are cut: what is
+incomplete grows in place and is looked at once.
+Rule 2: what is kept is bounded: a body over the limit is skipped, not stored.
+Rule 3: a body that is handed on is UTF-8 (JSON that is not was never JSON).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sessiond.errors import ParseFailed, SessiondError, TooLarge
+
+__all__ = ["BLANK", "FrameReader", "Item", "LineReader"]
+
+BLANK: Final = b" \t\r\n"
+_CARRIAGE_RETURN: Final = 0x0D
+_OPEN_BRACE: Final = 0x7B
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+# More digits than any length has; int() of thousands of them would take its time.
+_LENGTH_DIGITS_MAX: Final = 18
+
+Item = bytes | SessiondError
+"""A complete body, or an error to answer with id null."""
+
+
+def _checked(body: bytes, bytes_max: int) -> Item:
+    """The body, or why it can be none."""
+    if len(body) > bytes_max:
+        return _too_large(bytes_max)
+    if body.isascii():
+        return body
+    if body.startswith(_BYTE_ORDER_MARK):
+        return ParseFailed("the frame starts with a byte order mark")
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return ParseFailed("the frame is not UTF-8")
+    return body
+
+
+def _too_large(bytes_max: int) -> TooLarge:
+    return TooLarge(f"a frame may have {bytes_max} bytes", limit=bytes_max)
+
+
+class LineReader:
+    """Newline-delimited JSON: split on byte 0x0A only, skip blank lines."""
+
+    closing: str | None = None
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        # The line whose end has not come yet.
+        self._partial = bytearray()
+        self._skipping = False
+
+    def feed(self, data: bytes, items: list[Item]) -> None:
+        """Append what `data` completes."""
+        lines = data.split(b"\n")
+        rest = lines.pop()
+        if lines and (self._partial or self._skipping):
+            self._finish_partial(lines.pop(0), items)
+        bytes_max = self._bytes_max
+        for line in lines:
+            if (
+                line
+                and line[0] == _OPEN_BRACE
+                and line[-1] != _CARRIAGE_RETURN
+                and line.isascii()
+                and len(line) <= bytes_max
+            ):
+                items.append(line)
+            else:
+                self._take(line, items)
+        if rest:
+            self._keep(rest, items)
+
+    def end(self, items: list[Item]) -> None:
+        """The end of input: a last line may lack its newline."""
+        if not self._skipping:
+            self._finish_partial(b"", items)
+
+    def _finish_partial(self, tail: bytes, items: list[Item]) -> None:
+        if not self._skipping:
+            self._keep(tail, items)
+        if not self._skipping:
+            self._take(bytes(self._partial), items)
+        self._partial.clear()
+        self._skipping = False
+
+    def _keep(self, rest: bytes, items: list[Item]) -> None:
+        """Keep the beginning of a line, unless it is too long already."""
+        if self._skipping:
+            return
+        # One byte more, because the last may prove to be the CR before the LF.
+        if len(self._partial) + len(rest) <= self._bytes_max + 1:
+            self._partial += rest
+            return
+        items.append(_too_large(self._bytes_max))
+        self._partial.clear()
+        self._skipping = True
+
+    def _take(self, line: bytes, items: list[Item]) -> None:
+        if line and line[-1] == _CARRIAGE_RETURN:
+            line = line[:-1]
+        if line.strip(BLANK):
+            items.append(_checked(line, self._bytes_max))
+
+
+class FrameReader:
+    """Content-Length framing: header lines, a blank line, a body of so many bytes."""
+
+    def __init__(self, bytes_max: int, header_bytes_max: int) -> None:
+        self.closing: str | None = None
+        self._bytes_max = bytes_max
+        self._header_bytes_max = header_bytes_max
+        # The header line or body whose end has not come yet.
+        self._partial = bytearray()
+        self._header_bytes = 0
+        self._fields = 0
+        self._length: int | None = None
+        self._in_body = False
+        self._left = 0
+        self._skipping = False
+
+    def feed(self, data: bytes, items: list[Item]) -> None:
+        """Append what `data` completes; `closing` says why nothing more can be read."""
+        at = 0
+        while at < len(data) and self.closing is None:
+            if self._in_body:
+                at = self._read_body(data, at, items)
+            else:
+                at = self._read_header(data, at, items)
+
+    def end(self, items: list[Item]) -> None:
+        """Half a frame is nothing."""
+
+    def _read_header(self, data: bytes, at: int, items: list[Item]) -> int:
+        newline = data.find(b"\n", at)
+        stop = len(data) if newline < 0 else newline + 1
+        self._header_bytes += stop - at
+        if self._header_bytes > self._header_bytes_max:
+            self.closing = "the header of a frame is too long"
+            return stop
+        self._partial += data[at:stop]
+        if newline >= 0:
+            line = bytes(self._partial).rstrip(b"\r\n")
+            self._partial.clear()
+            if line:
+                self._take_header(line)
+            else:
+                self._end_header(items)
+        return stop
+
+    def _take_header(self, line: bytes) -> None:
+        self._fields += 1
+        name, colon, value = line.partition(b":")
+        if not colon:
+            self.closing = "a header line without a colon"
+        elif name.strip().lower() == b"content-length":
+            value = value.strip()
+            if not value.isdigit() or len(value) > _LENGTH_DIGITS_MAX:
+                self.closing = "a Content-Length that is no length"
+            elif self._length is not None:
+                self.closing = "Content-Length twice in one header"
+            else:
+                self._length = int(value)
+
+    def _end_header(self, items: list[Item]) -> None:
+        length, fields = self._length, self._fields
+        self._length = None
+        self._header_bytes = self._fields = 0
+        if length is None:
+            # A stray blank line between two frames is no header yet.
+            if fields:
+                self.closing = "a header without Content-Length"
+            return
+        self._left = length
+        self._in_body = length > 0
+        self._skipping = length > self._bytes_max
+        if self._skipping:
+            items.append(_too_large(self._bytes_max))
+        elif length == 0:
+            items.append(b"")
+
+    def _read_body(self, data: bytes, at: int, items: list[Item]) -> int:
+        stop = min(at + self._left, len(data))
+        self._left -= stop - at
+        if not self._skipping:
+            self._partial += data[at:stop]
+        if self._left == 0:
+            if not self._skipping:
+                items.append(_checked(bytes(self._partial), self._bytes_max))
+            self._partial.clear()
+            self._in_body = self._skipping = False
+        return stop

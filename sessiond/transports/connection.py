@@ -1,0 +1,266 @@
+"""One connection: read a chunk, dispatch all of it, send once.
+
+Rule 1: a chunk is dispatched in order, synchronously, and answered with one send.
+Rule 2: reading stops while this connection's answers fill its outbox or too many
+of its requests wait; it never stops for anyone else.
+Rule 3: the end of input cancels nothing: what was asked is answered, then it closes.
+Rule 4: whatever breaks here ends this connection only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Generic, Protocol, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from sessiond.errors import SessiondError
+from sessiond.limits import IN_FLIGHT_MAX, OUTBOX_BYTES_MAX
+from sessiond.rpc.dispatch import Dispatcher
+from sessiond.rpc.framing import Framer
+from sessiond.transports.base import Port
+from sessiond.transports.outbox import Outbox, OutboxStatistics
+
+__all__ = ["Client", "Connection", "ConnectionStatistics", "serve_connection"]
+
+
+class Client(Protocol):
+    """What a connection tells whoever stands for it."""
+
+    def closed(self) -> None:
+        """It is over: nothing more comes, nothing more can be sent."""
+        ...
+
+
+C = TypeVar("C", bound=Client)
+_log = logging.getLogger(__name__)
+Item = bytes | SessiondError
+
+
+class ConnectionStatistics(Struct, frozen=True):
+    """How busy a connection is."""
+
+    peer: str
+    in_flight: int
+    received_bytes: int
+    outbox: OutboxStatistics
+
+
+class _Answers:
+    """The dispatcher's view of a connection: it puts bodies, framed here."""
+
+    def __init__(self, framer: Framer, outbox: Outbox, flush: Callable[[], None]) -> None:
+        self._framer = framer
+        self._put = outbox.put
+        self.flush = flush
+
+    def put(self, body: bytes) -> None:
+        self._put(self._framer.frame(body))
+
+
+class Connection(Generic[C]):
+    """The service's listener and the dispatcher's peer at one port."""
+
+    def __init__(
+        self,
+        port: Port,
+        tasks: TaskGroup,
+        dispatcher: Dispatcher[C],
+        make_client: Callable[[Connection[C]], C],
+    ) -> None:
+        self._port = port
+        self._tasks = tasks
+        self._dispatcher = dispatcher
+        self._framer = Framer()
+        self._outbox = Outbox(port, self.start, moved=self._moved, broken=self._abort)
+        self.client = make_client(self)
+        answers = _Answers(self._framer, self._outbox, self.flush)
+        self._exchange = dispatcher.connection(answers, self.client)
+        self._calls = self._exchange.calls
+        # Bodies of the last chunk that had to wait for room.
+        self._backlog: list[Item] = []
+        self._input_ended = False
+        self._closing = False
+        self._broken = False
+        self._reading = anyio.CancelScope()
+        self._movement: anyio.Event | None = None
+        self._running = 0
+        self._received_bytes = 0
+        self.end_reason = "the client closed it"
+
+    # -- for the service -------------------------------------------------------------
+
+    @property
+    def peer(self) -> str:
+        """Who is at the other end."""
+        return self._port.peer
+
+    @property
+    def encode(self) -> Callable[[bytes], bytes]:
+        """Frames a body; one function per framing."""
+        return self._framer.frame
+
+    def put(self, frame: bytes) -> None:
+        """Queue one frame that must not be dropped."""
+        self._outbox.put(frame)
+
+    def offer(self, frames: bytes) -> bool:
+        """Queue framed events; False when the outbox is full."""
+        return self._outbox.offer(frames)
+
+    def flush(self) -> None:
+        """Send what is queued, as far as the socket takes it."""
+        self._outbox.flush()
+        self._moved()
+
+    async def wait_room(self) -> None:
+        """Until events are welcome again."""
+        await self._outbox.wait_room()
+
+    def start(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
+        """Run a function in a task that ends with the connection."""
+        if not self._broken:
+            self._running += 1
+            self._tasks.start_soon(self._guard, function, args)
+
+    def close(self) -> None:
+        """Read nothing more, answer what was asked, then close."""
+        self._closing = True
+        self.end_reason = "it was asked to close"
+        self._reading.cancel()
+        self._moved()
+
+    def statistics(self) -> ConnectionStatistics:
+        """How busy it is."""
+        return ConnectionStatistics(
+            peer=self.peer,
+            in_flight=len(self._calls),
+            received_bytes=self._received_bytes,
+            outbox=self._outbox.statistics(),
+        )
+
+    # -- reading -----------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Serve until the end of input, then until everything asked is answered."""
+        with self._reading:
+            while not self._closing:
+                if self._full():
+                    await self._wait_movement()
+                elif self._backlog:
+                    backlog, self._backlog = self._backlog, []
+                    self._dispatch(backlog)
+                elif self._input_ended:
+                    break
+                else:
+                    await self._port.pump(self._read)
+        while not self._finished():
+            await self._wait_movement()
+
+    def _read(self) -> bool:
+        """Take one chunk; False when there is no point in reading on at once."""
+        try:
+            data = self._port.recv()
+        except OSError as error:
+            self._abort(f"the other end is gone: {error.strerror}")
+            return False
+        if data is None:
+            return True
+        self._received_bytes += len(data)
+        if data:
+            self._dispatch(self._framer.feed(data))
+        else:
+            self._input_ended = True
+            self._dispatch(self._framer.end())
+        if self._framer.closing is not None:
+            self.close()
+            self.end_reason = self._framer.closing
+        return not (self._closing or self._input_ended or self._backlog or self._full())
+
+    def _dispatch(self, items: list[Item]) -> None:
+        """Hand on every body in order; what finds no room becomes the backlog."""
+        receive, outbox, calls = self._exchange.receive, self._outbox, self._calls
+        for place, item in enumerate(items, 1):
+            receive(item)
+            if outbox.answer_bytes >= OUTBOX_BYTES_MAX or len(calls) >= IN_FLIGHT_MAX:
+                outbox.flush()
+                if self._full():
+                    self._backlog = items[place:]
+                    break
+            if self._closing:
+                break
+        outbox.flush()
+
+    def _full(self) -> bool:
+        return self._outbox.answer_bytes >= OUTBOX_BYTES_MAX or len(self._calls) >= IN_FLIGHT_MAX
+
+    # -- ending --------------------------------------------------------------------------
+
+    def _finished(self) -> bool:
+        if len(self._calls):
+            return False
+        if self._closing:
+            return self._outbox.answer_bytes == 0
+        return self._outbox.pending_bytes == 0 and self._running == 0
+
+    def _abort(self, reason: str) -> None:
+        """Nothing can be said any more: end everything of this connection at once."""
+        if not self._broken:
+            self._broken = True
+            self.end_reason = reason
+            self._tasks.cancel_scope.cancel()
+
+    def end(self) -> None:
+        """The last step, whatever led to it."""
+        self._outbox.flush()
+        self._broken = True
+        self._outbox.close()
+        self.client.closed()
+
+    async def _guard(self, function: Callable[..., Awaitable[Any]], args: Iterable[Any]) -> None:
+        """A task of this connection; a bug in it is logged and ends the connection."""
+        try:
+            await function(*args)
+        except Exception as error:  # noqa: BLE001  # rule 4
+            name = getattr(function, "__qualname__", "task")
+            self._dispatcher.incident(name, error)
+            self._abort("a task of it failed")
+        finally:
+            self._running -= 1
+            self._moved()
+
+    def _moved(self) -> None:
+        if self._movement is not None:
+            self._movement.set()
+
+    async def _wait_movement(self) -> None:
+        self._movement = anyio.Event()
+        await self._movement.wait()
+        self._movement = None
+
+
+async def serve_connection(
+    port: Port,
+    dispatcher: Dispatcher[C],
+    make_client: Callable[[Connection[C]], C],
+) -> None:
+    """Serve one connection until it ends; the port is closed and the client told, always."""
+    reason = "it was cancelled"
+    _log.info("connection opened", extra={"peer": port.peer})
+    try:
+        async with anyio.create_task_group() as tasks:
+            connection = Connection(port, tasks, dispatcher, make_client)
+            try:
+                await connection.run()
+            finally:
+                connection.end()
+                reason = connection.end_reason
+            tasks.cancel_scope.cancel()
+    except Exception as error:  # noqa: BLE001  # rule 4
+        dispatcher.incident("connection", error)
+    finally:
+        port.close()
+        _log.info("connection closed", extra={"peer": port.peer, "reason": reason})

@@ -1,0 +1,221 @@
+"""What waits for one connection's socket, bounded, sent straight from where it was made.
+
+Rule 1: putting only queues; `flush` sends, once, as much as the socket takes.
+Rule 2: an answer is never refused; an event is, when it would pass the limit.
+Rule 3: a task exists only while the socket is full, and there is at most one.
+Rule 4: a socket that takes no byte for a while is given up if an answer waits
+for it, and left alone if only events do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+import anyio
+from anyio.lowlevel import checkpoint
+from msgspec import Struct
+
+from sessiond.limits import OUTBOX_BYTES_MAX, STUCK_SOCKET_SECONDS
+from sessiond.transports.base import Port
+
+__all__ = ["Outbox", "OutboxStatistics"]
+
+
+class OutboxStatistics(Struct, frozen=True):
+    """How busy an outbox is."""
+
+    pending_bytes: int
+    answer_bytes: int
+    sent_bytes: int
+    stalls: int
+    """How often the socket was full."""
+
+
+class Outbox:
+    """The sending end of one connection.
+
+    `moved` is called when a stalled socket took something; `broken` with the
+    reason when nothing can be sent any more.
+    """
+
+    def __init__(
+        self,
+        port: Port,
+        start_task: Callable[[Callable[[], Awaitable[None]]], None],
+        *,
+        moved: Callable[[], None],
+        broken: Callable[[str], None],
+    ) -> None:
+        self._port = port
+        self._start_task = start_task
+        self._moved = moved
+        self._broken = broken
+        self._frames: list[bytes] = []
+        # Where in `_frames` the events are; answers, the common case, leave no trace.
+        self._event_places: list[int] = []
+        self.answer_bytes = 0
+        self._event_bytes = 0
+        # What a full socket left over: the bytes, and what they are (size, is an event).
+        self._rest = memoryview(b"")
+        self._rest_parts: deque[tuple[int, bool]] = deque()
+        self._stuck = anyio.CancelScope()
+        self._draining = False
+        self._closed = False
+        self._room: anyio.Event | None = None
+        self._room_below = OUTBOX_BYTES_MAX // 2
+        self._sent_bytes = 0
+        self._stalls = 0
+
+    @property
+    def pending_bytes(self) -> int:
+        """Everything that is queued."""
+        return self.answer_bytes + self._event_bytes
+
+    # -- queueing ------------------------------------------------------------------
+
+    def put(self, frame: bytes) -> None:
+        """Queue an answer."""
+        if self._draining and self.answer_bytes == 0:
+            # From now on somebody waits for this socket.
+            self._stuck.deadline = anyio.current_time() + STUCK_SOCKET_SECONDS
+        self._frames.append(frame)
+        self.answer_bytes += len(frame)
+
+    def offer(self, frames: bytes) -> bool:
+        """Queue events; False when they would pass the limit and something else waits already."""
+        size = len(frames)
+        if self.pending_bytes and self.pending_bytes + size > OUTBOX_BYTES_MAX:
+            # Full of what nobody has tried to send yet is not full.
+            self.flush()
+            if self.pending_bytes:
+                self._room_below = min(self._room_below, max(0, OUTBOX_BYTES_MAX - size))
+                return False
+        if self._closed:
+            return True
+        self._event_places.append(len(self._frames))
+        self._frames.append(frames)
+        self._event_bytes += size
+        return True
+
+    # -- sending -------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Send what is queued, unless a full socket is being waited for anyway."""
+        if self._draining or not self._frames:
+            return
+        if self._closed:
+            self._drop_all()
+            return
+        frames = self._frames
+        data = frames[0] if len(frames) == 1 else b"".join(frames)
+        sent = self._send(data)
+        if sent == len(data):
+            frames.clear()
+            self._event_places.clear()
+            self.answer_bytes = self._event_bytes = 0
+        elif not self._closed:
+            self._load(data)
+            self._count(sent)
+            self._stalls += 1
+            self._draining = True
+            self._start_task(self._drain)
+
+    def _send(self, data: bytes | memoryview) -> int:
+        try:
+            sent = self._port.send(data)
+        except OSError as error:
+            self.close()
+            self._broken(f"the other end is gone: {error.strerror}")
+            return 0
+        self._sent_bytes += sent
+        return sent
+
+    def _load(self, data: bytes) -> None:
+        """Take the queued frames, joined as `data`, for sending piece by piece."""
+        events = set(self._event_places)
+        self._rest = memoryview(data)
+        self._rest_parts.extend(
+            (len(frame), place in events) for place, frame in enumerate(self._frames)
+        )
+        self._frames.clear()
+        self._event_places.clear()
+
+    def _count(self, sent: int) -> None:
+        """Take `sent` bytes off the rest and off the kind of frame they belong to."""
+        self._rest = self._rest[sent:]
+        parts = self._rest_parts
+        while sent:
+            size, is_event = parts.popleft()
+            taken = min(size, sent)
+            sent -= taken
+            if taken < size:
+                parts.appendleft((size - taken, is_event))
+            if is_event:
+                self._event_bytes -= taken
+            else:
+                self.answer_bytes -= taken
+
+    async def _drain(self) -> None:
+        """Wait for the socket and send the rest, until nothing is left."""
+        while not self._closed and self.pending_bytes:
+            if not self._rest:
+                self._load(b"".join(self._frames))
+            with anyio.CancelScope() as self._stuck:
+                if self.answer_bytes:
+                    self._stuck.deadline = anyio.current_time() + STUCK_SOCKET_SECONDS
+                else:
+                    self._stuck.deadline = math.inf
+                await self._port.wait_writable()
+            if self._stuck.cancelled_caught:
+                self.close()
+                self._broken("it took no byte while an answer waited")
+                return
+            self._count(self._send(self._rest))
+            self._tell()
+        self._draining = False
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._room is not None and self.pending_bytes <= self._room_below:
+            self._room.set()
+            self._room = None
+            self._room_below = OUTBOX_BYTES_MAX // 2
+        self._moved()
+
+    async def wait_room(self) -> None:
+        """Until what was refused, or else half an outbox of events, has a place."""
+        self.flush()
+        if self._closed or self.pending_bytes <= self._room_below:
+            await checkpoint()
+            return
+        if self._room is None:
+            self._room = anyio.Event()
+        await self._room.wait()
+
+    # -- the end -------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Forget everything; what is queued from now on goes nowhere."""
+        self._closed = True
+        self._drop_all()
+        if self._room is not None:
+            self._room.set()
+            self._room = None
+
+    def _drop_all(self) -> None:
+        self._frames.clear()
+        self._event_places.clear()
+        self._rest_parts.clear()
+        self._rest = memoryview(b"")
+        self.answer_bytes = self._event_bytes = 0
+
+    def statistics(self) -> OutboxStatistics:
+        """How busy it is."""
+        return OutboxStatistics(
+            pending_bytes=self.pending_bytes,
+            answer_bytes=self.answer_bytes,
+            sent_bytes=self._sent_bytes,
+            stalls=self._stalls,
+        )

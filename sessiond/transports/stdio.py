@@ -1,0 +1,50 @@
+"""This process's own stdin and stdout as one connection.
+
+Law: while it lasts, nothing but the protocol gets to the real stdout. The
+descriptors are moved away first; what is left in their places is an empty input
+and stderr, so a stray print, of ours or of a child, ends up in the log.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+
+from sessiond.transports.base import FdPort, Port
+
+__all__ = ["serve_stdio", "stdio_port"]
+
+_STDIN, _STDOUT, _STDERR = 0, 1, 2
+
+
+@contextmanager
+def stdio_port() -> Generator[FdPort]:
+    """A port over stdin and stdout; both are put back when it is left."""
+    sys.stdout.flush()
+    python_stdout = sys.stdout
+    # First above the standard three, so that a closed one is not filled by chance.
+    read_fd, write_fd = os.dup(_STDIN), os.dup(_STDOUT)
+    port = FdPort(read_fd, write_fd)
+    kept = os.dup(read_fd), os.dup(write_fd)
+    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    os.dup2(nothing, _STDIN)
+    os.close(nothing)
+    os.dup2(_STDERR, _STDOUT)
+    sys.stdout = sys.stderr
+    try:
+        yield port
+    finally:
+        port.close()
+        sys.stderr.flush()
+        sys.stdout = python_stdout
+        for fd, place in zip(kept, (_STDIN, _STDOUT), strict=True):
+            os.dup2(fd, place)
+            os.close(fd)
+
+
+async def serve_stdio(serve: Callable[[Port], Awaitable[None]]) -> None:
+    """Serve one connection over stdin and stdout until it ends."""
+    with stdio_port() as port:
+        await serve(port)
