@@ -1,0 +1,1 @@
+"""Live sessions: one writer each, any number of readers and subscribers."""

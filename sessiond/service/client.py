@@ -1,0 +1,116 @@
+"""A connected client: who it is, what it may do, what it watches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+from sessiond.errors import InvalidParams, SubscriptionNotFound
+from sessiond.service.host import Host
+from sessiond.service.hub import Subscription, Variant
+from sessiond.service.opened import HeadInfo, head_infos
+from sessiond.service.ports import Listener
+
+if TYPE_CHECKING:
+    from sessiond.service.service import Service
+
+__all__ = ["Access", "After", "Client", "Subscribed"]
+
+Access = Literal["write", "read", "status"]
+
+
+class After(Struct, frozen=True, forbid_unknown_fields=True):
+    """A cursor: the last seq a subscriber saw, and what it saw there."""
+
+    seq: int
+    entry_id: str | UnsetType = UNSET
+    epoch: str | UnsetType = UNSET
+
+
+class Subscribed(Struct, frozen=True, omit_defaults=True):
+    """Where a subscription begins."""
+
+    epoch: str
+    seq: int
+    leaf_id: str | None
+    heads: list[HeadInfo]
+    replaced: str | UnsetType = UNSET
+
+
+class Client:
+    """One connection, as the service sees it."""
+
+    def __init__(self, service: Service, listener: Listener, number: int) -> None:
+        self.service = service
+        self.listener = listener
+        self.number = number
+        self.client_id: str | None = None
+        self.name: str | None = None
+        self.access: Access = "write"
+        self.subscriptions: dict[str, tuple[Host, Subscription]] = {}
+
+    def subscribe(self, host: Host, after: After | None, want: Variant) -> Subscribed:
+        """Watch a session; a subscription on it that this connection had is replaced."""
+        opened = host.opened
+        session = opened.session
+        replaced = _misfit(host, after) if after is not None else None
+        self.leave(host.session_id)
+        position = session.seq
+        if after is not None:
+            position = 0 if replaced else after.seq
+        subscription = Subscription(self.listener, want, position)
+        self.subscriptions[host.session_id] = (host, subscription)
+        host.hub.add(subscription, replay=after is not None)
+        return Subscribed(
+            epoch=opened.epoch,
+            seq=session.seq,
+            leaf_id=session.id_of(session.heads["main"].leaf),
+            heads=head_infos(session),
+            replaced=replaced or UNSET,
+        )
+
+    def subscription(self, session_id: str) -> Subscription:
+        """This connection's subscription on a session. Raises SubscriptionNotFound."""
+        held = self.subscriptions.get(session_id)
+        if held is None:
+            raise SubscriptionNotFound(
+                "this connection has no subscription on the session", session_id=session_id
+            )
+        return held[1]
+
+    def unsubscribe(self, session_id: str) -> None:
+        """Stop watching. Raises SubscriptionNotFound."""
+        self.subscription(session_id)
+        self.leave(session_id)
+
+    def leave(self, session_id: str) -> None:
+        """Stop watching a session, if it was watched."""
+        held = self.subscriptions.pop(session_id, None)
+        if held is not None:
+            host, subscription = held
+            host.hub.remove(subscription)
+            host.touch()
+
+    def closed(self) -> None:
+        """The connection ended: everything it watched is let go."""
+        for session_id in list(self.subscriptions):
+            self.leave(session_id)
+        self.service.forget(self)
+
+
+def _misfit(host: Host, after: After) -> str | None:
+    """Why a cursor does not fit this file; None when it does."""
+    if after.seq == 0:
+        return None
+    session = host.opened.session
+    if isinstance(after.entry_id, UnsetType) and isinstance(after.epoch, UnsetType):
+        raise InvalidParams(
+            "after.seq > 0 needs entry_id or epoch, else a replaced file goes unnoticed",
+            path="after.entry_id",
+        )
+    if after.seq > session.seq:
+        return "ahead"
+    if isinstance(after.entry_id, UnsetType):
+        return None if after.epoch == host.opened.epoch else "epoch"
+    return None if session.names[after.seq] == after.entry_id else "epoch"

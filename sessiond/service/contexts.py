@@ -1,0 +1,178 @@
+"""What the model sees, spliced from stored bytes and kept while it is asked for.
+
+A context at an entry never changes, so it is cached by its leaf. The next turn
+extends the cached one by the entries since, unless a compaction or an edit lies
+between; then it is spliced anew, in a worker thread when it is not small.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from sessiond.dialects.base import ContextLine, ModelName
+from sessiond.limits import CONTEXT_CACHE_BYTES_MAX, INLINE_READ_BYTES, INLINE_WALK_STEPS
+from sessiond.model.entries import Kind
+from sessiond.service.opened import Opened
+from sessiond.session.context import (
+    ContextPlan,
+    entries_between,
+    estimate_tokens,
+    plan_context,
+)
+
+__all__ = ["Context", "ContextCache", "build_context"]
+
+
+class Context(Struct, frozen=True):
+    """A built context. The lists may have grown for a later leaf: `count` bounds this one."""
+
+    leaf: int
+    plan: ContextPlan
+    bodies: list[bytes]
+    sources: list[str]
+    count: int
+    size: int
+    tokens: int
+    model: ModelName | None
+    thinking_level: str
+
+    def messages(self, start: int = 0) -> Sequence[bytes]:
+        """The message bytes from `start` on."""
+        return self.bodies[start : self.count]
+
+
+class ContextCache:
+    """The contexts of one session that were asked for lately, bounded in bytes."""
+
+    def __init__(self) -> None:
+        self._contexts: OrderedDict[int, Context] = OrderedDict()
+        self._size = 0
+
+    def get(self, leaf: int) -> Context | None:
+        """The context at `leaf`, if it is kept."""
+        found = self._contexts.get(leaf)
+        if found is not None:
+            self._contexts.move_to_end(leaf)
+        return found
+
+    def put(self, context: Context) -> None:
+        """Keep a context; the least recently asked ones go when it is too much."""
+        self._forget(context.leaf)
+        self._contexts[context.leaf] = context
+        self._size += context.size
+        while self._size > CONTEXT_CACHE_BYTES_MAX and len(self._contexts) > 1:
+            self._forget(next(iter(self._contexts)))
+
+    def _forget(self, leaf: int) -> None:
+        gone = self._contexts.pop(leaf, None)
+        if gone is not None:
+            self._size -= gone.size
+
+    def build_now(self, opened: Opened, leaf: int) -> Context | None:
+        """The context at `leaf` if that is cheap: kept, a small step further, or small itself."""
+        found = self.get(leaf) or self._extend(opened, leaf)
+        if found is not None:
+            return found
+        session = opened.session
+        if session.depths[leaf] > INLINE_WALK_STEPS:
+            return None
+        if not _is_small(opened, plan_context(session, leaf).seqs):
+            return None
+        context = build_context(opened, leaf)
+        self.put(context)
+        return context
+
+    def _extend(self, opened: Opened, leaf: int) -> Context | None:
+        """The context at `leaf` from a kept one at an ancestor of it."""
+        session = opened.session
+        for base in reversed(self._contexts.values()):
+            if session.compaction_refs[leaf] != base.plan.compaction or base.leaf > leaf:
+                continue
+            at, steps = leaf, 0
+            while at > base.leaf and steps < INLINE_WALK_STEPS:
+                at = session.parents[at]
+                steps += 1
+            if at != base.leaf or len(base.bodies) != base.count:
+                continue
+            new = entries_between(session, base.leaf, leaf)
+            edits = any(session.kinds[seq] == Kind.CONTEXT_EDIT for seq in new)
+            if edits or not _is_small(opened, new):
+                return None
+            return self._grow(opened, base, leaf, new)
+        return None
+
+    def _grow(self, opened: Opened, base: Context, leaf: int, new: list[int]) -> Context:
+        self._forget(base.leaf)
+        bodies, sources = _read(opened, new)
+        base.bodies.extend(bodies)
+        base.sources.extend(sources)
+        base.plan.seqs.extend(new)
+        session = opened.session
+        plan = ContextPlan(
+            leaf=leaf,
+            seqs=base.plan.seqs,
+            compaction=base.plan.compaction,
+            edited=base.plan.edited,
+            model=session.model_refs[leaf],
+            thinking=session.thinking_refs[leaf],
+        )
+        model, thinking_level = base.model, base.thinking_level
+        if (plan.model, plan.thinking) != (base.plan.model, base.plan.thinking):
+            model, thinking_level = _settings(opened, plan)
+        context = Context(
+            leaf=leaf,
+            plan=plan,
+            bodies=base.bodies,
+            sources=base.sources,
+            count=len(base.bodies),
+            size=base.size + sum(map(len, bodies)),
+            tokens=base.tokens + estimate_tokens(new, opened.journal.line_bytes),
+            model=model,
+            thinking_level=thinking_level,
+        )
+        self.put(context)
+        return context
+
+
+def build_context(opened: Opened, leaf: int) -> Context:
+    """The context at `leaf` from the file. Blocks; changes nothing."""
+    plan = plan_context(opened.session, leaf)
+    bodies, sources = _read(opened, plan.seqs)
+    model, thinking_level = _settings(opened, plan)
+    return Context(
+        leaf=leaf,
+        plan=plan,
+        bodies=bodies,
+        sources=sources,
+        count=len(bodies),
+        size=sum(map(len, bodies)),
+        tokens=estimate_tokens(plan.seqs, opened.journal.line_bytes),
+        model=model,
+        thinking_level=thinking_level,
+    )
+
+
+def _is_small(opened: Opened, seqs: Iterable[int]) -> bool:
+    return sum(map(opened.journal.line_bytes, seqs)) <= INLINE_READ_BYTES
+
+
+def _read(opened: Opened, seqs: list[int]) -> tuple[list[bytes], list[str]]:
+    session = opened.session
+    lines = [
+        ContextLine(session.names[seq], session.kinds[seq], line)
+        for seq, line in zip(seqs, opened.journal.read_many(seqs), strict=True)
+    ]
+    messages = opened.dialect.context(lines)
+    return [message.body for message in messages], [message.source for message in messages]
+
+
+def _settings(opened: Opened, plan: ContextPlan) -> tuple[ModelName | None, str]:
+    """The model and thinking level in force, from the two lines that set them."""
+    dialect, journal = opened.dialect, opened.journal
+    model = dialect.model(journal.read(plan.model, plan.model)[0]) if plan.model else None
+    if not plan.thinking:
+        return model, "off"
+    return model, dialect.thinking_level(journal.read(plan.thinking, plan.thinking)[0])

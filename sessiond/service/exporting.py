@@ -1,0 +1,74 @@
+"""Export: a session as native lines.
+
+A native session is its own lines. Another dialect's is translated entry by
+entry; where labels and names are parents there, whoever stood below one is put
+below the next entry up that is a node in a native file.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from sessiond.dialects.native import NATIVE
+from sessiond.model.entries import Kind
+from sessiond.service.opened import Opened
+from sessiond.session.state import Session
+
+__all__ = ["export_native"]
+
+_fields: Final = msgspec.json.Decoder(dict[str, Raw])
+_encode: Final = msgspec.json.Encoder().encode
+_RECORDS: Final = NATIVE.rules.records
+
+
+def export_native(opened: Opened, upto: int) -> tuple[bytes, list[str]]:
+    """The file's bytes as of line `upto`, and what had to change."""
+    lines = opened.journal.read(0, upto)
+    if opened.dialect is NATIVE:
+        return b"\n".join(lines) + b"\n", []
+    session = opened.session
+    header = msgspec.structs.replace(
+        opened.header, version=UNSET, id=opened.session_id, title=session.facts.get("title")
+    )
+    out = [NATIVE.encode_header(header)]
+    moved = 0
+    for seq, line in enumerate(lines[1:], 1):
+        if session.kinds[seq] == Kind.NONE:
+            continue
+        fields = _fields.decode(opened.dialect.wire(line))
+        parent = _node_above(session, session.parents[seq])
+        if parent != session.parents[seq]:
+            moved += 1
+            fields["parent_id"] = Raw(_encode(session.id_of(parent)))
+        if session.kinds[seq] == Kind.COMPACTION:
+            _mend_first_kept(session, seq, fields)
+        out.append(msgspec.json.format(_encode(fields), indent=-1))
+    notes = [f"converted from {opened.dialect.name}; message payloads are as they were"]
+    if moved:
+        notes.append(f"{moved} entries stood below a label or name and now stand above it")
+    return b"\n".join(out) + b"\n", notes
+
+
+def _node_above(session: Session, seq: int) -> int:
+    """The nearest entry up that is a node in a native file."""
+    while seq and session.kinds[seq] in _RECORDS:
+        seq = session.parents[seq]
+    return seq
+
+
+def _mend_first_kept(session: Session, seq: int, fields: dict[str, Raw]) -> None:
+    """A first kept entry that becomes a record hands its part to the next one down."""
+    effect = session.compactions[seq]
+    kept = session.node(effect.first_kept_entry_id or "")
+    if not kept or session.kinds[kept] not in _RECORDS:
+        return
+    below = seq
+    for at in session.up(session.parents[seq]):
+        if at <= kept:
+            break
+        if session.kinds[at] not in _RECORDS:
+            below = at
+    fields["first_kept_entry_id"] = Raw(_encode(session.id_of(below)))

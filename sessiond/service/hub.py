@@ -1,0 +1,269 @@
+"""Fan-out: every subscriber of one session gets every entry, in order, once.
+
+A subscription is a cursor over the log, not a queue. A live one is handed the
+bytes that were just stored; one whose connection is full is demoted and reads
+the log instead, from where it stopped, until it has caught up. So a stuck
+reader costs its cursor, and publishing never waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+import anyio
+from msgspec import Struct
+
+from sessiond.limits import REPLAY_CHUNK_BYTES
+from sessiond.model.entries import Kind, Rules
+from sessiond.service.events import Event, event_body, event_prefix, notification, type_word
+from sessiond.service.ports import Listener
+
+__all__ = ["Hub", "HubStatistics", "Log", "Subscription", "Variant"]
+
+
+class Log(Protocol):
+    """The stored entries, as a replay reads them."""
+
+    @property
+    def seq(self) -> int:
+        """The last durable line."""
+        ...
+
+    def span(self, after: int, upto: int, bytes_max: int) -> int:
+        """The last seq of a chunk that starts after `after`: one line or more, about `bytes_max`."""
+        ...
+
+    async def read_events(self, first: int, last: int) -> list[Event]:
+        """The entries of these lines; lines that are no entry are left out."""
+        ...
+
+
+class Variant(Struct, frozen=True):
+    """What a subscriber wants to see. Subscribers alike in this share their frames."""
+
+    encode: Callable[[bytes], bytes]
+    bodies: bool = True
+    types: frozenset[str] | None = None
+    heads: frozenset[str] | None = None
+
+
+class HubStatistics(Struct, frozen=True):
+    """How busy a hub is."""
+
+    subscribers: int
+    replaying: int
+    events: int
+    frames_encoded: int
+    demotions: int
+
+
+class Subscription:
+    """One connection's cursor. `position` is the last seq handed over while it replays."""
+
+    __slots__ = (
+        "_waiters",
+        "closed",
+        "lagged",
+        "listener",
+        "live",
+        "position",
+        "variant",
+        "watermark",
+    )
+
+    def __init__(self, listener: Listener, variant: Variant, position: int) -> None:
+        self.listener = listener
+        self.variant = variant
+        self.position = position
+        self.watermark = 0
+        self.live = False
+        self.lagged = False
+        self.closed = False
+        self._waiters: list[tuple[int, anyio.Event]] = []
+
+    def advance(self, position: int) -> None:
+        """Everything up to `position` was handed over."""
+        self.position = position
+        if self._waiters:
+            self._tell_waiters()
+
+    def go_live(self) -> None:
+        """From here on events are handed over as they happen."""
+        self.live = True
+        self._tell_waiters()
+
+    async def reached(self, seq: int) -> None:
+        """Until everything up to `seq` was handed over, or there is nobody to hand it to."""
+        if self.live or self.closed or self.position >= seq:
+            return
+        event = anyio.Event()
+        self._waiters.append((seq, event))
+        await event.wait()
+
+    def close(self) -> None:
+        """No more events."""
+        self.closed = True
+        self._tell_waiters()
+
+    def _tell_waiters(self) -> None:
+        left: list[tuple[int, anyio.Event]] = []
+        for seq, event in self._waiters:
+            if self.live or self.closed or self.position >= seq:
+                event.set()
+            else:
+                left.append((seq, event))
+        self._waiters = left
+
+
+class Hub:
+    """The subscriptions of one session."""
+
+    def __init__(self, log: Log, session_id: str, epoch: str, rules: Rules) -> None:
+        self._log = log
+        self._session_id = session_id
+        self._prefix = event_prefix(session_id, epoch)
+        self._rules = rules
+        self._live: dict[Variant, dict[Subscription, None]] = {}
+        self._replaying: dict[Subscription, None] = {}
+        self._events = 0
+        self._frames = 0
+        self._demotions = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._live or self._replaying)
+
+    # -- coming and going ----------------------------------------------------
+
+    def add(self, subscription: Subscription, *, replay: bool) -> None:
+        """Register; with `replay`, hand over everything after its position first."""
+        if replay:
+            self._start_replay(subscription)
+        else:
+            self._go_live(subscription)
+
+    def remove(self, subscription: Subscription) -> None:
+        """Forget a subscription; a replay under way ends by itself."""
+        subscription.close()
+        self._forget(subscription)
+
+    def _forget(self, subscription: Subscription) -> None:
+        self._replaying.pop(subscription, None)
+        group = self._live.get(subscription.variant)
+        if group is not None:
+            group.pop(subscription, None)
+            if not group:
+                del self._live[subscription.variant]
+
+    def listeners(self) -> Iterable[Listener]:
+        """Everyone subscribed."""
+        for group in self._live.values():
+            for subscription in group:
+                yield subscription.listener
+        for subscription in self._replaying:
+            yield subscription.listener
+
+    def _go_live(self, subscription: Subscription) -> None:
+        subscription.go_live()
+        self._live.setdefault(subscription.variant, {})[subscription] = None
+
+    def _start_replay(self, subscription: Subscription) -> None:
+        subscription.live = False
+        subscription.watermark = self._log.seq
+        self._replaying[subscription] = None
+        subscription.listener.start(self._replay, subscription)
+
+    # -- events ----------------------------------------------------------------
+
+    def publish(self, events: Sequence[Event], touched: dict[Listener, None]) -> None:
+        """Offer just stored entries to everyone live; never waits, never sends.
+
+        `touched` collects the connections that now have something to send.
+        """
+        self._events += len(events)
+        full: list[Subscription] = []
+        for variant, group in self._live.items():
+            frames = self._frames_for(variant, events)
+            if not frames:
+                continue
+            for subscription in group:
+                if subscription.listener.offer(frames):
+                    touched[subscription.listener] = None
+                else:
+                    full.append(subscription)
+        for subscription in full:
+            self._demote(subscription, events[0].seq - 1)
+
+    def _demote(self, subscription: Subscription, position: int) -> None:
+        self._demotions += 1
+        self._forget(subscription)
+        subscription.position = position
+        subscription.lagged = True
+        self._start_replay(subscription)
+
+    def _frames_for(self, variant: Variant, events: Sequence[Event]) -> bytes:
+        encode, rules = variant.encode, self._rules
+        frames = [
+            encode(event_body(self._prefix, event, rules, bodies=variant.bodies))
+            for event in events
+            if self._wanted(variant, event)
+        ]
+        self._frames += len(frames)
+        return frames[0] if len(frames) == 1 else b"".join(frames)
+
+    def _wanted(self, variant: Variant, event: Event) -> bool:
+        row = event.row
+        if variant.types is not None and type_word(row.kind, event.wire) not in variant.types:
+            return False
+        if variant.heads is None:
+            return True
+        # Records about the session move no head and concern everyone.
+        return row.head in variant.heads or row.kind in {Kind.LABEL, Kind.INFO}
+
+    async def _replay(self, subscription: Subscription) -> None:
+        synced = False
+        if subscription.lagged:
+            subscription.lagged = False
+            lagged = self._told("session/lagged", subscription.position, dropped_signals=0)
+            await self._hand_over(subscription, subscription.variant.encode(lagged))
+        while not subscription.closed:
+            if not synced and subscription.position >= subscription.watermark:
+                synced = True
+                told = self._told("session/synced", subscription.watermark)
+                await self._hand_over(subscription, subscription.variant.encode(told))
+            elif subscription.position >= self._log.seq:
+                # No await since the last look: nothing can be published in between.
+                self._replaying.pop(subscription, None)
+                self._go_live(subscription)
+                return
+            else:
+                upto = self._log.seq if synced else subscription.watermark
+                await self._replay_chunk(subscription, upto)
+
+    async def _replay_chunk(self, subscription: Subscription, upto: int) -> None:
+        last = self._log.span(subscription.position, upto, REPLAY_CHUNK_BYTES)
+        events = await self._log.read_events(subscription.position + 1, last)
+        await self._hand_over(subscription, self._frames_for(subscription.variant, events))
+        subscription.advance(last)
+
+    async def _hand_over(self, subscription: Subscription, frames: bytes) -> None:
+        """Put frames into the connection's outbox as soon as events are welcome there."""
+        listener = subscription.listener
+        while frames and not subscription.closed:
+            if listener.offer(frames):
+                listener.flush()
+                return
+            await listener.wait_room()
+
+    def _told(self, method: str, seq: int, **more: int) -> bytes:
+        return notification(method, {"session_id": self._session_id, "seq": seq, **more})
+
+    def statistics(self) -> HubStatistics:
+        """How busy it is."""
+        return HubStatistics(
+            subscribers=sum(map(len, self._live.values())) + len(self._replaying),
+            replaying=len(self._replaying),
+            events=self._events,
+            frames_encoded=self._frames,
+            demotions=self._demotions,
+        )

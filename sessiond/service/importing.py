@@ -1,0 +1,134 @@
+"""Import: the lines of a foreign or exported file, checked, under a new id.
+
+The copy stays in the dialect of its source, so exporting it in the same format
+gives the same JSON values; an older version of a dialect is brought up to the
+current one on the way. The source is read, never written.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from sessiond.dialects.base import BadHeader, BadLine, Dialect
+from sessiond.dialects.pi import PI
+from sessiond.dialects.pi_migrate import CURRENT_VERSION, migrate
+from sessiond.errors import InvalidParams, SessionCorrupt, StorageError
+from sessiond.service.indexer import Indexer
+from sessiond.session.state import Problem
+
+__all__ = ["ImportReport", "read_import"]
+
+_fields: Final = msgspec.json.Decoder(dict[str, Raw])
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class ImportReport(Struct, frozen=True):
+    """What an import found; `migrated_from` is the older version the source had."""
+
+    format: str
+    migrated_from: int | None
+    entries: int
+    problems: list[Problem]
+
+
+def read_import(
+    source: str | bytes, *, wanted: str, session_id: str, cwd: str | None
+) -> tuple[list[bytes], ImportReport]:
+    """The lines of the copy. Raises SessionCorrupt naming file and line, StorageError."""
+    name = source if isinstance(source, str) else "content"
+    data = _read(source) if isinstance(source, str) else source
+    lines = [line.removesuffix(b"\r") for line in data.split(b"\n")]
+    torn = lines.pop()
+    indexer = Indexer(Path(name))
+    if not lines and torn:
+        lines, torn = [torn], b""
+    indexer.visit(0, lines[0] if lines else b"")
+    dialect = indexer.dialect
+    if wanted not in {"auto", dialect.name}:
+        raise InvalidParams(f"the file is in format {dialect.name}", path="format")
+    problems: list[Problem] = []
+    if torn.strip():
+        if indexer.parses(torn):
+            lines.append(torn)
+        else:
+            problems.append(Problem(len(lines) + 1, "torn_tail", "half a line was left out"))
+    version = _version(indexer)
+    migrated_from = None
+    if dialect is PI and version < CURRENT_VERSION:
+        _require_objects(lines, name)
+        lines = migrate(lines)
+        migrated_from = version
+    _check(lines, dialect, name, problems)
+    lines[0] = _new_header(lines[0], dialect, session_id, cwd)
+    entries = sum(1 for line in lines[1:] if line.strip())
+    return lines, ImportReport(dialect.name, migrated_from, entries, problems)
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be read: {os.strerror(error.errno or 0)}; nothing was imported",
+            errno=error.errno,
+            path=path,
+            retryable=False,
+        ) from error
+
+
+def _version(indexer: Indexer) -> int:
+    version = indexer.header.version
+    return version if isinstance(version, int) else 1
+
+
+def _require_objects(lines: list[bytes], name: str) -> None:
+    """Migration moves ids about, so every line must be whole first."""
+    for number, line in enumerate(lines, 1):
+        try:
+            if line.strip():
+                _fields.decode(line)
+        except msgspec.DecodeError as bad:
+            raise _corrupt(name, number, "is no JSON object") from bad
+
+
+def _check(lines: list[bytes], dialect: Dialect, name: str, problems: list[Problem]) -> None:
+    """Every line must be an entry; what refers wrongly is reported."""
+    indexer = Indexer(Path(name))
+    try:
+        indexer.visit(0, lines[0])
+        for seq, line in enumerate(lines[1:], 1):
+            if line.strip():
+                dialect.row(line)
+            indexer.visit(seq, line)
+    except (BadHeader, BadLine) as bad:
+        raise _corrupt(name, indexer.session.seq + 2, str(bad)) from bad
+    problems += indexer.session.problems
+
+
+def _corrupt(name: str, line: int, why: str) -> SessionCorrupt:
+    return SessionCorrupt(
+        f"{name}, line {line}: {why}; nothing was imported and the file is unchanged",
+        path=name,
+        line=line,
+        repairable=False,
+    )
+
+
+def _new_header(line: bytes, dialect: Dialect, session_id: str, cwd: str | None) -> bytes:
+    """The source's header with a new id; every other field stays as it came."""
+    fields = _fields.decode(line)
+    old_id = fields.get("id", Raw(b"null"))
+    fields["id"] = Raw(_encode(session_id))
+    if cwd is not None:
+        fields["cwd"] = Raw(_encode(cwd))
+    if dialect is not PI:
+        fields.setdefault("lineage", Raw(b'{"header_id":' + bytes(old_id) + b"}"))
+        fields.setdefault("version", Raw(b"1"))
+    header = msgspec.json.format(_encode(fields), indent=-1)
+    dialect.decode_header(header)
+    return header

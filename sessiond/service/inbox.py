@@ -1,0 +1,119 @@
+"""Commands on their way to a session's writer, in the order in which they came.
+
+A mutation has a `stage`, a question has none; both hold a place in line. The
+inbox is bounded: what does not fit is refused at once and nothing was written.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import Struct
+
+from sessiond.errors import Cancelled, Overloaded, SessiondError
+from sessiond.limits import (
+    BATCH_BYTES_MAX,
+    BATCH_ENTRIES_MAX,
+    INBOX_COMMANDS_MAX,
+    RETRY_AFTER_MS,
+)
+from sessiond.service.ports import Ticket
+from sessiond.session.draft import Draft
+
+__all__ = ["LATER", "Command", "Inbox"]
+
+LATER: Final[Any] = object()
+"""What a question returns when its answer comes from a task of its own."""
+
+
+class Command(Struct, eq=False):
+    """One request that holds a place in line.
+
+    `stage` changes a draft and returns a receipt; `finish` turns the receipt
+    (None for a question) and the durability reached into the result. Both run
+    synchronously on the loop. `ids` are entry ids that may be stored already.
+    """
+
+    ticket: Ticket
+    finish: Callable[[Any, str], Any]
+    stage: Callable[[Draft], Any] | None = None
+    ids: tuple[str, ...] = ()
+    entries: int = 1
+    size: int = 0
+    sync: bool = True
+
+    def settle(self, receipt: Any, durability: str) -> None:
+        """Answer with what `finish` makes of the receipt."""
+        try:
+            result = self.finish(receipt, durability)
+        except SessiondError as error:
+            self.ticket.fail(error)
+        else:
+            if result is not LATER:
+                self.ticket.answer(result)
+
+
+class Inbox:
+    """A bounded queue of commands for one writer."""
+
+    def __init__(self) -> None:
+        self._commands: deque[Command] = deque()
+        self._waiting: dict[Any, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._commands)
+
+    def holds(self, client: Any) -> bool:
+        """Whether the client has commands that are not settled yet."""
+        return client in self._waiting
+
+    def put(self, command: Command) -> None:
+        """Take a place in line. Raises Overloaded."""
+        if len(self._commands) >= INBOX_COMMANDS_MAX:
+            raise Overloaded(
+                "too many commands wait for this session",
+                limit=INBOX_COMMANDS_MAX,
+                retry_after_ms=RETRY_AFTER_MS,
+            )
+        client = command.ticket.client
+        self._waiting[client] = self._waiting.get(client, 0) + 1
+        self._commands.append(command)
+        command.ticket.defer(lambda: self._give_up(command))
+
+    def _give_up(self, command: Command) -> None:
+        """Cancel what still waits; what the writer has taken completes and answers."""
+        if command not in self._commands:
+            return
+        self._commands.remove(command)
+        self.settled(command)
+        command.ticket.fail(Cancelled("cancelled before it took effect"))
+
+    def take(self) -> list[Command]:
+        """The next batch, as much of the line as one write may carry."""
+        batch: list[Command] = []
+        entries = size = 0
+        while self._commands:
+            command = self._commands[0]
+            entries += command.entries
+            size += command.size
+            if batch and (entries > BATCH_ENTRIES_MAX or size > BATCH_BYTES_MAX):
+                break
+            batch.append(self._commands.popleft())
+        return batch
+
+    def take_all(self) -> list[Command]:
+        """Everything that waits, for a session that will not serve it."""
+        batch = list(self._commands)
+        self._commands.clear()
+        return batch
+
+    def settled(self, command: Command) -> None:
+        """A command of this inbox got its answer."""
+        client = command.ticket.client
+        left = self._waiting[client] - 1
+        if left:
+            self._waiting[client] = left
+        else:
+            del self._waiting[client]

@@ -1,0 +1,128 @@
+"""From the lines of a file to a session's index: what opening and listing share.
+
+The first line decides the dialect. A line that does not parse keeps its
+ordinal and is reported; in a file that only we write it also makes the session
+read-only, since something went wrong that repair should look at. A file of
+another program may have such lines for good.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sessiond.dialects import sniff
+from sessiond.dialects.base import BadHeader, BadLine, Dialect
+from sessiond.errors import SessionCorrupt
+from sessiond.model.entries import Header
+from sessiond.session.state import Session
+
+__all__ = ["Indexer"]
+
+
+class Indexer:
+    """Takes a file's lines in order through `visit`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._dialect: Dialect | None = None
+        self._session: Session | None = None
+        self._header: Header | None = None
+        # The atom at the end so far: its first line, and how many of how many were seen.
+        self._atom: tuple[int, int, int] | None = None
+
+    @property
+    def dialect(self) -> Dialect:
+        """The file's dialect. Raises SessionCorrupt when there was no header."""
+        if self._dialect is None:
+            raise self._corrupt(1, "the file is empty; a session begins with a header line")
+        return self._dialect
+
+    @property
+    def session(self) -> Session:
+        """The index. Raises SessionCorrupt when there was no header."""
+        assert self.dialect is not None
+        assert self._session is not None
+        return self._session
+
+    @property
+    def header(self) -> Header:
+        """The header. Raises SessionCorrupt when there was none."""
+        assert self.dialect is not None
+        assert self._header is not None
+        return self._header
+
+    @property
+    def incomplete_atom(self) -> int | None:
+        """The first line of an atom whose end is missing at the end of the file."""
+        return self._atom[0] if self._atom is not None else None
+
+    def visit(self, seq: int, line: bytes) -> None:
+        """Take in the next line. Raises SessionCorrupt for a bad header."""
+        if seq == 0:
+            self._begin(line)
+            return
+        dialect, session = self._dialect, self._session
+        assert dialect is not None
+        assert session is not None
+        try:
+            row = dialect.row(line)
+        except BadLine as bad:
+            self._skip(session, seq, line, str(bad))
+            return
+        session.fold(row)
+        if row.atom is not None or self._atom is not None:
+            self._follow_atom(seq, row.atom)
+
+    def parses(self, line: bytes) -> bool:
+        """Whether an unterminated last line is whole after all."""
+        try:
+            if self._dialect is None:
+                return sniff(line) is not None
+            self._dialect.row(line)
+        except BadLine:
+            return False
+        return True
+
+    def _begin(self, line: bytes) -> None:
+        dialect = sniff(line)
+        if dialect is None:
+            raise self._corrupt(1, _why_no_header(line))
+        try:
+            self._header = dialect.decode_header(line)
+        except BadHeader as bad:
+            raise self._corrupt(1, str(bad)) from bad
+        self._dialect = dialect
+        self._session = Session(dialect.rules)
+
+    def _skip(self, session: Session, seq: int, line: bytes, why: str) -> None:
+        session.skip()
+        self._atom = None
+        if not line.strip():
+            return
+        session.report(seq + 1, "bad_line", why)
+        if session.rules.truncates and session.read_only_line is None:
+            session.read_only_line = seq + 1
+
+    def _follow_atom(self, seq: int, atom: tuple[int, int] | None) -> None:
+        if atom is None or atom[0] >= atom[1]:
+            self._atom = None
+        elif atom[0] == 1:
+            self._atom = (seq, 1, atom[1])
+        elif self._atom is not None:
+            self._atom = (self._atom[0], atom[0], atom[1])
+
+    def _corrupt(self, line: int, why: str) -> SessionCorrupt:
+        return SessionCorrupt(
+            f"{self._path.name}, line {line}: {why}; the file is unchanged",
+            path=str(self._path),
+            line=line,
+            repairable=False,
+        )
+
+
+def _why_no_header(line: bytes) -> str:
+    if line.startswith(b"\xef\xbb\xbf"):
+        return "it begins with a byte order mark; save the file without one"
+    if not line.strip():
+        return "the first line is empty; a session begins with a header line"
+    return "it is no session header of a known format"

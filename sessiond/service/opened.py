@@ -1,0 +1,214 @@
+"""What opening a session file gives: its index, its lines on disk, its dialect, its facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Raw, Struct, UnsetType
+
+from sessiond.dialects.base import BadLine, Dialect
+from sessiond.errors import StorageError
+from sessiond.journal.store import SessionLog
+from sessiond.model.entries import Header
+from sessiond.service.events import Event
+from sessiond.session.state import Head, Session
+
+__all__ = ["HeadInfo", "Lineage", "Opened", "SessionInfo", "head_infos"]
+
+Persist = Literal["on_assistant", "immediate", "never"]
+
+
+class HeadInfo(Struct, frozen=True):
+    """A named head: its entry and the seq of the line that moved it last."""
+
+    name: str
+    leaf_id: str | None
+    seq: int
+
+
+class Lineage(Struct, frozen=True, omit_defaults=True):
+    """Where a session comes from."""
+
+    parent_id: str | None = None
+    parent_path: str | None = None
+    at_entry: str | None = None
+    at_message: int | None = None
+    fork_point: int | None = None
+    merge_source: str | None = None
+    rebased_from: str | None = None
+    header_id: str | None = None
+    detached: bool = False
+
+
+class SessionInfo(Struct, frozen=True, kw_only=True):
+    """A session as lists and answers show it. Times are RFC 3339 UTC."""
+
+    id: str
+    path: str | None
+    cwd: str
+    title: str | None
+    agent: str | None
+    model: str | None
+    tags: list[str]
+    status: str | None
+    created_at: str
+    updated_at: str
+    seq: int
+    leaf_id: str | None
+    heads: list[HeadInfo]
+    message_count: int
+    persisted: bool
+    persist: Persist
+    dialect: str
+    archived: bool
+    read_only: bool
+    problems: int
+    epoch: str
+    lineage: Lineage
+
+
+class Opened(Struct, eq=False):
+    """An open session. The index is changed by its writer only.
+
+    `place` is where the file of a draft will go once it is a conversation.
+    """
+
+    session_id: str
+    session: Session
+    journal: SessionLog
+    dialect: Dialect
+    header: Header
+    epoch: str
+    persist: Persist
+    place: Path | None
+    created_at: str
+    updated_at: str
+    created: bool = False
+    dirty: bool = False
+    """The file has entries that no sync has covered yet."""
+
+    @property
+    def pending(self) -> bool:
+        """A draft that has no place among the sessions yet."""
+        return self.place is not None
+
+    @property
+    def path(self) -> Path | None:
+        """The file; None in memory."""
+        return self.journal.path
+
+    def info(self) -> SessionInfo:
+        """What the wire says of the session now."""
+        session, header = self.session, self.header
+        return SessionInfo(
+            id=self.session_id,
+            path=str(self.path) if self.path else None,
+            cwd=header.cwd,
+            title=self._fact("title", header.title),
+            agent=self._fact("agent", header.agent),
+            model=self._fact("model", header.model),
+            tags=self._fact("tags", header.tags) or [],
+            status=self._fact("status", None),
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+            seq=session.seq,
+            leaf_id=session.id_of(session.heads["main"].leaf),
+            heads=head_infos(session),
+            message_count=session.message_count,
+            persisted=self.journal.blocking and not self.pending,
+            persist=self.persist,
+            dialect=self.dialect.name,
+            archived=False,
+            read_only=session.read_only_line is not None,
+            problems=session.problem_count,
+            epoch=self.epoch,
+            lineage=_lineage(header, self.session_id),
+        )
+
+    # -- storing: `store` and `promote` run in the writer's worker thread ----------
+
+    def store(
+        self, lines: Sequence[bytes], *, sync: bool, has_assistant: bool
+    ) -> StorageError | None:
+        """Write the lines, durably if `sync`; give a draft its place once it is a conversation."""
+        try:
+            self.journal.append(lines, sync=sync)
+        except StorageError as error:
+            return error
+        self.dirty = not sync
+        if self.pending and (has_assistant or self.session.has_assistant):
+            self.promote()
+        return None
+
+    def promote(self) -> None:
+        """Move a draft into the sessions folder. A failure is tried again at the next append."""
+        assert self.place is not None, "a pending session knows where it will go"
+        try:
+            self.journal.move(self.place)
+        except StorageError:
+            return
+        self.place = None
+
+    def adopt_stored_tail(self) -> list[Event]:
+        """Whole lines of a refused batch that a file we may not cut back has kept."""
+        events: list[Event] = []
+        for line in self.journal.take_stored_tail():
+            seq = self.session.seq + 1
+            try:
+                row = self.dialect.row(line)
+            except BadLine as bad:
+                self.session.skip()
+                self.session.report(seq + 1, "bad_line", str(bad))
+            else:
+                self.session.fold(row)
+                events.append(Event(seq, row, self.dialect.wire(line)))
+        return events
+
+    def durability(self, *, synced: bool) -> str:
+        """What a just stored entry can count on."""
+        if not self.journal.blocking:
+            return "memory"
+        return "os" if self.dirty and not synced else "disk"
+
+    def _fact(self, name: str, default: Any) -> Any:
+        return self.session.facts.get(name, default)
+
+    def line_time(self, seq: int) -> str:
+        """When the entry at `seq` was made; reads its line."""
+        return self.dialect.timestamp(self.journal.read(seq, seq)[0])
+
+
+def head_infos(session: Session) -> list[HeadInfo]:
+    """Every head, main first, then by name."""
+
+    def shown(name: str, head: Head) -> HeadInfo:
+        return HeadInfo(name, session.id_of(head.leaf), head.seq)
+
+    names = sorted(session.heads, key=lambda name: (name != "main", name))
+    return [shown(name, session.heads[name]) for name in names]
+
+
+_lineage_decoder = msgspec.json.Decoder(Lineage)
+
+
+def _lineage(header: Header, session_id: str) -> Lineage:
+    """The header's own account, completed by what its other fields say."""
+    lineage = Lineage()
+    if not isinstance(header.lineage, UnsetType):
+        lineage = _decode_lineage(header.lineage)
+    if header.parent_session is not None and lineage.parent_path is None:
+        lineage = msgspec.structs.replace(lineage, parent_path=header.parent_session)
+    if header.id != session_id and lineage.header_id is None:
+        lineage = msgspec.structs.replace(lineage, header_id=header.id)
+    return lineage
+
+
+def _decode_lineage(raw: Raw) -> Lineage:
+    try:
+        return _lineage_decoder.decode(raw)
+    except msgspec.DecodeError:
+        # A header of another program; its lineage is not ours to interpret.
+        return Lineage()

@@ -1,0 +1,95 @@
+"""What the service needs of the outside, as small protocols.
+
+The service knows no JSON-RPC and no sockets: a `Ticket` is somebody waiting for
+an answer, a `Listener` is a connection that takes bytes, the `Clock` and ids
+are passed in so that tests stand still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from sessiond.errors import SessiondError
+
+__all__ = ["Environment", "Listener", "Ticket"]
+
+
+class Listener(Protocol):
+    """A connection, as far as subscriptions go. Nothing here waits but `wait_room`."""
+
+    @property
+    def encode(self) -> Callable[[bytes], bytes]:
+        """Frames a body; one function per framing, so it also says which frames can be shared."""
+        ...
+
+    def offer(self, frames: bytes) -> bool:
+        """Queue framed events; False when the outbox is full."""
+        ...
+
+    def put(self, frame: bytes) -> None:
+        """Queue one frame that must not be dropped."""
+        ...
+
+    def flush(self) -> None:
+        """Send what is queued, as far as the socket takes it."""
+        ...
+
+    async def wait_room(self) -> None:
+        """Until events are welcome again."""
+        ...
+
+    def close(self) -> None:
+        """Read no more, answer what was asked, then close."""
+        ...
+
+    def start(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
+        """Run a function in a task that ends with the connection."""
+        ...
+
+
+class Ticket(Protocol):
+    """Somebody who waits for an answer. Settled once, by `answer` or `fail`."""
+
+    @property
+    def client(self) -> Any:
+        """The `Client` that asked."""
+        ...
+
+    @property
+    def request_id(self) -> str | None:
+        """The id of the request as text, None for a notification."""
+        ...
+
+    def answer(self, result: Any) -> None:
+        """Queue the answer."""
+        ...
+
+    def fail(self, error: SessiondError) -> None:
+        """Queue an error."""
+        ...
+
+    def flush(self) -> None:
+        """Send what is queued."""
+        ...
+
+    def defer(self, on_cancel: Callable[[], None]) -> None:
+        """Say that the answer comes later and how to give it up."""
+        ...
+
+
+class Environment(Struct, frozen=True):
+    """Clock and ids: the real ones in production, standing still in tests."""
+
+    now: Callable[[], str]
+    """RFC 3339 UTC with milliseconds."""
+    monotonic: Callable[[], float]
+    new_entry_id: Callable[[], str]
+    new_session_id: Callable[[], str]
+    new_epoch: Callable[[], str]
+    file_stamp: Callable[[], str]
+    """For file names: YYYY-MM-DDTHH-MM-SS-ffffff, UTC."""
+    report_bug: Callable[[str, BaseException], str]
+    """Log an exception that should not be, under the name of the work; gives the incident id."""

@@ -1,0 +1,337 @@
+"""Sessions as files: create, find, open, list. Blocking, for worker threads.
+
+The layout of a profile is the journal's, the meaning of lines the dialects',
+the memory of what was seen the catalog's; here they are put together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from sessiond.catalog.catalog import Catalog, Fingerprint, KnownSession
+from sessiond.dialects.native import NATIVE
+from sessiond.errors import SessiondError, SessionExists, SessionNotFound
+from sessiond.journal.files import Files
+from sessiond.journal.journal import Journal, scan
+from sessiond.journal.layout import Layout
+from sessiond.journal.memory import MemoryJournal
+from sessiond.limits import AVAILABLE_IDS_MAX
+from sessiond.model.entries import Header
+from sessiond.model.ids import derive_session_id, is_session_id
+from sessiond.model.times import rfc3339
+from sessiond.service.indexer import Indexer
+from sessiond.service.opened import Opened, Persist, SessionInfo
+from sessiond.service.ports import Environment
+from sessiond.session.state import Session
+
+__all__ = ["Listing", "Store", "Unreadable"]
+
+_info_decoder: Final = msgspec.json.Decoder(SessionInfo)
+
+
+class Unreadable(Struct, frozen=True):
+    """A file that is in the sessions folder and is no session."""
+
+    path: str
+    reason: str
+
+
+class Listing(Struct, frozen=True):
+    """What the folders hold."""
+
+    sessions: list[SessionInfo]
+    unreadable: list[Unreadable]
+
+
+class Store:
+    """The session files of one profile."""
+
+    def __init__(self, layout: Layout, files: Files, environment: Environment) -> None:
+        self._layout = layout
+        self._files = files
+        self.environment = environment
+        layout.make_folders(files)
+        self._catalog = Catalog(layout.catalog)
+
+    @property
+    def data_folder(self) -> str:
+        """The profile's folder."""
+        return str(self._layout.root)
+
+    def close(self) -> None:
+        """Close the catalog."""
+        self._catalog.close()
+
+    # -- create ------------------------------------------------------------------
+
+    def create(self, header: Header, persist: Persist) -> Opened:
+        """A new native session. Raises SessionExists, StorageError."""
+        session_id = header.id
+        line = NATIVE.encode_header(header)
+        if persist == "never":
+            return self._new(header, MemoryJournal(line), persist, None)
+        if self._find(session_id) is not None:
+            raise SessionExists("a session of this id exists", session_id=session_id)
+        place = self._layout.session_path(session_id, self.environment.file_stamp())
+        pending = persist == "on_assistant"
+        path = self._layout.pending_path(session_id) if pending else place
+        journal = Journal.create(self._files, path, line, locks=self._layout.locks)
+        opened = self._new(header, journal, persist, place if pending else None)
+        self.remember(opened)
+        return opened
+
+    def _new(
+        self,
+        header: Header,
+        journal: Journal | MemoryJournal,
+        persist: Persist,
+        place: Path | None,
+    ) -> Opened:
+        created = str(header.timestamp)
+        return Opened(
+            header.id,
+            Session(NATIVE.rules),
+            journal,
+            NATIVE,
+            header,
+            epoch=self.environment.new_epoch(),
+            persist=persist,
+            place=place,
+            created_at=created,
+            updated_at=created,
+            created=True,
+        )
+
+    def adopt(self, session_id: str, lines: Sequence[bytes]) -> Path:
+        """Put the lines of an import into the sessions folder as a whole. Raises StorageError."""
+        path = self._layout.session_path(session_id, self.environment.file_stamp())
+        Journal.create(self._files, path, b"\n".join(lines), locks=self._layout.locks).close()
+        return path
+
+    # -- open ----------------------------------------------------------------------
+
+    def open(self, session_id: str) -> Opened:
+        """Open a session by its id. Raises SessionNotFound, SessionCorrupt, SessionLocked."""
+        path = self._find(session_id)
+        if path is None:
+            raise SessionNotFound(
+                "no session of this id",
+                session_id=session_id,
+                available=self._layout.session_ids(self._files)[:AVAILABLE_IDS_MAX],
+            )
+        return self._open(path, session_id)
+
+    def _find(self, session_id: str) -> Path | None:
+        found = self._layout.find(self._files, session_id)
+        if found is None:
+            known = self._catalog.get(session_id)
+            if known is not None and self._files.exists(known.path):
+                found = Path(known.path)
+        return found
+
+    def identify(self, path: Path) -> str:
+        """The session id of a file, which may lie anywhere. Raises SessionCorrupt, StorageError."""
+        own = self._layout.id_of(path)
+        if own is not None:
+            return own
+        indexer = Indexer(path)
+        scan(self._files, path, indexer.visit, lines_max=1)
+        header_id = indexer.header.id
+        taken = self._find(header_id) if is_session_id(header_id) else path
+        usable = is_session_id(header_id) if taken is None or taken == path else False
+        session_id = header_id if usable else derive_session_id(str(path))
+        if self._catalog.get(session_id) is None:
+            self._catalog.put(_unseen(session_id, path, self.environment.new_epoch()))
+        return session_id
+
+    def _open(self, path: Path, session_id: str) -> Opened:
+        indexer = Indexer(path)
+        journal = Journal.open(self._files, path, indexer.visit, locks=self._layout.locks)
+        try:
+            if self._mend_tail(journal, indexer):
+                journal.close()
+                return self._open(path, session_id)
+            opened = self._opened(path, session_id, journal, indexer)
+            if opened.pending and opened.session.has_assistant:
+                opened.promote()
+            self.remember(opened)
+        except BaseException:
+            journal.close()
+            raise
+        return opened
+
+    def _opened(self, path: Path, session_id: str, journal: Journal, indexer: Indexer) -> Opened:
+        place = None
+        if self._layout.is_pending(path):
+            place = self._layout.session_path(session_id, self.environment.file_stamp())
+        created_at, updated_at = _times(indexer, journal)
+        return Opened(
+            session_id,
+            indexer.session,
+            journal,
+            indexer.dialect,
+            indexer.header,
+            epoch=self._epoch(session_id, journal),
+            persist="immediate" if place is None else "on_assistant",
+            place=place,
+            created_at=created_at,
+            updated_at=updated_at,
+        )
+
+    def _mend_tail(self, journal: Journal, indexer: Indexer) -> bool:
+        """Deal with what a crash left at the end; True when the file must be read again."""
+        ours = indexer.dialect.rules.truncates if journal.line_count else False
+        journal.truncates = ours
+        tail = journal.tail
+        if tail and (indexer.parses(tail) or not ours):
+            seq = journal.line_count
+            journal.keep_tail()
+            indexer.visit(seq, tail)
+        elif tail and journal.line_count:
+            kept = journal.cut_tail(self.environment.file_stamp())
+            line = journal.line_count + 1
+            indexer.session.report(line, "torn_tail", f"half a line was moved to {Path(kept).name}")
+        atom = indexer.incomplete_atom
+        if ours and atom is not None:
+            journal.cut_tail(self.environment.file_stamp(), atom)
+            return True
+        return False
+
+    # -- remember --------------------------------------------------------------------
+
+    def _epoch(self, session_id: str, journal: Journal) -> str:
+        """The epoch the file was last seen under, if what was seen is still there."""
+        known = self._catalog.get(session_id)
+        if known is not None and known.seen_seq < journal.line_count:
+            (line,) = journal.read(known.seen_seq, known.seen_seq)
+            if _digest(line) == known.seen_digest:
+                return known.epoch
+        return self.environment.new_epoch()
+
+    def remember(self, opened: Opened) -> None:
+        """Note a session's file, its epoch and what lists show of it."""
+        journal = opened.journal
+        if not isinstance(journal, Journal):
+            return
+        last = journal.line_count - 1
+        (line,) = journal.read(last, last)
+        self._catalog.put(
+            KnownSession(
+                opened.session_id,
+                str(journal.path),
+                opened.epoch,
+                last,
+                _digest(line),
+                self._fingerprint(journal.path),
+                msgspec.json.encode(opened.info()),
+            )
+        )
+
+    def _fingerprint(self, path: Path) -> Fingerprint:
+        found = self._files.stat(path)
+        return Fingerprint(found.st_ino, found.st_size, found.st_mtime_ns)
+
+    def write_new(self, path: Path, text: bytes) -> None:
+        """A new file of whole lines, private and durable. Raises StorageError (EEXIST)."""
+        Journal.create(
+            self._files, path, text.removesuffix(b"\n"), locks=self._layout.locks
+        ).close()
+
+    def find_entry(self, entry_id: str) -> str | None:
+        """The first session file, latest begun first, that has the entry."""
+        for path in sorted(self._layout.scan(self._files, drafts=True), reverse=True):
+            session_id = self._layout.id_of(path)
+            if session_id is None:
+                continue
+            indexer = Indexer(path)
+            try:
+                Journal.read_only(self._files, path, indexer.visit).close()
+                if entry_id in indexer.session.ids:
+                    return session_id
+            except SessiondError:
+                # It is named when listed; here it only does not have the entry.
+                continue
+        return None
+
+    def close_session(self, opened: Opened) -> None:
+        """Make a session's last entries durable, note what it came to, let go of the file."""
+        try:
+            if opened.dirty:
+                opened.journal.sync()
+            self.remember(opened)
+        finally:
+            opened.journal.close()
+
+    # -- list ------------------------------------------------------------------------
+
+    def list(self, live: Callable[[str], SessionInfo | None], *, drafts: bool) -> Listing:
+        """Every session, in no order. `live` answers for the open ones."""
+        listing = Listing([], [])
+        known = {row.path: row for row in self._catalog.all()}
+        for path in self._layout.scan(self._files, drafts=drafts):
+            session_id = self._layout.id_of(path)
+            info = live(session_id) if session_id else None
+            row = known.pop(str(path), None)
+            if info is None and session_id is not None:
+                info = self._info(session_id, path, row, listing)
+            if info is not None:
+                listing.sessions.append(info)
+        for row in known.values():
+            path = Path(row.path)
+            if self._layout.id_of(path) is None and self._files.exists(path):
+                info = live(row.session_id) or self._info(row.session_id, path, row, listing)
+                if info is not None:
+                    listing.sessions.append(info)
+        return listing
+
+    def _info(
+        self, session_id: str, path: Path, row: KnownSession | None, listing: Listing
+    ) -> SessionInfo | None:
+        """What the catalog knows of an unchanged file, else what the file says."""
+        try:
+            mark = self._fingerprint(path)
+            if row is not None and row.fingerprint == mark:
+                return _info_decoder.decode(row.info)
+            return self._index(session_id, path)
+        except (SessiondError, OSError) as error:
+            listing.unreadable.append(Unreadable(str(path), str(error)))
+            return None
+
+    def _index(self, session_id: str, path: Path) -> SessionInfo:
+        """Read a file that changed since it was last seen, without opening it for writing."""
+        indexer = Indexer(path)
+        journal = Journal.read_only(self._files, path, indexer.visit)
+        try:
+            opened = self._opened(path, session_id, journal, indexer)
+            self.remember(opened)
+            return opened.info()
+        finally:
+            journal.close()
+
+
+def _digest(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()
+
+
+def _unseen(session_id: str, path: Path, epoch: str) -> KnownSession:
+    """A row that only says where the file is; its epoch is decided at the first open."""
+    return KnownSession(session_id, str(path), epoch, 0, "", Fingerprint(0, 0, 0), b"")
+
+
+def _times(indexer: Indexer, journal: Journal) -> tuple[str, str]:
+    """When the session began and when its last entry was made."""
+    session = indexer.session
+    created = updated = rfc3339(indexer.header.timestamp)
+    last = session.seq
+    while last and not session.is_entry(last):
+        last -= 1
+    if last:
+        (line,) = journal.read(last, last)
+        updated = indexer.dialect.timestamp(line) or created
+    return created, updated
