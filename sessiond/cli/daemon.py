@@ -1,0 +1,201 @@
+"""A running daemon: one profile, its lock, its service, its transports, its end.
+
+The order of the end is what keeps promises: no new connections, then what was
+asked is served and made durable, then every answer is sent, then the files are
+let go, then the process exits with 0.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import secrets
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from sessiond.cli.environment import real_environment
+from sessiond.cli.log import configure_log
+from sessiond.errors import Draining, PermissionDenied, SessiondError
+from sessiond.journal.files import Files
+from sessiond.journal.layout import Layout, data_home, is_profile
+from sessiond.journal.lock import Held, Holder, lock_daemon
+from sessiond.limits import RETRY_AFTER_MS
+from sessiond.methods import METHODS
+from sessiond.methods.common import Method
+from sessiond.rpc.dispatch import Dispatcher
+from sessiond.service.client import Client
+from sessiond.service.events import notification
+from sessiond.service.service import Service
+from sessiond.service.store import Store
+from sessiond.transports.base import Port
+from sessiond.transports.connection import serve_connection
+from sessiond.transports.stdio import serve_stdio
+from sessiond.transports.unix import CannotListen, serve_unix
+
+__all__ = ["DaemonOptions", "run"]
+
+_ACCESS_RANK = {"status": 0, "read": 1, "write": 2}
+# How long a thread may keep the interpreter: an opening of a large file runs beside the loop.
+_SWITCH_SECONDS = 0.001
+_IDLE_LOOK_SECONDS = 30.0
+# How long the last answers may take to be read once everything is served.
+_LAST_ANSWERS_SECONDS = 5.0
+
+
+class DaemonOptions(Struct, frozen=True):
+    """What the command line said."""
+
+    profile: str
+    home: str | None
+    socket_path: str | None
+    stdio: bool
+
+
+def run(options: DaemonOptions) -> int:
+    """Serve until told to stop; gives the exit status."""
+    configure_log()
+    log = logging.getLogger("sessiond")
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    if not is_profile(options.profile):
+        log.error("cannot start", extra={"reason": "a profile is a plain name: A-Z a-z 0-9 _ . -"})
+        return 1
+    files = Files()
+    environ = {**os.environ, "SESSIOND_HOME": options.home or ""}
+    layout = Layout(data_home(environ), options.profile)
+    try:
+        layout.make_folders(files)
+        lock = lock_daemon(files, layout)
+    except Held as held:
+        log.error("cannot start", extra={"reason": _who_serves(held.holder)})  # noqa: TRY400
+        return 1
+    except (SessiondError, OSError) as error:
+        log.error("cannot start", extra={"reason": str(error)})  # noqa: TRY400
+        return 1
+    status = 0
+    try:
+        anyio.run(_Daemon(options, layout, files).serve)
+    except* (SessiondError, CannotListen, OSError) as errors:
+        log.error("cannot serve", extra={"reason": _first(errors)})  # noqa: TRY400
+        status = 1
+    finally:
+        lock.close()
+    return status
+
+
+def _who_serves(holder: Holder | None) -> str:
+    if holder is None:
+        return "another daemon serves this profile"
+    return f"the daemon with pid {holder.pid} serves this profile since {holder.since}"
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> str:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error)
+
+
+class _Daemon:
+    """The parts of one daemon and the order in which they start and end."""
+
+    def __init__(self, options: DaemonOptions, layout: Layout, files: Files) -> None:
+        self._options = options
+        self._layout = layout
+        self._files = files
+        self._log = logging.getLogger("sessiond")
+        self._stop = anyio.Event()
+
+    async def serve(self) -> None:
+        """Everything, from the first file to the last answer."""
+        store = Store(self._layout, self._files, real_environment(self._report_bug))
+        try:
+            async with anyio.create_task_group() as tasks:
+                service = Service(
+                    store,
+                    store.environment,
+                    tasks,
+                    profile=self._options.profile,
+                    request_stop=self._stop.set,
+                )
+                await self._serve(service, tasks)
+                tasks.cancel_scope.cancel()
+        finally:
+            store.close()
+
+    async def _serve(self, service: Service, tasks: TaskGroup) -> None:
+        dispatcher = Dispatcher(METHODS, log_exception=self._log_exception, allow=_allow)
+        gc.freeze()
+
+        async def connection(port: Port) -> None:
+            await serve_connection(port, dispatcher, service.connect)
+
+        async def stdio() -> None:
+            await serve_stdio(connection)
+            self._stop.set()
+
+        tasks.start_soon(self._watch_signals)
+        tasks.start_soon(_unload_idle, service)
+        if self._options.socket_path is not None:
+            await tasks.start(serve_unix, Path(self._options.socket_path), connection)
+        if self._options.stdio:
+            tasks.start_soon(stdio)
+        where = {"socket": self._options.socket_path, "stdio": self._options.stdio}
+        self._log.info("serving", extra=where)
+        await self._stop.wait()
+        await self._drain(service)
+        self._log.info("stopped")
+
+    async def _drain(self, service: Service) -> None:
+        """Tell everybody, serve what was asked, let go of every file."""
+        told = notification("server/draining", {"retry_after_ms": RETRY_AFTER_MS})
+        for client in service.clients:
+            client.listener.put(client.listener.encode(told))
+            client.listener.flush()
+        await service.drain()
+        for client in list(service.clients):
+            client.listener.close()
+        with anyio.move_on_after(_LAST_ANSWERS_SECONDS):
+            await service.deserted()
+
+    async def _watch_signals(self) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async for _ in signals:
+                self._stop.set()
+
+    def _report_bug(self, work: str, error: BaseException) -> str:
+        incident_id = secrets.token_hex(8)
+        self._log_exception(incident_id, work, error)
+        return incident_id
+
+    def _log_exception(self, incident_id: str, work: str, error: BaseException) -> None:
+        # The message of an exception may quote what a client sent, so only its place is logged.
+        place = traceback.format_tb(error.__traceback__)
+        facts = {
+            "incident_id": incident_id,
+            "work": work,
+            "kind": type(error).__name__,
+            "place": place,
+        }
+        self._log.error("bug", extra=facts)
+
+
+def _allow(client: Client, method: Method[Client, Any]) -> None:
+    """Raises PermissionDenied or Draining for what this client may not ask now."""
+    if _ACCESS_RANK[client.access] < _ACCESS_RANK[method.access]:
+        raise PermissionDenied("this connection's access does not allow it", need=method.access)
+    if client.service.draining and method.name.startswith("session/"):
+        raise Draining("the daemon is stopping", retry_after_ms=RETRY_AFTER_MS)
+
+
+async def _unload_idle(service: Service) -> None:
+    while True:
+        await anyio.sleep(_IDLE_LOOK_SECONDS)
+        service.unload_idle()

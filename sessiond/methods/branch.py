@@ -1,0 +1,59 @@
+"""session/branch: put a head at an entry, create a head there, or drop one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, Raw, UnsetType
+
+from sessiond.errors import InvalidParams
+from sessiond.methods.common import Call, Client, Method, SessionParams, submit
+from sessiond.model.ids import MAIN, EntryId, HeadName
+from sessiond.session.append import Expected
+from sessiond.session.moves import BranchRequest, Moved, branch, drop
+
+__all__ = ["METHOD"]
+
+
+class BranchParams(SessionParams):
+    """Where to; which head; a summary of what is left; or `drop`."""
+
+    entry_id: EntryId | UnsetType | None = UNSET
+    head: HeadName = MAIN
+    drop: bool = False
+    summary: str = ""
+    details: Raw | UnsetType = UNSET
+    expected: Expected | None = None
+
+
+def handle(client: Client, params: BranchParams, call: Call[Client]) -> Any:
+    """Put the move in line."""
+    if params.drop:
+        if params.entry_id is not UNSET:
+            raise InvalidParams("drop takes a head and no entry_id", path="entry_id")
+        return submit(
+            client,
+            call,
+            params.session_id,
+            lambda draft: drop(draft, params.head, params.expected),
+        )
+    if isinstance(params.entry_id, UnsetType):
+        raise InvalidParams("entry_id is missing; null is before the first entry", path="entry_id")
+    request = BranchRequest(
+        entry_id=params.entry_id,
+        head=params.head,
+        summary=params.summary,
+        details=params.details,
+        expected=params.expected,
+    )
+    return submit(client, call, params.session_id, lambda draft: branch(draft, request))
+
+
+METHOD = Method(
+    name="session/branch",
+    aliases=("branch",),
+    params=BranchParams,
+    result=Moved,
+    handle=handle,
+    access="write",
+)

@@ -1,0 +1,171 @@
+"""session/build_context: what the model sees at a head or an entry."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from anyio import to_thread
+from msgspec import Meta, Raw, Struct
+
+from sessiond.dialects.base import ModelName
+from sessiond.methods.common import Call, Client, Method, SessionParams, ask, encode, raw
+from sessiond.methods.place import leaf_of
+from sessiond.model.ids import EntryId, HeadName
+from sessiond.service.contexts import Context, build_context
+from sessiond.service.host import Host
+from sessiond.session.context import shared_prefix
+
+__all__ = ["METHOD"]
+
+
+class Known(Struct, frozen=True, forbid_unknown_fields=True):
+    """The context the caller holds: where it was built and how many messages it had."""
+
+    leaf_id: EntryId | None
+    count: Annotated[int, Meta(ge=0)]
+
+
+class BuildContextParams(SessionParams):
+    """Where; what the caller has already."""
+
+    head: HeadName | None = None
+    entry_id: EntryId | None = None
+    known: Known | None = None
+    if_none_match: str | None = None
+
+
+class BuildContextResult(Struct, frozen=True):
+    """The messages from the `unchanged`th on, and the entry each comes from.
+
+    `tokens` is an estimate of the whole context: a quarter of its stored bytes.
+    """
+
+    messages: list[Raw]
+    sources: list[str]
+    thinking_level: str
+    model: ModelName | None
+    leaf_id: str | None
+    seq: int
+    etag: str
+    tokens: int
+    unchanged: int
+
+
+class NotModified(Struct, frozen=True):
+    """The caller's context is the current one."""
+
+    etag: str
+    not_modified: bool = True
+
+
+def handle(client: Client, params: BuildContextParams, call: Call[Client]) -> Any:
+    """Answer from the cache when it is near, else splice in a worker thread."""
+
+    def look(host: Host) -> Any:
+        leaf = leaf_of(host.opened.session, params)
+        if params.if_none_match == _etag(host, leaf):
+            return NotModified(_etag(host, leaf))
+        question = _Question(host, leaf, host.seq, params.known)
+        context = host.contexts.build_now(host.opened, leaf)
+        if context is not None:
+            other = question.other(context)
+            if other is None:
+                return question.answer(context, None)
+            built = host.contexts.build_now(host.opened, other)
+            if built is not None:
+                return question.answer(context, built)
+        return host.later(call, question.build)
+
+    return ask(client, call, params.session_id, look)
+
+
+class _Question(Struct, frozen=True):
+    """One call: where, as of which line, against what the caller holds."""
+
+    host: Host
+    leaf: int
+    seq: int
+    known: Known | None
+
+    async def build(self) -> Raw:
+        """Answer by way of worker threads."""
+        context = await self._built(self.leaf)
+        other = self.other(context)
+        return self.answer(context, None if other is None else await self._built(other))
+
+    async def _built(self, leaf: int) -> Context:
+        context = self.host.contexts.get(leaf)
+        if context is None:
+            context = await to_thread.run_sync(build_context, self.host.opened, leaf)
+            self.host.contexts.put(context)
+        return context
+
+    def other(self, context: Context) -> int | None:
+        """The known leaf, where its context must be built to compare the two."""
+        if self.known is None or self.known.leaf_id is None:
+            return None
+        known = self.host.opened.session.node(self.known.leaf_id)
+        if not known or self._prefix(context, known) is not None:
+            return None
+        return known
+
+    def _prefix(self, context: Context, known: int) -> int | None:
+        """How many messages the context at `known` has, if it is this one's beginning.
+
+        That is the usual next turn: the leaf only grew since, by no compaction
+        and no edit. Costs as many steps as there are new entries.
+        """
+        session = self.host.opened.session
+        if context.plan.edited or known < context.plan.compaction:
+            return None
+        at = self.leaf
+        while at > known:
+            at = session.parents[at]
+        if at != known:
+            return None
+        count = context.count
+        while count and session.ids[context.sources[count - 1]] > known:
+            count -= 1
+        return count
+
+    def unchanged(self, context: Context, other: Context | None) -> int:
+        """How many messages the caller need not be sent again."""
+        if self.known is None or self.known.leaf_id is None:
+            return 0
+        if other is not None:
+            if self.known.count != other.count:
+                return 0
+            return shared_prefix(context.messages(), other.messages())
+        known = self.host.opened.session.node(self.known.leaf_id)
+        count = self._prefix(context, known) if known else 0
+        return count if count == self.known.count else 0
+
+    def answer(self, context: Context, other: Context | None) -> Raw:
+        """The context, spliced from what the caller does not hold."""
+        unchanged = self.unchanged(context, other)
+        tail = {
+            "thinking_level": context.thinking_level,
+            "model": context.model,
+            "leaf_id": self.host.opened.session.id_of(self.leaf),
+            "seq": self.seq,
+            "etag": _etag(self.host, self.leaf),
+            "tokens": context.tokens,
+            "unchanged": unchanged,
+        }
+        sources = encode(context.sources[unchanged : context.count])
+        messages = b",".join(context.messages(unchanged))
+        return raw((b'{"messages":[', messages, b'],"sources":', sources, b",", encode(tail)[1:]))
+
+
+def _etag(host: Host, leaf: int) -> str:
+    """A context at an entry never changes within an epoch, so its place names it."""
+    return f"{host.opened.epoch}.{leaf}"
+
+
+METHOD = Method(
+    name="session/build_context",
+    aliases=("build_context",),
+    params=BuildContextParams,
+    result=BuildContextResult | NotModified,
+    handle=handle,
+)

@@ -1,0 +1,28 @@
+"""session/close: this connection is done with a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond.methods.common import Call, Client, Empty, Method, SessionParams, ask
+from sessiond.service.host import Host
+
+__all__ = ["METHOD"]
+
+
+def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
+    """Give up the subscription and unload the session if nobody else uses it."""
+    if client.service.find(params.session_id) is None:
+        return Empty()
+
+    def leave(host: Host) -> Empty:
+        client.leave(params.session_id)
+        client.service.unload_unused(host)
+        return Empty()
+
+    return ask(client, call, params.session_id, leave)
+
+
+METHOD = Method(
+    name="session/close", params=SessionParams, result=Empty, handle=handle, access="read"
+)

@@ -1,0 +1,170 @@
+"""What several methods share: the session they name, entries as clients send them, splicing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct, UnsetType
+
+from sessiond.errors import EntryInvalid, InvalidParams, TooLarge
+from sessiond.limits import PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX, RESULT_BYTES_MAX
+from sessiond.model.entries import ENTRY_TYPES, Entry, Opaque, SessionInfoEntry
+from sessiond.model.ids import NewEntryId, SessionId
+from sessiond.model.times import unix_ms
+from sessiond.rpc.dispatch import DEFERRED, Call, Method
+from sessiond.rpc.params import Params, invalid_params
+from sessiond.service.client import Client
+from sessiond.service.host import Host
+from sessiond.service.inbox import LATER, Command
+from sessiond.session.draft import Draft
+
+__all__ = [
+    "DEFERRED",
+    "Call",
+    "Client",
+    "Empty",
+    "Method",
+    "Params",
+    "SessionParams",
+    "ask",
+    "encode",
+    "page_limit",
+    "parse_entry",
+    "raw",
+    "require_result_fits",
+    "submit",
+]
+
+
+class SessionParams(Params):
+    """Parameters of a method on one session."""
+
+    session_id: SessionId
+
+
+class Empty(Struct, frozen=True):
+    """An answer that says only that it was done."""
+
+
+encode: Final = msgspec.json.Encoder().encode
+
+
+def ask(
+    client: Client, call: Call[Client], session_id: str, question: Callable[[Host], Any]
+) -> Any:
+    """Answer from a session's state, after this connection's own earlier mutations."""
+    host = client.service.host(session_id)
+    return _served(host.ask(call, lambda: question(host)))
+
+
+def submit(
+    client: Client, call: Call[Client], session_id: str, stage: Callable[[Draft], Any]
+) -> Any:
+    """Put a mutation in line; its receipt is the result."""
+    host = client.service.host(session_id)
+    return _served(host.submit(Command(call, _receipt, stage)))
+
+
+def _receipt(receipt: Any, _durability: str) -> Any:
+    return receipt
+
+
+def _served(result: Any) -> Any:
+    return DEFERRED if result is LATER else result
+
+
+def page_limit(limit: int | None) -> int:
+    """How many rows to give. Raises InvalidParams below 1; above the maximum gives that."""
+    if limit is None:
+        return PAGE_ROWS_DEFAULT
+    if limit < 1:
+        raise InvalidParams("limit starts at 1", path="limit")
+    return min(limit, PAGE_ROWS_MAX)
+
+
+def raw(parts: Iterable[bytes]) -> Raw:
+    """A result spliced from JSON bytes. Raises TooLarge."""
+    spliced = b"".join(parts)
+    require_result_fits(len(spliced))
+    return Raw(spliced)
+
+
+def require_result_fits(size: int) -> None:
+    """Raises TooLarge for an answer over the limit."""
+    if size > RESULT_BYTES_MAX:
+        raise TooLarge(
+            "the answer is over the limit; ask for less with limit or known",
+            limit=RESULT_BYTES_MAX,
+            size=size,
+        )
+
+
+class _TypeOnly(Struct):
+    type: str
+
+
+class _SessionInfoIn(SessionInfoEntry, tag="session_info"):
+    """Clients may say `title`, as everywhere on the wire, for what the file calls `name`."""
+
+    title: str | UnsetType | None = msgspec.UNSET
+
+
+_type_of = msgspec.json.Decoder(_TypeOnly)
+_fields_of = msgspec.json.Decoder(dict[str, Raw])
+_decoders: Final[dict[str, msgspec.json.Decoder[Any]]] = {
+    word: msgspec.json.Decoder(_SessionInfoIn if kind is SessionInfoEntry else kind)
+    for word, kind in ENTRY_TYPES.items()
+}
+# What the daemon decides, so an entry may not say it.
+_ASSIGNED: Final = ("parent_id", "head", "atom", "seq")
+
+
+class _OpaqueOwn(Struct):
+    """The fields of an unknown type that are ours to check."""
+
+    type: str
+    id: NewEntryId | UnsetType = msgspec.UNSET
+    timestamp: str | UnsetType = msgspec.UNSET
+
+
+def parse_entry(data: Raw, path: str) -> Entry | Opaque:
+    """An entry as a client sends it. Raises InvalidParams, EntryInvalid with the field's path."""
+    try:
+        word = _type_of.decode(data).type
+        decoder = _decoders.get(word)
+        entry = decoder.decode(data) if decoder else _parse_opaque(data, word, path)
+    except msgspec.ValidationError as error:
+        raise invalid_params(error, prefix=path) from error
+    for name in _ASSIGNED:
+        if getattr(entry, name, msgspec.UNSET) is not msgspec.UNSET:
+            raise InvalidParams(
+                f"{name} is not for an entry to say; it is a parameter or assigned",
+                path=f"{path}.{name}",
+            )
+    if isinstance(entry.timestamp, str) and unix_ms(entry.timestamp) is None:
+        raise InvalidParams("timestamp is no RFC 3339 time", path=f"{path}.timestamp")
+    return _with_name(entry, path) if isinstance(entry, _SessionInfoIn) else entry
+
+
+def _with_name(sent: _SessionInfoIn, path: str) -> SessionInfoEntry:
+    if sent.title is not msgspec.UNSET and sent.name is not msgspec.UNSET:
+        raise InvalidParams("title and name are the same field", path=f"{path}.name")
+    fields = {name: getattr(sent, name) for name in SessionInfoEntry.__struct_fields__}
+    if sent.title is not msgspec.UNSET:
+        fields["name"] = sent.title
+    return SessionInfoEntry(**fields)
+
+
+def _parse_opaque(data: Raw, word: str, path: str) -> Opaque:
+    if word in {"session_header", "session"}:
+        raise EntryInvalid("a header is written by session/create only", path=f"{path}.type")
+    fields = _fields_of.decode(data)
+    for name in _ASSIGNED:
+        if name in fields:
+            raise InvalidParams(f"{name} is not for an entry to say", path=f"{path}.{name}")
+    own = msgspec.json.decode(data, type=_OpaqueOwn)
+    for name in ("type", "id", "timestamp"):
+        fields.pop(name, None)
+    return Opaque(type=word, id=own.id, timestamp=own.timestamp, fields=fields)

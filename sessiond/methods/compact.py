@@ -1,0 +1,106 @@
+"""session/compact: commit a summary, or replacement messages, below a head."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from sessiond.errors import InvalidParams, SummarizerUnavailable
+from sessiond.methods.common import DEFERRED, Call, Client, Method, SessionParams
+from sessiond.model.ids import MAIN, EntryId, HeadName, derive_entry_id
+from sessiond.service.host import Host
+from sessiond.service.inbox import Command
+from sessiond.session.append import Expected, Receipt
+from sessiond.session.compaction import CompactRequest, compact
+from sessiond.session.context import estimate_tokens, plan_context
+
+__all__ = ["METHOD"]
+
+
+class CompactParams(SessionParams):
+    """A summary and the first entry to keep, or the messages that take the context's place."""
+
+    summary: str | UnsetType = UNSET
+    first_kept_entry_id: EntryId | UnsetType | None = UNSET
+    messages: list[Raw] | UnsetType = UNSET
+    tokens_before: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
+    details: Raw | UnsetType = UNSET
+    head: HeadName = MAIN
+    expected: Expected | None = None
+    idempotency_key: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
+
+
+class EntryRef(Struct, frozen=True):
+    """An entry by id and seq."""
+
+    id: str
+    seq: int
+
+
+class CompactResult(Struct, frozen=True):
+    """The compaction, and what it saved; the token figures are estimates unless given."""
+
+    entry: EntryRef
+    leaf_id: str | None
+    seq: int
+    tokens_before: int
+    tokens_after: int
+
+
+def handle(client: Client, params: CompactParams, call: Call[Client]) -> Any:
+    """Put the compaction in line."""
+    if params.summary is UNSET and params.messages is UNSET:
+        raise SummarizerUnavailable(
+            "nobody here writes summaries: send summary or messages", plan=None
+        )
+    if params.summary is not UNSET and params.messages is not UNSET:
+        raise InvalidParams("send summary or messages, not both", path="messages")
+    if params.messages is not UNSET and params.first_kept_entry_id is not UNSET:
+        raise InvalidParams("messages replace everything", path="first_kept_entry_id")
+    request = CompactRequest(
+        session_id=params.session_id,
+        summary=params.summary,
+        first_kept_entry_id=params.first_kept_entry_id,
+        messages=params.messages,
+        tokens_before=params.tokens_before,
+        details=params.details,
+        head=params.head,
+        expected=params.expected,
+        idempotency_key=params.idempotency_key,
+    )
+    key = params.idempotency_key
+    host = client.service.host(params.session_id)
+    host.submit(
+        Command(
+            call,
+            lambda receipt, _durability: _result(host, params, receipt),
+            lambda draft: compact(draft, request),
+            ids=(derive_entry_id(params.session_id, key, 0),) if key is not None else (),
+            size=0 if isinstance(params.messages, UnsetType) else sum(map(len, params.messages)),
+        )
+    )
+    return DEFERRED
+
+
+def _result(host: Host, params: CompactParams, receipt: Receipt) -> CompactResult:
+    (stored,) = receipt.entries
+    session = host.opened.session
+    sizes = host.opened.journal.line_bytes
+    before = params.tokens_before
+    if isinstance(before, UnsetType):
+        before = estimate_tokens(plan_context(session, session.parents[stored.seq]).seqs, sizes)
+    after = estimate_tokens(plan_context(session, stored.seq).seqs, sizes)
+    return CompactResult(
+        EntryRef(stored.id, stored.seq), receipt.leaf_id, receipt.seq, before, after
+    )
+
+
+METHOD = Method(
+    name="session/compact",
+    aliases=("compact",),
+    params=CompactParams,
+    result=CompactResult,
+    handle=handle,
+    access="write",
+)

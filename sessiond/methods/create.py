@@ -1,0 +1,89 @@
+"""session/create: a new session, or the one that has the id."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from sessiond.errors import SessionExists
+from sessiond.methods.common import Call, Client, Method, Params, ask
+from sessiond.model.entries import Header
+from sessiond.model.ids import SessionId
+from sessiond.service.opened import Persist, SessionInfo
+
+__all__ = ["METHOD", "CreateParams", "CreateResult", "create"]
+
+
+class CreateParams(Params):
+    """The header's facts, and how the file comes to be."""
+
+    cwd: Annotated[str, Meta(min_length=1)]
+    session_id: SessionId | None = None
+    title: str | None = None
+    agent: str | None = None
+    model: str | None = None
+    tags: list[str] | None = None
+    system_prompt: str | None = None
+    compaction: Raw | UnsetType = UNSET
+    dry_run: bool | None = None
+    metadata: Raw | UnsetType = UNSET
+    persist: Persist = "on_assistant"
+    if_exists: Literal["fail", "open"] = "fail"
+
+
+class CreateResult(Struct, frozen=True):
+    """The session, and whether this call made it."""
+
+    session: SessionInfo
+    created: bool
+
+
+def handle(client: Client, params: CreateParams, call: Call[Client]) -> Any:
+    """Create in a worker thread; later requests for the session queue behind it."""
+    return create(client, params, call)
+
+
+def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
+    """Create the session, or open it if it exists and the caller said so."""
+    service = client.service
+    session_id = params.session_id or service.environment.new_session_id()
+    existed = service.find(session_id) is not None
+    if existed and params.if_exists == "fail":
+        raise SessionExists("a session of this id exists", session_id=session_id)
+    if not existed:
+        service.create(_header(params, session_id, service.environment.now()), params.persist)
+
+    def answer(host: Any) -> CreateResult:
+        created = host.opened.created and not existed
+        if not created and params.if_exists == "fail":
+            raise SessionExists("a session of this id exists", session_id=session_id)
+        return CreateResult(host.opened.info(), created)
+
+    return ask(client, call, session_id, answer)
+
+
+def _header(params: CreateParams, session_id: str, now: str) -> Header:
+    return Header(
+        version=1,
+        id=session_id,
+        timestamp=now,
+        cwd=params.cwd,
+        title=params.title,
+        agent=params.agent,
+        model=params.model,
+        tags=params.tags,
+        system_prompt=params.system_prompt,
+        compaction=params.compaction,
+        dry_run=params.dry_run,
+        metadata=params.metadata,
+    )
+
+
+METHOD = Method(
+    name="session/create",
+    params=CreateParams,
+    result=CreateResult,
+    handle=handle,
+    access="write",
+)

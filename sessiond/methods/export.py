@@ -1,0 +1,70 @@
+"""session/export: a session as a file of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from anyio import to_thread
+from msgspec import Struct
+
+from sessiond.errors import InvalidParams
+from sessiond.methods.common import (
+    Call,
+    Client,
+    Method,
+    SessionParams,
+    ask,
+    require_result_fits,
+)
+from sessiond.service.exporting import export_native
+from sessiond.service.host import Host
+
+__all__ = ["METHOD"]
+
+
+class ExportParams(SessionParams):
+    """To a new file by its absolute path, or without one into the answer."""
+
+    format: Literal["native"] = "native"
+    path: str | None = None
+
+
+class ExportResult(Struct, frozen=True, omit_defaults=True):
+    """Where the file is, or what it holds; `notes` says what had to change."""
+
+    path: str | None = None
+    content: str | None = None
+    entries: int = 0
+    notes: list[str] = []
+
+
+def handle(client: Client, params: ExportParams, call: Call[Client]) -> Any:
+    """Write in a worker thread, as of now."""
+    if params.path is not None and not Path(params.path).is_absolute():
+        raise InvalidParams("path must be absolute: the daemon has another cwd", path="path")
+
+    def look(host: Host) -> Any:
+        upto = host.seq
+
+        def work() -> ExportResult:
+            if params.path is None:
+                require_result_fits(host.opened.journal.span_bytes(0, upto))
+            text, notes = export_native(host.opened, upto)
+            if params.path is None:
+                return ExportResult(content=text.decode(), entries=upto, notes=notes)
+            client.service.store.write_new(Path(params.path), text)
+            return ExportResult(path=params.path, entries=upto, notes=notes)
+
+        return host.later(call, lambda: to_thread.run_sync(work))
+
+    return ask(client, call, params.session_id, look)
+
+
+METHOD = Method(
+    name="session/export",
+    params=ExportParams,
+    result=ExportResult,
+    handle=handle,
+    access="read",
+)

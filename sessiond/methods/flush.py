@@ -1,0 +1,45 @@
+"""session/flush: wait until every event up to now was handed to this connection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from sessiond.methods.common import Call, Client, Method, SessionParams, ask
+from sessiond.service.host import Host
+
+__all__ = ["METHOD"]
+
+
+class FlushResult(Struct, frozen=True):
+    """The last seq whose event lies before this answer."""
+
+    seq: int
+
+
+def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
+    """Answer at once when the subscription is live, else when its replay has come so far."""
+
+    def look(host: Host) -> Any:
+        seq = host.seq
+        subscription = client.subscription(params.session_id)
+        if subscription.live:
+            return FlushResult(seq)
+
+        async def wait() -> FlushResult:
+            await subscription.reached(seq)
+            return FlushResult(seq)
+
+        return host.later(call, wait)
+
+    return ask(client, call, params.session_id, look)
+
+
+METHOD = Method(
+    name="session/flush",
+    params=SessionParams,
+    result=FlushResult,
+    handle=handle,
+    access="status",
+)

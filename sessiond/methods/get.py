@@ -1,0 +1,32 @@
+"""session/get: what a session is now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from sessiond.methods.common import Call, Client, Method, SessionParams, ask
+from sessiond.service.opened import SessionInfo
+
+__all__ = ["METHOD", "SessionResult"]
+
+
+class SessionResult(Struct, frozen=True):
+    """A session."""
+
+    session: SessionInfo
+
+
+def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
+    """Answer from the index."""
+    return ask(client, call, params.session_id, lambda host: SessionResult(host.opened.info()))
+
+
+METHOD = Method(
+    name="session/get",
+    params=SessionParams,
+    result=SessionResult,
+    handle=handle,
+    access="status",
+)

@@ -1,0 +1,37 @@
+"""session/heads: where every head stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from sessiond.methods.common import Call, Client, Method, SessionParams, ask
+from sessiond.service.opened import HeadInfo, head_infos
+
+__all__ = ["METHOD"]
+
+
+class HeadsResult(Struct, frozen=True):
+    """The heads, main first."""
+
+    heads: list[HeadInfo]
+
+
+def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
+    """Answer from the index."""
+    return ask(
+        client,
+        call,
+        params.session_id,
+        lambda host: HeadsResult(head_infos(host.opened.session)),
+    )
+
+
+METHOD = Method(
+    name="session/heads",
+    params=SessionParams,
+    result=HeadsResult,
+    handle=handle,
+    access="status",
+)

@@ -1,0 +1,69 @@
+"""session/import: a copy of a session file under a new id, in the dialect it was written in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from anyio import to_thread
+from msgspec import Struct
+
+from sessiond.errors import InvalidParams
+from sessiond.methods.common import DEFERRED, Call, Client, Method, Params
+from sessiond.service.importing import ImportReport, read_import
+from sessiond.service.opened import SessionInfo
+
+__all__ = ["METHOD"]
+
+
+class ImportParams(Params):
+    """A file by its absolute path, or its text; `cwd` puts the copy into another project."""
+
+    path: str | None = None
+    content: str | None = None
+    format: Literal["auto", "native", "pi"] = "auto"
+    cwd: str | None = None
+
+
+class ImportResult(Struct, frozen=True):
+    """The new session, and what was found in the source."""
+
+    session: SessionInfo
+    report: ImportReport
+
+
+def handle(client: Client, params: ImportParams, call: Call[Client]) -> Any:
+    """Read, check and copy in a worker thread; the source is never written to."""
+    if (params.path is None) == (params.content is None):
+        raise InvalidParams("send path or content", path="path")
+    if params.path is not None and not Path(params.path).is_absolute():
+        raise InvalidParams("path must be absolute: the daemon has another cwd", path="path")
+    client.service.work(call, lambda: _import(client, params))
+    return DEFERRED
+
+
+async def _import(client: Client, params: ImportParams) -> ImportResult:
+    service = client.service
+    session_id = service.environment.new_session_id()
+
+    def work() -> ImportReport:
+        lines, report = read_import(
+            params.path if params.path is not None else (params.content or "").encode(),
+            wanted=params.format,
+            session_id=session_id,
+            cwd=params.cwd,
+        )
+        service.store.adopt(session_id, lines)
+        return report
+
+    report = await to_thread.run_sync(work)
+    return ImportResult(await service.info(session_id), report)
+
+
+METHOD = Method(
+    name="session/import",
+    params=ImportParams,
+    result=ImportResult,
+    handle=handle,
+    access="write",
+)

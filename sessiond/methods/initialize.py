@@ -1,0 +1,109 @@
+"""initialize: who the client is, what both sides can do. Optional."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from sessiond import __version__, limits
+from sessiond.errors import VersionUnsupported
+from sessiond.methods.common import Call, Client, Method, Params
+from sessiond.service.client import Access
+
+__all__ = ["METHOD", "PROTOCOL_VERSIONS", "Limits", "ServerInfo", "server_limits"]
+
+PROTOCOL_VERSIONS = ("1.0",)
+
+
+class InitializeParams(Params, forbid_unknown_fields=False):
+    """What a client says of itself; an LSP client's own params are taken as well."""
+
+    protocol_versions: list[str] | UnsetType = UNSET
+    client_info: Raw | UnsetType = UNSET
+    client_id: str | None = None
+    access: Access = "write"
+    capabilities: Raw | UnsetType = UNSET
+
+
+class ServerInfo(Struct, frozen=True):
+    """Which program answers."""
+
+    name: str
+    version: str
+
+
+class Limits(Struct, frozen=True):
+    """The bounds a client should know; sizes in bytes."""
+
+    max_frame_bytes: int
+    max_result_bytes: int
+    max_batch_members: int
+    max_append_entries: int
+    max_page_rows: int
+
+
+class InitializeResult(Struct, frozen=True):
+    """`capabilities` names the optional parts of the protocol that are there."""
+
+    protocol_version: str
+    server_info: ServerInfo
+    instance_id: str
+    capabilities: dict[str, Any]
+    limits: Limits
+
+
+class _Named(Struct):
+    name: str | None = None
+
+
+def handle(client: Client, params: InitializeParams, _call: Call[Client]) -> InitializeResult:
+    """Agree on a version; the highest one both speak."""
+    offered = params.protocol_versions
+    version = PROTOCOL_VERSIONS[0]
+    if not isinstance(offered, UnsetType) and version not in offered:
+        raise VersionUnsupported(
+            "none of these protocol versions is spoken here",
+            supported_versions=list(PROTOCOL_VERSIONS),
+        )
+    client.client_id = params.client_id
+    client.name = _name(params.client_info)
+    client.access = params.access
+    return InitializeResult(
+        protocol_version=version,
+        server_info=ServerInfo("sessiond", __version__),
+        instance_id=client.service.instance_id,
+        capabilities={"dialects": ["native", "pi"], "heads": True, "subscriptions": True},
+        limits=server_limits(),
+    )
+
+
+def server_limits() -> Limits:
+    """The bounds in force."""
+    return Limits(
+        max_frame_bytes=limits.FRAME_BYTES_MAX,
+        max_result_bytes=limits.RESULT_BYTES_MAX,
+        max_batch_members=limits.BATCH_MEMBERS_MAX,
+        max_append_entries=limits.APPEND_ENTRIES_MAX,
+        max_page_rows=limits.PAGE_ROWS_MAX,
+    )
+
+
+def _name(client_info: Raw | UnsetType) -> str | None:
+    if isinstance(client_info, UnsetType):
+        return None
+    try:
+        return msgspec.json.decode(client_info, type=_Named).name
+    except msgspec.ValidationError:
+        return None
+
+
+METHOD = Method(
+    name="initialize",
+    params=InitializeParams,
+    result=InitializeResult,
+    handle=handle,
+    access="status",
+    lenient=True,
+)

@@ -1,0 +1,33 @@
+"""session/label: name an entry, or clear its name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond.methods.common import Call, Client, Method, SessionParams, submit
+from sessiond.model.ids import EntryId
+from sessiond.session.moves import Labelled, label
+
+__all__ = ["METHOD"]
+
+
+class LabelParams(SessionParams):
+    """The entry and its label; null and "" clear."""
+
+    entry_id: EntryId
+    label: str | None
+
+
+def handle(client: Client, params: LabelParams, call: Call[Client]) -> Any:
+    """Put the label in line."""
+    return submit(
+        client,
+        call,
+        params.session_id,
+        lambda draft: label(draft, params.entry_id, params.label),
+    )
+
+
+METHOD = Method(
+    name="session/label", params=LabelParams, result=Labelled, handle=handle, access="write"
+)

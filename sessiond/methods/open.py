@@ -1,0 +1,71 @@
+"""session/open: open a session by its id, its file, or an entry in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sessiond.errors import InvalidParams, SessionNotFound
+from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, ask
+from sessiond.methods.create import CreateParams, create
+from sessiond.methods.get import SessionResult
+from sessiond.model.ids import EntryId, SessionId
+
+__all__ = ["METHOD"]
+
+
+class OpenParams(Params):
+    """One of `session_id`, `path`, `entry_id`; with `create`, an unknown id is created."""
+
+    session_id: SessionId | None = None
+    path: str | None = None
+    entry_id: EntryId | None = None
+    create: bool = False
+    cwd: str | None = None
+
+
+def handle(client: Client, params: OpenParams, call: Call[Client]) -> Any:
+    """Open the session and say what it is."""
+    named = [name for name in ("session_id", "path", "entry_id") if getattr(params, name)]
+    if len(named) != 1:
+        raise InvalidParams(
+            "name the session by one of session_id, path, entry_id",
+            path=named[1] if named else "session_id",
+        )
+    if params.create:
+        return _open_or_create(client, params, call)
+    if params.session_id is not None:
+        return ask(client, call, params.session_id, lambda host: SessionResult(host.opened.info()))
+    if params.path is not None and not Path(params.path).is_absolute():
+        raise InvalidParams("path must be absolute: the daemon has another cwd", path="path")
+    client.service.work(call, lambda: _find_and_open(client, params))
+    return DEFERRED
+
+
+def _open_or_create(client: Client, params: OpenParams, call: Call[Client]) -> Any:
+    if params.session_id is None:
+        raise InvalidParams("create takes a session_id", path="create")
+    wanted = CreateParams(cwd=params.cwd or "/", session_id=params.session_id, if_exists="open")
+    return create(client, wanted, call)
+
+
+async def _find_and_open(client: Client, params: OpenParams) -> SessionResult:
+    service = client.service
+    if params.path is not None:
+        session_id = await service.identify(Path(params.path))
+    else:
+        assert params.entry_id is not None
+        found = await service.find_entry(params.entry_id)
+        if found is None:
+            raise SessionNotFound("no session has this entry", entry_id=params.entry_id)
+        session_id = found
+    return SessionResult(await service.info(session_id))
+
+
+METHOD = Method(
+    name="session/open",
+    params=OpenParams,
+    result=SessionResult,
+    handle=handle,
+    access="read",
+)

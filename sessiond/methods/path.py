@@ -1,0 +1,123 @@
+"""session/path: the entries from a root to a leaf."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyio import to_thread
+from msgspec import Raw, Struct
+
+from sessiond.errors import EntryNotFound, InvalidParams
+from sessiond.limits import INLINE_WALK_STEPS, RESULT_BYTES_MAX
+from sessiond.methods.common import (
+    Call,
+    Client,
+    Method,
+    SessionParams,
+    ask,
+    encode,
+    page_limit,
+    raw,
+)
+from sessiond.methods.place import leaf_of
+from sessiond.methods.rows import children_are_near, details, entry_row, is_small
+from sessiond.model.ids import EntryId, HeadName
+from sessiond.service.host import Host
+
+__all__ = ["METHOD"]
+
+
+class PathParams(SessionParams):
+    """The path of an entry or of a head, from either end."""
+
+    entry_id: EntryId | None = None
+    head: HeadName | None = None
+    limit: int | None = None
+    cursor: str | None = None
+    from_end: bool = False
+
+
+class PathEntry(Struct, frozen=True):
+    """An entry on the path; `children` is how many it has."""
+
+    seq: int
+    entry: Raw
+    children: int
+    label: str | None
+
+
+class PathResult(Struct, frozen=True):
+    """A page, root first; with `from_end` the pages go towards the root."""
+
+    entries: list[PathEntry]
+    next_cursor: str | None
+
+
+def handle(client: Client, params: PathParams, call: Call[Client]) -> Any:
+    """Walk up from the leaf."""
+    limit = page_limit(params.limit)
+
+    def look(host: Host) -> Any:
+        session = host.opened.session
+        leaf, start = _cursor(host, params) if params.cursor else (leaf_of(session, params), None)
+        upto = session.seq
+        if session.depths[leaf] <= INLINE_WALK_STEPS and children_are_near(host):
+            page = _page(host, leaf, limit, start, from_end=params.from_end)
+            if is_small(host.opened, page[0]):
+                return _read(host, *page, upto)
+
+        def work() -> Raw:
+            page = _page(host, leaf, limit, start, from_end=params.from_end)
+            return _read(host, *page, upto)
+
+        return host.later(call, lambda: to_thread.run_sync(work))
+
+    return ask(client, call, params.session_id, look)
+
+
+def _page(
+    host: Host, leaf: int, limit: int, start: int | None, *, from_end: bool
+) -> tuple[list[int], str | None]:
+    """The seqs of a page and the cursor of the next; a cursor is leaf:index."""
+    path = host.opened.session.path(leaf)
+    if from_end:
+        end = len(path) if start is None else start
+        begin = _fitting(host, path[:end][::-1], limit)
+        begin = end - begin
+        more = f"{leaf}:{begin}" if begin > 0 else None
+        return path[begin:end], more
+    begin = start or 0
+    end = begin + _fitting(host, path[begin:], limit)
+    return path[begin:end], f"{leaf}:{end}" if end < len(path) else None
+
+
+def _fitting(host: Host, seqs: list[int], limit: int) -> int:
+    """How many of these entries one answer holds: at least one."""
+    size = count = 0
+    for seq in seqs[:limit]:
+        size += host.opened.journal.line_bytes(seq)
+        if count and size > RESULT_BYTES_MAX // 2:
+            break
+        count += 1
+    return count
+
+
+def _read(host: Host, seqs: list[int], more: str | None, upto: int) -> Raw:
+    host.children.extend(host.opened.session, upto)
+    rows = [
+        entry_row(host.opened, seq, line, details(host, seq))
+        for seq, line in zip(seqs, host.opened.journal.read_many(seqs), strict=True)
+    ]
+    return raw((b'{"entries":[', b",".join(rows), b'],"next_cursor":%s}' % encode(more)))
+
+
+def _cursor(host: Host, params: PathParams) -> tuple[int, int]:
+    leaf, _, index = (params.cursor or "").partition(":")
+    if not (leaf.isdecimal() and index.isdecimal()) or int(leaf) > host.seq:
+        raise InvalidParams("this is no cursor of session/path on this session", path="cursor")
+    if not host.opened.session.is_node(int(leaf)):
+        raise EntryNotFound("the cursor's entry is not in the tree", entry_id=leaf)
+    return int(leaf), int(index)
+
+
+METHOD = Method(name="session/path", params=PathParams, result=PathResult, handle=handle)

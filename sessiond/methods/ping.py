@@ -1,0 +1,27 @@
+"""server/ping: is anybody there."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from sessiond.methods.common import Call, Client, Method, Params
+
+__all__ = ["METHOD"]
+
+
+class PingResult(Struct, frozen=True):
+    """`instance_id` changes with every start of the daemon."""
+
+    ok: bool
+    instance_id: str
+    draining: bool
+
+
+def handle(client: Client, _params: Params, _call: Call[Client]) -> PingResult:
+    """Answer at once, whatever the sessions do."""
+    return PingResult(True, client.service.instance_id, client.service.draining)  # noqa: FBT003 - the field says it
+
+
+METHOD = Method(
+    name="server/ping", params=Params, result=PingResult, handle=handle, access="status"
+)

@@ -1,0 +1,40 @@
+"""Where a question is asked: at an entry, or at a head."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from sessiond.errors import EntryNotFound, HeadNotFound, InvalidParams
+from sessiond.model.ids import MAIN
+from sessiond.session.state import Session
+
+__all__ = ["AtEntryOrHead", "leaf_of"]
+
+
+class AtEntryOrHead(Protocol):
+    """Parameters that name an entry or a head."""
+
+    @property
+    def entry_id(self) -> str | None:
+        """An entry of the tree."""
+        ...
+
+    @property
+    def head(self) -> str | None:
+        """A head; main when neither is given."""
+        ...
+
+
+def leaf_of(session: Session, at: AtEntryOrHead) -> int:
+    """The seq asked at, 0 before the first entry. Raises EntryNotFound, HeadNotFound."""
+    if at.entry_id is not None:
+        if at.head is not None:
+            raise InvalidParams("ask at an entry or at a head, not both", path="head")
+        seq = session.node(at.entry_id)
+        if not seq:
+            raise EntryNotFound("no entry of this id in the tree", entry_id=at.entry_id)
+        return seq
+    head = session.heads.get(at.head or MAIN)
+    if head is None:
+        raise HeadNotFound("no head of this name", head=at.head)
+    return head.leaf

@@ -1,0 +1,41 @@
+"""Entries as rows of an answer: spliced from stored lines, no payload decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sessiond.limits import INLINE_READ_BYTES, INLINE_WALK_STEPS
+from sessiond.methods.common import encode
+from sessiond.service.host import Host
+from sessiond.service.opened import Opened
+from sessiond.session.state import Session
+
+__all__ = ["entry_row", "is_small", "label_of"]
+
+
+def entry_row(opened: Opened, seq: int, line: bytes, more: bytes = b"") -> bytes:
+    """`{"seq": …, "entry": …}` with `more` members behind."""
+    return b'{"seq":%d,"entry":%s%s}' % (seq, opened.dialect.wire(line), more)
+
+
+def label_of(session: Session, seq: int) -> str | None:
+    """The label in force on an entry."""
+    state = session.labels.get(seq)
+    return state.label if state is not None else None
+
+
+def details(host: Host, seq: int) -> bytes:
+    """The members that say how an entry stands in the tree."""
+    children = host.children.count(seq)
+    label = encode(label_of(host.opened.session, seq))
+    return b',"children":%d,"label":%s' % (children, label)
+
+
+def is_small(opened: Opened, seqs: Sequence[int]) -> bool:
+    """Whether these lines may be read on the loop."""
+    return sum(map(opened.journal.line_bytes, seqs)) <= INLINE_READ_BYTES
+
+
+def children_are_near(host: Host) -> bool:
+    """Whether the index of children can be brought up to date on the loop."""
+    return host.opened.session.seq - host.children.seq <= INLINE_WALK_STEPS

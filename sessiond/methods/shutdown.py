@@ -1,0 +1,14 @@
+"""shutdown: the LSP word before `exit`; the daemon serves others on."""
+
+from __future__ import annotations
+
+from sessiond.methods.common import Call, Client, Method, Params
+
+__all__ = ["METHOD"]
+
+
+def handle(_client: Client, _params: Params, _call: Call[Client]) -> None:
+    """Answer null; server/stop is what ends the daemon."""
+
+
+METHOD = Method(name="shutdown", params=Params, result=None, handle=handle, access="status")

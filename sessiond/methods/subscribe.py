@@ -1,0 +1,50 @@
+"""session/subscribe: every entry of a session from a point on, as events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond.errors import PermissionDenied
+from sessiond.methods.common import Call, Client, Method, SessionParams, ask
+from sessiond.model.ids import HeadName
+from sessiond.service.client import After, Subscribed
+from sessiond.service.hub import Variant
+
+__all__ = ["METHOD"]
+
+
+class SubscribeParams(SessionParams):
+    """From where, and which events; `bodies: false` gives ids instead of entries."""
+
+    after: After | None = None
+    types: list[str] | None = None
+    heads: list[HeadName] | None = None
+    bodies: bool = True
+
+
+def handle(client: Client, params: SubscribeParams, call: Call[Client]) -> Any:
+    """Register in the same step as the answer, so nothing falls between them."""
+    if client.access == "status" and params.bodies:
+        raise PermissionDenied("access status subscribes with bodies: false", need="read")
+    want = Variant(
+        encode=client.listener.encode,
+        bodies=params.bodies,
+        types=None if params.types is None else frozenset(params.types),
+        heads=None if params.heads is None else frozenset(params.heads),
+    )
+    return ask(
+        client,
+        call,
+        params.session_id,
+        lambda host: client.subscribe(host, params.after, want),
+    )
+
+
+METHOD = Method(
+    name="session/subscribe",
+    aliases=("subscribe",),
+    params=SubscribeParams,
+    result=Subscribed,
+    handle=handle,
+    access="status",
+)

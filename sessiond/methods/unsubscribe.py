@@ -1,0 +1,25 @@
+"""session/unsubscribe: no more events of a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond.methods.common import Call, Client, Empty, Method, SessionParams
+
+__all__ = ["METHOD"]
+
+
+def handle(client: Client, params: SessionParams, _call: Call[Client]) -> Any:
+    """End this connection's subscription."""
+    client.unsubscribe(params.session_id)
+    return Empty()
+
+
+METHOD = Method(
+    name="session/unsubscribe",
+    aliases=("unsubscribe",),
+    params=SessionParams,
+    result=Empty,
+    handle=handle,
+    access="status",
+)
