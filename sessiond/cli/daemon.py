@@ -15,7 +15,6 @@ import signal
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -23,16 +22,14 @@ from msgspec import Struct
 
 from sessiond.cli.environment import real_environment
 from sessiond.cli.log import configure_log
-from sessiond.errors import Draining, PermissionDenied, SessiondError
+from sessiond.errors import SessiondError
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout, data_home, is_profile
 from sessiond.journal.lock import Held, Holder, lock_daemon
-from sessiond.limits import RETRY_AFTER_MS
 from sessiond.methods import METHODS
-from sessiond.methods.common import Method
+from sessiond.methods.access import allow
 from sessiond.rpc.dispatch import Dispatcher
-from sessiond.service.client import Client
-from sessiond.service.events import notification
+from sessiond.service.ending import end_service
 from sessiond.service.service import Service
 from sessiond.service.store import Store
 from sessiond.transports.base import Port
@@ -42,12 +39,12 @@ from sessiond.transports.unix import CannotListen, serve_unix
 
 __all__ = ["DaemonOptions", "run"]
 
-_ACCESS_RANK = {"status": 0, "read": 1, "write": 2}
 # How long a thread may keep the interpreter: an opening of a large file runs beside the loop.
 _SWITCH_SECONDS = 0.001
 _IDLE_LOOK_SECONDS = 30.0
-# How long the last answers may take to be read once everything is served.
-_LAST_ANSWERS_SECONDS = 5.0
+# Requests make many short-lived objects and hardly a cycle; looking for cycles at the default
+# rate is a third of the cost of an append.
+_GC_THRESHOLDS = (50_000, 20, 50)
 
 
 class DaemonOptions(Struct, frozen=True):
@@ -131,8 +128,9 @@ class _Daemon:
             store.close()
 
     async def _serve(self, service: Service, tasks: TaskGroup) -> None:
-        dispatcher = Dispatcher(METHODS, log_exception=self._log_exception, allow=_allow)
+        dispatcher = Dispatcher(METHODS, log_exception=self._log_exception, allow=allow)
         gc.freeze()
+        gc.set_threshold(*_GC_THRESHOLDS)
 
         async def connection(port: Port) -> None:
             await serve_connection(port, dispatcher, service.connect)
@@ -150,20 +148,8 @@ class _Daemon:
         where = {"socket": self._options.socket_path, "stdio": self._options.stdio}
         self._log.info("serving", extra=where)
         await self._stop.wait()
-        await self._drain(service)
+        await end_service(service)
         self._log.info("stopped")
-
-    async def _drain(self, service: Service) -> None:
-        """Tell everybody, serve what was asked, let go of every file."""
-        told = notification("server/draining", {"retry_after_ms": RETRY_AFTER_MS})
-        for client in service.clients:
-            client.listener.put(client.listener.encode(told))
-            client.listener.flush()
-        await service.drain()
-        for client in list(service.clients):
-            client.listener.close()
-        with anyio.move_on_after(_LAST_ANSWERS_SECONDS):
-            await service.deserted()
 
     async def _watch_signals(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
@@ -185,14 +171,6 @@ class _Daemon:
             "place": place,
         }
         self._log.error("bug", extra=facts)
-
-
-def _allow(client: Client, method: Method[Client, Any]) -> None:
-    """Raises PermissionDenied or Draining for what this client may not ask now."""
-    if _ACCESS_RANK[client.access] < _ACCESS_RANK[method.access]:
-        raise PermissionDenied("this connection's access does not allow it", need=method.access)
-    if client.service.draining and method.name.startswith("session/"):
-        raise Draining("the daemon is stopping", retry_after_ms=RETRY_AFTER_MS)
 
 
 async def _unload_idle(service: Service) -> None:

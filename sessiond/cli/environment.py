@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from typing import Final
 
 import uuid_utils
 
@@ -13,13 +14,16 @@ from sessiond.service.ports import Environment
 
 __all__ = ["real_environment"]
 
+_ID_HEX_DIGITS: Final = 8
+_IDS_PER_BLOCK: Final = 512
+
 
 def real_environment(report_bug: Callable[[str, BaseException], str]) -> Environment:
     """What production runs on."""
     return Environment(
         now=_now,
         monotonic=time.monotonic,
-        new_entry_id=_new_entry_id,
+        new_entry_id=_entry_ids().__next__,
         new_session_id=_new_session_id,
         new_epoch=_new_epoch,
         file_stamp=_file_stamp,
@@ -31,9 +35,15 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _new_entry_id() -> str:
-    """8 hex digits; the session checks them against its own."""
-    return secrets.token_hex(4)
+def _entry_ids() -> Iterator[str]:
+    """8 hex digits each; the session checks them against its own.
+
+    Chance comes in blocks: a system call for every id would cost more than the rest of it.
+    """
+    while True:
+        block = secrets.token_hex(_ID_HEX_DIGITS // 2 * _IDS_PER_BLOCK)
+        for start in range(0, len(block), _ID_HEX_DIGITS):
+            yield block[start : start + _ID_HEX_DIGITS]
 
 
 def _new_session_id() -> str:

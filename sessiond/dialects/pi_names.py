@@ -74,9 +74,12 @@ def wire(line: bytes) -> bytes:
     }
     known = word in _KNOWN_TYPES
     for name, value in found.items():
-        if name not in _ENVELOPE:
-            native = _NATIVE_NAMES.get(name, name) if known else name
-            members.setdefault(native, bytes(value))
+        if name in _ENVELOPE:
+            continue
+        native = _NATIVE_NAMES.get(name, name) if known else name
+        # A stray key that is spelled like a native name does not hide pi's own field.
+        if name not in members:
+            members[native] = bytes(value)
     _to_native(word, members)
     return _object(members)
 

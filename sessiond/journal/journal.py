@@ -60,7 +60,7 @@ class Journal:
                 reader.ends.extend(ends_of(header.split(b"\n"), 0))
                 journal = cls(files, reader, truncates=True)
                 journal._lock = lock
-                journal._start_writing()
+                journal._writer.start()
             except BaseException:
                 with suppress(OSError):
                     files.unlink(path)
@@ -101,7 +101,7 @@ class Journal:
                 journal._lock = own_session(files, reader.fd, locks)
             journal.tail = index_lines(files, reader, visit)
             if locks is not None:
-                journal._start_writing()
+                journal._writer.start()
                 journal._writer.out.sync()
         except BaseException:
             if journal is None:
@@ -110,10 +110,6 @@ class Journal:
                 journal.close()
             raise
         return journal
-
-    def _start_writing(self) -> None:
-        self._writer.out.reopen(self.path)
-        self._writer.durable_bytes = self.size_bytes
 
     # -- what is there -------------------------------------------------------------
 
@@ -179,6 +175,7 @@ class Journal:
         The bytes are in a file of their own before they go; its path is given back.
         Raises StorageError.
         """
+        assert self.truncates, "a file that others write is never shortened"
         keep = self.line_count if from_seq is None else from_seq
         with telling("cut the torn end of", self.path):
             copy = copy_aside(self._files, self._reader, self._reader.ends[keep], stamp)
@@ -219,7 +216,7 @@ class Journal:
 
     def close(self) -> None:
         """Let go of the file and its lock, once no read runs."""
-        self._writer.out.close()
+        self._writer.close()
         if self._lock is not None:
             self._lock.release()
             self._lock = None

@@ -70,8 +70,10 @@ class Layout:
         self._make_home(files)
         inner = (self.locks, self.root.parent, self.root, self.sessions, self.pending, self.trash)
         for folder in inner:
-            if files.make_folder(folder):
-                files.fsync_folder(folder.parent)
+            files.make_folder(folder)
+        # Also where all were there: an earlier start may have been cut off before this.
+        for parent in (self.home, self.root.parent, self.root):
+            files.fsync_folder(parent)
 
     def _make_home(self, files: Files) -> None:
         missing: list[Path] = []

@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sessiond.journal.failures import telling
+from sessiond.journal.failures import storage_error
 from sessiond.journal.files import Files
 from sessiond.journal.recovery import split_whole, without_cr
 
@@ -42,11 +42,14 @@ class LineReader:
         """The lines `first` to `last`, both included."""
         assert 0 <= first <= last, "a span of at least one line"
         start, end = self.ends[first], self.ends[last + 1]
-        with telling("read", self.path):
+        try:
             data = self._pread(start, end - start)
-            lines, rest = split_whole(data)
-            if rest or len(lines) != last + 1 - first:
-                raise OSError(errno.ESTALE, "it was changed by another program")
+        except OSError as error:
+            raise storage_error(error, "read", self.path) from error
+        lines, rest = split_whole(data)
+        if rest or len(lines) != last + 1 - first:
+            changed = OSError(errno.ESTALE, "it was changed by another program")
+            raise storage_error(changed, "read", self.path)
         return [without_cr(line) for line in lines] if b"\r" in data else lines
 
     def read_many(self, seqs: Sequence[int]) -> list[bytes]:

@@ -27,7 +27,7 @@ def cut_back(files: Files, reader: LineReader, out: Descriptor, durable: int) ->
     end = reader.ends[-1]
     _check_not_shorter(out, end)
     out.truncate(end)
-    _write_again(files, reader, durable)
+    _write_again(files, reader, durable, end)
     out.sync()
 
 
@@ -42,9 +42,9 @@ def adopt_lines(files: Files, reader: LineReader, out: Descriptor, durable: int)
     if found and not found.endswith(b"\n"):
         out.write(b"\n")
         found = _read_from(files, reader, end)
-    _write_again(files, reader, durable)
+    lines, unfinished = split_whole(found)
+    _write_again(files, reader, durable, end + len(found) - len(unfinished))
     out.sync()
-    lines, _unfinished = split_whole(found)
     return lines
 
 
@@ -72,13 +72,13 @@ def _check_not_shorter(out: Descriptor, end: int) -> None:
         raise OSError(errno.ESTALE, "it was shortened by another program")
 
 
-def _write_again(files: Files, reader: LineReader, durable: int) -> None:
-    """Give the kernel the committed but unsynced bytes once more.
+def _write_again(files: Files, reader: LineReader, start: int, end: int) -> None:
+    """Give the kernel bytes that are to be durable, but may not be, once more.
 
     A failed sync may have marked their pages clean without storing them, and no later
     sync would look at them again.
     """
-    at, end = durable, reader.ends[-1]
+    at = start
     while at < end:
         chunk = files.pread(reader.fd, min(_CHUNK_BYTES, end - at), at)
         if not chunk:

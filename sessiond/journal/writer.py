@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 from contextlib import suppress
+from enum import Enum
 
 from sessiond.errors import StorageError
 from sessiond.journal.descriptor import Descriptor
@@ -24,6 +25,12 @@ from sessiond.journal.recovery import without_cr
 from sessiond.journal.repair import adopt_lines, cut_back
 
 __all__ = ["Writer"]
+
+
+class _State(Enum):
+    READY = "file and offsets agree"
+    DAMAGED = "they may not; repaired before the next write"
+    CLOSED = "not begun, or ended: the file may be somebody else's"
 
 
 class Writer:
@@ -37,14 +44,25 @@ class Writer:
         self.out = Descriptor(files, files.fstat(reader.fd))
         self._files = files
         self._reader = reader
-        self._damaged = False
+        self._state = _State.CLOSED
+
+    def start(self) -> None:
+        """Begin to write, behind the lines that the reader knows. Raises OSError."""
+        self.out.reopen(self._reader.path)
+        self.durable_bytes = self._reader.ends[-1]
+        self._state = _State.READY
+
+    def close(self) -> None:
+        """End; nothing is written or repaired from here on."""
+        self._state = _State.CLOSED
+        self.out.close()
 
     def append(self, lines: Sequence[bytes], *, sync: bool) -> None:
         """Store all of them, durably if `sync`, or none. Raises StorageError."""
         data = b"\n".join([*lines, b""])
         assert lines, "a batch has a line"
         assert data.count(b"\n") == len(lines), "an entry is exactly one line"
-        if self._damaged:
+        if self._state is not _State.READY:
             self._repair()
         try:
             self._write(data)
@@ -58,7 +76,7 @@ class Writer:
 
     def sync(self) -> None:
         """Make durable what was appended without. Raises StorageError."""
-        if self._damaged:
+        if self._state is not _State.READY:
             self._repair()
         if self.durable_bytes == self._reader.ends[-1]:
             return
@@ -78,7 +96,6 @@ class Writer:
 
     def cut(self, line_count: int) -> None:
         """Keep so many lines and nothing behind them. Raises OSError."""
-        assert self.truncates, "a file that others write is never shortened"
         size = self._reader.ends[line_count]
         self.out.truncate(size)
         self.out.sync()
@@ -110,7 +127,7 @@ class Writer:
 
     def _refuse(self, error: OSError, doing: str) -> StorageError:
         self.failures += 1
-        self._damaged = True
+        self._state = _State.DAMAGED
         # If the repair fails as well the file stays damaged, and the next call tries again.
         with suppress(StorageError):
             self._repair()
@@ -119,6 +136,8 @@ class Writer:
     def _repair(self) -> None:
         reader = self._reader
         with telling("repair", reader.path):
+            if self._state is _State.CLOSED:
+                raise OSError(errno.EBADF, "it is not open for writing")
             self.out.reopen(reader.path)
             if self.truncates:
                 cut_back(self._files, reader, self.out, self.durable_bytes)
@@ -127,4 +146,4 @@ class Writer:
                 self._commit(lines)
                 self.stored_tail += map(without_cr, lines)
         self.durable_bytes = reader.ends[-1]
-        self._damaged = False
+        self._state = _State.READY

@@ -61,9 +61,8 @@ class CallTable(Generic[C]):
         """A call was settled."""
         del self._calls[call]
 
-    def cancel(self, id_text: bytes) -> None:
+    def cancel(self, wanted: str | float | None) -> None:
         """Cancel the calls of this id: the same JSON value, so 1 is 1.0 but never "1"."""
-        wanted = _decode(id_text)
         for call, on_cancel in list(self._calls.items()):
             if call.id is not None and on_cancel is not None and _decode(call.id) == wanted:
                 on_cancel()

@@ -49,7 +49,7 @@ class Method(Generic[C, P]):
 
 
 class _CancelParams(Params, forbid_unknown_fields=False):
-    id: Raw
+    id: str | int | float | None
 
 
 class _Entry(Generic[C]):
@@ -178,7 +178,7 @@ class Exchange(Generic[C]):
         if request.method != "$/cancelRequest":
             raise MethodNotFound("no such method", method=request.method[:100])
         params = _decode_params(_decode_cancel, request.params)
-        self.calls.cancel(bytes(params.id))
+        self.calls.cancel(params.id)
         return None
 
 

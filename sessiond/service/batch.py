@@ -1,17 +1,15 @@
 """One batch of commands: staged together, stored together, settled together.
 
-Staging never touches the session. An outcome that rests on staged entries, a
-duplicate or a refusal among them, stands only if those become durable.
+Staging never touches the session. What rests on staged entries, a duplicate or
+a refusal among them, stands only if those become durable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 
-from sessiond.errors import SessiondError
 from sessiond.model.entries import Kind
 from sessiond.service.events import Event, Origin
 from sessiond.service.inbox import Command
@@ -19,34 +17,16 @@ from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
 from sessiond.session.draft import Draft
 
-__all__ = ["Batch", "Outcome", "stage"]
-
-
-class Outcome(Struct):
-    """What staging made of one command: a receipt or a refusal."""
-
-    command: Command
-    receipt: Any
-    refusal: SessiondError | None
-    rests_on_batch: bool
-
-    def settle(self, error: SessiondError | None, durability: str) -> None:
-        """Answer the command, `error` being what storing the batch came to."""
-        if error is not None and self.rests_on_batch:
-            self.command.ticket.fail(error)
-        elif self.refusal is not None:
-            self.command.ticket.fail(self.refusal)
-        else:
-            self.command.settle(self.receipt, durability)
+__all__ = ["Batch", "stage"]
 
 
 class Batch(Struct):
-    """Commands with the draft they made, its lines, and who asked for each line."""
+    """Commands with the draft they made, its lines, and whose each line is."""
 
     draft: Draft
-    outcomes: list[Outcome]
+    commands: Sequence[Command]
     lines: list[bytes]
-    origins: list[Origin]
+    owners: list[Command]
     sync: bool
     has_assistant: bool
 
@@ -56,9 +36,9 @@ class Batch(Struct):
         first = draft.seq - len(draft.rows) + 1
         wire = draft.codec.wire
         return [
-            Event(first + index, row, wire(line), origin)
-            for index, (row, line, origin) in enumerate(
-                zip(draft.rows, self.lines, self.origins, strict=True)
+            Event(first + index, row, wire(line), _origin(owner))
+            for index, (row, line, owner) in enumerate(
+                zip(draft.rows, self.lines, self.owners, strict=True)
             )
         ]
 
@@ -77,28 +57,19 @@ def stage(
         now=environment.now(),
         stored=stored,
     )
-    outcomes: list[Outcome] = []
-    origins: list[Origin] = []
+    owners: list[Command] = []
     sync = False
     for command in commands:
-        outcomes.append(_stage_one(draft, command))
-        count = len(draft.entries) - len(origins)
-        if count:
-            ticket = command.ticket
-            origins += [Origin(ticket.client.client_id, ticket.request_id)] * count
+        if command.stage is None:
+            continue
+        command.stage_on(draft)
+        while len(owners) < len(draft.entries):
+            owners.append(command)
             sync = sync or command.sync
-    lines = [opened.dialect.encode(entry) for entry in draft.entries]
+    lines = [*map(opened.dialect.encode, draft.entries)]
     has_assistant = any(row.kind == Kind.ASSISTANT for row in draft.rows)
-    return Batch(draft, outcomes, lines, origins, sync, has_assistant)
+    return Batch(draft, commands, lines, owners, sync, has_assistant)
 
 
-def _stage_one(draft: Draft, command: Command) -> Outcome:
-    receipt: Any = None
-    refusal: SessiondError | None = None
-    if command.stage is not None:
-        try:
-            receipt = command.stage(draft)
-        except SessiondError as error:
-            refusal = error
-    rests = command.stage is not None and bool(draft.entries)
-    return Outcome(command, receipt, refusal, rests)
+def _origin(command: Command) -> Origin:
+    return Origin(command.ticket.client.client_id, command.ticket.request_id)

@@ -92,6 +92,10 @@ class Client:
             host.hub.remove(subscription)
             host.touch()
 
+    def chunk_done(self) -> None:
+        """Everything of one read was asked: sessions without a disk are served now."""
+        self.service.run_ready()
+
     def closed(self) -> None:
         """The connection ended: everything it watched is let go."""
         for session_id in list(self.subscriptions):

@@ -106,7 +106,7 @@ class ContextCache:
 
     def _grow(self, opened: Opened, base: Context, leaf: int, new: list[int]) -> Context:
         self._forget(base.leaf)
-        bodies, sources = _read(opened, new)
+        bodies, sources = _read(opened, new, base.plan.compaction)
         base.bodies.extend(bodies)
         base.sources.extend(sources)
         base.plan.seqs.extend(new)
@@ -140,7 +140,7 @@ class ContextCache:
 def build_context(opened: Opened, leaf: int) -> Context:
     """The context at `leaf` from the file. Blocks; changes nothing."""
     plan = plan_context(opened.session, leaf)
-    bodies, sources = _read(opened, plan.seqs)
+    bodies, sources = _read(opened, plan.seqs, plan.compaction)
     model, thinking_level = _settings(opened, plan)
     return Context(
         leaf=leaf,
@@ -159,10 +159,10 @@ def _is_small(opened: Opened, seqs: Iterable[int]) -> bool:
     return sum(map(opened.journal.line_bytes, seqs)) <= INLINE_READ_BYTES
 
 
-def _read(opened: Opened, seqs: list[int]) -> tuple[list[bytes], list[str]]:
+def _read(opened: Opened, seqs: list[int], compaction: int) -> tuple[list[bytes], list[str]]:
     session = opened.session
     lines = [
-        ContextLine(session.names[seq], session.kinds[seq], line)
+        ContextLine(session.names[seq], session.kinds[seq], line, kept=seq < compaction)
         for seq, line in zip(seqs, opened.journal.read_many(seqs), strict=True)
     ]
     messages = opened.dialect.context(lines)

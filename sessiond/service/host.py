@@ -135,7 +135,10 @@ class Host:
     def submit(self, command: Command) -> Any:
         """Give a command a place in line; its answer comes LATER. Raises Overloaded."""
         self._inbox.put(command)
-        self._wake.set()
+        if self.in_memory:
+            self._on_ready(self)
+        else:
+            self._wake.set()
         return LATER
 
     def later(self, ticket: Ticket, job: Callable[[], Awaitable[Any]]) -> Any:
@@ -225,6 +228,7 @@ class Host:
         def store() -> SessiondError | None:
             return opened.store(batch.lines, sync=batch.sync, has_assistant=batch.has_assistant)
 
+        error: SessiondError | None = None
         with CancelScope(shield=True):
             error = await to_thread.run_sync(store)
         return error
@@ -244,10 +248,10 @@ class Host:
             self._entries += len(batch.lines)
             self._batch_entries_max = max(self._batch_entries_max, len(batch.lines))
         durability = opened.durability(synced=batch.sync)
-        for outcome in batch.outcomes:
-            self._inbox.settled(outcome.command)
-            outcome.settle(error, durability)
-            touched[outcome.command.ticket.client.listener] = None
+        for command in batch.commands:
+            self._inbox.settled(command)
+            command.settle(error, durability)
+            touched[command.ticket.client.listener] = None
         for listener in touched:
             listener.flush()
 

@@ -12,18 +12,17 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from sessiond.dialects.base import BadHeader, BadLine, Dialect
-from sessiond.dialects.pi import PI
-from sessiond.dialects.pi_migrate import CURRENT_VERSION, migrate
+from sessiond.dialects.loose import fields, with_field
+from sessiond.dialects.native import NATIVE
 from sessiond.errors import InvalidParams, SessionCorrupt, StorageError
 from sessiond.service.indexer import Indexer
 from sessiond.session.state import Problem
 
 __all__ = ["ImportReport", "read_import"]
 
-_fields: Final = msgspec.json.Decoder(dict[str, Raw])
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -57,16 +56,16 @@ def read_import(
             lines.append(torn)
         else:
             problems.append(Problem(len(lines) + 1, "torn_tail", "half a line was left out"))
-    version = _version(indexer)
-    migrated_from = None
-    if dialect is PI and version < CURRENT_VERSION:
-        _require_objects(lines, name)
-        lines = migrate(lines)
-        migrated_from = version
-    _check(lines, dialect, name, problems)
-    lines[0] = _new_header(lines[0], dialect, session_id, cwd)
-    entries = sum(1 for line in lines[1:] if line.strip())
-    return lines, ImportReport(dialect.name, migrated_from, entries, problems)
+    version = indexer.header.version
+    current = dialect.migrate(lines)
+    _check(current, dialect, name, problems)
+    current[0] = _new_header(current[0], dialect, session_id, cwd)
+    return current, ImportReport(
+        format=dialect.name,
+        migrated_from=version if isinstance(version, int) and current[1:] != lines[1:] else None,
+        entries=sum(1 for line in current[1:] if line.strip()),
+        problems=problems,
+    )
 
 
 def _read(path: str) -> bytes:
@@ -79,21 +78,6 @@ def _read(path: str) -> bytes:
             path=path,
             retryable=False,
         ) from error
-
-
-def _version(indexer: Indexer) -> int:
-    version = indexer.header.version
-    return version if isinstance(version, int) else 1
-
-
-def _require_objects(lines: list[bytes], name: str) -> None:
-    """Migration moves ids about, so every line must be whole first."""
-    for number, line in enumerate(lines, 1):
-        try:
-            if line.strip():
-                _fields.decode(line)
-        except msgspec.DecodeError as bad:
-            raise _corrupt(name, number, "is no JSON object") from bad
 
 
 def _check(lines: list[bytes], dialect: Dialect, name: str, problems: list[Problem]) -> None:
@@ -121,14 +105,10 @@ def _corrupt(name: str, line: int, why: str) -> SessionCorrupt:
 
 def _new_header(line: bytes, dialect: Dialect, session_id: str, cwd: str | None) -> bytes:
     """The source's header with a new id; every other field stays as it came."""
-    fields = _fields.decode(line)
-    old_id = fields.get("id", Raw(b"null"))
-    fields["id"] = Raw(_encode(session_id))
+    old_id = fields(line)["id"]
+    line = with_field(line, "id", _encode(session_id))
     if cwd is not None:
-        fields["cwd"] = Raw(_encode(cwd))
-    if dialect is not PI:
-        fields.setdefault("lineage", Raw(b'{"header_id":' + bytes(old_id) + b"}"))
-        fields.setdefault("version", Raw(b"1"))
-    header = msgspec.json.format(_encode(fields), indent=-1)
-    dialect.decode_header(header)
-    return header
+        line = with_field(line, "cwd", _encode(cwd))
+    if dialect is NATIVE and "lineage" not in fields(line):
+        line = with_field(line, "lineage", b'{"header_id":%s}' % bytes(old_id))
+    return line

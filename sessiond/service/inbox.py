@@ -29,7 +29,7 @@ LATER: Final[Any] = object()
 
 
 class Command(Struct, eq=False):
-    """One request that holds a place in line.
+    """One request that holds a place in line, and later what became of it.
 
     `stage` changes a draft and returns a receipt; `finish` turns the receipt
     (None for a question) and the durability reached into the result. Both run
@@ -43,16 +43,36 @@ class Command(Struct, eq=False):
     entries: int = 1
     size: int = 0
     sync: bool = True
+    receipt: Any = None
+    refusal: SessiondError | None = None
+    rests_on_batch: bool = False
+    """Entries were staged before or by it: it stands only if they become durable."""
 
-    def settle(self, receipt: Any, durability: str) -> None:
-        """Answer with what `finish` makes of the receipt."""
+    def stage_on(self, draft: Draft) -> None:
+        """Stage a mutation, or remember why it was refused."""
+        assert self.stage is not None, "a question changes nothing"
         try:
-            result = self.finish(receipt, durability)
+            self.receipt = self.stage(draft)
         except SessiondError as error:
-            self.ticket.fail(error)
+            self.refusal = error
+        self.rests_on_batch = bool(draft.entries)
+
+    def settle(self, error: SessiondError | None, durability: str) -> None:
+        """Answer; `error` is what storing the batch came to."""
+        ticket = self.ticket
+        if error is not None and self.rests_on_batch:
+            ticket.fail(error)
+            return
+        if self.refusal is not None:
+            ticket.fail(self.refusal)
+            return
+        try:
+            result = self.finish(self.receipt, durability)
+        except SessiondError as refusal:
+            ticket.fail(refusal)
         else:
             if result is not LATER:
-                self.ticket.answer(result)
+                ticket.answer(result)
 
 
 class Inbox:

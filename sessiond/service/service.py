@@ -90,6 +90,9 @@ class Service:
         if not self.clients:
             self._deserted.set()
 
+    def _is_ready(self, host: Host) -> None:
+        self._ready.append(host)
+
     def run_ready(self) -> None:
         """Serve what a chunk of requests left for sessions in memory."""
         ready, self._ready = self._ready, []
@@ -131,7 +134,7 @@ class Service:
         if self.draining:
             raise Draining("the daemon is stopping", retry_after_ms=RETRY_AFTER_MS)
         self._make_room(in_memory=in_memory)
-        host = Host(session_id, load, self.environment, self._ready.append)
+        host = Host(session_id, load, self.environment, self._is_ready)
         host.meant_for_memory = in_memory
         self._hosts[session_id] = host
         self._tasks.start_soon(self._serve, host, self._closing.get(session_id))

@@ -7,12 +7,14 @@ to a retry: stored already, writable, `expected`, parent and content.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.errors import EntryInvalid, IdempotencyConflict, PreconditionFailed
 from sessiond.limits import MISSED_IDS_MAX
+from sessiond.model.entries import Compaction
 from sessiond.model.ids import MAIN, EntryId, derive_entry_id
 from sessiond.session.draft import Draft, Staged
 
@@ -43,13 +45,18 @@ class StoredEntry(Struct, frozen=True):
 
 
 class Receipt(Struct):
-    """What an append did."""
+    """What was stored, where the head stands now, and what the storing can count on.
+
+    `duplicate`: the call was stored before; these are the entries of that time.
+    `durability` is known once the batch is stored.
+    """
 
     entries: list[StoredEntry]
     leaf_id: str | None
     seq: int
     head: str
     duplicate: bool
+    durability: Literal["disk", "os", "memory"] = "disk"
 
 
 class AppendRequest(Struct):
@@ -77,15 +84,19 @@ _envelope = msgspec.json.Decoder(_Envelope)
 
 def append(draft: Draft, request: AppendRequest) -> Receipt:
     """Stage the entries of one call, or find them stored. A refusal leaves the draft unchanged."""
+    entries = request.entries
     if request.idempotency_key is not None:
-        for index, entry in enumerate(request.entries):
+        for index, entry in enumerate(entries):
             entry.id = derive_entry_id(request.session_id, request.idempotency_key, index)
-    known = _known(draft, request)
-    if known:
-        return _duplicate(draft, request, known)
+    if len(entries) > 1 or entries[0].id is not UNSET:
+        known = _known(draft, request)
+        if known:
+            return _duplicate(draft, request, known)
     draft.require_writable()
     head, parent = _place(draft, request)
-    _require_guarded_replacement(draft, request)
+    if len(entries) == 1:
+        # One entry is staged whole or not at all anyway.
+        return _stage_all(draft, request, head, parent)
     with draft.all_or_nothing():
         return _stage_all(draft, request, head, parent)
 
@@ -139,9 +150,10 @@ def _same_content(draft: Draft, entry: Staged, envelope: _Envelope, wire: bytes)
     )
     try:
         again = draft.codec.wire(draft.codec.encode(twin))
-    except EntryInvalid:
+        return msgspec.json.format(again, indent=-1) == msgspec.json.format(wire, indent=-1)
+    except (EntryInvalid, msgspec.DecodeError):
+        # What this dialect cannot say, or a line of another program's making, is not ours.
         return False
-    return msgspec.json.format(again, indent=-1) == msgspec.json.format(wire, indent=-1)
 
 
 def _place(draft: Draft, request: AppendRequest) -> tuple[str, int | None]:
@@ -158,7 +170,6 @@ def _place(draft: Draft, request: AppendRequest) -> tuple[str, int | None]:
                 raise
             return _new_head(draft, request.head), draft.node(target, "expected.leaf_id")
     if isinstance(request.parent_id, UnsetType):
-        draft.leaf(request.head)
         return request.head, None
     if request.parent_id is None:
         return request.head, 0
@@ -173,35 +184,32 @@ def _new_head(draft: Draft, head: str) -> str:
     return f"{head[:56]}-{number}"
 
 
-def _require_guarded_replacement(draft: Draft, request: AppendRequest) -> None:
-    """Replacement messages speak for a context their writer saw, so they need `expected.leaf_id`."""
-    guarded = request.expected is not None and request.expected.leaf_id is not UNSET
-    for entry in request.entries:
-        if guarded or isinstance(getattr(entry, "messages", UNSET), UnsetType):
-            continue
-        raise EntryInvalid(
-            "a compaction with messages needs expected.leaf_id", path="expected.leaf_id"
-        )
-
-
 def _stage_all(draft: Draft, request: AppendRequest, head: str, parent: int | None) -> Receipt:
     stored: list[StoredEntry] = []
     count = len(request.entries)
     several = count > 1
     for index, entry in enumerate(request.entries):
+        path = f"entries[{index}]" if several else "entry"
         if several and draft.session.rules.atoms:
             entry.atom = (index + 1, count)
-        path = f"entries[{index}]" if several else "entry"
+        if isinstance(entry, Compaction):
+            _require_guard(entry, request)
         seq = draft.stage(entry, head=head, parent=parent, path=path)
-        if parent is not None and draft.head(head) is not None:
-            # The first node made or moved the head; the rest is chained to it.
-            parent = None if draft.kind(seq) not in draft.session.rules.records else parent
-        assert isinstance(entry.id, str)
-        assert isinstance(entry.timestamp, str)
-        parent_id = None if isinstance(entry.parent_id, UnsetType) else entry.parent_id
-        stored.append(StoredEntry(entry.id, parent_id, seq, entry.timestamp))
+        if parent is not None and draft.is_node(seq):
+            # It made or moved the head; the rest is chained to it.
+            parent = None
+        stored.append(StoredEntry(*draft.receipt_of(seq)))
     at = draft.head(head)
     return Receipt(stored, draft.id_of(at.leaf) if at else None, draft.seq, head, duplicate=False)
+
+
+def _require_guard(entry: Compaction, request: AppendRequest) -> None:
+    """Replacement messages speak for a context their writer saw, so they need the leaf they saw."""
+    guarded = request.expected is not None and request.expected.leaf_id is not UNSET
+    if entry.messages is not UNSET and not guarded:
+        raise EntryInvalid(
+            "a compaction with messages needs expected.leaf_id", path="expected.leaf_id"
+        )
 
 
 def require_expected(draft: Draft, head: str, expected: Expected | None) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, Protocol
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from sessiond.errors import EntryInvalid, EntryNotFound, HeadNotFound, SessionCorrupt, TooLarge
 from sessiond.limits import HEADS_MAX
@@ -93,6 +93,17 @@ class Draft:
             return self.session.kinds[seq]
         return self.rows[seq - self._base_seq - 1].kind
 
+    def is_node(self, seq: int) -> bool:
+        """Whether the entry stands in the tree."""
+        return self.kind(seq) not in self.session.rules.records
+
+    def receipt_of(self, seq: int) -> tuple[str, str | None, int, str]:
+        """Id, parent id, seq and time of a staged entry, as the caller is told."""
+        index = seq - self._base_seq - 1
+        row, timestamp = self.rows[index], self.entries[index].timestamp
+        assert isinstance(timestamp, str), "the writer gives every entry a time"
+        return row.id, row.parent_id, seq, timestamp
+
     def parent(self, seq: int) -> int:
         """The parent of the node at `seq`, 0 for a root."""
         if seq <= self._base_seq:
@@ -121,7 +132,7 @@ class Draft:
 
     def leaf(self, name: str) -> int:
         """The leaf of a head. Raises HeadNotFound."""
-        head = self.head(name)
+        head = self._heads.get(name) or self.head(name)
         if head is None:
             raise HeadNotFound(
                 "no head of this name; give parent_id to create it, or branch", head=name
@@ -171,7 +182,7 @@ class Draft:
         """An id that no entry of the session has."""
         for _ in range(_NEW_ID_TRIES):
             entry_id = self._new_id()
-            if not self.find(entry_id):
+            if entry_id not in self._ids and entry_id not in self.session.ids:
                 return entry_id
         raise AssertionError("the id generator repeats itself")
 
@@ -191,9 +202,15 @@ class Draft:
             parent = self.leaf(head)
         elif self.head(head) is None and len(self.session.heads) >= HEADS_MAX:
             raise TooLarge("the session has as many heads as it may have", limit=HEADS_MAX)
-        _fill(entry, self, head=head, parent=parent)
+        if entry.id is UNSET:
+            entry.id = self.fresh_id()
+        if entry.timestamp is UNSET:
+            entry.timestamp = self.now
+        entry.parent_id = self.id_of(parent)
+        entry.head = UNSET if head == MAIN else head
         row = self.codec.row_of(entry)
-        self._check(row, parent, path)
+        if row.effect is not None:
+            self._check(row, parent, path)
         seq = self.seq + 1
         self._ids[row.id] = seq
         self.entries.append(entry)
@@ -236,13 +253,3 @@ class Draft:
         assert self.session.seq == self._base_seq, "draft is stale: two writers?"
         for row in self.rows:
             self.session.fold(row)
-
-
-def _fill(entry: Staged, draft: Draft, *, head: str, parent: int) -> None:
-    """What the caller left to the writer."""
-    if isinstance(entry.id, UnsetType):
-        entry.id = draft.fresh_id()
-    entry.parent_id = draft.id_of(parent)
-    if isinstance(entry.timestamp, UnsetType):
-        entry.timestamp = draft.now
-    entry.head = UNSET if head == MAIN else head

@@ -105,9 +105,12 @@ async def _pump_registered(
         try:
             if step():
                 return
-            done.set_result(None)
+            # The step may have cancelled whoever waits here.
+            if not done.done():
+                done.set_result(None)
         except Exception as error:  # noqa: BLE001  # carried over to the task that waits
-            done.set_exception(error)
+            if not done.done():
+                done.set_exception(error)
         loop.remove_reader(fd)
 
     loop.add_reader(fd, ready)

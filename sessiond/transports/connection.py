@@ -30,6 +30,10 @@ __all__ = ["Client", "Connection", "ConnectionStatistics", "serve_connection"]
 class Client(Protocol):
     """What a connection tells whoever stands for it."""
 
+    def chunk_done(self) -> None:
+        """All of one read was dispatched; what could be gathered over it may be done now."""
+        ...
+
     def closed(self) -> None:
         """It is over: nothing more comes, nothing more can be sent."""
         ...
@@ -192,6 +196,7 @@ class Connection(Generic[C]):
                     break
             if self._closing:
                 break
+        self.client.chunk_done()
         outbox.flush()
 
     def _full(self) -> bool:

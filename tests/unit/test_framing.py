@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 
@@ -128,7 +129,7 @@ def test_chunk_boundaries_change_nothing(data: st.DataObject, name: str) -> None
     received, expected = CASES[name]
     cuts = sorted(data.draw(st.sets(st.integers(0, len(received)))))
     edges = [0, *cuts, len(received)]
-    assert play([received[a:b] for a, b in zip(edges, edges[1:], strict=False)]) == expected
+    assert play([received[a:b] for a, b in itertools.pairwise(edges)]) == expected
 
 
 @given(
@@ -142,7 +143,7 @@ def test_any_bytes_in_any_pieces_come_out_the_same(
     stream = b"".join(framing.encode(body) for body in [REQUEST, *bodies])
     cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)), max_size=8)))
     edges = [0, *cuts, len(stream)]
-    pieces = [stream[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [stream[a:b] for a, b in itertools.pairwise(edges)]
     assert play(pieces) == play([stream]) == play(byte_by_byte(stream))
     if framing is Framing.CONTENT_LENGTH:
         assert len(play([stream])) == 1 + len(bodies)

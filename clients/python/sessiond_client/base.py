@@ -1,0 +1,73 @@
+"""What the two clients share beside the driver: how options become calls and feeds."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import secrets
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from sessiond_client.conversation import Setup
+from sessiond_client.driver import CallDriver, FeedDriver, Outside, Waiter
+from sessiond_client.exchange import Call, Exchange
+from sessiond_client.feed import Feed
+from sessiond_client.limits import TIMEOUT_DEFAULT
+from sessiond_client.options import ConnectOptions
+from sessiond_client.port import Port
+from sessiond_client.requests import prepare
+
+__all__ = ["ClientBase"]
+
+
+class ClientBase:
+    """A client without a way to wait."""
+
+    def __init__(
+        self,
+        socket_path: str | os.PathLike[str],
+        options: ConnectOptions,
+        *,
+        clock: Callable[[], float],
+        waiter: Waiter,
+    ) -> None:
+        hello = {key: value for key, value in options.items() if key in {"client_id", "access"}}
+        self._clock = clock
+        self._connect = partial(Port, socket_path)
+        self._timeout = options.get("timeout", TIMEOUT_DEFAULT)
+        self._connect_timeout = options.get("connect_timeout", 0.0)
+        self._setup = Setup(hello=hello or None, random=random.random)
+        self._driver = CallDriver(Exchange(self._setup), self._outside(waiter))
+        self._feeds: list[FeedDriver] = []
+
+    def disconnect(self) -> None:
+        """Closes every connection; whoever still waits gets `ClientClosed`."""
+        self._driver.close()
+        for feed in self._feeds:
+            feed.close()
+
+    def _new_call(self, method: str, params: Mapping[str, Any]) -> Call:
+        wanted = dict(params)
+        deadline = self._deadline(wanted.pop("timeout", self._timeout))
+        return Call(prepare(method, wanted, new_id=_new_entry_id), deadline)
+
+    def _new_feed(self, session_id: str, params: Mapping[str, Any], waiter: Waiter) -> FeedDriver:
+        wanted = dict(params)
+        deadline = self._deadline(wanted.pop("timeout", self._timeout))
+        feed = Feed(self._setup, session_id, wanted, deadline=deadline)
+        driver = FeedDriver(feed, self._outside(waiter))
+        self._feeds = [other for other in self._feeds if not other.is_released]
+        self._feeds.append(driver)
+        return driver
+
+    def _outside(self, waiter: Waiter) -> Outside:
+        return Outside(connect=self._connect, clock=self._clock, waiter=waiter)
+
+    def _deadline(self, timeout: float | None) -> float:
+        return math.inf if timeout is None else self._clock() + timeout
+
+
+def _new_entry_id() -> str:
+    return secrets.token_hex(16)

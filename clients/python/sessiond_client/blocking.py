@@ -1,0 +1,304 @@
+"""The client for plain scripts and threads.
+
+Threads may share one client: one of the waiting ones reads for all. Each
+subscription has a connection of its own and belongs to the thread that iterates it.
+What the anyio client promises holds here; the steps are the same.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+from sessiond_client.base import ClientBase
+from sessiond_client.driver import FeedDriver, Wait
+from sessiond_client.events import Cursor, Event
+from sessiond_client.options import (
+    AppendOptions,
+    BranchOptions,
+    CompactOptions,
+    ConnectOptions,
+    ContextOptions,
+    CreateOptions,
+    EntriesOptions,
+    ExportOptions,
+    ImportOptions,
+    ListOptions,
+    MoveOptions,
+    OpenOptions,
+    PathOptions,
+    SubscribeOptions,
+    Timed,
+    TreeOptions,
+)
+from sessiond_client.results import (
+    READ_ANY,
+    READ_APPENDED,
+    READ_COMPACTED,
+    READ_CONTEXT,
+    READ_CREATED,
+    READ_ENTRY,
+    READ_ENTRY_PAGE,
+    READ_EXPORTED,
+    READ_HEADS,
+    READ_IMPORTED,
+    READ_MOVED,
+    READ_NOTHING,
+    READ_PATH_PAGE,
+    READ_SEQ,
+    READ_SESSION,
+    READ_SESSION_PAGE,
+    READ_TREE_PAGE,
+    Appended,
+    Compacted,
+    Context,
+    Created,
+    EntryPage,
+    Exported,
+    Heads,
+    Imported,
+    Moved,
+    PathPage,
+    Reader,
+    SessionInfo,
+    SessionPage,
+    StoredEntry,
+    TreePage,
+)
+from sessiond_client.waiting import ThreadWaiter
+
+__all__ = ["BlockingClient", "BlockingSubscription", "connect_blocking"]
+
+T = TypeVar("T")
+
+
+def connect_blocking(
+    socket_path: str | os.PathLike[str], **options: Unpack[ConnectOptions]
+) -> BlockingClient:
+    """A client of the daemon behind `socket_path`; use it in `with`."""
+    return BlockingClient(socket_path, options)
+
+
+class BlockingClient(ClientBase):
+    """Calls and subscriptions, kept over lost connections."""
+
+    def __init__(self, socket_path: str | os.PathLike[str], options: ConnectOptions) -> None:
+        self._lock = threading.Lock()
+        self._waiter = ThreadWaiter(self._lock)
+        super().__init__(socket_path, options, clock=time.monotonic, waiter=self._waiter)
+
+    def __enter__(self) -> Self:
+        try:
+            steps = self._driver.open(self._deadline(self._connect_timeout))
+            with self._lock, closing(steps):
+                for step in steps:
+                    self._waiter.wait(step)
+        except BaseException:
+            self.disconnect()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Closes every connection; whoever still waits gets `ClientClosed`."""
+        with self._lock:
+            super().disconnect()
+
+    def call(self, method: str, /, **params: Any) -> Any:
+        """The decoded result of any method. `timeout` (seconds) stays here, the rest is sent."""
+        return self._ask(method, READ_ANY, params)
+
+    def call_raw(self, method: str, /, **params: Any) -> bytes:
+        """The result as the bytes that came."""
+        return self._ask(method, bytes, params)
+
+    def subscribe(
+        self, session_id: str, **options: Unpack[SubscribeOptions]
+    ) -> BlockingSubscription:
+        """The session's events, in order and each once; from `after`, else from now.
+
+        "Now" is when the `with` is entered, or the first event is asked for.
+        """
+        with self._lock:
+            waiter = ThreadWaiter(self._lock)
+            return BlockingSubscription(self._new_feed(session_id, options, waiter), waiter)
+
+    def create(self, cwd: str, **options: Unpack[CreateOptions]) -> Created:
+        """Makes a session."""
+        return self._ask("session/create", READ_CREATED, {"cwd": cwd, **options})
+
+    def open(self, **options: Unpack[OpenOptions]) -> SessionInfo:
+        """Opens a session by `session_id`, `path` or `entry_id`."""
+        return self._ask("session/open", READ_SESSION, options)
+
+    def close(self, session_id: str, **options: Unpack[Timed]) -> None:
+        """Says that this client needs the session no more. (To end the client: `disconnect`.)"""
+        return self._ask("session/close", READ_NOTHING, {"session_id": session_id, **options})
+
+    def get(self, session_id: str, **options: Unpack[Timed]) -> SessionInfo:
+        """What is known of the session."""
+        return self._ask("session/get", READ_SESSION, {"session_id": session_id, **options})
+
+    def list(self, **options: Unpack[ListOptions]) -> SessionPage:
+        """The sessions, newest first."""
+        return self._ask("session/list", READ_SESSION_PAGE, options)
+
+    def append(self, session_id: str, **options: Unpack[AppendOptions]) -> Appended:
+        """Stores `message`, `entry` or `entries`: once, however often it had to be sent."""
+        return self._ask("session/append", READ_APPENDED, {"session_id": session_id, **options})
+
+    def branch(
+        self, session_id: str, entry_id: str | None, **options: Unpack[BranchOptions]
+    ) -> Moved:
+        """Moves a head to an entry; None = before the first one."""
+        return self._ask(
+            "session/branch",
+            READ_MOVED,
+            {"session_id": session_id, "entry_id": entry_id, **options},
+        )
+
+    def reset(self, session_id: str, **options: Unpack[MoveOptions]) -> Moved:
+        """Moves a head before the first entry."""
+        return self._ask("session/reset", READ_MOVED, {"session_id": session_id, **options})
+
+    def label(
+        self, session_id: str, entry_id: str, label: str | None, **options: Unpack[Timed]
+    ) -> int:
+        """Names an entry, None clears; the `seq` of the record."""
+        return self._ask(
+            "session/label",
+            READ_SEQ,
+            {"session_id": session_id, "entry_id": entry_id, "label": label, **options},
+        )
+
+    def heads(self, session_id: str, **options: Unpack[Timed]) -> Heads:
+        """The named heads."""
+        return self._ask("session/heads", READ_HEADS, {"session_id": session_id, **options})
+
+    def entry(self, session_id: str, entry_id: str, **options: Unpack[Timed]) -> StoredEntry:
+        """One entry and its place."""
+        return self._ask(
+            "session/entry", READ_ENTRY, {"session_id": session_id, "entry_id": entry_id, **options}
+        )
+
+    def entries(self, session_id: str, **options: Unpack[EntriesOptions]) -> EntryPage:
+        """Entries in the order in which they were stored."""
+        return self._ask("session/entries", READ_ENTRY_PAGE, {"session_id": session_id, **options})
+
+    def path(self, session_id: str, **options: Unpack[PathOptions]) -> PathPage:
+        """The entries from the root to a leaf."""
+        return self._ask("session/path", READ_PATH_PAGE, {"session_id": session_id, **options})
+
+    def tree(self, session_id: str, **options: Unpack[TreeOptions]) -> TreePage:
+        """All entries as a tree, flat, in pre-order."""
+        return self._ask("session/tree", READ_TREE_PAGE, {"session_id": session_id, **options})
+
+    def build_context(self, session_id: str, **options: Unpack[ContextOptions]) -> Context:
+        """What a model is given. The client keeps nothing of it."""
+        return self._ask(
+            "session/build_context", READ_CONTEXT, {"session_id": session_id, **options}
+        )
+
+    def compact(self, session_id: str, **options: Unpack[CompactOptions]) -> Compacted:
+        """Replaces what precedes by a summary or by messages."""
+        return self._ask("session/compact", READ_COMPACTED, {"session_id": session_id, **options})
+
+    def import_(self, **options: Unpack[ImportOptions]) -> Imported:
+        """Makes a session of a file or of `content`."""
+        return self._ask("session/import", READ_IMPORTED, options)
+
+    def export(self, session_id: str, **options: Unpack[ExportOptions]) -> Exported:
+        """The session as a file or as content."""
+        return self._ask("session/export", READ_EXPORTED, {"session_id": session_id, **options})
+
+    def ping(self, **options: Unpack[Timed]) -> Any:
+        """Whether the daemon answers."""
+        return self._ask("server/ping", READ_ANY, options)
+
+    def info(self, **options: Unpack[Timed]) -> Any:
+        """Version, limits and state of the daemon."""
+        return self._ask("server/info", READ_ANY, options)
+
+    def stats(self, **options: Unpack[Timed]) -> Any:
+        """The daemon's counters."""
+        return self._ask("server/stats", READ_ANY, options)
+
+    def stop(self, **options: Unpack[Timed]) -> Any:
+        """Asks the daemon to drain and end."""
+        return self._ask("server/stop", READ_ANY, options)
+
+    def _ask(self, method: str, read: Reader[T], params: Mapping[str, Any]) -> T:
+        call = self._new_call(method, params)
+        with self._lock, closing(self._driver.drive(call)) as steps:
+            for step in steps:
+                self._waiter.wait(step)
+        return read(call.outcome())
+
+
+class BlockingSubscription:
+    """An endless iterator of events. Ends when it or its client is closed."""
+
+    def __init__(self, driver: FeedDriver, waiter: ThreadWaiter) -> None:
+        self._driver = driver
+        self._feed = driver.conversation
+        self._waiter = waiter
+
+    @property
+    def position(self) -> Cursor | None:
+        """Where a later subscription goes on: give it as `after`."""
+        return self._feed.position
+
+    def request_flush(self) -> None:
+        """Asks for a `Flushed` among the events, behind every entry stored by now."""
+        with self._waiter.lock:
+            self._driver.request_flush()
+
+    def close(self) -> None:
+        """Ends the subscription and its connection; from any thread."""
+        with self._waiter.lock:
+            self._driver.close()
+
+    def __enter__(self) -> Self:
+        try:
+            self._wait(self._driver.start())
+            self._feed.require_started()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Event:
+        if not self._feed.ready:
+            self._wait(self._driver.next())
+        event = self._feed.take()
+        if event is None:
+            raise StopIteration
+        return event
+
+    def _wait(self, steps: Generator[Wait, None, None]) -> None:
+        with self._waiter.lock, closing(steps):
+            for step in steps:
+                self._waiter.wait(step)

@@ -1,0 +1,168 @@
+"""What calls and subscriptions share: one wish to be connected, kept over many connections.
+
+Rule 1: nothing here waits, reads a clock or touches a socket; time comes in as `now`.
+Rule 2: a connection is one life: `connected`, any number of `received`, then `lost`.
+Whoever drives it does what `connect_at`, `outgoing`, `broken` and `wake_at` say.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+
+from msgspec import UNSET, Raw, Struct
+
+from sessiond_client import wire
+from sessiond_client.errors import ProtocolViolation, RpcError, SessiondClientError
+from sessiond_client.limits import BACKOFF_FIRST, BACKOFF_LONGEST
+from sessiond_client.outgoing import Outgoing
+
+__all__ = ["Conversation", "Setup", "backoff", "retry_after"]
+
+_HELLO_ID = 0
+
+
+class Setup(Struct, frozen=True):
+    """What every connection of one client has in common."""
+
+    hello: Mapping[str, object] | None
+    """The params of `initialize`, sent first on each connection; None = it is not sent."""
+    random: Callable[[], float]
+    """A number from 0 up to 1: spreads the clients that lost one daemon together."""
+
+
+def backoff(attempt: int, random: Callable[[], float]) -> float:
+    """Seconds to wait before `attempt` (the first is 1): doubled, capped, jittered by half."""
+    longest = min(BACKOFF_LONGEST, BACKOFF_FIRST * 2.0 ** min(attempt - 1, 16))
+    return longest * (0.5 + 0.5 * random())
+
+
+class Conversation(ABC):
+    """One side of a connection that is made again whenever it breaks."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.outgoing = Outgoing()
+        self.connect_at = 0.0
+        self.is_connected = False
+        self.broken: SessiondClientError | None = None
+        """Set when this connection is of no more use: close it and say `lost`."""
+        self._setup = setup
+        self._lines = wire.LineBuffer()
+        self._failed_attempts = 0
+        self._is_heard = False
+        self._retry_after = 0.0
+        self._now = 0.0
+        """When the bytes came that are being read."""
+
+    def connected(self) -> None:
+        """A new connection is there: queues what has to be said on it."""
+        self._lines = wire.LineBuffer()
+        self.is_connected = True
+        if self._setup.hello is not None:
+            self.outgoing.put(wire.request(_HELLO_ID, "initialize", self._setup.hello))
+        self._begin()
+
+    def received(self, data: bytes, now: float) -> None:
+        """Bytes came in. What they complete is settled before this returns."""
+        self._now = now
+        try:
+            for line in self._lines.feed(data):
+                self._message(wire.decode(line), len(line))
+        except ProtocolViolation as error:
+            self.broken = self.broken or error
+
+    def lost(self, error: Exception, now: float) -> None:
+        """The connection is gone, or could not be made."""
+        # A daemon that is full accepts and closes at once: only a connection
+        # on which something was said, and nothing refused, ends the backoff.
+        was_useful = self._is_heard and self.broken is None
+        self._failed_attempts = 1 if was_useful else self._failed_attempts + 1
+        delay = backoff(self._failed_attempts, self._setup.random)
+        self.connect_at = now + max(delay, self._retry_after)
+        self.is_connected = False
+        self._is_heard = False
+        self._retry_after = 0.0
+        self.broken = None
+        self.outgoing.clear()
+        self._lost(error)
+
+    @abstractmethod
+    def sent(self, call_ids: list[int]) -> None:
+        """The kernel took the first byte of these calls."""
+
+    @abstractmethod
+    def tick(self, now: float) -> None:
+        """Time has passed: ends and starts what was due."""
+
+    @abstractmethod
+    def wake_at(self) -> float:
+        """When `tick` has something to do; infinity if never."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Nobody wants this any more: whoever waits is told."""
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Queues the requests of a new connection."""
+
+    @abstractmethod
+    def _answer(self, call_id: int, answer: Raw | RpcError) -> None:
+        """One of our requests was answered."""
+
+    @abstractmethod
+    def _notification(self, method: str, params: Raw, size: int) -> None:
+        """The daemon tells something unasked, in a line of `size` bytes."""
+
+    @abstractmethod
+    def _lost(self, error: Exception) -> None:
+        """The requests of this connection get no answer any more."""
+
+    @abstractmethod
+    def _refused(self, error: RpcError) -> None:
+        """The daemon does not want this client: `initialize` failed for good."""
+
+    def _message(self, message: wire.Incoming, size: int) -> None:
+        self._is_heard = True
+        if message.method is not UNSET:
+            if message.id is UNSET:
+                self._notification(message.method, message.params, size)
+            else:
+                self.outgoing.put(wire.refusal(message.id))
+            return
+        answer = _answer_of(message)
+        if isinstance(message.id, int):
+            if message.id == _HELLO_ID:
+                self._greeted(answer)
+            else:
+                self._answer(message.id, answer)
+            return
+        # An answer to nobody: the daemon could not tell which of our frames it
+        # failed to read, so no request of this connection can be trusted to be answered.
+        raise ProtocolViolation(f"an answer without an id of ours: {answer!r}")
+
+    def _greeted(self, answer: Raw | RpcError) -> None:
+        if isinstance(answer, RpcError):
+            self._hang_up(answer)
+            if not answer.retryable:
+                self._refused(answer)
+
+    def _hang_up(self, error: RpcError) -> None:
+        """Asks for another connection, not before the daemon said so."""
+        self.broken = error
+        self._retry_after = retry_after(error)
+
+
+def retry_after(error: RpcError) -> float:
+    """Seconds that the daemon asks to wait; 0 if it names none."""
+    after_ms = error.data.get("retry_after_ms")
+    seconds: float = after_ms / 1000 if isinstance(after_ms, int | float) else 0.0
+    return seconds
+
+
+def _answer_of(message: wire.Incoming) -> Raw | RpcError:
+    if message.error is not UNSET:
+        return wire.rpc_error(message.error)
+    if message.result is not UNSET:
+        return message.result
+    raise ProtocolViolation("a message with neither method, result nor error")

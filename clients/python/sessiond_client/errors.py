@@ -1,0 +1,61 @@
+"""What can go wrong for a caller, and what each error says about the outcome.
+
+`RpcError` is the daemon's own answer. The others come from this side: they say
+whether the daemon may have acted (`outcome_unknown`), never guess.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "ClientClosed",
+    "ConnectionLost",
+    "ProtocolViolation",
+    "RpcError",
+    "SessiondClientError",
+    "Timeout",
+]
+
+
+class SessiondClientError(Exception):
+    """The base of everything this package raises on purpose."""
+
+
+class RpcError(SessiondClientError):
+    """The daemon refused. `kind` names the reason, `data` carries what is needed to decide."""
+
+    def __init__(self, code: int, message: str, data: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+        self.kind: str = str(data.get("kind", ""))
+        self.retryable: bool = data.get("retryable") is True
+
+    def __str__(self) -> str:
+        return f"{self.kind or 'error'} ({self.code}): {self.message}"
+
+
+class ConnectionLost(SessiondClientError):
+    """There is no connection. With `outcome_unknown` the daemon may have done what was asked."""
+
+    def __init__(self, message: str, *, outcome_unknown: bool) -> None:
+        super().__init__(message)
+        self.outcome_unknown = outcome_unknown
+
+
+class Timeout(SessiondClientError):
+    """No answer in time. With `outcome_unknown` the daemon may have done, or may yet do it."""
+
+    def __init__(self, message: str, *, outcome_unknown: bool) -> None:
+        super().__init__(message)
+        self.outcome_unknown = outcome_unknown
+
+
+class ProtocolViolation(SessiondClientError):
+    """What came is not this protocol: another program's socket, or a version apart."""
+
+
+class ClientClosed(SessiondClientError):
+    """The client was closed before the call was answered."""

@@ -1,0 +1,231 @@
+"""The calls of one client: what became of each, over any number of connections.
+
+Law: a call ends once, with an answer or one error. It is sent a second time only
+if that cannot do a thing twice: nothing of it had left, the daemon said that it
+did nothing, or the call reads, or carries ids that the daemon knows again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum, auto
+
+from msgspec import Raw
+
+from sessiond_client import wire
+from sessiond_client.conversation import Conversation, Setup, backoff, retry_after
+from sessiond_client.errors import (
+    ClientClosed,
+    ConnectionLost,
+    RpcError,
+    SessiondClientError,
+    Timeout,
+)
+from sessiond_client.limits import REQUEST_BYTES_MAX, RESENDS_MAX, STORAGE_RETRIES_MAX
+from sessiond_client.requests import Request, Resend
+
+__all__ = ["Call", "Exchange"]
+
+_TOO_LARGE = -32014
+# Answers that say: not done, ask again.
+_NOT_DONE = frozenset({"overloaded", "draining"})
+
+
+class _State(Enum):
+    QUEUED = auto()  # no byte has left
+    SENT = auto()
+    DELAYED = auto()  # refused for now, `due` says when to send again
+    SETTLED = auto()
+
+
+class Call:
+    """One request and its outcome."""
+
+    def __init__(self, request: Request, deadline: float) -> None:
+        self.request = request
+        self.deadline = deadline
+        self.result: Raw | None = None
+        self.error: SessiondClientError | None = None
+        self.wake: Callable[[], None] | None = None
+        """Whoever waits for this call while another one reads sets it."""
+        self.id = 0
+        self.frame = b""
+        self.state = _State.QUEUED
+        self.due = math.inf
+        self.losses = 0
+        self.refusals = 0
+        self.is_outcome_unknown = False
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it has its answer or its error."""
+        return self.state is _State.SETTLED
+
+    def outcome(self) -> Raw:
+        """The result of a settled call, or its error raised."""
+        if self.error is not None:
+            raise self.error
+        assert self.result is not None, "not settled, or abandoned"
+        return self.result
+
+    def settle(self, outcome: Raw | SessiondClientError | None) -> None:
+        """Ends the call and wakes its waiter."""
+        assert self.state is not _State.SETTLED
+        self.state = _State.SETTLED
+        if isinstance(outcome, SessiondClientError):
+            self.error = outcome
+        else:
+            self.result = outcome
+        if self.wake is not None:
+            self.wake()
+
+
+class Exchange(Conversation):
+    """Every call that has no outcome yet, in the order in which they were made."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._calls: dict[int, Call] = {}
+        self._timers: list[tuple[float, int]] = []
+        self._last_id = 0
+        self._is_closed = False
+        self._last_loss: Exception | None = None
+
+    @property
+    def calls(self) -> Mapping[int, Call]:
+        """What waits for an answer, oldest first."""
+        return self._calls
+
+    def submit(self, call: Call) -> None:
+        """Takes a call into the exchange; it may be settled at once."""
+        self._last_id += 1
+        call.id = self._last_id
+        call.frame = wire.request(call.id, call.request.method, call.request.params)
+        if self._is_closed:
+            call.settle(ClientClosed("the client is closed"))
+        elif len(call.frame) > REQUEST_BYTES_MAX:
+            data = {"kind": "too_large", "retryable": False, "limit": REQUEST_BYTES_MAX}
+            call.settle(RpcError(_TOO_LARGE, f"a request of {len(call.frame)} bytes", data))
+        else:
+            self._calls[call.id] = call
+            self._set_timer(call.deadline, call)
+            if self.is_connected:
+                self.outgoing.put(call.frame, call.id)
+
+    def abandon(self, call: Call) -> None:
+        """Nobody waits for this call any more: what has not taken effect need not."""
+        if not call.is_settled:
+            self._drop(call)
+            call.settle(None)
+
+    def sent(self, call_ids: list[int]) -> None:
+        for call_id in call_ids:
+            call = self._calls.get(call_id)
+            if call is not None:
+                call.state = _State.SENT
+
+    def tick(self, now: float) -> None:
+        for call in self._due_calls(now):
+            if now >= call.deadline:
+                self._expire(call)
+            elif call.state is _State.DELAYED and now >= call.due:
+                call.state = _State.QUEUED
+                if self.is_connected:
+                    self.outgoing.put(call.frame, call.id)
+
+    def wake_at(self) -> float:
+        while self._timers and self._timers[0][1] not in self._calls:
+            heapq.heappop(self._timers)
+        return self._timers[0][0] if self._timers else math.inf
+
+    def close(self) -> None:
+        self._is_closed = True
+        for call in list(self._calls.values()):
+            self._settle(call, ClientClosed("the client was closed before the answer"))
+
+    def _begin(self) -> None:
+        for call in self._calls.values():
+            if call.state is _State.QUEUED:
+                self.outgoing.put(call.frame, call.id)
+
+    def _answer(self, call_id: int, answer: Raw | RpcError) -> None:
+        call = self._calls.get(call_id)
+        # Unknown ids are late answers to calls that timed out or were cancelled.
+        if call is None:
+            return
+        if isinstance(answer, RpcError):
+            call.refusals += 1
+            call.is_outcome_unknown |= answer.kind == "storage_error"
+            if _may_ask_again(call, answer):
+                delay = max(retry_after(answer), backoff(call.refusals, self._setup.random))
+                if self._now + delay < call.deadline:
+                    call.state = _State.DELAYED
+                    call.due = self._now + delay
+                    self._set_timer(call.due, call)
+                    return
+        self._settle(call, answer)
+
+    def _notification(self, method: str, params: Raw, size: int) -> None:
+        """Nothing is subscribed on this connection, and a drain is told to each call anyway."""
+
+    def _lost(self, error: Exception) -> None:
+        self._last_loss = error
+        for call in list(self._calls.values()):
+            if call.state is not _State.SENT:
+                continue
+            call.losses += 1
+            call.is_outcome_unknown = True
+            if call.request.resend is not Resend.NEVER and call.losses <= RESENDS_MAX:
+                call.state = _State.QUEUED
+                continue
+            text = f"the connection broke before {call.request.method} was answered ({error})"
+            lost = ConnectionLost(f"{text}; its outcome is unknown", outcome_unknown=True)
+            lost.__cause__ = error
+            self._settle(call, lost)
+
+    def _refused(self, error: RpcError) -> None:
+        for call in list(self._calls.values()):
+            self._settle(call, error)
+
+    def _settle(self, call: Call, outcome: Raw | SessiondClientError) -> None:
+        del self._calls[call.id]
+        call.settle(outcome)
+
+    def _expire(self, call: Call) -> None:
+        is_unknown = call.is_outcome_unknown or call.state is _State.SENT
+        reason = "" if self.is_connected else f"; not connected: {self._last_loss}"
+        self._drop(call)
+        expired = Timeout(
+            f"no answer to {call.request.method} in time{reason}", outcome_unknown=is_unknown
+        )
+        expired.__cause__ = None if self.is_connected else self._last_loss
+        call.settle(expired)
+
+    def _drop(self, call: Call) -> None:
+        del self._calls[call.id]
+        if call.state is _State.QUEUED:
+            self.outgoing.discard(call.id)
+        elif call.state is _State.SENT and self.is_connected:
+            self.outgoing.put(wire.notification("$/cancelRequest", {"id": call.id}))
+
+    def _set_timer(self, when: float, call: Call) -> None:
+        if when < math.inf:
+            heapq.heappush(self._timers, (when, call.id))
+
+    def _due_calls(self, now: float) -> Iterator[Call]:
+        while self._timers and self._timers[0][0] <= now:
+            call = self._calls.get(heapq.heappop(self._timers)[1])
+            if call is not None:
+                yield call
+
+
+def _may_ask_again(call: Call, error: RpcError) -> bool:
+    if error.kind in _NOT_DONE:
+        return True
+    # After a failed write the daemon may find the entries at its next start:
+    # only ids make it safe to ask, and only so often.
+    is_storage = error.kind == "storage_error" and error.retryable
+    is_keyed = call.request.resend is Resend.KEYED
+    return is_storage and is_keyed and call.refusals <= STORAGE_RETRIES_MAX

@@ -1,0 +1,250 @@
+"""One subscription as the consumer sees it, over any number of connections.
+
+Law: every entry once, in the order of `seq`; or a `Replaced` that says why not.
+The cursor moves when an event is put into `ready`, so after a lost connection the
+daemon is asked for exactly what is missing, and what it sends twice is dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from sessiond_client import wire
+from sessiond_client.conversation import Conversation, Setup
+from sessiond_client.errors import (
+    ClientClosed,
+    ProtocolViolation,
+    RpcError,
+    SessiondClientError,
+    Timeout,
+)
+from sessiond_client.events import (
+    After,
+    Cursor,
+    EntryEvent,
+    Event,
+    Flushed,
+    Lagged,
+    Notice,
+    Replaced,
+    Synced,
+)
+from sessiond_client.limits import HELD_BYTES_MAX
+
+__all__ = ["Feed"]
+
+_SUBSCRIBE_ID: Final = 1
+
+
+class _Flushed(Struct, frozen=True):
+    """The answer to a flush."""
+
+    seq: int
+
+
+class _Subscribed(Struct, frozen=True):
+    """The answer to a subscription."""
+
+    epoch: str
+    seq: int
+    replaced: Any = None
+
+
+_READ_FLUSHED: Final = wire.reader(_Flushed)
+_READ_ANSWER: Final = wire.reader(_Subscribed)
+_READ_ENTRY: Final = wire.reader(EntryEvent)
+_READ_SYNCED: Final = wire.reader(Synced)
+_READ_LAGGED: Final = wire.reader(Lagged)
+_READ_REPLACED: Final = wire.reader(Replaced)
+_READ_OTHER: Final = wire.reader(dict[str, Any])
+
+
+class Feed(Conversation):
+    """The state of one subscription: where it is, and the events that nobody took yet."""
+
+    def __init__(
+        self, setup: Setup, session_id: str, options: Mapping[str, Any], *, deadline: float
+    ) -> None:
+        super().__init__(setup)
+        self.ready: deque[Event] = deque()
+        self.error: SessiondClientError | None = None
+        self.is_closed = False
+        self.is_started = False
+        """Whether the first answer came; until then `deadline` holds."""
+        self.position = _cursor(options.get("after"))
+        """Behind the last entry taken; None while "from now" has no place yet."""
+        self._session_id = session_id
+        self._options = {key: value for key, value in options.items() if key != "after"}
+        self._cursor = self.position
+        self._deadline = deadline
+        self._held: list[tuple[str, Raw]] | None = None
+        self._held_bytes = 0
+        self._last_id = _SUBSCRIBE_ID
+        self._flushes: list[int] = []
+        """The ids of flushes without an answer."""
+        self._last_loss: Exception | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing more will come."""
+        return self.is_closed or self.error is not None
+
+    def take(self) -> Event | None:
+        """The next event; None if there is none. Raises, once, what ended the feed."""
+        if self.ready:
+            event = self.ready.popleft()
+            if isinstance(event, EntryEvent):
+                self.position = event.cursor
+            elif isinstance(event, Replaced):
+                self.position = Cursor(0, epoch=event.epoch)
+            return event
+        if self.error is not None and not self.is_closed:
+            self.is_closed = True
+            raise self.error
+        return None
+
+    def require_started(self) -> None:
+        """Raises what ended the feed before it began."""
+        if not self.is_started:
+            self.take()
+            raise ClientClosed("closed before it was subscribed")
+
+    def flush(self) -> None:
+        """Asks for a `Flushed` behind every event of now; asked again after a lost connection."""
+        flush_id = self._last_id = self._last_id + 1
+        self._flushes.append(flush_id)
+        if self.is_connected and self._held is None:
+            self._put_flush(flush_id)
+
+    def sent(self, call_ids: list[int]) -> None:
+        """Sending changes nothing: a subscription may always be asked for again."""
+
+    def tick(self, now: float) -> None:
+        if not self.is_started and not self.is_over and now >= self._deadline:
+            reason = "" if self._last_loss is None else f": {self._last_loss}"
+            self.error = Timeout(f"not subscribed in time{reason}", outcome_unknown=False)
+            self.error.__cause__ = self._last_loss
+
+    def wake_at(self) -> float:
+        return math.inf if self.is_started else self._deadline
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def _begin(self) -> None:
+        params: dict[str, object] = {"session_id": self._session_id, **self._options}
+        if self._cursor is not None:
+            params["after"] = _wire_cursor(self._cursor)
+        # Events may overtake the answer, and only the answer says whether they
+        # go on from the cursor or start again: until then they are held.
+        self._held = []
+        self._held_bytes = 0
+        self.outgoing.put(wire.request(_SUBSCRIBE_ID, "session/subscribe", params))
+
+    def _answer(self, call_id: int, answer: Raw | RpcError) -> None:
+        if isinstance(answer, RpcError):
+            self._last_loss = answer
+            self._hang_up(answer)
+            if not answer.retryable:
+                self.error = answer
+        elif call_id in self._flushes:
+            self._flushes.remove(call_id)
+            self.ready.append(Flushed(self._session_id, _READ_FLUSHED(answer).seq))
+        elif self._held is not None:
+            self._begin_events(answer)
+
+    def _begin_events(self, answer: Raw) -> None:
+        self._subscribed(_READ_ANSWER(answer))
+        self.is_started = True
+        held, self._held = self._held or [], None
+        for method, params in held:
+            self._event(method, params)
+        for flush_id in self._flushes:
+            self._put_flush(flush_id)
+
+    def _put_flush(self, flush_id: int) -> None:
+        params = {"session_id": self._session_id}
+        self.outgoing.put(wire.request(flush_id, "session/flush", params))
+
+    def _subscribed(self, answer: _Subscribed) -> None:
+        if answer.replaced:
+            self._replaced(answer.epoch, _reason(answer.replaced))
+        elif self._cursor is None:
+            self._cursor = self.position = Cursor(answer.seq, epoch=answer.epoch)
+
+    def _notification(self, method: str, params: Raw, size: int) -> None:
+        if self._held is None:
+            self._event(method, params)
+            return
+        self._held.append((method, params))
+        self._held_bytes += size
+        if self._held_bytes > HELD_BYTES_MAX:
+            raise ProtocolViolation("events without end before the answer to their subscription")
+
+    def _event(self, method: str, params: Raw) -> None:
+        match method:
+            case "session/event":
+                self._entry(_READ_ENTRY(params))
+            case "session/synced":
+                self.ready.append(_READ_SYNCED(params))
+            case "session/lagged":
+                self.ready.append(_READ_LAGGED(params))
+            case "session/replaced":
+                replaced = _READ_REPLACED(params)
+                self._replaced(replaced.epoch, replaced.reason)
+            case _ if method.startswith("session/"):
+                body = _READ_OTHER(params)
+                self.ready.append(Notice(self._session_id, method, body))
+            case _:
+                # About the daemon, not this session; what follows from it shows by itself.
+                return
+
+    def _entry(self, event: EntryEvent) -> None:
+        if self._cursor is not None and event.seq <= self._cursor.seq:
+            return
+        try:
+            self._cursor = event.cursor
+        except msgspec.DecodeError as error:
+            raise ProtocolViolation(f"an event without a readable entry: {error}") from error
+        self.ready.append(event)
+
+    def _replaced(self, epoch: str, reason: str) -> None:
+        start = Cursor(0, epoch=epoch)
+        # Told twice, by the answer and by a notification, it is still one event.
+        if self._cursor != start:
+            self._cursor = start
+            self.ready.append(Replaced(self._session_id, epoch, reason))
+
+    def _lost(self, error: Exception) -> None:
+        self._last_loss = error
+        self._held = None
+
+    def _refused(self, error: RpcError) -> None:
+        self.error = error
+
+
+def _cursor(after: After | None) -> Cursor | None:
+    if after is None or isinstance(after, Cursor):
+        return after
+    return Cursor(after) if isinstance(after, int) else msgspec.convert(after, Cursor)
+
+
+def _wire_cursor(cursor: Cursor) -> Cursor:
+    """What the daemon is asked with: a start alone, else the one proof that it checks."""
+    if cursor.seq == 0:
+        return Cursor(0)
+    if cursor.entry_id is not UNSET:
+        return Cursor(cursor.seq, cursor.entry_id)
+    return Cursor(cursor.seq, epoch=cursor.epoch)
+
+
+def _reason(replaced: object) -> str:
+    if isinstance(replaced, dict):
+        replaced = cast("dict[str, object]", replaced).get("reason")
+    return replaced if isinstance(replaced, str) else ""

@@ -1,0 +1,27 @@
+"""Every bound of the client, with what happens when it is reached. Times are seconds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# What the daemon accepts as one frame; a longer request is refused here, before it is sent.
+REQUEST_BYTES_MAX: Final = 32 * 1024 * 1024
+# One line from the daemon: an answer has at most 64 MiB, an entry that another
+# program wrote may be larger. More is a violation and ends the connection.
+LINE_BYTES_MAX: Final = 256 * 1024 * 1024
+# One read of the socket; with the line it belongs to, all that a slow consumer holds.
+READ_BYTES: Final = 64 * 1024
+# Frames that one write hands to the kernel together.
+SEND_FRAMES_MAX: Final = 64
+# Events that arrived before the answer to their subscription; more is a violation.
+HELD_BYTES_MAX: Final = LINE_BYTES_MAX
+
+# Delay before attempt n: doubled from the first to the longest, then jittered.
+BACKOFF_FIRST: Final = 0.05
+BACKOFF_LONGEST: Final = 2.0
+# A request whose connection broke this often may be what breaks it.
+RESENDS_MAX: Final = 10
+# A disk that refuses a write this often needs a person.
+STORAGE_RETRIES_MAX: Final = 4
+
+TIMEOUT_DEFAULT: Final = 30.0

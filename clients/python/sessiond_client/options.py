@@ -1,0 +1,210 @@
+"""The optional parameters of each method, spelled as on the wire.
+
+One TypedDict serves both clients. `timeout` (seconds, None = no bound) is the one
+name that stays here; everything else goes to the daemon as it is, and what is left
+out is not sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+from msgspec import Raw
+
+from sessiond_client.events import After
+
+__all__ = [
+    "AppendOptions",
+    "BranchOptions",
+    "CompactOptions",
+    "ConnectOptions",
+    "ContextOptions",
+    "CreateOptions",
+    "EntriesOptions",
+    "ExportOptions",
+    "ImportOptions",
+    "ListOptions",
+    "MoveOptions",
+    "OpenOptions",
+    "PathOptions",
+    "SubscribeOptions",
+    "Timed",
+    "TreeOptions",
+]
+
+Json = Mapping[str, Any]
+
+
+class Timed(TypedDict, total=False):
+    """What every call takes."""
+
+    timeout: float | None
+
+
+class ConnectOptions(TypedDict, total=False):
+    """How a client connects."""
+
+    timeout: float | None
+    """Bounds each call, with its reconnects and retries; a call may name its own."""
+    connect_timeout: float
+    """How long entering waits for a daemon that is not there yet; 0 = one try."""
+    client_id: str
+    """Names this client in the origin of its events."""
+    access: Literal["write", "read", "status"]
+
+
+class _Move(Timed, total=False):
+    head: str
+    expected: Json
+    lease_id: str
+
+
+class CreateOptions(Timed, total=False):
+    """session/create, beside `cwd`."""
+
+    session_id: str
+    title: str
+    agent: str
+    model: str
+    tags: Sequence[str]
+    system_prompt: str
+    compaction: Json
+    dry_run: bool
+    metadata: Json
+    persist: Literal["on_assistant", "immediate", "never"]
+    if_exists: Literal["fail", "open"]
+
+
+class OpenOptions(Timed, total=False):
+    """session/open: one of the first three names the session."""
+
+    session_id: str
+    path: str
+    entry_id: str
+    create: bool
+    cwd: str
+
+
+class ListOptions(Timed, total=False):
+    """session/list."""
+
+    cwd: str
+    tags: Sequence[str]
+    agent: str
+    status: str
+    archived: bool
+    query: str
+    updated_after: str
+    root: str
+    profile: str
+    drafts: bool
+    sort: str
+    limit: int
+    cursor: str
+
+
+class AppendOptions(_Move, total=False):
+    """session/append: one of `message`, `entry`, `entries`.
+
+    A `Raw` travels as the bytes it is. Entries without `id` get one here, unless
+    an `idempotency_key` is given.
+    """
+
+    message: Json | Raw
+    entry: Json | Raw
+    entries: Sequence[Json | Raw]
+    parent_id: str | None
+    on_conflict: Literal["fail", "branch"]
+    idempotency_key: str
+    durability: Literal["disk", "os"]
+
+
+class BranchOptions(_Move, total=False):
+    """session/branch, beside `entry_id`."""
+
+    drop: bool
+    summary: str
+    details: Any
+
+
+class MoveOptions(_Move, total=False):
+    """session/reset."""
+
+
+class EntriesOptions(Timed, total=False):
+    """session/entries."""
+
+    after_seq: int
+    before_seq: int
+    limit: int
+    types: Sequence[str]
+
+
+class PathOptions(Timed, total=False):
+    """session/path."""
+
+    entry_id: str
+    head: str
+    limit: int
+    cursor: str
+    from_end: bool
+
+
+class TreeOptions(Timed, total=False):
+    """session/tree, flat."""
+
+    layout: Any
+    limit: int
+    cursor: str
+
+
+class ContextOptions(Timed, total=False):
+    """session/build_context. What `known` and `if_none_match` name, the caller keeps."""
+
+    head: str
+    entry_id: str
+    known: Json
+    if_none_match: str
+    repair: bool
+    shape: str
+    include: Sequence[str]
+
+
+class CompactOptions(_Move, total=False):
+    """session/compact: a summary, replacement messages, or nothing = run."""
+
+    plan_id: str
+    summary: str
+    first_kept_entry_id: str
+    messages: Sequence[Json | Raw]
+    details: Any
+    tokens_before: int
+    idempotency_key: str
+    instructions: str
+
+
+class ImportOptions(Timed, total=False):
+    """session/import: one of `path`, `content`."""
+
+    path: str
+    content: str
+    format: str
+    cwd: str
+
+
+class ExportOptions(Timed, total=False):
+    """session/export: into the file `path`, else as content."""
+
+    format: str
+    path: str
+
+
+class SubscribeOptions(Timed, total=False):
+    """session/subscribe. `timeout` bounds the first answer only."""
+
+    after: After | None
+    types: Sequence[str]
+    heads: Sequence[str]
+    bodies: bool
+    signals: bool

@@ -1,0 +1,43 @@
+"""A connected Unix socket that never blocks. Who waits, and how, is decided elsewhere."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+
+from sessiond_client.limits import READ_BYTES
+
+__all__ = ["Port"]
+
+
+class Port:
+    """One connection to the daemon."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Connects, at once or not at all; raises OSError (BlockingIOError: its queue is full)."""
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self.socket.settimeout(0)
+            self.socket.connect(os.fspath(path))
+        except BaseException:
+            self.socket.close()
+            raise
+
+    def receive(self) -> bytes | None:
+        """What is there: None = nothing yet, b"" = the daemon closed."""
+        try:
+            return self.socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return None
+
+    def send(self, buffers: Sequence[memoryview]) -> int:
+        """How many bytes the kernel took; 0 = none for now."""
+        try:
+            return self.socket.sendmsg(buffers)
+        except BlockingIOError:
+            return 0
+
+    def close(self) -> None:
+        """Closes the socket."""
+        self.socket.close()

@@ -1,0 +1,122 @@
+"""What is asked, and whether it may be asked twice. Pure.
+
+Law: an append has its ids before it is first sent, so that asking again is a
+question about the same entries. A new method that reads goes into `_READS`;
+whatever is not known to be safe is never repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import Raw, Struct
+
+__all__ = ["Request", "Resend", "prepare"]
+
+
+class Resend(Enum):
+    """What a lost connection or a refused write means for a request."""
+
+    NEVER = auto()  # doing it twice would be two things
+    READ = auto()  # changes nothing that a second time would change again
+    KEYED = auto()  # the daemon recognises it by its ids and does it once
+
+
+class Request(Struct, frozen=True):
+    """A method, its params, and how often it may be sent."""
+
+    method: str
+    params: Mapping[str, object]
+    resend: Resend
+
+
+_ALIASES: Final = frozenset({"append", "branch", "compact", "build_context"})
+_SUBSCRIBING: Final = frozenset({"subscribe", "unsubscribe", "flush"})
+_READS: Final = frozenset(
+    {
+        "rpc.discover",
+        "server/info",
+        "server/ping",
+        "server/stats",
+        "session/brief",
+        "session/build_context",
+        "session/close",
+        "session/entries",
+        "session/entry",
+        "session/get",
+        "session/heads",
+        "session/labels",
+        "session/list",
+        "session/open",
+        "session/path",
+        "session/plan_branch_summary",
+        "session/plan_compaction",
+        "session/plan_merge",
+        "session/resolve",
+        "session/search",
+        "session/stats",
+        "session/tree",
+        "session/turns",
+        "session/usage",
+        "session/verify",
+    }
+)
+
+
+def prepare(method: str, params: Mapping[str, Any], *, new_id: Callable[[], str]) -> Request:
+    """The request for `method`; an append without ids or key gets ids here."""
+    name = f"session/{method}" if method in _ALIASES else method
+    if name.removeprefix("session/") in _SUBSCRIBING:
+        # It belongs to one connection, and its events to one that is read as they are wanted.
+        raise ValueError(f"{name}: use client.subscribe()")
+    if name == "session/append":
+        params = _with_ids(params, new_id)
+    return Request(method, params, _resend_of(name, params))
+
+
+def _resend_of(name: str, params: Mapping[str, Any]) -> Resend:
+    if name in _READS:
+        return Resend.READ
+    match name:
+        case "session/append":
+            return Resend.KEYED
+        case "session/compact" if params.get("idempotency_key") is not None:
+            return Resend.KEYED
+        case "session/create" if params.get("if_exists") == "open" and "session_id" in params:
+            return Resend.READ
+        case "session/export" if params.get("path") is None:
+            return Resend.READ
+        case _:
+            return Resend.NEVER
+
+
+def _with_ids(params: Mapping[str, Any], new_id: Callable[[], str]) -> Mapping[str, Any]:
+    """The params of an append, each entry under an id of its own."""
+    if params.get("idempotency_key") is not None:
+        return params
+    filled = dict(params)
+    if "message" in filled and "entry" not in filled and "entries" not in filled:
+        filled["entry"] = {"type": "message", "message": filled.pop("message")}
+    if "entry" in filled:
+        filled["entry"] = _with_id(filled["entry"], new_id)
+    if isinstance(filled.get("entries"), list | tuple):
+        entries = cast("list[object]", filled["entries"])
+        filled["entries"] = [_with_id(entry, new_id) for entry in entries]
+    return filled
+
+
+def _with_id(entry: object, new_id: Callable[[], str]) -> object:
+    if isinstance(entry, Raw):
+        # One level only: the payloads keep their bytes.
+        entry = msgspec.json.decode(entry, type=dict[str, Raw])
+    # What is no object goes on as it is; the daemon says what is wrong with it.
+    if not isinstance(entry, Mapping):
+        return entry
+    fields = cast("Mapping[str, object]", entry)
+    if fields.get("id") is not None:
+        return fields
+    head = {"type": fields["type"]} if "type" in fields else {}
+    return {**head, "id": new_id(), **{key: fields[key] for key in fields if key != "id"}}

@@ -1,0 +1,131 @@
+"""Bytes to messages and back: JSON-RPC 2.0, one message a line. No I/O, no state of calls.
+
+    > {"jsonrpc":"2.0","id":1,"method":"server/ping","params":{}}
+    < {"jsonrpc":"2.0","id":1,"result":{}}
+
+Lines end at 0x0A only: text-mode splitting would also cut at U+2028, which JSON
+strings may contain. Payloads stay `Raw`: their bytes are nobody's business here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from sessiond_client.errors import ProtocolViolation, RpcError
+from sessiond_client.limits import LINE_BYTES_MAX
+
+__all__ = [
+    "ErrorBody",
+    "Incoming",
+    "LineBuffer",
+    "decode",
+    "notification",
+    "reader",
+    "refusal",
+    "request",
+    "rpc_error",
+]
+
+T = TypeVar("T")
+
+_METHOD_NOT_FOUND: Final = -32601
+
+
+class ErrorBody(Struct, frozen=True):
+    """The `error` member of an answer."""
+
+    code: int
+    message: str = ""
+    data: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+
+
+class Incoming(Struct, frozen=True):
+    """Any line of the daemon: an answer, a notification, or a request to us."""
+
+    id: int | str | UnsetType | None = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw = Raw(b"{}")
+    result: Raw | UnsetType = UNSET
+    error: ErrorBody | UnsetType = UNSET
+
+
+_DECODER: Final = msgspec.json.Decoder(Incoming)
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+class LineBuffer:
+    """Collects chunks into lines; a chunk is looked at once however long its line gets."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._part_bytes = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The lines that `data` completes, without their newline; blank ones are skipped."""
+        *whole, rest = data.split(b"\n")
+        for piece in whole:
+            line = b"".join([*self._parts, piece]) if self._parts else piece
+            self._parts.clear()
+            self._part_bytes = 0
+            if line.strip():
+                yield line
+        if rest:
+            self._parts.append(rest)
+            self._part_bytes += len(rest)
+            if self._part_bytes > LINE_BYTES_MAX:
+                raise ProtocolViolation(f"a line of more than {LINE_BYTES_MAX} bytes")
+
+
+def decode(line: bytes) -> Incoming:
+    """One line of the daemon; what is no JSON-RPC raises `ProtocolViolation`."""
+    try:
+        return _DECODER.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolViolation(f"not a JSON-RPC message: {error}") from error
+
+
+def reader(kind: type[T]) -> Callable[[Raw], T]:
+    """A function that reads params or a result as `kind`."""
+    decoder = msgspec.json.Decoder(kind)
+
+    def read(raw: Raw) -> T:
+        try:
+            return decoder.decode(raw)
+        except msgspec.DecodeError as error:
+            raise ProtocolViolation(f"not a {kind.__name__}: {error}") from error
+
+    return read
+
+
+def request(call_id: int, method: str, params: Mapping[str, object]) -> bytes:
+    """The frame of one request."""
+    return _frame({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params})
+
+
+def notification(method: str, params: Mapping[str, object]) -> bytes:
+    """The frame of a message that wants no answer."""
+    return _frame({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+def refusal(request_id: int | str | None) -> bytes:
+    """Our answer to a request of the daemon: this client offers it nothing to call."""
+    error = {"code": _METHOD_NOT_FOUND, "message": "this client serves no methods"}
+    return _frame({"jsonrpc": "2.0", "id": request_id, "error": error})
+
+
+def rpc_error(body: ErrorBody) -> RpcError:
+    """The exception for an `error` member."""
+    return RpcError(body.code, body.message, body.data)
+
+
+def _frame(message: Mapping[str, object]) -> bytes:
+    body = _ENCODER.encode(message)
+    if b"\n" in body:
+        # Only a `Raw` payload of the caller brings one, and only between tokens:
+        # inside a JSON string a newline is always escaped.
+        body = body.replace(b"\n", b" ")
+    return body + b"\n"

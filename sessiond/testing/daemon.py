@@ -1,0 +1,149 @@
+"""A daemon inside a test: everything but the process, on a clock that stands still.
+
+`running_daemon(home)` is a real store, service and dispatcher behind real socket
+pairs; ids are counted (e1, e2, …), so what it answers is the same in every run.
+
+    async with running_daemon(tmp_path) as daemon:
+        async with daemon.connect() as wire:
+            answer = await wire.call("session/create", cwd="/my/project")
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup
+
+from sessiond.journal.files import Files
+from sessiond.journal.layout import DEFAULT_PROFILE, Layout
+from sessiond.methods import METHODS
+from sessiond.methods.access import allow
+from sessiond.rpc.dispatch import Dispatcher
+from sessiond.rpc.framing import Framing
+from sessiond.service.client import Client
+from sessiond.service.ending import end_service
+from sessiond.service.ports import Environment
+from sessiond.service.service import Service
+from sessiond.service.store import Store
+from sessiond.testing.wire import Refusal, Wire
+from sessiond.transports.base import SocketPort
+from sessiond.transports.connection import serve_connection
+
+__all__ = ["NOW", "Daemon", "Refusal", "Wire", "running_daemon", "standing_environment"]
+
+NOW: Final = "2026-01-15T10:30:00.000Z"
+
+
+def standing_environment(bugs: list[BaseException] | None = None) -> Environment:
+    """A clock that stands still and ids that are counted; what `report_bug` gets goes to `bugs`."""
+    found: list[BaseException] = [] if bugs is None else bugs
+    entries, sessions, epochs, stamps = count(1), count(0), count(1), count(0)
+
+    def report_bug(_work: str, error: BaseException) -> str:
+        found.append(error)
+        return f"incident-{len(found)}"
+
+    return Environment(
+        now=lambda: NOW,
+        monotonic=lambda: 0.0,
+        new_entry_id=lambda: f"e{next(entries)}",
+        # The first id goes to the daemon itself, so sessions count from 1.
+        new_session_id=lambda: f"session-{next(sessions)}",
+        new_epoch=lambda: f"epoch-{next(epochs)}",
+        file_stamp=lambda: f"2026-01-15T10-30-00-{next(stamps):06d}",
+        report_bug=report_bug,
+    )
+
+
+class Daemon:
+    """A running one. `bugs` holds what was reported as a bug; take out what a test provoked."""
+
+    def __init__(
+        self,
+        service: Service,
+        dispatcher: Dispatcher[Client],
+        tasks: TaskGroup,
+        bugs: list[BaseException],
+    ) -> None:
+        self.service = service
+        self.dispatcher = dispatcher
+        self.bugs = bugs
+        self.ended = anyio.Event()
+        self._tasks = tasks
+
+    def open_socket(self) -> socket.socket:
+        """The client end of a new connection, for a test that wants the bare bytes."""
+        ours, theirs = socket.socketpair()
+        port = SocketPort(theirs, "test")
+        self._tasks.start_soon(serve_connection, port, self.dispatcher, self.service.connect)
+        return ours
+
+    @asynccontextmanager
+    async def connect(self, framing: Framing = Framing.NDJSON) -> AsyncGenerator[Wire]:
+        """A client on a new connection, closed at the end."""
+        wire = Wire(self.open_socket(), framing)
+        try:
+            yield wire
+        finally:
+            wire.close()
+
+    async def end(self) -> None:
+        """Drain and end as SIGTERM does; the files can be opened by another daemon then."""
+        if not self.ended.is_set():
+            await end_service(self.service)
+            self.ended.set()
+
+
+@asynccontextmanager
+async def running_daemon(
+    home: Path,
+    *,
+    environment: Environment | None = None,
+    files: Files | None = None,
+    profile: str = DEFAULT_PROFILE,
+) -> AsyncGenerator[Daemon]:
+    """A daemon on the files of `home`, drained at the end. Raises the first bug it met."""
+    bugs: list[BaseException] = []
+    environment = environment or standing_environment(bugs)
+    layout = Layout(home, profile)
+    store = await to_thread.run_sync(_store, layout, files, environment)
+    try:
+        async with anyio.create_task_group() as tasks:
+            stop = anyio.Event()
+            service = Service(store, environment, tasks, profile=profile, request_stop=stop.set)
+            daemon = Daemon(service, _dispatcher(environment), tasks, bugs)
+            tasks.start_soon(_end_when_asked, daemon, stop)
+            yield daemon
+            await daemon.end()
+            tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(store.close)
+    if bugs:
+        raise bugs[0]
+
+
+def _store(layout: Layout, files: Files | None, environment: Environment) -> Store:
+    if files is not None:
+        # The catalog is SQLite's own file, on the real disk whatever holds the sessions.
+        layout.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return Store(layout, files or Files(), environment)
+
+
+def _dispatcher(environment: Environment) -> Dispatcher[Client]:
+    def log_exception(_incident_id: str, method: str, error: Exception) -> None:
+        environment.report_bug(method, error)
+
+    return Dispatcher(METHODS, log_exception=log_exception, allow=allow)
+
+
+async def _end_when_asked(daemon: Daemon, stop: anyio.Event) -> None:
+    await stop.wait()
+    await daemon.end()

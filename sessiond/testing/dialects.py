@@ -1,0 +1,237 @@
+"""What every dialect promises, checked on real files.
+
+`check_dialect(dialect, data)` plays one file of `tests/samples/<dialect>/`
+through every promise of `Dialect`. A new dialect runs it on files of the
+program that it stands for; each promise is also a function, so that a failure
+names what broke.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from sessiond.dialects import sniff
+from sessiond.dialects.base import BadHeader, BadLine, ContextLine, Dialect
+from sessiond.errors import EntryInvalid
+from sessiond.limits import PREVIEW_CHARS
+from sessiond.model.entries import ENTRY_TYPES, MESSAGE_KINDS, Entry, Kind, Opaque
+
+__all__ = ["check_dialect", "entry_of", "lines_of"]
+
+_ENVELOPE: Final = frozenset({"type", "id", "parent_id", "timestamp", "head", "atom"})
+_GARBAGE: Final = (
+    b"",
+    b" ",
+    b"{",
+    b"null",
+    b"17",
+    b"[]",
+    b'"text"',
+    b"{}",
+    b'{"type":"message"}',
+    b'{"id":"a"}',
+    b'{"type":1,"id":"a"}',
+    b'{"type":"message","id":2}',
+    b'{"type":"message","id":"a"}}',
+    b'{"type":"message","id":"a","x":"\xff"}',
+    b'{"type":"message","id":"a","message":{"role":"user","content":"\xff"}}',
+    b'\xef\xbb\xbf{"type":"message","id":"a"}',
+    b"{" * 100_000,
+    b'{"type":"message","id":"a","x":' + b"[" * 100_000,
+)
+
+
+def check_dialect(dialect: Dialect, data: bytes) -> None:
+    """Raises AssertionError for the first promise that this file shows broken."""
+    lines = lines_of(dialect, data)
+    check_header(dialect, lines[0])
+    assert dialect.migrate(lines) == lines, "a file of today's version is not migrated"
+    for number, line in enumerate(lines[1:], start=2):
+        for check in _LINE_CHECKS:
+            try:
+                check(dialect, line)
+            except AssertionError as error:
+                raise AssertionError(f"line {number}: {check.__name__}: {error}") from error
+
+
+def lines_of(dialect: Dialect, data: bytes) -> list[bytes]:
+    """The lines of a file in the dialect's version of today."""
+    assert data.endswith(b"\n"), "a sample ends with a newline"
+    return dialect.migrate([line.removesuffix(b"\r") for line in data.split(b"\n")[:-1]])
+
+
+def entry_of(dialect: Dialect, line: bytes) -> Entry | Opaque | None:
+    """The entry that a client would have sent for this line; None if none would be accepted."""
+    wire = msgspec.json.decode(dialect.wire(line), type=dict[str, Raw])
+    word = msgspec.json.decode(wire["type"], type=str)
+    kind = ENTRY_TYPES.get(word)
+    if dialect.row(line).kind == Kind.OPAQUE and kind is not None:
+        return None
+    if kind is None:
+        envelope = {name: msgspec.json.decode(wire[name]) for name in _ENVELOPE & wire.keys()}
+        own = {name: value for name, value in wire.items() if name not in _ENVELOPE}
+        return Opaque(**envelope, fields=own)
+    try:
+        return msgspec.json.decode(dialect.wire(line), type=kind)
+    except msgspec.ValidationError:
+        return None
+
+
+def check_header(dialect: Dialect, line: bytes) -> None:
+    """A header is recognised, survives a rewrite, and nothing else is taken for one."""
+    header = dialect.decode_header(line)
+    found = sniff(line)
+    assert found is not None, "sniff does not know the header"
+    assert found.name == dialect.name, "sniff takes the header for another dialect's"
+    again = dialect.encode_header(header)
+    assert b"\n" not in again, "a header is one line"
+    assert dialect.decode_header(again) == header, "a header survives being written"
+    for garbage in (*_GARBAGE, line[:-1], b"\xef\xbb\xbf" + line):
+        assert not _is_header(dialect, garbage), "garbage is taken for a header"
+
+
+def check_row(dialect: Dialect, line: bytes) -> None:
+    """The index and the wire agree about an entry."""
+    row = dialect.row(line)
+    wire = _values(dialect.wire(line))
+    assert b"\n" not in dialect.wire(line), "an entry on the wire is one line"
+    assert isinstance(wire["type"], str), "type is a text"
+    assert wire["id"] == row.id, "id on the wire is the id of the index"
+    assert wire.get("parent_id") == row.parent_id, "so is the parent"
+    assert dialect.row(line + b"\r") == row, "a trailing CR means nothing"
+
+
+def check_garbage(dialect: Dialect, line: bytes) -> None:
+    """A torn or broken line is a BadLine that keeps the content to itself."""
+    cuts = {1, len(line) // 3, len(line) // 2, len(line) - 1}
+    for bad in (*_GARBAGE, *(line[:cut] for cut in cuts), b"x" + line, line + b"x"):
+        try:
+            dialect.row(bad)
+        except BadLine as error:
+            shown = str(error).encode()
+            assert shown, "a BadLine says why"
+            assert bad[:24] not in shown or len(bad) < 24, "a BadLine shows content"
+        else:
+            raise AssertionError("garbage is taken for an entry")
+
+
+def check_unknown(dialect: Dialect, line: bytes) -> None:
+    """Unknown fields and types survive, bytes and all."""
+    row = dialect.row(line)
+    grown = line[:-1] + b',"zz_new":{"b":1.50,"a":["\\ud83d\\ude00",null]}}'
+    assert dialect.row(grown) == row, "an unknown field changes nothing"
+    assert b'"zz_new":{"b":1.50,"a":["\\ud83d\\ude00",null]}' in dialect.wire(grown)
+    strange = b'{"type":"zz_new","id":"q1","more":{"n":1.50}}'
+    assert dialect.row(strange).kind == Kind.OPAQUE, "an unknown type is an opaque entry"
+    assert b'"more":{"n":1.50}' in dialect.wire(strange)
+
+
+def check_surrogates(dialect: Dialect, line: bytes) -> None:
+    """Half a surrogate pair, legal in JSON's grammar, makes no line unreadable."""
+    row = dialect.row(line)
+    grown = line[:-1] + rb',"zz":"\ud83d then \uDE00 and \\ud83d"}'
+    assert dialect.row(grown) == row, "a lone surrogate changes nothing"
+    assert rb'"\ud83d then \uDE00 and \\ud83d"' in dialect.wire(grown), "its spelling is kept"
+    one = ContextLine(row.id, row.kind, line)
+    other = ContextLine(row.id, row.kind, grown)
+    if row.kind in MESSAGE_KINDS:
+        assert dialect.context([other]) == dialect.context([one])
+
+
+def check_rewrite(dialect: Dialect, line: bytes) -> None:
+    """What is read can be written and means the same."""
+    entry = entry_of(dialect, line)
+    if entry is None:
+        return
+    row = dialect.row(line)
+    again = dialect.encode(entry)
+    try:
+        staged = dialect.row_of(entry)
+    except EntryInvalid:
+        # Files hold what we would not write ourselves; it must still read the same.
+        staged = row
+    assert staged == row, "the row of an entry is the row of its line"
+    assert dialect.row(again) == row, "an entry written again has the same row"
+    assert _values(dialect.wire(again)) == _values(dialect.wire(line)), "and the same fields"
+
+
+def check_one_line(dialect: Dialect, line: bytes) -> None:
+    """A payload with newlines between its tokens is stored on one line and means the same."""
+    entry = entry_of(dialect, line)
+    if entry is None:
+        return
+    pretty = msgspec.structs.replace(entry, **_pretty(entry))
+    stored = dialect.encode(pretty)
+    assert b"\n" not in stored, "an entry is one line"
+    assert _values(stored) == _values(dialect.encode(entry)), "and means the same"
+    assert dialect.row(stored) == dialect.row(line)
+
+
+def check_views(dialect: Dialect, line: bytes) -> None:
+    """The small readings answer for every entry, and a message is a slice of its line."""
+    row = dialect.row(line)
+    preview = dialect.preview(line)
+    assert len(preview) <= PREVIEW_CHARS + len("..."), "a preview is short"
+    assert "\n" not in preview, "and one line"
+    stamp = dialect.timestamp(line)
+    assert stamp == "" or (stamp.endswith("Z") and len(stamp) == len("2026-01-15T10:30:00.000Z"))
+    named = dialect.model(line)
+    assert (named is not None) == row.names_model, "model names what the row says"
+    if row.kind == Kind.THINKING:
+        assert dialect.thinking_level(line), "a level has a name"
+    messages = dialect.context([ContextLine(row.id, row.kind, line)])
+    for message in messages:
+        assert b"\n" not in message.body, "a message is one line"
+        assert isinstance(_values(message.body)["role"], str), "a message has a role"
+        assert message.source == row.id, "a message names its entry"
+    if row.kind in MESSAGE_KINDS:
+        payload = msgspec.json.decode(line, type=dict[str, Raw])["message"]
+        # A content that is null may be written out; every other payload passes as bytes.
+        if _values(bytes(payload)).get("content", "") is not None:
+            assert [message.body for message in messages] == [bytes(payload)], "payload changed"
+    assert (dialect.reading(line) is None) == (row.kind not in MESSAGE_KINDS)
+
+
+_LINE_CHECKS: Final[tuple[Callable[[Dialect, bytes], None], ...]] = (
+    check_row,
+    check_garbage,
+    check_unknown,
+    check_surrogates,
+    check_rewrite,
+    check_one_line,
+    check_views,
+)
+
+
+def _is_header(dialect: Dialect, line: bytes) -> bool:
+    try:
+        dialect.decode_header(line)
+    except BadHeader:
+        return False
+    return True
+
+
+def _values(encoded: bytes) -> dict[str, Any]:
+    return msgspec.json.decode(encoded, type=dict[str, Any])
+
+
+def _pretty(entry: Entry | Opaque) -> dict[str, Any]:
+    """The payload fields of an entry, spread over lines."""
+    if isinstance(entry, Opaque):
+        return {"fields": {name: _spread(value) for name, value in entry.fields.items()}}
+    found: dict[str, Any] = {}
+    for name in entry.__struct_fields__:
+        value = getattr(entry, name)
+        if isinstance(value, Raw):
+            found[name] = _spread(value)
+        elif name == "messages" and value is not UNSET:
+            found[name] = [_spread(message) for message in value]
+    return found
+
+
+def _spread(value: Raw) -> Raw:
+    return Raw(b"\n" + msgspec.json.format(bytes(value), indent=2) + b"\n")

@@ -1,0 +1,381 @@
+"""A disk in memory that fails when it is told to, and can lose its power.
+
+    disk = FaultDisk("/profile")
+    disk.fail("fdatasync", nth=2)            the second sync from now says EIO
+    disk.fail(None, nth=7)                   the seventh call of any kind
+    rebooted = disk.crash(keep=100)          what the next start finds
+
+It stands in wherever `sessiond.journal.files.Files` is asked for. A sync that
+fails loses what it should have stored although readers still see it, which is
+what Linux does and why a sync may not be tried again.
+"""
+
+from __future__ import annotations
+
+import errno as errors
+import os
+import stat
+import threading
+from collections import Counter
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from sessiond.journal.files import Files, FileStat
+from sessiond.testing.faults import Fault, Faults, Gate
+from sessiond.testing.platter import Inode, NameChange, Names
+
+__all__ = ["FaultDisk"]
+
+_DEVICE: Final = 1
+
+
+class _Stat(Struct, frozen=True):
+    st_dev: int
+    st_ino: int
+    st_mode: int
+    st_size: int
+    st_mtime_ns: int
+
+
+class _Descriptor(Struct):
+    inode: Inode
+    reads: bool
+    writes: bool
+    position: int = 0
+
+    @property
+    def appends(self) -> bool:
+        return not self.reads
+
+
+class FaultDisk(Files):
+    """`Files` without an operating system. May be used from several threads."""
+
+    def __init__(self, *folders: str | Path) -> None:
+        self.faults = Faults()
+        self.write_bytes_max: int | None = None
+        self.capacity: int | None = None
+        self._mutex = threading.Lock()
+        self._descriptors: dict[int, _Descriptor] = {}
+        self._locks: dict[int, int] = {}
+        self._next_fd = 3
+        self._next_inode = 1
+        self._ticks = 0
+        known: dict[Path, Inode | bool] = {Path("/"): True}
+        for folder in map(Path, folders):
+            known |= dict.fromkeys([folder, *folder.parents], True)
+        self._names = Names(known)
+
+    # -- what a test asks for ------------------------------------------------------
+
+    def fail(
+        self, op: str | None, *, nth: int = 1, errno: int = errors.EIO, partial: int = 0
+    ) -> Fault:
+        """Let the nth call of `op` from now fail, once; None counts every call.
+
+        Of a write or sync, `partial` bytes reach the file or the platter all the same.
+        """
+        return self.faults.fail(op, nth=nth, errno=errno, partial=partial)
+
+    def heal(self) -> None:
+        """Forget the failures that did not come yet, and any bound."""
+        self.faults.forget_faults()
+        self.write_bytes_max = self.capacity = None
+
+    def hold(self, op: str) -> AbstractContextManager[Gate]:
+        """Let every call of `op` wait until the gate is opened, at the latest at the end."""
+        return self.faults.hold(op)
+
+    def crash(self, *, keep: int = 0, names: int = 0, zeros: int = 0) -> FaultDisk:
+        """The disk as a reboot finds it.
+
+        Of what was not synced, each file keeps `keep` bytes and `zeros` zeros where more
+        would have been, and the folders keep the first `names` changes.
+        """
+        left = self._names.after_crash(names)
+        inodes = {
+            target.number: target.after_crash(keep, zeros)
+            for target in left.values()
+            if isinstance(target, Inode)
+        }
+        rebooted = FaultDisk()
+        rebooted._names = Names(
+            {
+                path: inodes[target.number] if isinstance(target, Inode) else target
+                for path, target in left.items()
+            }
+        )
+        rebooted._next_inode = self._next_inode
+        rebooted._ticks = self._ticks
+        return rebooted
+
+    def put(self, path: Path, content: bytes) -> None:
+        """A durable file that was always there."""
+        self._names = Names({**self._names.seen, path: self._new_inode(content)})
+
+    def content(self, path: Path) -> bytes:
+        """What a reader of the file sees."""
+        return bytes(self._inode(path).seen)
+
+    @property
+    def paths(self) -> list[Path]:
+        """Every file, in order."""
+        return sorted(path for path, target in self._names.seen.items() if target is not True)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How often each method was called."""
+        return self.faults.counts
+
+    @property
+    def writes(self) -> int:
+        """Calls that wrote."""
+        return self.counts["write"] + self.counts["pwrite"]
+
+    @property
+    def syncs(self) -> int:
+        """Calls that waited for a file's bytes."""
+        return self.counts["fdatasync"] + self.counts["fsync"]
+
+    @property
+    def open_descriptors(self) -> int:
+        """Descriptors that nobody closed."""
+        return len(self._descriptors)
+
+    # -- Files: descriptors ----------------------------------------------------------
+
+    def create(self, path: Path) -> int:
+        """A new file for reading and writing."""
+        self.faults.arrive("create")
+        if path in self._names.seen:
+            raise _error(errors.EEXIST)
+        if self._names.seen.get(path.parent) is not True:
+            raise _error(errors.ENOENT)
+        inode = self._new_inode(b"")
+        self._names.change(NameChange(path, inode))
+        return self._open(_Descriptor(inode, reads=True, writes=True))
+
+    def open_read(self, path: Path) -> int:
+        """For reading only."""
+        self.faults.arrive("open_read")
+        return self._open(_Descriptor(self._inode(path), reads=True, writes=False))
+
+    def open_update(self, path: Path) -> int:
+        """For reading and for writing in place."""
+        self.faults.arrive("open_update")
+        return self._open(_Descriptor(self._inode(path), reads=True, writes=True))
+
+    def open_append(self, path: Path) -> int:
+        """For writing at the end."""
+        self.faults.arrive("open_append")
+        return self._open(_Descriptor(self._inode(path), reads=False, writes=True))
+
+    def close(self, fd: int) -> None:
+        """Let go of a descriptor, also when that fails."""
+        descriptor = self._at(fd)
+        with self._mutex:
+            del self._descriptors[fd]
+            if self._locks.get(descriptor.inode.number) == fd:
+                del self._locks[descriptor.inode.number]
+        self.faults.arrive("close")
+
+    # -- Files: bytes ----------------------------------------------------------------
+
+    def pread(self, fd: int, count: int, offset: int) -> bytes:
+        """Up to `count` bytes."""
+        self.faults.arrive("pread")
+        descriptor = self._at(fd)
+        if not descriptor.reads:
+            raise _error(errors.EBADF)
+        with self._mutex:
+            return bytes(descriptor.inode.seen[offset : offset + count])
+
+    def write(self, fd: int, data: bytes | memoryview) -> int:
+        """Write at the end, or at the descriptor's position."""
+        fault = self.faults.meet("write")
+        descriptor = self._at(fd, writing=True)
+        with self._mutex:
+            if descriptor.appends:
+                descriptor.position = len(descriptor.inode.seen)
+            written = self._put(descriptor.inode, descriptor.position, data, fault)
+            descriptor.position += written
+            return written
+
+    def pwrite(self, fd: int, data: bytes | memoryview, offset: int) -> int:
+        """Write in place."""
+        fault = self.faults.meet("pwrite")
+        descriptor = self._at(fd, writing=True)
+        assert not descriptor.appends, "Linux would append, whatever the offset"
+        with self._mutex:
+            return self._put(descriptor.inode, offset, data, fault)
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut the file."""
+        self.faults.arrive("truncate")
+        descriptor = self._at(fd)
+        if not descriptor.writes:
+            raise _error(errors.EINVAL)
+        inode = descriptor.inode
+        with self._mutex:
+            inode.truncate(size)
+            self._touch(inode)
+
+    def fdatasync(self, fd: int) -> None:
+        """Bring the bytes to the platter."""
+        self._sync("fdatasync", fd)
+
+    def fsync(self, fd: int) -> None:
+        """Bring the bytes to the platter."""
+        self._sync("fsync", fd)
+
+    def lock(self, fd: int) -> bool:
+        """Take the file for this descriptor alone."""
+        self.faults.arrive("lock")
+        number = self._at(fd).inode.number
+        with self._mutex:
+            return self._locks.setdefault(number, fd) == fd
+
+    def fstat(self, fd: int) -> FileStat:
+        """What the descriptor refers to."""
+        self.faults.arrive("fstat")
+        return _stat_of(self._at(fd).inode)
+
+    # -- Files: names ----------------------------------------------------------------
+
+    def stat(self, path: Path) -> FileStat:
+        """What the name refers to."""
+        self.faults.arrive("stat")
+        target = self._names.seen.get(path)
+        if target is True:
+            return _Stat(_DEVICE, 0, stat.S_IFDIR | 0o700, 0, 0)
+        return _stat_of(self._inode(path))
+
+    def exists(self, path: Path | str) -> bool:
+        """Whether there is something of this name."""
+        self.faults.arrive("exists")
+        return Path(path) in self._names.seen
+
+    def listdir(self, folder: Path) -> list[str]:
+        """The names in a folder."""
+        self.faults.arrive("listdir")
+        if self._names.seen.get(folder) is not True:
+            raise _error(errors.ENOENT)
+        with self._mutex:
+            return [path.name for path in self._names.seen if path.parent == folder != path]
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Give a file another name."""
+        self.faults.arrive("rename")
+        inode = self._inode(old)
+        if self._names.seen.get(new.parent) is not True:
+            raise _error(errors.ENOENT)
+        self._names.change(NameChange(new, inode, gone=old))
+
+    def unlink(self, path: Path) -> None:
+        """Take a name away."""
+        self.faults.arrive("unlink")
+        self._inode(path)
+        self._names.change(NameChange(path, None))
+
+    def make_folder(self, path: Path) -> bool:
+        """A folder; False if it was there."""
+        self.faults.arrive("make_folder")
+        if self._names.seen.get(path) is True:
+            return False
+        if path in self._names.seen:
+            raise _error(errors.EEXIST)
+        if self._names.seen.get(path.parent) is not True:
+            raise _error(errors.ENOENT)
+        self._names.change(NameChange(path, target=True))
+        return True
+
+    def fsync_folder(self, folder: Path) -> None:
+        """Bring the names in a folder to the platter."""
+        self.faults.arrive("fsync_folder")
+        self._names.sync(folder)
+
+    # -- Files: the process ------------------------------------------------------------
+
+    def pid(self) -> int:
+        """A process that does not exist."""
+        return 4242
+
+    def host(self) -> str:
+        """A machine that does not exist."""
+        return "testhost"
+
+    def now(self) -> float:
+        """The moment at which time stands still."""
+        return 1_768_473_000.0
+
+    def monotonic(self) -> float:
+        """No time passes."""
+        return 0.0
+
+    # -- inside ------------------------------------------------------------------------
+
+    def _sync(self, op: str, fd: int) -> None:
+        fault = self.faults.meet(op)
+        inode = self._at(fd).inode
+        with self._mutex:
+            if fault is not None:
+                inode.fail_to_sync(fault.partial)
+                raise fault.error()
+            inode.sync()
+
+    def _put(self, inode: Inode, offset: int, data: bytes | memoryview, fault: Fault | None) -> int:
+        count = len(data) if self.write_bytes_max is None else min(len(data), self.write_bytes_max)
+        if fault is not None:
+            count = min(count, fault.partial)
+        if self.capacity is not None:
+            growth = offset + count - len(inode.seen)
+            count -= max(0, min(count, growth - (self.capacity - self._used())))
+        if count:
+            inode.write(offset, bytes(data[:count]))
+            self._touch(inode)
+        if fault is not None:
+            raise fault.error()
+        if data and not count:
+            raise _error(errors.ENOSPC)
+        return count
+
+    def _used(self) -> int:
+        files = [target for target in self._names.seen.values() if isinstance(target, Inode)]
+        return sum(len(inode.seen) for inode in files)
+
+    def _touch(self, inode: Inode) -> None:
+        self._ticks += 1
+        inode.mtime = self._ticks
+
+    def _new_inode(self, content: bytes) -> Inode:
+        self._next_inode += 1
+        return Inode(self._next_inode, content)
+
+    def _open(self, descriptor: _Descriptor) -> int:
+        with self._mutex:
+            self._next_fd += 1
+            self._descriptors[self._next_fd] = descriptor
+            return self._next_fd
+
+    def _inode(self, path: Path) -> Inode:
+        target = self._names.seen.get(path)
+        if isinstance(target, Inode):
+            return target
+        raise _error(errors.EISDIR if target is True else errors.ENOENT)
+
+    def _at(self, fd: int, *, writing: bool = False) -> _Descriptor:
+        descriptor = self._descriptors.get(fd)
+        if descriptor is None or (writing and not descriptor.writes):
+            raise _error(errors.EBADF)
+        return descriptor
+
+
+def _stat_of(inode: Inode) -> FileStat:
+    return _Stat(_DEVICE, inode.number, stat.S_IFREG | 0o600, len(inode.seen), inode.mtime)
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))

@@ -1,0 +1,148 @@
+"""What a power cut leaves: bytes and names, each with what was promised of them.
+
+Law: only a sync makes something durable. A write is seen at once by every
+reader and is on the platter when its file is synced; a name is there when its
+folder is synced. A crash keeps any number of the bytes and names that were
+still under way, in the order in which they were made.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+
+__all__ = ["Inode", "NameChange", "Names"]
+
+
+class _Change(Struct, frozen=True):
+    """Bytes put at an offset, or (None) the file cut there."""
+
+    offset: int
+    data: bytes | None
+
+
+class Inode:
+    """One file's bytes: as readers see them, and as they are on the platter."""
+
+    def __init__(self, number: int, content: bytes = b"") -> None:
+        self.number = number
+        self.seen = bytearray(content)
+        self.mtime = 0
+        self._durable = bytearray(content)
+        self._under_way: list[_Change] = []
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Put bytes; what lies between the end and `offset` becomes zeros."""
+        self._change(_Change(offset, data))
+
+    def truncate(self, size: int) -> None:
+        """Cut the file, or fill it up with zeros."""
+        self._change(_Change(size, None))
+
+    def _change(self, change: _Change) -> None:
+        _apply(self.seen, change)
+        self._under_way.append(change)
+
+    def sync(self) -> None:
+        """Everything reaches the platter."""
+        for change in self._under_way:
+            _apply(self._durable, change)
+        self._under_way.clear()
+
+    def fail_to_sync(self, keep: int) -> None:
+        """All but `keep` bytes is lost, and no later sync looks for it: readers still see it."""
+        self._durable = self._surviving(keep, 0)
+        self._under_way.clear()
+
+    def after_crash(self, keep: int, zeros: int) -> Inode:
+        """The file with `keep` of the bytes that were under way, then at most `zeros` zeros.
+
+        Zeros are what some file systems leave where a file grew but its bytes were lost.
+        """
+        return Inode(self.number, bytes(self._surviving(keep, zeros)))
+
+    def _surviving(self, keep: int, zeros: int) -> bytearray:
+        left = bytearray(self._durable)
+        for change in self._under_way:
+            # A cut counts as one byte, so that it may be lost too.
+            cost = 1 if change.data is None else len(change.data)
+            if cost > keep:
+                if change.data is not None:
+                    room = max(0, change.offset + cost - len(left))
+                    if keep:
+                        _apply(left, _Change(change.offset, change.data[:keep]))
+                    left += bytes(min(zeros, max(0, room - keep)))
+                break
+            _apply(left, change)
+            keep -= cost
+        return left
+
+
+def _apply(content: bytearray, change: _Change) -> None:
+    if len(content) < change.offset:
+        content.extend(bytes(change.offset - len(content)))
+    if change.data is None:
+        del content[change.offset :]
+    else:
+        content[change.offset : change.offset + len(change.data)] = change.data
+
+
+class NameChange(Struct, frozen=True):
+    """`path` gets `target` (a file, or True for a folder; None takes the name away).
+
+    A rename is one change: `gone` is the name that goes with it.
+    """
+
+    path: Path
+    target: Inode | bool | None
+    gone: Path | None = None
+
+
+class Names:
+    """The names on a disk: as programs see them, and as they are on the platter."""
+
+    def __init__(self, durable: dict[Path, Inode | bool]) -> None:
+        self.seen = dict(durable)
+        self._durable = dict(durable)
+        self._under_way: list[NameChange] = []
+
+    def change(self, change: NameChange) -> None:
+        """Make, replace or take away a name."""
+        _rename(self.seen, change)
+        self._under_way.append(change)
+
+    def sync(self, folder: Path) -> None:
+        """The names in this folder reach the platter, and with a name what it was before."""
+        kept: list[NameChange] = []
+        synced: list[NameChange] = []
+        touched: set[Path | None] = set()
+        for change in reversed(self._under_way):
+            if change.path.parent == folder or change.path in touched or change.gone in touched:
+                touched |= {change.path, change.gone} - {None}
+                synced.append(change)
+            else:
+                kept.append(change)
+        for change in reversed(synced):
+            _rename(self._durable, change)
+        self._under_way = kept[::-1]
+
+    def after_crash(self, keep: int) -> dict[Path, Inode | bool]:
+        """The names with the first `keep` that were under way, without those in lost folders."""
+        left = dict(self._durable)
+        for change in self._under_way[:keep]:
+            _rename(left, change)
+        return {path: target for path, target in left.items() if _reachable(left, path)}
+
+
+def _rename(names: dict[Path, Inode | bool], change: NameChange) -> None:
+    if change.gone is not None:
+        names.pop(change.gone, None)
+    if change.target is None:
+        names.pop(change.path, None)
+    else:
+        names[change.path] = change.target
+
+
+def _reachable(names: dict[Path, Inode | bool], path: Path) -> bool:
+    return all(names.get(parent) is True for parent in path.parents)

@@ -1,0 +1,155 @@
+"""The client end of one connection, for tests: bodies out and in, framed by its own code.
+
+It is not built on `rpc.framing`, so a mistake there does not cancel itself out,
+and it accepts only what the protocol says a daemon sends.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable
+from typing import Any, Final
+
+import anyio
+import msgspec
+
+from sessiond.rpc.framing import Framing
+from sessiond.transports.base import SocketPort
+
+__all__ = ["Refusal", "Wire"]
+
+_PATIENCE_SECONDS: Final = 10.0
+_HEADER: Final = re.compile(rb"Content-Length: ([1-9][0-9]*)\r\n\r\n")
+
+
+class Refusal(Exception):
+    """An error answer, with the parts of its `error` member."""
+
+    def __init__(self, code: int, message: str, data: dict[str, Any]) -> None:
+        super().__init__(f"{code} {data.get('kind')}: {message}")
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class Wire:
+    """Sends requests and reads what comes back, in order. For one task at a time."""
+
+    def __init__(self, sock: socket.socket, framing: Framing = Framing.NDJSON) -> None:
+        self._socket = sock
+        self._port = SocketPort(sock, "daemon")
+        self._cut: Callable[[bytearray], bytes | None] = _cut_line
+        if framing is Framing.CONTENT_LENGTH:
+            self._cut = _cut_frame
+        self.framing = framing
+        self._received = bytearray()
+        self._next_id = 1
+        self.notifications: list[dict[str, Any]] = []
+        """What came in while `call` waited for its answer."""
+
+    # -- bytes and bodies --------------------------------------------------------------
+
+    async def send_bytes(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        rest = memoryview(data)
+        with anyio.fail_after(_PATIENCE_SECONDS):
+            while rest:
+                sent = self._port.send(rest)
+                rest = rest[sent:]
+                if rest:
+                    await self._port.wait_writable()
+
+    async def send(self, *bodies: bytes | dict[str, Any] | list[Any]) -> None:
+        """Send messages, framed, in one write."""
+        await self.send_bytes(b"".join(map(self._frame, bodies)))
+
+    def _frame(self, body: bytes | dict[str, Any] | list[Any]) -> bytes:
+        text = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        if self.framing is Framing.CONTENT_LENGTH:
+            return b"Content-Length: %d\r\n\r\n" % len(text) + text
+        return text + b"\n"
+
+    async def receive(self) -> bytes:
+        """The next body. Raises EndOfStream when the daemon has closed the connection."""
+        with anyio.fail_after(_PATIENCE_SECONDS):
+            while True:
+                body = self._cut(self._received)
+                if body is not None:
+                    return body
+                data = self._port.recv()
+                if data is None:
+                    await self._port.wait_readable()
+                elif data:
+                    self._received += data
+                else:
+                    assert not self._received, "the connection ended inside a frame"
+                    raise anyio.EndOfStream
+
+    # -- calls -------------------------------------------------------------------------
+
+    async def request(self, method: str, **params: Any) -> int:
+        """Send a request and do not wait; gives its id."""
+        number = self._next_id
+        self._next_id += 1
+        await self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        return number
+
+    async def answer(self, number: int) -> Any:
+        """The result of a request; everything else that comes first goes to `notifications`.
+
+        Raises Refusal.
+        """
+        while True:
+            message = msgspec.json.decode(await self.receive())
+            if message.get("id") != number or "method" in message:
+                self.notifications.append(message)
+            elif "error" in message:
+                error = message["error"]
+                raise Refusal(error["code"], error["message"], error["data"])
+            else:
+                return message["result"]
+
+    async def call(self, method: str, **params: Any) -> Any:
+        """Send a request and wait for its result. Raises Refusal."""
+        return await self.answer(await self.request(method, **params))
+
+    async def next_notification(self) -> dict[str, Any]:
+        """The next notification, those that came during calls first."""
+        if self.notifications:
+            return self.notifications.pop(0)
+        message: dict[str, Any] = msgspec.json.decode(await self.receive())
+        return message
+
+    # -- ending ------------------------------------------------------------------------
+
+    def end_input(self) -> None:
+        """Send no more; what was asked is still answered."""
+        self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._port.close()
+
+
+def _cut_line(received: bytearray) -> bytes | None:
+    end = received.find(b"\n")
+    if end < 0:
+        return None
+    line = bytes(received[:end])
+    del received[: end + 1]
+    return line
+
+
+def _cut_frame(received: bytearray) -> bytes | None:
+    end = received.find(b"\r\n\r\n") + 4
+    if end < 4:
+        return None
+    header = _HEADER.fullmatch(received[:end])
+    assert header is not None, "the daemon's header is exactly Content-Length: N"
+    stop = end + int(header[1])
+    if len(received) < stop:
+        return None
+    body = bytes(received[end:stop])
+    del received[:stop]
+    return body

@@ -1,0 +1,106 @@
+"""What a run found, as it stands in the result file and in the report.
+
+Law: the file keeps every round of every contender; ratios and verdicts are
+derived from those, never stored, so that two files can always be compared.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, field
+
+from tests.bench.harness.figures import Goal, Spread, ratios, spread
+
+__all__ = ["Contender", "Figure", "Machine", "RowResult", "Run", "load_run", "save_run"]
+
+FORMAT = 1
+
+
+class Contender(Struct, frozen=True):
+    """Who was measured, and which version."""
+
+    name: str
+    version: str
+
+
+class Figure(Struct, kw_only=True):
+    """One line of the table: one metric of one case, every round of both sides."""
+
+    case: str
+    metric: str
+    ours: list[float]
+    peer: list[float] = field(default_factory=list)
+    peer_is: Contender | None = None
+    peer_factor: float = 1.0
+    """Recorded factor from the measured peer to the one the goal names."""
+    goal: Goal | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def ratio(self) -> Spread | None:
+        """Ours by the peer's, round by round; None without a peer."""
+        if not self.ours or not self.peer:
+            return None
+        return spread(ratios(self.ours, [value * self.peer_factor for value in self.peer]))
+
+    @property
+    def verdict(self) -> str:
+        """pass, short, or why it is neither."""
+        ratio = self.ratio
+        if ratio is None:
+            return "no peer" if self.ours else "not run"
+        if self.goal is None:
+            return "-"
+        return "pass" if self.goal.met(ratio.median) else "short"
+
+
+class RowResult(Struct, kw_only=True):
+    """One row of the goals table."""
+
+    number: int
+    title: str
+    figures: list[Figure] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    failed: str | None = None
+    seconds: float = 0.0
+
+
+class Machine(Struct, frozen=True, kw_only=True):
+    """Where it ran. No host name, no paths."""
+
+    cpu: str
+    cores: int
+    server_core: int | None
+    client_core: int | None
+    kernel: str
+    python: str
+    filesystem: str
+
+
+class Run(Struct, kw_only=True):
+    """One call of `make bench`."""
+
+    format: int = FORMAT
+    commit: str
+    modified: bool
+    """Whether the working tree differs from the commit."""
+    started_at: str
+    quick: bool
+    rounds: int
+    machine: Machine
+    versions: dict[str, str]
+    rows: list[RowResult] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def save_run(run: Run, path: Path) -> None:
+    """Write the result file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n")
+
+
+def load_run(path: Path) -> Run:
+    """Read a result file. Raises msgspec.MsgspecError, OSError."""
+    return msgspec.json.decode(path.read_bytes(), type=Run)

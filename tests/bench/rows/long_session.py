@@ -1,0 +1,102 @@
+"""Row 7: what an append and its event cost in a session of a million entries and in an empty one.
+
+The peer is sessiond itself. `durability: os`, because a sync takes the same time in both
+and would hide what grows.
+"""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+from tests.bench.harness.appends import IN_FLIGHT, ONE_BY_ONE, Shape
+from tests.bench.harness.bench import Bench, Pair, Row, figure
+from tests.bench.harness.errors import BenchError
+from tests.bench.harness.figures import at_most
+from tests.bench.harness.load import pipelined, watched
+from tests.bench.harness.readback import require_in_file
+from tests.bench.harness.results import Contender, RowResult
+from tests.bench.harness.rounds import Entrant, Sample
+from tests.bench.harness.servers import (
+    SESSIOND,
+    Daemon,
+    Session,
+    daemon,
+    new_home,
+    sessions_folder,
+)
+from tests.bench.harness.stored import native_file
+from tests.bench.harness.workload import SESSION_ID, Frames, append_frames, messages
+
+__all__ = ["ROW"]
+
+LONG, LONG_QUICK = 1_000_000, 100_000
+# Small messages, so that a million of them fit the time; the appended ones are the mix.
+STORED_BYTES = 150
+SHAPES: tuple[tuple[str, Shape, bool, int], ...] = (
+    ("append, 1 client", ONE_BY_ONE, False, 3000),
+    ("append, 64 in flight", IN_FLIGHT, False, 9000),
+    ("append and event, 64 in flight", IN_FLIGHT, True, 9000),
+)
+GOAL = at_most(1.1)
+EMPTY = Contender("sessiond, empty session", SESSIOND.version)
+
+
+class Grown:
+    """A session that many measurements append to, and what it must hold after each."""
+
+    def __init__(self, session: Session, size: int) -> None:
+        self.session = session
+        self.size = size
+
+
+def cost(ours: Daemon, shape: Shape, frames: Frames, grown: Grown, *, event: bool) -> Sample:
+    """Microseconds an append, and with `event` until a subscriber has seen it, too."""
+    own = frames.of_session(grown.session.id)
+    with ours.connect() as link, ours.connect() as watcher:
+        if event:
+            watcher.ask("session/subscribe", {"session_id": grown.session.id}, dict)
+            timing = watched(link, watcher, own, shape.in_flight)
+        else:
+            timing = pipelined(link, own, shape.in_flight)
+    assert grown.session.path is not None
+    path = Path(grown.session.path)
+    grown.size = require_in_file(path, len(frames), offset=grown.size)
+    return {"us_each": 1e6 / timing.rate, "generator_busy": timing.busy}
+
+
+def cost_empty(ours: Daemon, shape: Shape, frames: Frames, *, event: bool) -> Sample:
+    """The same in a session that was just made."""
+    with ours.connect() as control:
+        session = ours.create(control, "immediate")
+    return cost(ours, shape, frames, Grown(session, 0), event=event)
+
+
+def measure(bench: Bench, result: RowResult) -> None:
+    """One daemon holds the long session open and gets new ones beside it."""
+    entries = LONG_QUICK if bench.quick else LONG
+    bench.tell(f"a file of {entries:,} entries")
+    source = native_file(bench.cache, entries, size=STORED_BYTES)
+    home = new_home(bench.folder)
+    path = sessions_folder(home) / f"2026-01-15T10-30-00-000000_{SESSION_ID}.jsonl"
+    shutil.copyfile(source, path)
+    with daemon(bench.folder, bench.cores.server, home) as ours, ours.connect() as control:
+        session = ours.open(control, SESSION_ID)
+        if session.seq != entries:
+            raise BenchError(f"{entries} entries in the file, {session.seq} in the session")
+        session.path = str(path)
+        grown = Grown(session, path.stat().st_size)
+        for case, shape, event, number in SHAPES:
+            frames = append_frames(messages("mix", bench.scaled(number)), durability="os")
+            entrants = [
+                Entrant("empty", partial(cost_empty, ours, shape, frames, event=event)),
+                Entrant("long", partial(cost, ours, shape, frames, grown, event=event)),
+            ]
+            measured = bench.contest(case, entrants)
+            name = f"{case}, {entries:,} entries"
+            pair = Pair("long", "empty", EMPTY)
+            result.figures.append(figure(measured, pair, "us_each", case=name, goal=GOAL))
+
+
+ROW = Row(7, "append and event in a session of 1M entries, against an empty one", measure)

@@ -1,0 +1,85 @@
+"""Row 8: opening 100,000 entries (135 MB) without a side index, against pi.
+
+Ours is a daemon that was just started, asked over its socket; pi's is one call in a
+process that has opened the same file before, so its compiler is warm. Both find the
+file in the page cache.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from tests.bench.harness.bench import Bench, Pair, Row, figure
+from tests.bench.harness.errors import BenchError, Missing
+from tests.bench.harness.figures import at_most
+from tests.bench.harness.processes import Worker
+from tests.bench.harness.results import RowResult
+from tests.bench.harness.rounds import Entrant, Sample
+from tests.bench.harness.servers import daemon, new_home, sessions_folder
+from tests.bench.harness.stored import native_file, pi_file
+from tests.bench.harness.workload import SESSION_ID
+from tests.bench.peers.pi import OPENS_IN_OF_0_73, PI, PI_1_5, PiDone, pi_worker
+
+__all__ = ["ROW"]
+
+ENTRIES, ENTRIES_QUICK = 100_000, 20_000
+
+
+def ours_opens(bench: Bench, source: Path, entries: int) -> Sample:
+    """A fresh daemon opens the file: nothing is known about it from before."""
+    home = new_home(bench.folder)
+    # A link, because the daemon only reads it; the size says whether that is true.
+    path = sessions_folder(home) / f"2026-01-15T10-30-00-000000_{SESSION_ID}.jsonl"
+    os.link(source, path)
+    size = source.stat().st_size
+    with daemon(bench.folder, bench.cores.server, home) as ours, ours.connect() as link:
+        start = time.perf_counter()
+        session = ours.open(link, SESSION_ID)
+        seconds = time.perf_counter() - start
+    if session.seq != entries:
+        raise BenchError(f"{entries} entries in the file, {session.seq} in the session")
+    if source.stat().st_size != size:
+        raise BenchError("opening changed the file")
+    return {"ms": seconds * 1000}
+
+
+def pi_opens(worker: Worker, source: Path, entries: int) -> Sample:
+    """pi opens the same messages in its own spelling."""
+    done = worker.ask({"do": "open", "path": str(source)}, PiDone)
+    if done.count != entries:
+        raise BenchError(f"{entries} entries in the file, {done.count} in pi")
+    return {"ms": done.ms}
+
+
+def measure(bench: Bench, result: RowResult) -> None:
+    """One contest, two goals: against what was measured, and against what 1.5 would take."""
+    entries = ENTRIES_QUICK if bench.quick else ENTRIES
+    bench.tell(f"files of {entries:,} entries")
+    source = native_file(bench.cache, entries)
+    entrants = [Entrant("ours", partial(ours_opens, bench, source, entries))]
+    with ExitStack() as stack:
+        try:
+            worker = stack.enter_context(pi_worker(bench.cache, bench.folder, bench.cores.server))
+        except Missing as missing:
+            result.missing.append(str(missing))
+        else:
+            foreign = pi_file(bench.cache, entries)
+            entrants.insert(0, Entrant("pi", partial(pi_opens, worker, foreign, entries)))
+        case = f"{entries:,} entries, {source.stat().st_size / 1e6:.0f} MB"
+        measured = bench.contest(case, entrants)
+    peer = "pi" if len(entrants) > 1 else None
+    for who, factor, goal in (
+        (PI, 1.0, at_most(1 / 10)),
+        (PI_1_5, OPENS_IN_OF_0_73, at_most(1 / 6)),
+    ):
+        made = figure(measured, Pair("ours", peer, who), "ms", case=case, goal=goal)
+        result.figures.append(msgspec.structs.replace(made, peer_factor=factor))
+
+
+ROW = Row(8, "open a session without side index, against pi in process", measure)

@@ -1,0 +1,29 @@
+"""The rows that `make bench` measures, in the order of the goals table. A new row is one file
+in `rows/` and one line here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.bench.harness.bench import Row
+from tests.bench.rows import (
+    append_rpc,
+    durable_against_disk,
+    durable_against_pi,
+    fanout,
+    instrument,
+    long_session,
+    open_session,
+)
+
+__all__ = ["ROWS"]
+
+ROWS: Final[tuple[Row, ...]] = (
+    instrument.ROW,
+    append_rpc.ROW,
+    durable_against_pi.ROW,
+    durable_against_disk.ROW,
+    long_session.ROW,
+    open_session.ROW,
+    fanout.ROW,
+)

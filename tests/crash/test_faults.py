@@ -1,0 +1,437 @@
+"""For N = 1, 2, ... the Nth call into the operating system fails, until a run has no failure.
+
+After each: memory as it was, the error of the right kind, a retry works, and what a reboot finds
+holds every acknowledged line, in order, and no invented one.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from sessiond.errors import StorageError
+from sessiond.journal.journal import Journal
+from sessiond.testing.disk import FaultDisk
+from sessiond.testing.faults import Fault
+
+FOLDER, OTHER, LOCKS = Path("/sessions"), Path("/pending"), Path("/locks")
+FILE, MOVED = FOLDER / "s.jsonl", OTHER / "s.jsonl"
+STORED = [b'{"header":1}', b'{"first":1}']
+UNSYNCED = [b'{"os":1}', b'{"os":2}']
+BATCH = [b'{"batch":1}', b'{"batch":"long enough to be torn"}', b'{"batch":3}']
+# Of a write or sync that fails, how many bytes got through: none, part of a line, lines and a part.
+PARTIAL = [0, 7, len(BATCH[0]) + 1, len(BATCH[0]) + 9, 10_000]
+CALLS_MAX = 200
+
+
+def new_disk(content: bytes = b"") -> FaultDisk:
+    disk = FaultDisk(FOLDER, OTHER, LOCKS)
+    if content:
+        disk.put(FILE, content)
+    return disk
+
+
+def text(lines: list[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
+def opened(disk: FaultDisk, path: Path = FILE, *, truncates: bool = True) -> Journal:
+    return Journal.open(disk, path, lambda _seq, _line: None, locks=LOCKS, truncates=truncates)
+
+
+def lines_of(journal: Journal) -> list[bytes]:
+    return journal.read(0, journal.line_count - 1) if journal.line_count else []
+
+
+def found_after(disk: FaultDisk, *, keep: int, names: int = 0) -> tuple[list[bytes], bytes]:
+    """The lines and the tail that a reboot finds."""
+    journal = opened(disk.crash(keep=keep, names=names))
+    return lines_of(journal), journal.tail
+
+
+def every_fault(
+    prepare: Callable[[], tuple[FaultDisk, Journal]],
+    act: Callable[[Journal], None],
+    *,
+    partial: int = 0,
+) -> Iterator[tuple[FaultDisk, Journal, bool]]:
+    """Disk, journal and whether `act` was refused, for a failure at each of its calls."""
+    for nth in range(1, CALLS_MAX):
+        disk, journal = prepare()
+        fault = disk.fail(None, nth=nth, errno=errno.ENOSPC, partial=partial)
+        refusal: StorageError | None = None
+        try:
+            act(journal)
+        except StorageError as error:
+            refusal = error
+        disk.heal()
+        if refusal is not None:
+            assert fault.hit
+            assert refusal.data()["errno"] == "ENOSPC"
+            assert refusal.data()["retryable"] is True
+        yield disk, journal, refusal is not None
+        if not fault.hit:
+            assert nth > 1, "nothing was called"
+            return
+    raise AssertionError("calls without end")
+
+
+def with_unsynced_lines(*, truncates: bool = True) -> tuple[FaultDisk, Journal]:
+    disk = new_disk(text(STORED))
+    journal = opened(disk, truncates=truncates)
+    journal.append(UNSYNCED, sync=False)
+    return disk, journal
+
+
+def without_unsynced_lines(*, truncates: bool = True) -> tuple[FaultDisk, Journal]:
+    disk = new_disk(text(STORED))
+    return disk, opened(disk, truncates=truncates)
+
+
+# -- append --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("partial", PARTIAL)
+@pytest.mark.parametrize("prepare", [with_unsynced_lines, without_unsynced_lines])
+def test_a_refused_batch_leaves_memory_and_the_reopened_file_as_they_were(
+    prepare: Callable[[], tuple[FaultDisk, Journal]], partial: int
+) -> None:
+    runs = every_fault(prepare, lambda journal: journal.append(BATCH, sync=True), partial=partial)
+    for disk, journal, refused in runs:
+        before = STORED + (UNSYNCED if prepare is with_unsynced_lines else [])
+        expected = before if refused else before + BATCH
+        assert lines_of(journal) == expected
+        assert disk.content(FILE) == text(expected)
+        for keep in (0, 5, 10_000):
+            assert found_after(disk, keep=keep) == (expected, b"")
+        assert journal.take_stored_tail() == []
+        journal.append(BATCH, sync=True)
+        assert lines_of(journal) == expected + BATCH
+        assert found_after(disk, keep=0) == (expected + BATCH, b"")
+
+
+@pytest.mark.parametrize("partial", PARTIAL)
+def test_while_the_repair_fails_too_nothing_is_written_and_reads_go_on(partial: int) -> None:
+    before = STORED + UNSYNCED
+    refusals = 0
+    for nth in range(1, CALLS_MAX):
+        disk, journal = with_unsynced_lines()
+        disk.fail("fdatasync" if nth % 2 else "write", partial=partial)
+        # The second failure counts from the same moment, so it lands in the repair.
+        second = disk.fail(None, nth=nth + 2, partial=partial)
+        with pytest.raises(StorageError):
+            journal.append(BATCH, sync=True)
+        if not second.hit:
+            break
+        refusals += 1
+        assert lines_of(journal) == before
+        assert journal.line_count == len(before)
+        for keep in (0, 3, 40, 10_000):
+            found, _torn = found_after(disk, keep=keep)
+            # Storage error means: whole atoms of the batch may be found. Nothing else.
+            assert found[: len(STORED)] == STORED
+            assert found == (before + BATCH)[: len(found)]
+        journal.append([b"after"], sync=True)
+        assert lines_of(journal) == [*before, b"after"]
+        assert found_after(disk, keep=0) == ([*before, b"after"], b"")
+    assert refusals > 3
+
+
+def test_a_disk_that_refuses_for_long_is_asked_again_at_every_append() -> None:
+    disk, journal = without_unsynced_lines()
+    for _attempt in range(3):
+        for nth in (1, 2):
+            disk.fail("fdatasync", nth=nth)
+        with pytest.raises(StorageError):
+            journal.append(BATCH, sync=True)
+        assert lines_of(journal) == STORED
+        disk.heal()
+    journal.append(BATCH, sync=True)
+    assert disk.content(FILE) == text(STORED + BATCH)
+    assert journal.statistics().failures >= 1
+
+
+def test_a_sync_that_failed_is_never_tried_again_on_the_same_descriptor() -> None:
+    disk, journal = without_unsynced_lines()
+    descriptor = journal._writer.out._open_fd()
+    synced: list[int] = []
+    real = disk.fdatasync
+
+    def noted(fd: int) -> None:
+        synced.append(fd)
+        real(fd)
+
+    disk.fdatasync = noted  # type: ignore[method-assign]
+    disk.fail("fdatasync")
+    with pytest.raises(StorageError):
+        journal.append(BATCH, sync=True)
+    assert synced[0] == descriptor
+    assert descriptor not in synced[1:]
+    assert len(synced) == 2
+
+
+@pytest.mark.parametrize("partial", PARTIAL)
+def test_lines_that_were_accepted_without_a_sync_are_stored_again_after_one_failed(
+    partial: int,
+) -> None:
+    disk, journal = with_unsynced_lines()
+    disk.fail("fdatasync", partial=partial)
+    with pytest.raises(StorageError):
+        journal.append(BATCH, sync=True)
+    # The kernel dropped them with the failed sync; only writing them again brings them back.
+    journal.append([b"durable"], sync=True)
+    assert found_after(disk, keep=0) == ([*STORED, *UNSYNCED, b"durable"], b"")
+
+
+@pytest.mark.parametrize("partial", PARTIAL)
+def test_a_flush_that_fails_loses_nothing_and_can_be_repeated(partial: int) -> None:
+    runs = every_fault(with_unsynced_lines, lambda journal: journal.sync(), partial=partial)
+    for disk, journal, _refused in runs:
+        assert lines_of(journal) == STORED + UNSYNCED
+        journal.sync()
+        assert found_after(disk, keep=0) == (STORED + UNSYNCED, b"")
+
+
+def test_a_file_that_shrank_is_not_filled_up_with_zeros() -> None:
+    for truncates in (True, False):
+        disk, journal = with_unsynced_lines(truncates=truncates)
+        fd = disk.open_update(FILE)
+        disk.truncate(fd, 3)
+        disk.fail("write")
+        for _attempt in range(2):
+            with pytest.raises(StorageError):
+                journal.append(BATCH, sync=True)
+        assert disk.content(FILE) == text(STORED)[:3]
+
+
+def test_a_file_that_was_replaced_is_not_written_to() -> None:
+    disk, journal = without_unsynced_lines()
+    disk.rename(FILE, MOVED)
+    disk.put(FILE, b"somebody's\n")
+    disk.fail("write")
+    for _attempt in range(2):
+        with pytest.raises(StorageError):
+            journal.append(BATCH, sync=True)
+    assert disk.content(FILE) == b"somebody's\n"
+    assert lines_of(journal) == STORED
+
+
+# -- a file that others may write --------------------------------------------------------
+
+
+@pytest.mark.parametrize("partial", PARTIAL)
+def test_a_file_of_others_is_never_shortened_and_whole_lines_count_as_stored(
+    partial: int,
+) -> None:
+    def prepare() -> tuple[FaultDisk, Journal]:
+        return with_unsynced_lines(truncates=False)
+
+    before = STORED + UNSYNCED
+    runs = every_fault(prepare, lambda journal: journal.append(BATCH, sync=True), partial=partial)
+    for disk, journal, refused in runs:
+        stored_tail = journal.take_stored_tail()
+        assert journal.take_stored_tail() == []
+        expected = before + (stored_tail if refused else BATCH)
+        assert lines_of(journal) == expected
+        assert disk.content(FILE) == text(expected)
+        if refused:
+            written = text(BATCH)
+            assert written.startswith(text(stored_tail)[:-1])
+            assert found_after(disk, keep=0) == (expected, b"")
+        else:
+            assert stored_tail == []
+        journal.append(BATCH, sync=True)
+        assert found_after(disk, keep=0) == (expected + BATCH, b"")
+
+
+THEIRS = b'{"foreign":1}\r\n{"foreign":2}\n'
+
+
+class BusyDisk(FaultDisk):
+    """Another program's lines land between our look at the file and our write."""
+
+    theirs = b""
+
+    def write(self, fd: int, data: bytes | memoryview) -> int:
+        if self.theirs:
+            super().write(self.open_append(FILE), self.theirs)
+            self.theirs = b""
+        return super().write(fd, data)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_lines_of_another_program_come_first_and_the_batch_is_tried_again(late: bool) -> None:  # noqa: FBT001
+    disk = BusyDisk(FOLDER, LOCKS)
+    disk.put(FILE, text(STORED))
+    journal = opened(disk, truncates=False)
+    if late:
+        disk.theirs = THEIRS
+    else:
+        disk.write(disk.open_append(FILE), THEIRS)
+    with pytest.raises(StorageError) as caught:
+        journal.append(BATCH, sync=True)
+    assert caught.value.data()["errno"] == "EBUSY"
+    adopted = [b'{"foreign":1}', b'{"foreign":2}'] + (BATCH if late else [])
+    assert journal.take_stored_tail() == adopted
+    journal.append(BATCH, sync=True)
+    assert lines_of(journal) == STORED + adopted + BATCH
+    assert found_after(disk, keep=0) == (STORED + adopted + BATCH, b"")
+
+
+def test_half_a_line_of_another_program_is_closed_and_our_own_is_whole() -> None:
+    disk, journal = without_unsynced_lines(truncates=False)
+    disk.write(disk.open_append(FILE), b'{"half')
+    with pytest.raises(StorageError):
+        journal.append(BATCH, sync=True)
+    assert journal.take_stored_tail() == [b'{"half']
+    journal.append(BATCH, sync=True)
+    assert lines_of(journal) == [*STORED, b'{"half', *BATCH]
+
+
+# -- create, open, tail, move --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("partial", [0, 4])
+def test_a_creation_that_fails_leaves_nothing_and_one_that_works_is_durable(partial: int) -> None:
+    for nth in range(1, CALLS_MAX):
+        disk = new_disk()
+        fault = disk.fail(None, nth=nth, errno=errno.ENOSPC, partial=partial)
+        try:
+            journal = Journal.create(disk, FILE, b"\n".join(STORED), locks=LOCKS)
+        except StorageError:
+            disk.heal()
+            assert disk.paths == []
+            assert disk.open_descriptors == 0
+            journal = Journal.create(disk, FILE, b"\n".join(STORED), locks=LOCKS)
+        disk.heal()
+        assert lines_of(journal) == STORED
+        assert found_after(disk, keep=0) == (STORED, b"")
+        if not fault.hit:
+            break
+    assert nth > 8
+
+
+@pytest.mark.parametrize("keep", [0, 6, 10_000])
+def test_a_crash_inside_a_creation_leaves_the_whole_file_or_none_of_its_name(keep: int) -> None:
+    for nth in range(1, CALLS_MAX):
+        disk = new_disk()
+        fault = disk.fail(None, nth=nth)
+        with suppress(StorageError):
+            Journal.create(disk, FILE, b"\n".join(STORED), locks=LOCKS)
+        for names in range(5):
+            rebooted = disk.crash(keep=keep, names=names)
+            if rebooted.exists(FILE):
+                assert rebooted.content(FILE) == text(STORED)
+        if not fault.hit:
+            break
+
+
+def test_an_opening_that_fails_changes_nothing_and_leaves_nothing_open() -> None:
+    content = text(STORED) + b'{"torn'
+    for nth in range(1, CALLS_MAX):
+        disk = new_disk(content)
+        fault = disk.fail(None, nth=nth)
+        try:
+            journal = opened(disk)
+        except StorageError:
+            disk.heal()
+            assert disk.open_descriptors == 0
+            journal = opened(disk)
+        disk.heal()
+        assert disk.content(FILE) == content
+        assert lines_of(journal) == STORED
+        assert journal.tail == b'{"torn'
+        journal.close()
+        assert disk.open_descriptors == 0
+        if not fault.hit:
+            break
+    assert nth > 8
+
+
+def test_what_is_served_after_an_opening_survives_a_power_cut() -> None:
+    disk = new_disk(text(STORED))
+    disk.write(disk.open_append(FILE), text(BATCH))
+    assert lines_of(opened(disk)) == STORED + BATCH
+    assert found_after(disk, keep=0) == (STORED + BATCH, b"")
+
+
+@pytest.mark.parametrize("partial", [0, 4])
+@pytest.mark.parametrize("from_seq", [None, 1])
+def test_a_cut_loses_no_byte_wherever_it_stops(from_seq: int | None, partial: int) -> None:
+    content = text(STORED) + b'{"torn'
+
+    def prepare() -> tuple[FaultDisk, Journal]:
+        disk = new_disk(content)
+        return disk, opened(disk)
+
+    def act(journal: Journal) -> None:
+        journal.cut_tail("2026", from_seq)
+
+    kept = STORED[:from_seq]
+    for disk, journal, refused in every_fault(prepare, act, partial=partial):
+        if refused:
+            assert disk.crash().content(FILE) in {content, text(kept)}
+            journal.close()
+            journal = opened(disk)
+            if journal.tail or journal.line_count > len(kept):
+                act(journal)
+        assert lines_of(journal) == kept
+        rebooted = disk.crash()
+        torn = [rebooted.content(path) for path in rebooted.paths if ".torn-" in path.name]
+        assert content[len(text(kept)) :] in torn
+        # A cut whose sync failed is found undone or done, with the copy there in both cases.
+        assert rebooted.content(FILE) in {text(kept), content if refused else text(kept)}
+
+
+def test_completing_the_last_line_can_be_repeated_after_a_reopen() -> None:
+    def prepare() -> tuple[FaultDisk, Journal]:
+        disk = new_disk(text(STORED) + b'{"whole":1}')
+        return disk, opened(disk, truncates=False)
+
+    for disk, journal, refused in every_fault(prepare, lambda journal: journal.keep_tail()):
+        if refused:
+            journal.close()
+            journal = opened(disk, truncates=False)
+            if journal.tail:
+                journal.keep_tail()
+        found, tail = found_after(disk, keep=0)
+        assert [*found, *([tail] if tail else [])] == [*STORED, b'{"whole":1}']
+        assert refused or not tail
+
+
+def test_a_move_that_fails_can_be_repeated_and_never_loses_the_file() -> None:
+    def prepare() -> tuple[FaultDisk, Journal]:
+        return without_unsynced_lines()
+
+    for disk, journal, refused in every_fault(prepare, lambda journal: journal.move(MOVED)):
+        for names in range(4):
+            rebooted = disk.crash(names=names)
+            assert rebooted.exists(FILE) != rebooted.exists(MOVED)
+        journal.append(BATCH, sync=True)
+        assert disk.content(journal.path) == text(STORED + BATCH)
+        journal.move(MOVED)
+        assert journal.path == MOVED
+        rebooted = disk.crash()
+        assert not rebooted.exists(FILE)
+        assert rebooted.content(MOVED) == text(STORED + BATCH)
+        assert refused in {True, False}
+
+
+def test_a_close_that_fails_has_let_go_all_the_same() -> None:
+    def prepare() -> tuple[FaultDisk, Journal]:
+        return without_unsynced_lines()
+
+    for disk, _journal, refused in every_fault(prepare, lambda journal: journal.close()):
+        assert not refused
+        assert disk.open_descriptors == 0
+        opened(disk).close()
+
+
+def test_a_fault_that_was_hit_is_told_from_one_that_was_not() -> None:
+    fault = Fault(None, 1, errno.EIO, 0)
+    assert not fault.hit
+    assert fault.error().errno == errno.EIO

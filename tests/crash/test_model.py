@@ -1,0 +1,218 @@
+"""Hypothesis plays a journal's life: appends, faults, repairs, moves, crashes, in any order.
+
+The model is small: every acknowledged line is found, in order, at its ordinal; nothing that was
+not sent is invented. A refused batch may be found in part after a crash, and only then.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from sessiond.errors import StorageError
+from sessiond.journal.journal import Journal
+from sessiond.testing.disk import FaultDisk
+
+PLACES = (Path("/pending/s.jsonl"), Path("/sessions/s.jsonl"))
+LOCKS = Path("/locks")
+HEADER = b'{"header":1}'
+# Nothing, or: which call fails, counted from now, and how much of it gets through.
+FAULT = st.none() | st.tuples(
+    st.sampled_from(["write", "fdatasync", "open_append", "truncate", "pwrite", None]),
+    st.integers(1, 6),
+    st.integers(0, 40),
+)
+FAULTS = st.lists(FAULT, max_size=2)
+# Any beginning of a line as `new_lines` makes them, or of the header, once or more.
+PIECES = re.compile(rb'(?:\{(?:"(?:n(?:"(?::(?:\d+\}?)?)?)?)?)?|\0)+')
+Fault = tuple[str | None, int, int] | None
+
+
+class Life(RuleBasedStateMachine):
+    """A file that only sessiond writes."""
+
+    truncates = True
+
+    @initialize()
+    def create(self) -> None:
+        """The header is acknowledged, so it is durable."""
+        self.disk = FaultDisk(*(place.parent for place in PLACES), LOCKS)
+        self.journal = Journal.create(self.disk, PLACES[0], HEADER, locks=LOCKS)
+        self.journal.truncates = self.truncates
+        self.lines = [HEADER]
+        self.durable = 1
+        self.refused: list[bytes] = []
+        self.sent = 0
+        self.copies = 0
+
+    def set_up(self, faults: list[Fault]) -> None:
+        for fault in faults:
+            if fault is not None:
+                op, nth, partial = fault
+                self.disk.fail(op, nth=nth, partial=partial)
+
+    def new_lines(self, count: int) -> list[bytes]:
+        self.sent += count
+        return [b'{"n":%d}' % n for n in range(self.sent - count, self.sent)]
+
+    # -- what happens ----------------------------------------------------------------
+
+    @rule(count=st.integers(1, 4), sync=st.booleans(), faults=FAULTS)
+    def append(self, count: int, sync: bool, faults: list[Fault]) -> None:  # noqa: FBT001
+        batch = self.new_lines(count)
+        self.set_up(faults)
+        try:
+            self.journal.append(batch, sync=sync)
+        except StorageError:
+            self.disk.heal()
+            stored = self.journal.take_stored_tail()
+            assert self.truncates or stored == self.journal_lines()[len(self.lines) :]
+            self.lines += stored
+            # Found after a crash, perhaps: this batch, or the one of an earlier repair that failed.
+            self.refused += [line for line in batch if line not in stored]
+        else:
+            self.disk.heal()
+            stored = self.journal.take_stored_tail()
+            self.lines += [*stored, *batch]
+            if sync:
+                self.settle()
+
+    @rule(faults=FAULTS)
+    def sync(self, faults: list[Fault]) -> None:
+        self.set_up(faults)
+        try:
+            self.journal.sync()
+        except StorageError:
+            self.disk.heal()
+            self.lines += self.journal.take_stored_tail()
+        else:
+            self.disk.heal()
+            self.lines += self.journal.take_stored_tail()
+            self.durable = len(self.lines)
+
+    def settle(self) -> None:
+        """Everything stored is durable, and the file holds nothing else."""
+        self.durable = len(self.lines)
+        self.refused = []
+
+    @rule(nth=st.integers(1, 5), fails=st.booleans())
+    def move(self, nth: int, fails: bool) -> None:  # noqa: FBT001
+        target = PLACES[PLACES[0] == self.journal.path]
+        if fails:
+            self.disk.fail(None, nth=nth)
+        try:
+            self.journal.move(target)
+        except StorageError:
+            self.disk.heal()
+        else:
+            self.disk.heal()
+            assert self.journal.path == target
+            assert self.disk.crash().exists(target)
+
+    @rule(write_bytes_max=st.sampled_from([1, 5, 17]), count=st.integers(1, 3))
+    def append_in_pieces(self, write_bytes_max: int, count: int) -> None:
+        self.disk.write_bytes_max = write_bytes_max
+        self.append(count, True, [])
+
+    @rule(room=st.integers(0, 60), count=st.integers(1, 4))
+    def append_to_a_full_disk(self, room: int, count: int) -> None:
+        self.disk.capacity = sum(len(self.disk.content(path)) for path in self.disk.paths) + room
+        self.append(count, True, [])
+
+    @rule(keep=st.integers(0, 120), names=st.integers(0, 4), zeros=st.integers(0, 20))
+    def lose_power(self, keep: int, names: int, zeros: int) -> None:
+        self.disk = self.disk.crash(keep=keep, names=names, zeros=zeros)
+        self.start_again()
+
+    @rule()
+    def kill(self) -> None:
+        """The process dies, the machine does not: everything written is found."""
+        self.disk = self.disk.crash(keep=10**9, names=10**9)
+        self.start_again()
+
+    @precondition(lambda self: not self.refused)
+    @rule()
+    def close_and_open(self) -> None:
+        self.journal.close()
+        assert self.disk.open_descriptors == 0
+        self.reopen()
+        assert self.journal_lines() == self.lines
+        self.settle()
+
+    # -- what must hold ------------------------------------------------------------------
+
+    def start_again(self) -> None:
+        self.reopen()
+        found = self.journal_lines()
+        assert found[: self.durable] == self.lines[: self.durable]
+        self.check_rest(found[self.durable :])
+        self.lines = found
+        self.settle()
+
+    def check_rest(self, rest: list[bytes]) -> None:
+        """What lies behind the durable lines is a beginning of what was sent, in its order."""
+        candidates = [*self.lines[self.durable :], *self.refused]
+        positions = [candidates.index(line) for line in rest]
+        assert positions == sorted(set(positions))
+
+    def reopen(self) -> None:
+        (path,) = (place for place in PLACES if self.disk.exists(place))
+        self.journal = Journal.open(
+            self.disk, path, lambda _seq, _line: None, locks=LOCKS, truncates=self.truncates
+        )
+        if self.journal.tail:
+            self.deal_with_the_tail()
+
+    def deal_with_the_tail(self) -> None:
+        self.copies += 1
+        tail = self.journal.tail
+        kept = Path(self.journal.cut_tail(str(self.copies)))
+        assert self.disk.crash().content(kept) == tail
+
+    def journal_lines(self) -> list[bytes]:
+        return self.journal.read(0, self.journal.line_count - 1)
+
+    @invariant()
+    def memory_is_what_was_acknowledged(self) -> None:
+        assert self.journal_lines() == self.lines
+
+    @invariant()
+    def a_power_cut_now_would_lose_nothing_durable(self) -> None:
+        rebooted = self.disk.crash()
+        (path,) = (place for place in PLACES if rebooted.exists(place))
+        durable = b"".join(line + b"\n" for line in self.lines[: self.durable])
+        assert rebooted.content(path).startswith(durable)
+
+
+class LifeAmongOthers(Life):
+    """A file that others may write: never shortened, so a torn line stays as a bad one."""
+
+    truncates = False
+
+    def deal_with_the_tail(self) -> None:
+        self.journal.keep_tail()
+
+    def check_rest(self, rest: list[bytes]) -> None:
+        candidates = [*self.lines[self.durable :], *self.refused]
+        for line in rest:
+            # Half a line of ours that the full disk kept us from closing, then somebody's whole one.
+            assert line in candidates or PIECES.fullmatch(line), line
+
+    @rule()
+    def somebody_writes(self) -> None:
+        """Whole lines of another program, seen before our next batch."""
+        theirs = self.new_lines(2)
+        fd = self.disk.open_append(self.journal.path)
+        self.disk.write(fd, b"".join(line + b"\n" for line in theirs))
+        self.disk.close(fd)
+        self.refused += theirs
+
+
+TestLife = Life.TestCase
+TestLife.settings = settings(max_examples=100, stateful_step_count=30)
+TestLifeAmongOthers = LifeAmongOthers.TestCase
+TestLifeAmongOthers.settings = settings(max_examples=100, stateful_step_count=30)

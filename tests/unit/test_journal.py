@@ -1,0 +1,565 @@
+"""A journal on a real disk and on one that counts: what it stores, costs and refuses."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sessiond.errors import SessiondError, SessionLocked, StorageError
+from sessiond.journal.files import Files
+from sessiond.journal.journal import Journal, scan
+from sessiond.journal.layout import Layout
+from sessiond.journal.lock import FileLock, Held, lock_daemon
+from sessiond.journal.memory import MemoryJournal
+from sessiond.testing.disk import FaultDisk
+from sessiond.testing.journals import (
+    HEADER,
+    LINES,
+    SESSION_LOG_CHECKS,
+    MakeLog,
+    check_session_log,
+)
+
+FOLDER = Path("/sessions")
+LOCKS = Path("/locks")
+FILE = FOLDER / "s.jsonl"
+
+
+@pytest.fixture
+def disk() -> FaultDisk:
+    return FaultDisk(FOLDER, LOCKS)
+
+
+@pytest.fixture
+def umask() -> Iterator[Callable[[int], None]]:
+    before = os.umask(0o022)
+    os.umask(before)
+    yield lambda mask: (os.umask(mask), None)[1]
+    os.umask(before)
+
+
+def opened(disk: FaultDisk, content: bytes, *, truncates: bool = True) -> Journal:
+    """A journal over a file that has this content."""
+    disk.put(FILE, content)
+    return Journal.open(disk, FILE, ignore, locks=LOCKS, truncates=truncates)
+
+
+def ignore(seq: int, line: bytes) -> None:
+    """Nobody looks at the lines."""
+
+
+def all_lines(journal: Journal) -> list[bytes]:
+    return journal.read(0, journal.line_count - 1)
+
+
+# -- the contract of every log -----------------------------------------------------
+
+
+def in_memory(_folder: Path) -> MakeLog:
+    return MemoryJournal
+
+
+def on_fault_disk(_folder: Path) -> MakeLog:
+    def make(header: bytes) -> Journal:
+        return Journal.create(FaultDisk(FOLDER, LOCKS), FILE, header, locks=LOCKS)
+
+    return make
+
+
+def in_a_file(folder: Path) -> MakeLog:
+    numbers = iter(range(1000))
+
+    def make(header: bytes) -> Journal:
+        return Journal.create(Files(), folder / f"{next(numbers)}.jsonl", header, locks=folder)
+
+    return make
+
+
+def in_a_file_of_others(folder: Path) -> MakeLog:
+    make_own = in_a_file(folder)
+
+    def make(header: bytes) -> Journal:
+        log = make_own(header)
+        assert isinstance(log, Journal)
+        log.truncates = False
+        return log
+
+    return make
+
+
+@pytest.mark.parametrize("place", [in_memory, on_fault_disk, in_a_file, in_a_file_of_others])
+@pytest.mark.parametrize("check", SESSION_LOG_CHECKS, ids=lambda check: check.__name__)
+def test_every_log_keeps_the_promises_of_a_session_log(
+    place: Callable[[Path], MakeLog], check: Callable[[MakeLog], None], tmp_path: Path
+) -> None:
+    check(place(tmp_path))
+
+
+def test_the_suite_as_a_whole_is_its_checks() -> None:
+    check_session_log(MemoryJournal)
+
+
+def test_a_log_that_loses_a_line_does_not_pass() -> None:
+    class Forgetful(MemoryJournal):
+        def read_many(self, seqs: object) -> list[bytes]:
+            return super().read_many(seqs)[:-1]  # type: ignore[arg-type]
+
+    with pytest.raises(AssertionError):
+        check_session_log(Forgetful)
+
+
+def test_a_session_in_memory_never_becomes_a_file() -> None:
+    journal = MemoryJournal(HEADER)
+    with pytest.raises(AssertionError):
+        journal.move(FILE)
+
+
+# -- what an append costs ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, 500])
+def test_an_append_is_one_write_and_one_sync_and_no_other_call(disk: FaultDisk, count: int) -> None:
+    journal = opened(disk, HEADER + b"\n")
+    before = disk.counts.copy()
+    journal.append([b"line"] * count, sync=True)
+    assert disk.counts - before == {"write": 1, "fdatasync": 1}
+    before = disk.counts.copy()
+    journal.append([b"line"] * count, sync=False)
+    assert disk.counts - before == {"write": 1}
+
+
+def test_an_append_costs_the_same_in_a_long_session(disk: FaultDisk) -> None:
+    journal = opened(disk, HEADER + b"\n" + b'{"n":1}\n' * 100_000)
+    before = disk.counts.copy()
+    journal.append([b"line"], sync=True)
+    assert disk.counts - before == {"write": 1, "fdatasync": 1}
+    assert journal.line_count == 100_002
+
+
+def test_an_offset_costs_eight_bytes_and_a_line_is_not_kept(disk: FaultDisk) -> None:
+    journal = opened(disk, b"".join(b"%06d\n" % n for n in range(10_000)))
+    assert journal._reader.ends.itemsize == 8
+    assert len(journal._reader.ends) == 10_001
+    before = disk.counts.copy()
+    assert journal.read(9_999, 9_999) == [b"009999"]
+    assert disk.counts - before == {"pread": 1}
+
+
+def test_neighbours_are_read_together(disk: FaultDisk) -> None:
+    journal = opened(disk, b"".join(b"%d\n" % n for n in range(20)))
+    before = disk.counts.copy()
+    assert journal.read_many([2, 3, 4, 9, 10, 1]) == [b"2", b"3", b"4", b"9", b"10", b"1"]
+    assert disk.counts - before == {"pread": 3}
+
+
+def test_short_writes_are_completed(disk: FaultDisk) -> None:
+    journal = opened(disk, HEADER + b"\n")
+    disk.write_bytes_max = 3
+    journal.append([b"0123456789", b"abc"], sync=True)
+    assert disk.content(FILE) == HEADER + b"\n0123456789\nabc\n"
+    statistics = journal.statistics()
+    assert statistics.writes == 5
+    assert statistics.written_bytes == 15
+    assert statistics.syncs == 2
+
+
+def test_what_is_durable_is_told(disk: FaultDisk) -> None:
+    journal = opened(disk, HEADER + b"\n")
+    begin = journal.durable_bytes
+    journal.append([b"a"], sync=False)
+    assert journal.durable_bytes == begin
+    assert disk.crash().content(FILE) == HEADER + b"\n"
+    journal.sync()
+    assert journal.durable_bytes == begin + 2
+    assert disk.crash().content(FILE) == HEADER + b"\na\n"
+    before = disk.counts.copy()
+    journal.sync()
+    assert disk.counts == before
+
+
+# -- opening -----------------------------------------------------------------------
+
+
+def test_opening_visits_each_whole_line_once_and_syncs_once(disk: FaultDisk) -> None:
+    disk.put(FILE, b"h\na\r\n\nlast\ntorn")
+    seen: list[tuple[int, bytes]] = []
+    journal = Journal.open(disk, FILE, lambda seq, line: seen.append((seq, line)), locks=LOCKS)
+    assert seen == [(0, b"h"), (1, b"a"), (2, b""), (3, b"last")]
+    assert journal.tail == b"torn"
+    assert disk.counts["fdatasync"] == 1
+    assert all_lines(journal) == [b"h", b"a", b"", b"last"]
+    assert journal.truncates is False
+
+
+def test_a_line_that_spans_many_reads_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "long.jsonl"
+    long = b"x" * (20 * 1024 * 1024 + 17)
+    path.write_bytes(b"h\n" + long + b"\nend\n")
+    journal = Journal.open(Files(), path, ignore, locks=tmp_path)
+    assert journal.read(1, 2) == [long, b"end"]
+    journal.close()
+
+
+def test_a_visitor_that_refuses_closes_the_file_and_frees_it(disk: FaultDisk) -> None:
+    disk.put(FILE, b"h\n")
+
+    def refuse(seq: int, line: bytes) -> None:
+        raise SessiondError("no")
+
+    with pytest.raises(SessiondError):
+        Journal.open(disk, FILE, refuse, locks=LOCKS)
+    assert disk.open_descriptors == 0
+    assert disk.content(FILE) == b"h\n"
+    Journal.open(disk, FILE, ignore, locks=LOCKS).close()
+
+
+def test_an_empty_file_has_no_lines_and_no_tail(disk: FaultDisk) -> None:
+    journal = opened(disk, b"")
+    assert (journal.line_count, journal.tail, journal.size_bytes) == (0, b"", 0)
+
+
+def open_to_own(path: Path) -> None:
+    Journal.open(Files(), path, ignore, locks=path.parent)
+
+
+def open_to_read(path: Path) -> None:
+    Journal.read_only(Files(), path, ignore)
+
+
+def open_to_scan(path: Path) -> None:
+    scan(Files(), path, ignore, lines_max=1)
+
+
+@pytest.mark.parametrize("open_it", [open_to_own, open_to_read, open_to_scan])
+def test_what_is_no_file_is_refused_by_name(
+    open_it: Callable[[Path], None], tmp_path: Path
+) -> None:
+    fifo = tmp_path / "pipe.jsonl"
+    os.mkfifo(fifo)
+    folder = tmp_path / "folder.jsonl"
+    folder.mkdir()
+    for path, name in ((fifo, "EINVAL"), (folder, "EISDIR"), (tmp_path / "none", "ENOENT")):
+        with pytest.raises(StorageError) as caught:
+            open_it(path)
+        assert caught.value.data()["errno"] == name
+        assert path.name in caught.value.message
+
+
+def test_reading_only_takes_no_lock_and_writes_nothing(disk: FaultDisk) -> None:
+    owner = opened(disk, b"h\na\nhal")
+    before = disk.counts.copy()
+    reader = Journal.read_only(disk, FILE, ignore)
+    assert all_lines(reader) == [b"h", b"a"]
+    assert reader.tail == b"hal"
+    reader.close()
+    made = disk.counts - before
+    assert not {"write", "fdatasync", "lock", "create"} & set(made)
+    owner.close()
+    assert disk.open_descriptors == 0
+
+
+def test_nothing_can_be_appended_to_what_is_open_for_reading(disk: FaultDisk) -> None:
+    disk.put(FILE, b"h\n")
+    reader = Journal.read_only(disk, FILE, ignore)
+    for _again in range(2):
+        with pytest.raises(StorageError):
+            reader.append([b"a"], sync=True)
+        with pytest.raises(StorageError):
+            reader.sync()
+    assert disk.content(FILE) == b"h\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "lines_max", "lines", "tail"),
+    [
+        (b"", 1, [], b""),
+        (b"h", 1, [], b"h"),
+        (b"h\r\nrest", 1, [b"h"], b""),
+        (b"h\na\nb\n", 2, [b"h", b"a"], b""),
+        (b"h\na", 2, [b"h"], b"a"),
+        (b"x" * 40_000 + b"\nrest\n", 1, [b"x" * 40_000], b""),
+    ],
+)
+def test_scanning_stops_after_the_lines_it_was_asked_for(
+    disk: FaultDisk, content: bytes, lines_max: int, lines: list[bytes], tail: bytes
+) -> None:
+    disk.put(FILE, content)
+    seen: list[bytes] = []
+    rest = scan(disk, FILE, lambda _seq, line: seen.append(line), lines_max=lines_max)
+    assert seen == lines
+    assert rest == tail
+    assert disk.open_descriptors == 0
+
+
+def test_scanning_a_long_file_reads_its_beginning_only(disk: FaultDisk) -> None:
+    disk.put(FILE, b"h\n" + b"x" * 5_000_000)
+    scan(disk, FILE, ignore, lines_max=1)
+    assert disk.counts["pread"] == 1
+
+
+# -- the tail ------------------------------------------------------------------------
+
+
+def test_a_whole_tail_gets_its_newline_and_is_a_line(disk: FaultDisk) -> None:
+    journal = opened(disk, b"h\nwhole", truncates=False)
+    journal.keep_tail()
+    assert journal.tail == b""
+    journal.append([b"next"], sync=True)
+    assert all_lines(journal) == [b"h", b"whole", b"next"]
+    assert disk.crash().content(FILE) == b"h\nwhole\nnext\n"
+
+
+def test_a_torn_tail_is_put_aside_durably_before_it_is_cut(disk: FaultDisk) -> None:
+    journal = opened(disk, b"h\na\nto\0rn")
+    kept = Path(journal.cut_tail("2026"))
+    assert kept.name == "s.jsonl.torn-2026"
+    journal.append([b"next"], sync=True)
+    rebooted = disk.crash()
+    assert rebooted.content(kept) == b"to\0rn"
+    assert rebooted.content(FILE) == b"h\na\nnext\n"
+
+
+def test_whole_lines_can_be_cut_with_the_tail(disk: FaultDisk) -> None:
+    journal = opened(disk, b"h\na\nb\nc\nto")
+    kept = journal.cut_tail("2026", 2)
+    assert disk.content(Path(kept)) == b"b\nc\nto"
+    assert journal.line_count == 2
+    journal.append([b"next"], sync=True)
+    assert all_lines(journal) == [b"h", b"a", b"next"]
+
+
+def test_an_earlier_copy_is_never_overwritten(disk: FaultDisk) -> None:
+    first = opened(disk, b"h\none").cut_tail("2026")
+    disk = disk.crash()
+    journal = Journal.open(disk, FILE, ignore, locks=LOCKS, truncates=True)
+    journal.append([b"a"], sync=True)
+    second = journal.cut_tail("2026", 1)
+    assert first != second
+    assert disk.content(Path(first)) == b"one"
+    assert disk.content(Path(second)) == b"a\n"
+
+
+def test_a_file_of_others_is_never_shortened(disk: FaultDisk) -> None:
+    journal = opened(disk, b"h\ntorn", truncates=False)
+    with pytest.raises(AssertionError):
+        journal.cut_tail("2026")
+    assert disk.content(FILE) == b"h\ntorn"
+    assert [path.parent for path in disk.paths] == [LOCKS, FOLDER]
+
+
+def test_nothing_is_appended_behind_a_tail(disk: FaultDisk) -> None:
+    journal = opened(disk, b"h\ntorn")
+    with pytest.raises(AssertionError):
+        journal.append([b"a"], sync=True)
+    assert disk.content(FILE) == b"h\ntorn"
+
+
+# -- creating, moving, permissions -----------------------------------------------------
+
+
+def test_a_created_file_is_durable_before_anybody_hears_of_it(disk: FaultDisk) -> None:
+    Journal.create(disk, FILE, HEADER, locks=LOCKS)
+    assert disk.crash().content(FILE) == HEADER + b"\n"
+
+
+def test_a_name_that_is_taken_is_not_overwritten(disk: FaultDisk) -> None:
+    disk.put(FILE, b"somebody's\n")
+    with pytest.raises(StorageError) as caught:
+        Journal.create(disk, FILE, HEADER, locks=LOCKS)
+    assert caught.value.data()["errno"] == "EEXIST"
+    assert disk.content(FILE) == b"somebody's\n"
+    assert disk.open_descriptors == 0
+
+
+def test_what_an_interrupted_creation_left_is_replaced(disk: FaultDisk) -> None:
+    disk.put(FILE.with_name("s.jsonl.new"), b'{"half')
+    Journal.create(disk, FILE, HEADER, locks=LOCKS).close()
+    assert disk.paths == [FILE]
+
+
+def test_an_import_is_one_file_of_many_lines(disk: FaultDisk) -> None:
+    journal = Journal.create(disk, FILE, b"\n".join([HEADER, *LINES]), locks=LOCKS)
+    assert all_lines(journal) == [HEADER, *LINES]
+    journal.append([b"next"], sync=True)
+    assert journal.read(7, 7) == [b"next"]
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o077, 0o777])
+def test_files_and_folders_are_private_whatever_the_umask(
+    umask: Callable[[int], None], tmp_path: Path, mask: int
+) -> None:
+    umask(mask)
+    layout = Layout(tmp_path / "home")
+    layout.make_folders(Files())
+    path = layout.session_path("abcdefgh", "2026-01-15T10-30-00-000000")
+    journal = Journal.create(Files(), path, HEADER + b"\ntorn", locks=layout.locks)
+    kept = Path(journal.cut_tail("2026", 1))
+    daemon = lock_daemon(Files(), layout)
+    made = list(layout.home.rglob("*"))
+    assert {path, kept, layout.daemon_lock} < set(made)
+    for one in made:
+        mode = stat.S_IMODE(one.stat().st_mode)
+        assert mode == (0o700 if one.is_dir() else 0o600), one.name
+    journal.close()
+    daemon.close()
+
+
+def test_descriptors_are_not_inherited(tmp_path: Path) -> None:
+    journal = Journal.create(Files(), tmp_path / "s.jsonl", HEADER, locks=tmp_path)
+    for fd in (journal._reader.fd, journal._writer.out._open_fd()):
+        assert not os.get_inheritable(fd)
+    journal.close()
+
+
+def test_a_moved_file_goes_on_under_its_new_name(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.jsonl", tmp_path / "new.jsonl"
+    journal = Journal.create(Files(), old, HEADER, locks=tmp_path)
+    journal.move(new)
+    journal.append([b"a"], sync=True)
+    assert journal.path == new
+    assert not old.exists()
+    assert new.read_bytes() == HEADER + b"\na\n"
+    with pytest.raises(SessionLocked):
+        Journal.open(Files(), new, ignore, locks=tmp_path)
+    journal.close()
+
+
+def test_a_move_never_replaces_a_file(disk: FaultDisk) -> None:
+    other = FOLDER / "other.jsonl"
+    disk.put(other, b"somebody's\n")
+    journal = Journal.create(disk, FILE, HEADER, locks=LOCKS)
+    with pytest.raises(StorageError):
+        journal.move(other)
+    assert disk.content(other) == b"somebody's\n"
+    assert journal.path == FILE
+
+
+# -- locks ---------------------------------------------------------------------------
+
+
+def test_the_second_owner_is_told_who_the_first_is(disk: FaultDisk) -> None:
+    journal = Journal.create(disk, FILE, HEADER, locks=LOCKS)
+    with pytest.raises(SessionLocked) as caught:
+        Journal.open(disk, FILE, ignore, locks=LOCKS)
+    assert caught.value.data()["holder"] == {
+        "pid": 4242,
+        "host": "testhost",
+        "since": "2026-01-15T10:30:00.000Z",
+    }
+    journal.append([b"a"], sync=True)
+    journal.close()
+    assert disk.open_descriptors == 0
+    assert disk.paths == [FILE], "the record goes with the lock"
+    Journal.open(disk, FILE, ignore, locks=LOCKS).close()
+
+
+@pytest.mark.parametrize("record", [None, b"", b"pid x\nhost y\nsince z\n", b"\xff\n", b"pid 1\n"])
+def test_an_unreadable_record_only_costs_the_name(disk: FaultDisk, record: bytes | None) -> None:
+    disk.put(FILE, b"h\n")
+    first = Journal.open(disk, FILE, ignore, locks=LOCKS)
+    (path,) = (path for path in disk.paths if path.parent == LOCKS)
+    disk.unlink(path)
+    if record is not None:
+        fd = disk.create(path)
+        if record:
+            disk.write(fd, record)
+        disk.close(fd)
+    with pytest.raises(SessionLocked) as caught:
+        Journal.open(disk, FILE, ignore, locks=LOCKS)
+    assert caught.value.data()["holder"] is None
+    first.close()
+
+
+def test_a_stale_record_is_replaced_and_a_full_disk_keeps_nobody_out(disk: FaultDisk) -> None:
+    disk.put(FILE, b"h\n")
+    Journal.open(disk, FILE, ignore, locks=LOCKS)
+    disk = disk.crash(names=100, keep=1000)
+    assert LOCKS / "1-2" in disk.paths
+    Journal.open(disk, FILE, ignore, locks=LOCKS).close()
+    disk.capacity = 0
+    journal = Journal.open(disk, FILE, ignore, locks=LOCKS)
+    assert all_lines(journal) == [b"h"]
+
+
+def test_one_daemon_per_profile(tmp_path: Path) -> None:
+    layout, other = Layout(tmp_path), Layout(tmp_path, "other")
+    layout.make_folders(Files())
+    other.make_folders(Files())
+    first = lock_daemon(Files(), layout)
+    with pytest.raises(Held) as caught:
+        lock_daemon(Files(), layout)
+    assert caught.value.holder is not None
+    assert caught.value.holder.pid == os.getpid()
+    second = lock_daemon(Files(), other)
+    second.close()
+    first.close()
+    lock_daemon(Files(), layout).close()
+
+
+def test_a_lock_on_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="Bad file"):
+        FileLock.take(Files(), -1, tmp_path)
+
+
+# -- reading while others write ----------------------------------------------------------
+
+
+def test_closing_waits_for_a_read_that_runs(disk: FaultDisk) -> None:
+    journal = opened(disk, b"h\na\n")
+    got: list[list[bytes]] = []
+    with disk.hold("pread") as gate, disk.hold("unlink") as record_goes:
+        reading = threading.Thread(target=lambda: got.append(journal.read(0, 1)))
+        reading.start()
+        assert gate.reached.wait(10)
+        closing = threading.Thread(target=journal.close)
+        closing.start()
+        # The last thing before the descriptor is let go of is the record of the lock.
+        assert record_goes.reached.wait(10)
+        record_goes.open.set()
+        closing.join(0.01)
+        assert closing.is_alive()
+        assert disk.open_descriptors == 1
+    reading.join(10)
+    closing.join(10)
+    assert got == [[b"h", b"a"]]
+    assert disk.open_descriptors == 0
+
+
+def test_a_closed_journal_says_so(disk: FaultDisk) -> None:
+    journal = opened(disk, b"h\n")
+    journal.close()
+    with pytest.raises(StorageError) as caught:
+        journal.read(0, 0)
+    assert caught.value.data()["errno"] == "EBADF"
+    with pytest.raises(StorageError):
+        journal.append([b"a"], sync=True)
+    assert disk.content(FILE) == b"h\n"
+    assert disk.open_descriptors == 0
+
+
+@pytest.mark.parametrize("content", [b"h\n", b"h\nx\nyz", b"", b"hh"])
+def test_a_file_that_changed_under_us_is_reported_and_not_made_up(
+    disk: FaultDisk, content: bytes
+) -> None:
+    journal = opened(disk, b"h\nabc\n")
+    fd = disk.open_update(FILE)
+    disk.truncate(fd, 0)
+    disk.pwrite(fd, content, 0) if content else None
+    with pytest.raises(StorageError) as caught:
+        journal.read(0, 1)
+    assert caught.value.data()["errno"] == "ESTALE"
+
+
+def test_a_read_that_comes_in_pieces_is_put_together(tmp_path: Path) -> None:
+    class Slow(Files):
+        def pread(self, fd: int, count: int, offset: int) -> bytes:
+            return super().pread(fd, min(count, 3), offset)
+
+    journal = Journal.create(Slow(), tmp_path / "s", HEADER, locks=tmp_path)
+    assert journal.read(0, 0) == [HEADER]
+    journal.close()

@@ -1,0 +1,125 @@
+"""What the project says about itself stays true: the lock, the core's dependencies, the guard on the loop."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+import pytest
+from blockbuster import BlockingError
+
+import sessiond
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PLACEHOLDER = "https://index.invalid/"
+
+
+def read_toml(name: str) -> dict[str, Any]:
+    return tomllib.loads((REPOSITORY / name).read_text("utf-8"))
+
+
+def normal(requirement: str) -> tuple[str, str]:
+    """A requirement as (name with extras, specifier), as the lock spells them."""
+    match = re.fullmatch(r"([\w.-]+(?:\[[\w,]+\])?)\s*(.*)", requirement)
+    assert match is not None
+    return match[1].lower(), match[2]
+
+
+def locked(requirement: dict[str, Any]) -> tuple[str, str]:
+    extras = ",".join(requirement.get("extras", ()))
+    name = f"{requirement['name']}[{extras}]" if extras else requirement["name"]
+    return name, requirement.get("specifier", "")
+
+
+def test_the_lock_names_no_index_and_a_hash_for_every_file() -> None:
+    for package in read_toml("uv.lock")["package"]:
+        if package["name"] == "sessiond":
+            continue
+        assert package["source"]["registry"].startswith(PLACEHOLDER), "run: make lock"
+        files = [*package.get("wheels", ()), *filter(None, [package.get("sdist")])]
+        assert files
+        for file in files:
+            assert file["url"].startswith(PLACEHOLDER), "run: make lock"
+            assert re.fullmatch(r"sha256:[0-9a-f]{64}", file["hash"])
+
+
+def test_the_lock_was_made_from_this_pyproject() -> None:
+    project = read_toml("pyproject.toml")
+    (package,) = [p for p in read_toml("uv.lock")["package"] if p["name"] == "sessiond"]
+    metadata = package["metadata"]
+
+    asked = {normal(text) for text in project["project"]["dependencies"]}
+    assert {locked(item) for item in metadata["requires-dist"]} == asked, "run: make lock"
+
+    groups = project["dependency-groups"]
+    for name, members in metadata["requires-dev"].items():
+        pinned = {locked(item) for item in members}
+        assert pinned == set(map(normal, flatten(groups, name))), "run: make lock"
+    assert set(metadata["requires-dev"]) == set(groups), "run: make lock"
+
+
+def flatten(groups: dict[str, list[Any]], name: str) -> list[str]:
+    texts: list[str] = []
+    for member in groups[name]:
+        texts += [member] if isinstance(member, str) else flatten(groups, member["include-group"])
+    return texts
+
+
+CORE_ALONE = """
+import importlib, pkgutil, sys
+
+allowed = {*sys.stdlib_module_names, "sessiond", "msgspec", "anyio", "idna", "sniffio", "typing_extensions"}
+
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] not in allowed:
+            raise ImportError(f"the core imported {name}")
+
+sys.meta_path.insert(0, Nothing())
+for name in ("model", "session", "dialects", "rpc", "journal"):
+    package = importlib.import_module("sessiond." + name)
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        importlib.import_module(module.name)
+"""
+
+
+def test_the_core_imports_with_anyio_and_msgspec_alone() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CORE_ALONE], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def of_ours(source: str) -> Callable[..., None]:
+    """A function that looks as if it stood in the package."""
+    namespace: dict[str, Any] = {"os": os}
+    exec(compile(source, f"{sessiond.__path__[0]}/made_up.py", "exec"), namespace)
+    function: Callable[..., None] = namespace["work"]
+    return function
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("call", ["os.fsync(fd)", "os.pread(fd, 1, 0)", "os.open('x', 0)"])
+async def test_code_of_ours_that_blocks_the_loop_fails_its_test(call: str, tmp_path: Path) -> None:
+    work = of_ours(f"def work(fd): {call}")
+    with (tmp_path / "file").open("wb") as file, pytest.raises(BlockingError):
+        work(file.fileno())
+
+
+async def test_code_of_ours_may_block_in_a_worker_thread(tmp_path: Path) -> None:
+    work = of_ours("def work(fd): os.fsync(fd)")
+    with (tmp_path / "file").open("wb") as file:
+        await anyio.to_thread.run_sync(work, file.fileno())
+
+
+def test_no_test_sees_a_real_home(machine_environment: Mapping[str, str]) -> None:
+    assert str(Path.home()) != machine_environment.get("HOME")
+    assert Path(os.environ["XDG_RUNTIME_DIR"]).parent == Path.home()
+    assert not {name for name in os.environ if name.startswith("SESSIOND_")} - {"SESSIOND_FIXTURES"}
