@@ -39,6 +39,9 @@ OPEN_SESSIONS_MAX: Final = 512
 MEMORY_SESSIONS_MAX: Final = 256
 # service: an idle session is unloaded after this long.
 IDLE_SESSION_SECONDS: Final = 300.0
+# service: a draft without an assistant message goes to the trash when nobody
+# touched it for this long.
+DRAFT_SECONDS: Final = 24 * 3600.0
 # service: what a refusal tells a client to wait.
 RETRY_AFTER_MS: Final = 250
 

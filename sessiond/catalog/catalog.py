@@ -8,10 +8,8 @@ threads, from any of them.
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -74,8 +72,8 @@ class Catalog:
 
     def all(self) -> list[KnownSession]:
         """Every row."""
-        with self._reading() as connection:
-            rows = connection.execute(f"SELECT {_COLUMNS} FROM sessions").fetchall()  # noqa: S608 - constants
+        with self._lock:
+            rows = self._connection.execute(f"SELECT {_COLUMNS} FROM sessions").fetchall()  # noqa: S608 - constants
         return [_known(row) for row in rows]
 
     def put(self, known: KnownSession) -> None:
@@ -92,16 +90,16 @@ class Catalog:
             mark.mtime_ns,
             known.info,
         )
-        with self._reading() as connection, connection:
-            connection.execute(
+        with self._lock, self._connection:
+            self._connection.execute(
                 f"INSERT OR REPLACE INTO sessions ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)",  # noqa: S608
                 row,
             )
 
     def forget(self, session_id: str) -> None:
         """Drop a row; the file is not touched."""
-        with self._reading() as connection, connection:
-            connection.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
+        with self._lock, self._connection:
+            self._connection.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
 
     def close(self) -> None:
         """Close the file."""
@@ -109,17 +107,12 @@ class Catalog:
             self._connection.close()
 
     def _one(self, where: str, value: str) -> KnownSession | None:
-        with self._reading() as connection:
-            row = connection.execute(
+        with self._lock:
+            row = self._connection.execute(
                 f"SELECT {_COLUMNS} FROM sessions WHERE {where}",  # noqa: S608 - constants
                 (value,),
             ).fetchone()
         return _known(row) if row is not None else None
-
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            yield self._connection
 
 
 def _known(row: tuple[str, str, str, int, str, int, int, int, bytes]) -> KnownSession:
@@ -145,9 +138,7 @@ class _OtherVersion(Exception):
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, check_same_thread=False)
     try:
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version not in {0, _VERSION}:
-            raise _OtherVersion
+        _require_version(connection)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.executescript(_SCHEMA)
@@ -157,3 +148,9 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _require_version(connection: sqlite3.Connection) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version not in {0, _VERSION}:
+        raise _OtherVersion

@@ -17,6 +17,7 @@ import traceback
 from pathlib import Path
 
 import anyio
+from anyio import to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
@@ -93,11 +94,9 @@ def _who_serves(holder: Holder | None) -> str:
     return f"the daemon with pid {holder.pid} serves this profile since {holder.since}"
 
 
-def _first(errors: BaseExceptionGroup[BaseException]) -> str:
-    error: BaseException = errors
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return str(error)
+def _first(errors: BaseExceptionGroup[Exception]) -> str:
+    error = errors.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else str(error)
 
 
 class _Daemon:
@@ -114,6 +113,7 @@ class _Daemon:
         """Everything, from the first file to the last answer."""
         store = Store(self._layout, self._files, real_environment(self._report_bug))
         try:
+            await to_thread.run_sync(store.settle_drafts)
             async with anyio.create_task_group() as tasks:
                 service = Service(
                     store,

@@ -11,7 +11,7 @@ import errno
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import ClassVar, Self
 
 from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
@@ -30,7 +30,7 @@ __all__ = ["Journal", "scan"]
 class Journal:
     """A `SessionLog` in a file. One thread appends; any thread reads."""
 
-    blocking: Final = True
+    blocking: ClassVar[bool] = True
 
     def __init__(self, files: Files, reader: LineReader, *, truncates: bool) -> None:
         self.tail = b""

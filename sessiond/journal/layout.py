@@ -137,9 +137,13 @@ class Layout:
             if name.endswith(_SUFFIX) and not name.startswith("."):
                 yield self.sessions / name
         if drafts:
-            for name in _names(files, self.pending):
-                if _draft_id_in(name) is not None:
-                    yield self.pending / name
+            yield from self.drafts(files)
+
+    def drafts(self, files: Files) -> Iterator[Path]:
+        """The files of drafts."""
+        for name in _names(files, self.pending):
+            if _draft_id_in(name) is not None:
+                yield self.pending / name
 
 
 def _id_in(name: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import ClassVar
 
 from sessiond.journal.store import JournalStatistics
 
@@ -14,12 +14,15 @@ __all__ = ["MemoryJournal"]
 class MemoryJournal:
     """A `SessionLog` in a list. Nothing in it waits, so it may be called on the loop."""
 
-    blocking: Final = False
-    path: Final = None
+    blocking: ClassVar[bool] = False
 
     def __init__(self, header: bytes) -> None:
         self._lines: list[bytes] = header.split(b"\n")
         self._size = len(header) + 1
+
+    @property
+    def path(self) -> None:
+        """There is no file."""
 
     @property
     def line_count(self) -> int:

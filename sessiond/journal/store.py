@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from msgspec import Struct
 
@@ -32,10 +32,8 @@ class JournalStatistics(Struct, frozen=True):
 class SessionLog(Protocol):
     """The lines of one session. One thread appends; any thread reads what was appended."""
 
-    @property
-    def blocking(self) -> bool:
-        """Whether calls wait for a disk, and so belong into a worker thread."""
-        ...
+    blocking: ClassVar[bool]
+    """Whether calls wait for a disk, and so belong into a worker thread."""
 
     @property
     def path(self) -> Path | None:

@@ -137,8 +137,8 @@ class _Question(Struct, frozen=True):
                 return 0
             return shared_prefix(context.messages(), other.messages())
         known = self.host.opened.session.node(self.known.leaf_id)
-        count = self._prefix(context, known) if known else 0
-        return count if count == self.known.count else 0
+        count = self._prefix(context, known) if known else None
+        return count if count is not None and count == self.known.count else 0
 
     def answer(self, context: Context, other: Context | None) -> Raw:
         """The context, spliced from what the caller does not hold."""

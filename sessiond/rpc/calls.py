@@ -48,28 +48,29 @@ class CallTable(Generic[C]):
         self.client = client
         self.flush = peer.flush
         self.incident = incident
-        self._calls: dict[Call[C], Callable[[], None] | None] = {}
+        # Public because the read loop looks at its size after every request.
+        self.held: dict[Call[C], Callable[[], None] | None] = {}
 
     def __len__(self) -> int:
-        return len(self._calls)
+        return len(self.held)
 
     def hold(self, call: Call[C], on_cancel: Callable[[], None] | None) -> None:
         """Count a call as in flight."""
-        self._calls[call] = on_cancel
+        self.held[call] = on_cancel
 
     def drop(self, call: Call[C]) -> None:
         """A call was settled."""
-        del self._calls[call]
+        del self.held[call]
 
     def cancel(self, wanted: str | float | None) -> None:
         """Cancel the calls of this id: the same JSON value, so 1 is 1.0 but never "1"."""
-        for call, on_cancel in list(self._calls.items()):
+        for call, on_cancel in list(self.held.items()):
             if call.id is not None and on_cancel is not None and _decode(call.id) == wanted:
                 on_cancel()
 
     def cancel_all(self) -> None:
         """Cancel whatever can still be cancelled."""
-        for on_cancel in list(self._calls.values()):
+        for on_cancel in list(self.held.values()):
             if on_cancel is not None:
                 on_cancel()
 

@@ -223,15 +223,15 @@ class Host:
 
     async def _persist(self, batch: Batch) -> SessiondError | None:
         """One write and one sync for the whole batch; who waits may not cut it short."""
-        opened = self.opened
+        opened, failure = self.opened, None
 
-        def store() -> SessiondError | None:
-            return opened.store(batch.lines, sync=batch.sync, has_assistant=batch.has_assistant)
+        def store() -> None:
+            nonlocal failure
+            failure = opened.store(batch.lines, sync=batch.sync, has_assistant=batch.has_assistant)
 
-        error: SessiondError | None = None
         with CancelScope(shield=True):
-            error = await to_thread.run_sync(store)
-        return error
+            await to_thread.run_sync(store)
+        return failure
 
     def _conclude(self, batch: Batch, error: SessiondError | None) -> None:
         """Commit, publish, answer. No await: nobody sees half of it."""

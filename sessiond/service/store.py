@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,7 @@ from sessiond.journal.files import Files
 from sessiond.journal.journal import Journal, scan
 from sessiond.journal.layout import Layout
 from sessiond.journal.memory import MemoryJournal
-from sessiond.limits import AVAILABLE_IDS_MAX
+from sessiond.limits import AVAILABLE_IDS_MAX, DRAFT_SECONDS
 from sessiond.model.entries import Header
 from sessiond.model.ids import derive_session_id, is_session_id
 from sessiond.model.times import rfc3339
@@ -113,6 +114,28 @@ class Store:
         path = self._layout.session_path(session_id, self.environment.file_stamp())
         Journal.create(self._files, path, b"\n".join(lines), locks=self._layout.locks).close()
         return path
+
+    def settle_drafts(self) -> None:
+        """What became of drafts, before anybody asks: conversations move in, the forgotten to the trash.
+
+        A draft is forgotten when it has no assistant message and nobody touched it for
+        DRAFT_SECONDS. One that cannot be read or moved stays where it is.
+        """
+        oldest = self._files.now() - DRAFT_SECONDS
+        for path in self._layout.drafts(self._files):
+            session_id = self._layout.id_of(path)
+            if session_id is None:
+                continue
+            with suppress(SessiondError, OSError):
+                touched = self._files.stat(path).st_mtime
+                # Opening promotes a draft that has become a conversation.
+                opened = self.open(session_id)
+                try:
+                    if opened.pending and touched < oldest:
+                        opened.journal.move(self._layout.trash / path.name)
+                        self._catalog.forget(session_id)
+                finally:
+                    opened.journal.close()
 
     # -- open ----------------------------------------------------------------------
 

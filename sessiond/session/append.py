@@ -95,8 +95,7 @@ def append(draft: Draft, request: AppendRequest) -> Receipt:
     draft.require_writable()
     head, parent = _place(draft, request)
     if len(entries) == 1:
-        # One entry is staged whole or not at all anyway.
-        return _stage_all(draft, request, head, parent)
+        return _stage_one(draft, request, head, parent)
     with draft.all_or_nothing():
         return _stage_all(draft, request, head, parent)
 
@@ -184,23 +183,38 @@ def _new_head(draft: Draft, head: str) -> str:
     return f"{head[:56]}-{number}"
 
 
+def _stage_one(draft: Draft, request: AppendRequest, head: str, parent: int | None) -> Receipt:
+    """The usual call: one entry is staged whole or not at all, and needs no atom."""
+    (entry,) = request.entries
+    if isinstance(entry, Compaction):
+        _require_guard(entry, request)
+    seq = draft.stage(entry, head=head, parent=parent)
+    return Receipt([_stored(draft, seq)], _leaf_id(draft, head), seq, head, False)  # noqa: FBT003
+
+
 def _stage_all(draft: Draft, request: AppendRequest, head: str, parent: int | None) -> Receipt:
     stored: list[StoredEntry] = []
     count = len(request.entries)
-    several = count > 1
     for index, entry in enumerate(request.entries):
-        path = f"entries[{index}]" if several else "entry"
-        if several and draft.session.rules.atoms:
+        if draft.session.rules.atoms:
             entry.atom = (index + 1, count)
         if isinstance(entry, Compaction):
             _require_guard(entry, request)
-        seq = draft.stage(entry, head=head, parent=parent, path=path)
+        seq = draft.stage(entry, head=head, parent=parent, path=f"entries[{index}]")
         if parent is not None and draft.is_node(seq):
             # It made or moved the head; the rest is chained to it.
             parent = None
-        stored.append(StoredEntry(*draft.receipt_of(seq)))
+        stored.append(_stored(draft, seq))
+    return Receipt(stored, _leaf_id(draft, head), draft.seq, head, duplicate=False)
+
+
+def _stored(draft: Draft, seq: int) -> StoredEntry:
+    return StoredEntry(*draft.receipt_of(seq))
+
+
+def _leaf_id(draft: Draft, head: str) -> str | None:
     at = draft.head(head)
-    return Receipt(stored, draft.id_of(at.leaf) if at else None, draft.seq, head, duplicate=False)
+    return draft.id_of(at.leaf) if at else None
 
 
 def _require_guard(entry: Compaction, request: AppendRequest) -> None:

@@ -9,7 +9,7 @@ commands of a batch stand on earlier ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -154,7 +154,7 @@ class Draft:
     # -- staging -------------------------------------------------------------
 
     @contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
+    def all_or_nothing(self) -> Generator[None]:
         """What is staged inside stays only if the block ends without an error."""
         count = len(self.entries)
         heads = dict(self._heads)

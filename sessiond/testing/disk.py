@@ -58,6 +58,7 @@ class FaultDisk(Files):
         self.faults = Faults()
         self.write_bytes_max: int | None = None
         self.capacity: int | None = None
+        self.seconds = 1_768_473_000.0
         self._mutex = threading.Lock()
         self._descriptors: dict[int, _Descriptor] = {}
         self._locks: dict[int, int] = {}
@@ -110,6 +111,7 @@ class FaultDisk(Files):
         )
         rebooted._next_inode = self._next_inode
         rebooted._ticks = self._ticks
+        rebooted.seconds = self.seconds
         return rebooted
 
     def put(self, path: Path, content: bytes) -> None:
@@ -308,8 +310,8 @@ class FaultDisk(Files):
         return "testhost"
 
     def now(self) -> float:
-        """The moment at which time stands still."""
-        return 1_768_473_000.0
+        """The moment at which time stands still, until a test moves it."""
+        return self.seconds
 
     def monotonic(self) -> float:
         """No time passes."""
@@ -348,7 +350,7 @@ class FaultDisk(Files):
 
     def _touch(self, inode: Inode) -> None:
         self._ticks += 1
-        inode.mtime = self._ticks
+        inode.mtime = int(self.seconds) * 1_000_000_000 + self._ticks
 
     def _new_inode(self, content: bytes) -> Inode:
         self._next_inode += 1

@@ -83,7 +83,7 @@ class Connection(Generic[C]):
         self.client = make_client(self)
         answers = _Answers(self._framer, self._outbox, self.flush)
         self._exchange = dispatcher.connection(answers, self.client)
-        self._calls = self._exchange.calls
+        self._calls = self._exchange.calls.held
         # Bodies of the last chunk that had to wait for room.
         self._backlog: list[Item] = []
         self._input_ended = False
@@ -205,7 +205,7 @@ class Connection(Generic[C]):
     # -- ending --------------------------------------------------------------------------
 
     def _finished(self) -> bool:
-        if len(self._calls):
+        if self._calls:
             return False
         if self._closing:
             return self._outbox.answer_bytes == 0

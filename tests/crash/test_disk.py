@@ -163,6 +163,19 @@ def test_faults_come_once_where_they_were_asked_for() -> None:
     assert not never.hit
 
 
+def test_a_file_is_as_old_as_its_last_write() -> None:
+    disk = FaultDisk("/f")
+    fd = disk.create(Path("/f/a"))
+    disk.write(fd, b"a")
+    first = disk.fstat(fd).st_mtime_ns
+    disk.write(fd, b"b")
+    assert disk.fstat(fd).st_mtime_ns > first
+    disk.seconds += 60
+    disk.pwrite(fd, b"c", 0)
+    assert disk.fstat(fd).st_mtime_ns - first >= 60_000_000_000
+    assert disk.fstat(fd).st_mtime_ns / 1e9 >= disk.now()
+
+
 def test_a_full_disk_takes_what_fits_and_then_nothing() -> None:
     disk = FaultDisk("/f")
     fd = disk.create(Path("/f/a"))

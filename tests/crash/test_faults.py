@@ -16,7 +16,6 @@ import pytest
 from sessiond.errors import StorageError
 from sessiond.journal.journal import Journal
 from sessiond.testing.disk import FaultDisk
-from sessiond.testing.faults import Fault
 
 FOLDER, OTHER, LOCKS = Path("/sessions"), Path("/pending"), Path("/locks")
 FILE, MOVED = FOLDER / "s.jsonl", OTHER / "s.jsonl"
@@ -106,6 +105,7 @@ def test_a_refused_batch_leaves_memory_and_the_reopened_file_as_they_were(
         expected = before if refused else before + BATCH
         assert lines_of(journal) == expected
         assert disk.content(FILE) == text(expected)
+        assert journal.durable_bytes == len(text(expected))
         for keep in (0, 5, 10_000):
             assert found_after(disk, keep=keep) == (expected, b"")
         assert journal.take_stored_tail() == []
@@ -208,15 +208,43 @@ def test_a_file_that_shrank_is_not_filled_up_with_zeros() -> None:
         assert disk.content(FILE) == text(STORED)[:3]
 
 
+def test_a_disk_that_takes_no_more_bytes_without_saying_why_is_full() -> None:
+    class Tired(FaultDisk):
+        def write(self, fd: int, data: bytes | memoryview) -> int:
+            return 0 if bytes(data).startswith(b"atch") else super().write(fd, data)
+
+    disk = Tired(FOLDER, LOCKS)
+    disk.put(FILE, text(STORED))
+    journal = opened(disk)
+    disk.write_bytes_max = 3
+    with pytest.raises(StorageError) as caught:
+        journal.append(BATCH, sync=True)
+    assert caught.value.data()["errno"] == "ENOSPC"
+    assert disk.content(FILE) == text(STORED)
+
+
+def test_bytes_that_are_gone_when_they_are_to_be_written_again_are_not_made_up() -> None:
+    disk, journal = with_unsynced_lines()
+    disk.fail("fdatasync")
+    disk.pread = lambda fd, count, offset: b""  # type: ignore[method-assign]
+    with pytest.raises(StorageError):
+        journal.append(BATCH, sync=True)
+    with pytest.raises(StorageError) as caught:
+        journal.append(BATCH, sync=True)
+    assert caught.value.data()["errno"] == "ESTALE"
+    assert journal.durable_bytes == len(text(STORED))
+
+
 def test_a_file_that_was_replaced_is_not_written_to() -> None:
     disk, journal = without_unsynced_lines()
     disk.rename(FILE, MOVED)
-    disk.put(FILE, b"somebody's\n")
+    theirs = b"somebody's\n" * 20
+    disk.put(FILE, theirs)
     disk.fail("write")
     for _attempt in range(2):
         with pytest.raises(StorageError):
             journal.append(BATCH, sync=True)
-    assert disk.content(FILE) == b"somebody's\n"
+    assert disk.content(FILE) == theirs
     assert lines_of(journal) == STORED
 
 
@@ -429,9 +457,3 @@ def test_a_close_that_fails_has_let_go_all_the_same() -> None:
         assert not refused
         assert disk.open_descriptors == 0
         opened(disk).close()
-
-
-def test_a_fault_that_was_hit_is_told_from_one_that_was_not() -> None:
-    fault = Fault(None, 1, errno.EIO, 0)
-    assert not fault.hit
-    assert fault.error().errno == errno.EIO

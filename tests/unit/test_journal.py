@@ -274,6 +274,15 @@ def test_nothing_can_be_appended_to_what_is_open_for_reading(disk: FaultDisk) ->
     assert disk.content(FILE) == b"h\n"
 
 
+def test_a_tail_in_what_is_open_for_reading_stays(disk: FaultDisk) -> None:
+    disk.put(FILE, b"h\nwhole")
+    reader = Journal.read_only(disk, FILE, ignore)
+    with pytest.raises(StorageError) as caught:
+        reader.keep_tail()
+    assert caught.value.data()["errno"] == "EBADF"
+    assert disk.content(FILE) == b"h\nwhole"
+
+
 @pytest.mark.parametrize(
     ("content", "lines_max", "lines", "tail"),
     [
@@ -407,6 +416,18 @@ def test_files_and_folders_are_private_whatever_the_umask(
         assert mode == (0o700 if one.is_dir() else 0o600), one.name
     journal.close()
     daemon.close()
+
+
+def test_a_file_that_cannot_be_made_private_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(fd: int, mode: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "fchmod", refuse)
+    with pytest.raises(PermissionError):
+        Files().create(tmp_path / "s")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_descriptors_are_not_inherited(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ behind is in the work folder, which goes when the run ends, or in the cache.
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import sys
 import tempfile
@@ -77,11 +78,24 @@ def bench(*, rounds: int, quick: bool) -> Iterator[Bench]:
     (root / ".gitignore").write_text("*\n", encoding="utf-8")
     cache = root / "cache"
     cache.mkdir(exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="work-", dir=root))
-    try:
-        yield Bench(rounds=rounds, quick=quick, folder=folder, cache=cache)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with _alone(root / "lock"):
+        folder = Path(tempfile.mkdtemp(prefix="work-", dir=root))
+        try:
+            yield Bench(rounds=rounds, quick=quick, folder=folder, cache=cache)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Two runs at once measure each other: the second waits for the first."""
+    with path.open("ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.stderr.write("another run is under way in this checkout; waiting for it\n")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 class Pair(Struct, frozen=True):
