@@ -127,7 +127,7 @@ class Store:
             if session_id is None:
                 continue
             with suppress(SessiondError, OSError):
-                touched = self._files.stat(path).st_mtime
+                touched = self._files.stat(path).st_mtime_ns / 1e9
                 # Opening promotes a draft that has become a conversation.
                 opened = self.open(session_id)
                 try:
