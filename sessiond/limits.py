@@ -35,6 +35,8 @@ BATCH_ENTRIES_MAX: Final = 1024
 BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
 # service: open session files; the least recently used idle one is unloaded, else overloaded.
 OPEN_SESSIONS_MAX: Final = 512
+# service: sessions whose batches are on their way to the disk at the same time; the others wait.
+WRITER_THREADS_MAX: Final = 32
 # service: sessions of persist "never"; one more is overloaded.
 MEMORY_SESSIONS_MAX: Final = 256
 # service: an idle session is unloaded after this long.

@@ -1,30 +1,29 @@
-"""One open session: its inbox, its single writer, its subscribers.
+"""One open session: who asks, who writes, who watches.
 
-The writer takes all that waits and makes one batch of it, in six steps that
-read in this order below: stage, encode, persist, commit, publish, answer. Only
-persist awaits. So no task ever sees half a batch, nothing is visible before it
-is durable, and whatever arrives while the disk works is the next batch.
+A host is there from the first request that names its session: what comes while
+the file is being read waits in the inbox. Questions are answered at once, or
+after the asker's own mutations; mutations go to the one writer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any
+from weakref import WeakSet
 
 import anyio
-from anyio import CancelScope, to_thread
+from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
 
 from sessiond.errors import Internal, SessiondError
-from sessiond.service.batch import Batch, stage
 from sessiond.service.contexts import ContextCache
-from sessiond.service.events import Event
 from sessiond.service.hub import Hub, HubStatistics
 from sessiond.service.inbox import LATER, Command, Inbox
 from sessiond.service.jobs import answer_later
 from sessiond.service.log import LogReader
 from sessiond.service.opened import Opened
-from sessiond.service.ports import Environment, Listener, Ticket
+from sessiond.service.ports import Environment, Ticket
+from sessiond.service.writer import Writer, WriterStatistics
 from sessiond.session.tree import ChildIndex
 
 __all__ = ["Host", "HostStatistics"]
@@ -35,11 +34,14 @@ class HostStatistics(Struct, frozen=True):
 
     seq: int
     inbox: int
-    batches: int
-    entries: int
-    batch_entries_max: int
-    failures: int
+    writer: WriterStatistics
     hub: HubStatistics
+
+
+class _Reader:
+    """Keeps a session open. It is held by a job and goes with it, run or never started."""
+
+    __slots__ = ("__weakref__",)
 
 
 class Host:
@@ -50,20 +52,24 @@ class Host:
         session_id: str,
         load: Callable[[], Opened],
         environment: Environment,
+        *,
         on_ready: Callable[[Host], None],
+        writers: CapacityLimiter,
     ) -> None:
         self.session_id = session_id
         self.environment = environment
         self._load = load
         self._on_ready = on_ready
+        self._writers = writers
         self._opened: Opened | None = None
         self._log: LogReader | None = None
         self._hub: Hub | None = None
+        self._writer: Writer | None = None
         self._inbox = Inbox()
-        self._writing = False
         self._stopping = False
         self._wake = anyio.Event()
-        self._readers = 0
+        self._readers: WeakSet[_Reader] = WeakSet()
+        self._taken: list[Command] = []
         self.meant_for_memory = False
         self.ended = anyio.Event()
         self._settled = anyio.Event()
@@ -71,7 +77,6 @@ class Host:
         self.contexts = ContextCache()
         self.children = ChildIndex()
         self.last_used = environment.monotonic()
-        self._batches = self._entries = self._batch_entries_max = self._failures = 0
 
     # -- what is open ----------------------------------------------------------
 
@@ -91,6 +96,12 @@ class Host:
         """The session's subscribers."""
         assert self._hub is not None, "the session is not open yet"
         return self._hub
+
+    @property
+    def writer(self) -> Writer:
+        """Who alone changes the session."""
+        assert self._writer is not None, "the session is not open yet"
+        return self._writer
 
     @property
     def log(self) -> LogReader:
@@ -116,8 +127,9 @@ class Host:
     @property
     def can_unload(self) -> bool:
         """Nobody waits for it, reads it or watches it, and its entries are in a file."""
-        busy = len(self._inbox) or self._writing or self._readers or self._hub
-        return self.is_open and not self.in_memory and not busy and not self._stopping
+        if not self.is_open or self.in_memory or self._stopping:
+            return False
+        return not (len(self._inbox) or self.writer.writing or len(self._readers) or self._hub)
 
     def touch(self) -> None:
         """Somebody used it just now."""
@@ -134,22 +146,22 @@ class Host:
 
     def submit(self, command: Command) -> Any:
         """Give a command a place in line; its answer comes LATER. Raises Overloaded."""
+        self.touch()
         self._inbox.put(command)
-        if self.in_memory:
-            self._on_ready(self)
-        else:
+        if not self.in_memory:
             self._wake.set()
+        elif len(self._inbox) == 1:
+            self._on_ready(self)
         return LATER
 
     def later(self, ticket: Ticket, job: Callable[[], Awaitable[Any]]) -> Any:
         """Answer a question LATER; until then the session stays open."""
 
-        async def read() -> Any:
-            self._readers += 1
-            try:
-                return await job()
-            finally:
-                self._readers -= 1
+        reader = _Reader()
+        self._readers.add(reader)
+
+        async def read(_held: _Reader = reader) -> Any:
+            return await job()
 
         answer_later(ticket, read, self.environment)
         return LATER
@@ -170,6 +182,7 @@ class Host:
             opened = await to_thread.run_sync(self._load)
             self._log = LogReader(opened)
             self._hub = Hub(self._log, self.session_id, opened.epoch, opened.session.rules)
+            self._writer = Writer(opened, self._hub, self._inbox, self.environment, self._writers)
             self._opened = opened
             self._settled.set()
             while len(self._inbox) or not self._stopping:
@@ -177,12 +190,12 @@ class Host:
                     self._wake = anyio.Event()
                     await self._wake.wait()
                 else:
-                    await self._write(self._inbox.take())
+                    self._taken = self._inbox.take()
+                    await self.writer.write(self._taken)
         except SessiondError as refusal:
             error = refusal
         except Exception as bug:  # noqa: BLE001 - a bug here closes this session only
-            incident_id = self.environment.report_bug(f"writer of {self.session_id}", bug)
-            error = Internal("the session was closed by a bug in sessiond", incident_id=incident_id)
+            error = self._closed_by(bug)
         finally:
             self._failure = error
             self._settled.set()
@@ -196,83 +209,32 @@ class Host:
 
     def run_ready(self) -> None:
         """Serve what waits for a session in memory, at once: there is no disk to wait for."""
-        while len(self._inbox) and not self._writing:
-            commands = self._inbox.take()
-            seqs = self._retried(commands)
-            stored = dict(zip(seqs, self.opened.journal.read_many(seqs), strict=True))
-            batch = stage(commands, self.opened, self.environment, stored)
-            if batch.lines:
-                self.opened.journal.append(batch.lines, sync=False)
-            self._conclude(batch, None)
+        while len(self._inbox) and not self.writer.writing:
+            self._taken = self._inbox.take()
+            try:
+                self.writer.write_in_memory(self._taken)
+            except Exception as bug:  # noqa: BLE001 - a bug here closes this session only
+                self._refuse_all(self._closed_by(bug))
+                self.stop()
 
-    async def _write(self, commands: list[Command]) -> None:
-        self._writing = True
-        try:
-            seqs = self._retried(commands)
-            stored = dict(zip(seqs, await self.log.read_many(seqs), strict=True)) if seqs else {}
-            batch = stage(commands, self.opened, self.environment, stored)  # 1, 2
-            error = await self._persist(batch) if batch.lines else None  # 3
-        finally:
-            self._writing = False
-        self._conclude(batch, error)  # 4, 5, 6
-
-    def _retried(self, commands: list[Command]) -> list[int]:
-        """Stored entries that a command names by id: a retry is compared with them."""
-        ids = self.opened.session.ids
-        return sorted({ids[i] for command in commands for i in command.ids if i in ids})
-
-    async def _persist(self, batch: Batch) -> SessiondError | None:
-        """One write and one sync for the whole batch; who waits may not cut it short."""
-        opened, failure = self.opened, None
-
-        def store() -> None:
-            nonlocal failure
-            failure = opened.store(batch.lines, sync=batch.sync, has_assistant=batch.has_assistant)
-
-        with CancelScope(shield=True):
-            await to_thread.run_sync(store)
-        return failure
-
-    def _conclude(self, batch: Batch, error: SessiondError | None) -> None:
-        """Commit, publish, answer. No await: nobody sees half of it."""
-        opened = self.opened
-        touched: dict[Listener, None] = {}
-        if error is not None:
-            self._failures += 1
-            self._publish(opened.adopt_stored_tail(), touched)
-        elif batch.lines:
-            batch.draft.commit()
-            opened.updated_at = batch.draft.now
-            self._publish(batch.events() if self.hub else [], touched)
-            self._batches += 1
-            self._entries += len(batch.lines)
-            self._batch_entries_max = max(self._batch_entries_max, len(batch.lines))
-        durability = opened.durability(synced=batch.sync)
-        for command in batch.commands:
-            self._inbox.settled(command)
-            command.settle(error, durability)
-            touched[command.ticket.client.listener] = None
-        for listener in touched:
-            listener.flush()
-
-    def _publish(self, events: list[Event], touched: dict[Listener, None]) -> None:
-        if events:
-            self.hub.publish(events, touched)
+    def _closed_by(self, bug: Exception) -> Internal:
+        incident_id = self.environment.report_bug(f"writer of {self.session_id}", bug)
+        return Internal("the session was closed by a bug in sessiond", incident_id=incident_id)
 
     def _refuse_all(self, error: SessiondError) -> None:
-        for command in self._inbox.take_all():
-            self._inbox.settled(command)
-            command.ticket.fail(error)
-            command.ticket.flush()
+        """Answer everyone who waits, also whom the writer had taken when it failed."""
+        for command in [*self._taken, *self._inbox.take_all()]:
+            if not command.settled:
+                self._inbox.settled(command)
+                command.fail(error)
+                command.ticket.flush()
+        self._taken = []
 
     def statistics(self) -> HostStatistics:
         """How busy it is."""
         return HostStatistics(
             seq=self.seq,
             inbox=len(self._inbox),
-            batches=self._batches,
-            entries=self._entries,
-            batch_entries_max=self._batch_entries_max,
-            failures=self._failures,
+            writer=self.writer.statistics(),
             hub=self.hub.statistics(),
         )

@@ -47,6 +47,7 @@ class Command(Struct, eq=False):
     refusal: SessiondError | None = None
     rests_on_batch: bool = False
     """Entries were staged before or by it: it stands only if they become durable."""
+    settled: bool = False
 
     def stage_on(self, draft: Draft) -> None:
         """Stage a mutation, or remember why it was refused."""
@@ -59,20 +60,25 @@ class Command(Struct, eq=False):
 
     def settle(self, error: SessiondError | None, durability: str) -> None:
         """Answer; `error` is what storing the batch came to."""
-        ticket = self.ticket
         if error is not None and self.rests_on_batch:
-            ticket.fail(error)
+            self.fail(error)
             return
         if self.refusal is not None:
-            ticket.fail(self.refusal)
+            self.fail(self.refusal)
             return
         try:
             result = self.finish(self.receipt, durability)
         except SessiondError as refusal:
-            ticket.fail(refusal)
+            self.fail(refusal)
         else:
+            self.settled = True
             if result is not LATER:
-                ticket.answer(result)
+                self.ticket.answer(result)
+
+    def fail(self, error: SessiondError) -> None:
+        """Answer with an error."""
+        self.settled = True
+        self.ticket.fail(error)
 
 
 class Inbox:
@@ -108,7 +114,7 @@ class Inbox:
             return
         self._commands.remove(command)
         self.settled(command)
-        command.ticket.fail(Cancelled("cancelled before it took effect"))
+        command.fail(Cancelled("cancelled before it took effect"))
 
     def take(self) -> list[Command]:
         """The next batch, as much of the line as one write may carry."""

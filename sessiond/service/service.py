@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
@@ -23,6 +23,7 @@ from sessiond.limits import (
     MEMORY_SESSIONS_MAX,
     OPEN_SESSIONS_MAX,
     RETRY_AFTER_MS,
+    WRITER_THREADS_MAX,
 )
 from sessiond.model.entries import Header
 from sessiond.service.client import Client
@@ -72,6 +73,8 @@ class Service:
         self._hosts: dict[str, Host] = {}
         self._closing: dict[str, anyio.Event] = {}
         self._ready: list[Host] = []
+        # Writers do not queue behind the openings and reads of other sessions.
+        self._writers = CapacityLimiter(WRITER_THREADS_MAX)
         self._client_number = 0
         self._deserted = anyio.Event()
 
@@ -134,7 +137,9 @@ class Service:
         if self.draining:
             raise Draining("the daemon is stopping", retry_after_ms=RETRY_AFTER_MS)
         self._make_room(in_memory=in_memory)
-        host = Host(session_id, load, self.environment, self._is_ready)
+        host = Host(
+            session_id, load, self.environment, on_ready=self._is_ready, writers=self._writers
+        )
         host.meant_for_memory = in_memory
         self._hosts[session_id] = host
         self._tasks.start_soon(self._serve, host, self._closing.get(session_id))

@@ -202,6 +202,8 @@ class _Stage:
                 wire.end_input()
             while name not in self._closed:
                 found.append(await self.next(name))
+                if found[-1].body == _NOTHING:
+                    break
         return [line for line in found if line.body != _CLOSED]
 
     def _real(self, body: str) -> str:

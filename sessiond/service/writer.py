@@ -1,0 +1,128 @@
+"""The single writer of a session.
+
+It takes all that waits and makes one batch of it, in six steps: stage, encode,
+persist, commit, publish, answer. Only persist awaits. So no task ever sees half
+a batch, nothing is visible before it is durable, and whatever arrives while the
+disk works is the next batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anyio import CancelScope, CapacityLimiter, to_thread
+from msgspec import Struct
+
+from sessiond.errors import SessiondError
+from sessiond.service.batch import Batch, stage
+from sessiond.service.hub import Hub
+from sessiond.service.inbox import Command, Inbox
+from sessiond.service.log import LogReader
+from sessiond.service.opened import Opened
+from sessiond.service.ports import Environment, Listener
+
+__all__ = ["Writer", "WriterStatistics"]
+
+
+class WriterStatistics(Struct, frozen=True):
+    """What a session was told so far."""
+
+    batches: int
+    entries: int
+    batch_entries_max: int
+    failures: int
+
+
+class Writer:
+    """Stores the commands of one session's inbox, a batch at a time."""
+
+    def __init__(
+        self,
+        opened: Opened,
+        hub: Hub,
+        inbox: Inbox,
+        environment: Environment,
+        threads: CapacityLimiter,
+    ) -> None:
+        self.writing = False
+        self._opened = opened
+        self._log = LogReader(opened)
+        self._hub = hub
+        self._inbox = inbox
+        self._environment = environment
+        self._threads = threads
+        self._batches = self._entries = self._batch_entries_max = self._failures = 0
+
+    async def write(self, commands: Sequence[Command]) -> None:
+        """Store a batch and settle it."""
+        opened = self._opened
+        self.writing = True
+        try:
+            seqs = self._retried(commands)
+            stored = dict(zip(seqs, await self._log.read_many(seqs), strict=True))
+            batch = stage(commands, opened, self._environment, stored)  # 1, 2
+            error = await self._persist(batch) if batch.lines else None  # 3
+        finally:
+            self.writing = False
+        self._conclude(batch, error)  # 4, 5, 6
+
+    def write_in_memory(self, commands: Sequence[Command]) -> None:
+        """The same for a session without a disk: nothing to wait for."""
+        journal = self._opened.journal
+        seqs = self._retried(commands)
+        stored = dict(zip(seqs, journal.read_many(seqs), strict=True))
+        batch = stage(commands, self._opened, self._environment, stored)
+        if batch.lines:
+            journal.append(batch.lines, sync=False)
+        self._conclude(batch, None)
+
+    def _retried(self, commands: Sequence[Command]) -> list[int]:
+        """Stored entries that a command names by id: a retry is compared with them."""
+        ids = self._opened.session.ids
+        return sorted({ids[i] for command in commands for i in command.ids if i in ids})
+
+    async def _persist(self, batch: Batch) -> SessiondError | None:
+        """One write and one sync for the whole batch; who waits may not cut it short."""
+        opened, failure = self._opened, None
+
+        def store() -> None:
+            nonlocal failure
+            failure = opened.store(batch.lines, sync=batch.sync, has_assistant=batch.has_assistant)
+
+        with CancelScope(shield=True):
+            await to_thread.run_sync(store, limiter=self._threads)
+        return failure
+
+    def _conclude(self, batch: Batch, error: SessiondError | None) -> None:
+        """Commit, publish, answer. No await: nobody sees half of it."""
+        opened, hub = self._opened, self._hub
+        touched: dict[Listener, None] = {}
+        if error is not None:
+            self._failures += 1
+            kept = opened.adopt_stored_tail()
+            if kept:
+                hub.publish(kept, touched)
+        elif batch.lines:
+            batch.draft.commit()
+            opened.updated_at = batch.draft.now
+            if hub:
+                hub.publish(batch.events(), touched)
+            self._batches += 1
+            self._entries += len(batch.lines)
+            self._batch_entries_max = max(self._batch_entries_max, len(batch.lines))
+        durability = opened.durability(synced=batch.sync)
+        for command in batch.commands:
+            self._inbox.settled(command)
+            command.settle(error, durability)
+            touched[command.ticket.client.listener] = None
+        for listener in touched:
+            listener.flush()
+
+    def statistics(self) -> WriterStatistics:
+        """What it stored."""
+        return WriterStatistics(
+            batches=self._batches,
+            entries=self._entries,
+            batch_entries_max=self._batch_entries_max,
+            failures=self._failures,
+        )
