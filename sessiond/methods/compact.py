@@ -13,7 +13,7 @@ from sessiond.service.host import Host
 from sessiond.service.inbox import Command
 from sessiond.session.append import Expected, Receipt
 from sessiond.session.compaction import CompactRequest, compact
-from sessiond.session.context import estimate_tokens, plan_context
+from sessiond.session.context import estimate_tokens
 
 __all__ = ["METHOD"]
 
@@ -89,8 +89,8 @@ def _result(host: Host, params: CompactParams, receipt: Receipt) -> CompactResul
     sizes = host.opened.journal.line_bytes
     before = params.tokens_before
     if isinstance(before, UnsetType):
-        before = estimate_tokens(plan_context(session, session.parents[stored.seq]).seqs, sizes)
-    after = estimate_tokens(plan_context(session, stored.seq).seqs, sizes)
+        before = estimate_tokens(session, session.parents[stored.seq], sizes)
+    after = estimate_tokens(session, stored.seq, sizes)
     return CompactResult(
         EntryRef(stored.id, stored.seq), receipt.leaf_id, receipt.seq, before, after
     )

@@ -19,6 +19,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from sessiond.model.ids import MAIN, EntryId, HeadName, NewEntryId
 
 __all__ = [
+    "CONTEXT_KINDS",
     "ENTRY_TYPES",
     "NODE_RULES_NATIVE",
     "BranchSummary",
@@ -67,6 +68,13 @@ class Kind(IntEnum):
 
 
 MESSAGE_KINDS: Final = frozenset({Kind.USER, Kind.ASSISTANT, Kind.TOOL, Kind.OTHER_ROLE})
+
+# What a path puts into a context, a deciding compaction aside.
+CONTEXT_KINDS: Final = MESSAGE_KINDS | {
+    Kind.CUSTOM_MESSAGE,
+    Kind.BRANCH_SUMMARY,
+    Kind.CONTEXT_EDIT,
+}
 
 # The type word of a kind. An opaque entry's own word is read from its line.
 TYPE_OF_KIND: Final[dict[int, str]] = {

@@ -129,7 +129,7 @@ class ContextCache:
             sources=base.sources,
             count=len(base.bodies),
             size=base.size + sum(map(len, bodies)),
-            tokens=base.tokens + estimate_tokens(new, opened.journal.line_bytes),
+            tokens=estimate_tokens(session, leaf, opened.journal.line_bytes),
             model=model,
             thinking_level=thinking_level,
         )
@@ -149,7 +149,7 @@ def build_context(opened: Opened, leaf: int) -> Context:
         sources=sources,
         count=len(bodies),
         size=sum(map(len, bodies)),
-        tokens=estimate_tokens(plan.seqs, opened.journal.line_bytes),
+        tokens=estimate_tokens(opened.session, leaf, opened.journal.line_bytes),
         model=model,
         thinking_level=thinking_level,
     )

@@ -61,8 +61,7 @@ def _node_above(session: Session, seq: int) -> int:
 
 def _mend_first_kept(session: Session, seq: int, fields: dict[str, Raw]) -> None:
     """A first kept entry that becomes a record hands its part to the next one down."""
-    effect = session.compactions[seq]
-    kept = session.node(effect.first_kept_entry_id or "")
+    kept = session.compactions[seq].kept_from
     if not kept or session.kinds[kept] not in _RECORDS:
         return
     below = seq

@@ -61,15 +61,12 @@ class Indexer:
         if seq == 0:
             self._begin(line)
             return
-        dialect, session = self._dialect, self._session
-        assert dialect is not None
-        assert session is not None
         try:
-            row = dialect.row(line)
+            row = self._row(line)
         except BadLine as bad:
-            self._skip(session, seq, line, str(bad))
+            self._skip(self.session, seq, line, str(bad))
             return
-        session.fold(row)
+        self._fold(row, len(line))
         if row.atom is not None or self._atom is not None:
             self._follow_atom(seq, row.atom)
 
@@ -93,6 +90,9 @@ class Indexer:
             raise self._corrupt(1, str(bad)) from bad
         self._dialect = dialect
         self._session = Session(dialect.rules)
+        # Looked up once: these run for every line of the file.
+        self._row = dialect.row
+        self._fold = self._session.fold
 
     def _skip(self, session: Session, seq: int, line: bytes, why: str) -> None:
         session.skip()

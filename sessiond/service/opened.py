@@ -163,7 +163,7 @@ class Opened(Struct, eq=False):
                 self.session.skip()
                 self.session.report(seq + 1, "bad_line", str(bad))
             else:
-                self.session.fold(row)
+                self.session.fold(row, len(line))
                 events.append(Event(seq, row, self.dialect.wire(line)))
         return events
 

@@ -103,7 +103,7 @@ class Writer:
             if kept:
                 hub.publish(kept, touched)
         elif batch.lines:
-            batch.draft.commit()
+            batch.draft.commit(map(len, batch.lines))
             opened.updated_at = batch.draft.now
             if hub:
                 hub.publish(batch.events(), touched)

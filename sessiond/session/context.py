@@ -8,12 +8,12 @@ kept entry, so its cost is that of the context, not of the session.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec import Struct
 
-from sessiond.model.entries import Kind
+from sessiond.model.entries import CONTEXT_KINDS, Kind
 from sessiond.session.state import Session
 
 __all__ = [
@@ -24,19 +24,7 @@ __all__ = [
     "shared_prefix",
 ]
 
-_IN_CONTEXT: Final = bytes(
-    kind
-    in {
-        Kind.USER,
-        Kind.ASSISTANT,
-        Kind.TOOL,
-        Kind.OTHER_ROLE,
-        Kind.CUSTOM_MESSAGE,
-        Kind.BRANCH_SUMMARY,
-        Kind.CONTEXT_EDIT,
-    }
-    for kind in range(256)
-)
+_IN_CONTEXT: Final = bytes(kind in CONTEXT_KINDS for kind in range(256))
 
 
 class ContextPlan(Struct, frozen=True):
@@ -89,21 +77,10 @@ def entries_between(session: Session, above: int, leaf: int) -> list[int]:
 
 def _kept(session: Session, compaction: int) -> list[int]:
     """What a pointer compaction keeps before it, newest first."""
-    effect = session.compactions[compaction]
-    if effect.replacement or effect.first_kept_entry_id is None:
+    first = session.compactions[compaction].kept_from
+    if not first:
         return []
-    first = session.node(effect.first_kept_entry_id)
-    if not first or first >= compaction:
-        return []
-    found: list[int] = []
-    at = session.parents[compaction]
-    while at >= first:
-        if _IN_CONTEXT[session.kinds[at]]:
-            found.append(at)
-        if at == first:
-            return found
-        at = session.parents[at]
-    return []
+    return entries_between(session, first - 1, session.parents[compaction])[::-1]
 
 
 def shared_prefix(ours: Sequence[bytes], theirs: Sequence[bytes]) -> int:
@@ -116,6 +93,17 @@ def shared_prefix(ours: Sequence[bytes], theirs: Sequence[bytes]) -> int:
     return count
 
 
-def estimate_tokens(seqs: Iterable[int], line_bytes: Callable[[int], int]) -> int:
-    """A size in tokens without reading a payload: a quarter of each line's bytes, rounded up."""
-    return sum((line_bytes(seq) + 3) // 4 for seq in seqs)
+def estimate_tokens(session: Session, leaf: int, compaction_bytes: Callable[[int], int]) -> int:
+    """The size of a context in tokens, in a step or two: a quarter of its lines' bytes.
+
+    `compaction_bytes(seq)` is the size of a compaction's line.
+    """
+    totals = session.context_tokens
+    compaction = session.compaction_refs[leaf]
+    if not compaction:
+        return totals[leaf]
+    tokens = (compaction_bytes(compaction) + 3) // 4 + totals[leaf] - totals[compaction]
+    first = session.compactions[compaction].kept_from
+    if first:
+        tokens += totals[compaction] - totals[session.parents[first]]
+    return tokens

@@ -9,7 +9,7 @@ commands of a batch stand on earlier ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -248,8 +248,11 @@ class Draft:
             case _:
                 pass
 
-    def commit(self) -> None:
-        """Make the session what the draft says. Called once, when the lines are stored."""
+    def commit(self, sizes: Iterable[int]) -> None:
+        """Make the session what the draft says. Called once, when the lines are stored.
+
+        `sizes` are the bytes of the lines.
+        """
         assert self.session.seq == self._base_seq, "draft is stale: two writers?"
-        for row in self.rows:
-            self.session.fold(row)
+        for row, size in zip(self.rows, sizes, strict=True):
+            self.session.fold(row, size)

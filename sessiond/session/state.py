@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from sessiond.limits import PROBLEMS_MAX
 from sessiond.model.entries import (
+    CONTEXT_KINDS,
     MESSAGE_KINDS,
     CompactionEffect,
     InfoEffect,
@@ -34,8 +35,13 @@ from sessiond.model.entries import (
 )
 from sessiond.model.ids import MAIN
 
-__all__ = ["Head", "LabelState", "Problem", "Session"]
+__all__ = ["CompactionState", "Head", "LabelState", "Problem", "Session"]
 
+# Plain ints: this is asked once a line when a file opens, and a member of an enum is looked up.
+_ASSISTANT: Final = int(Kind.ASSISTANT)
+_COMPACTION: Final = int(Kind.COMPACTION)
+_THINKING: Final = int(Kind.THINKING)
+_IN_CONTEXT: Final = bytes(kind in CONTEXT_KINDS for kind in range(256))
 _IS_MESSAGE: Final = bytes(kind in MESSAGE_KINDS for kind in range(256))
 
 
@@ -53,6 +59,12 @@ class LabelState(Struct, frozen=True):
     seq: int
 
 
+class CompactionState(Struct, frozen=True):
+    """What a compaction keeps: from the line `kept_from` on, or nothing when that is 0."""
+
+    kept_from: int
+
+
 class Problem(Struct, frozen=True):
     """Something in the file that was kept but does not mean what its writer meant."""
 
@@ -68,6 +80,7 @@ class Session:
         "_record",
         "compaction_refs",
         "compactions",
+        "context_tokens",
         "depths",
         "facts",
         "has_assistant",
@@ -97,7 +110,9 @@ class Session:
         self.compaction_refs = array("i", (0,))
         self.model_refs = array("i", (0,))
         self.thinking_refs = array("i", (0,))
-        self.compactions: dict[int, CompactionEffect] = {}
+        # Estimated tokens of what the path down to here puts into contexts, compactions aside.
+        self.context_tokens = array("q", (0,))
+        self.compactions: dict[int, CompactionState] = {}
         self.heads: dict[str, Head] = {MAIN: Head()}
         self.labels: dict[int, LabelState] = {}
         self.facts: dict[str, Any] = {}
@@ -123,41 +138,47 @@ class Session:
         self.compaction_refs.append(0)
         self.model_refs.append(0)
         self.thinking_refs.append(0)
+        self.context_tokens.append(0)
 
-    def fold(self, row: Row) -> None:
-        """Let the next line be `row`. Cannot fail: what it refers to wrongly is reported."""
-        kind = row.kind
-        seq = len(self.kinds)
-        parent_id = row.parent_id
+    def fold(self, row: Row, size: int = 0) -> None:
+        """Let the next line be `row`, of `size` bytes.
+
+        Cannot fail: what it refers to wrongly is reported.
+        """
+        kind, entry_id, parent_id = row.kind, row.id, row.parent_id
+        ids, kinds = self.ids, self.kinds
+        seq = len(kinds)
         parent = 0
         if parent_id is not None:
-            parent = self.ids.get(parent_id, 0)
-            if self._record[self.kinds[parent]]:
+            parent = ids.get(parent_id, 0)
+            if parent == 0 or self._record[kinds[parent]]:
                 parent = 0
-            if parent == 0:
                 self.report(seq + 1, "orphan", "its parent is no earlier entry; shown as a root")
-        if row.id in self.ids:
+        if entry_id in ids:
             self.report(seq + 1, "duplicate_id", "an earlier entry has the same id")
-        self.ids[row.id] = seq
-        self.names.append(row.id)
-        self.kinds.append(kind)
+        ids[entry_id] = seq
+        self.names.append(entry_id)
+        kinds.append(kind)
         self.parents.append(parent)
         if self._record[kind]:
             self.depths.append(0)
             self.compaction_refs.append(0)
             self.model_refs.append(0)
             self.thinking_refs.append(0)
+            self.context_tokens.append(0)
         else:
-            self.depths.append(self.depths[parent] + 1)
-            self.compaction_refs.append(
-                seq if kind == Kind.COMPACTION else self.compaction_refs[parent]
-            )
-            self.model_refs.append(seq if row.names_model else self.model_refs[parent])
-            self.thinking_refs.append(seq if kind == Kind.THINKING else self.thinking_refs[parent])
+            depths, compactions = self.depths, self.compaction_refs
+            models, levels = self.model_refs, self.thinking_refs
+            depths.append(depths[parent] + 1)
+            compactions.append(seq if kind == _COMPACTION else compactions[parent])
+            models.append(seq if row.names_model else models[parent])
+            levels.append(seq if kind == _THINKING else levels[parent])
+            tokens = self.context_tokens
+            tokens.append(tokens[parent] + (size + 3) // 4 if _IN_CONTEXT[kind] else tokens[parent])
             self.heads[row.head] = Head(seq, seq)
             if _IS_MESSAGE[kind]:
                 self.message_count += 1
-                if kind == Kind.ASSISTANT:
+                if kind == _ASSISTANT:
                     self.has_assistant = True
         if row.effect is not None:
             self._apply(row, seq)
@@ -165,7 +186,7 @@ class Session:
     def _apply(self, row: Row, seq: int) -> None:
         match row.effect:
             case CompactionEffect() as effect:
-                self.compactions[seq] = effect
+                self.compactions[seq] = CompactionState(self._kept_from(effect, seq))
             case InfoEffect(facts):
                 for name, value in facts.items():
                     if value is None:
@@ -184,6 +205,19 @@ class Session:
                 self._move(row.head, effect, seq)
             case None:  # pragma: no cover - the caller looked
                 pass
+
+    def _kept_from(self, effect: CompactionEffect, seq: int) -> int:
+        """The first line that a pointer compaction keeps; 0 for none."""
+        if effect.replacement or effect.first_kept_entry_id is None:
+            return 0
+        first = self.node(effect.first_kept_entry_id)
+        at = self.parents[seq]
+        while first and at > first:
+            at = self.parents[at]
+        if first and at == first:
+            return first
+        self.report(seq + 1, "first_kept_off_path", "keeps nothing of what precedes it")
+        return 0
 
     def _move(self, head: str, effect: LeafEffect, seq: int) -> None:
         if effect.drop:

@@ -45,6 +45,8 @@ class Wire:
         self.framing = framing
         self._received = bytearray()
         self._next_id = 1
+        # Answers that came while another one was waited for.
+        self._answers: dict[Any, dict[str, Any]] = {}
         self.notifications: list[dict[str, Any]] = []
         """What came in while `call` waited for its answer."""
 
@@ -96,19 +98,21 @@ class Wire:
         return number
 
     async def answer(self, number: int) -> Any:
-        """The result of a request; everything else that comes first goes to `notifications`.
+        """The result of a request; notifications that come first go to `notifications`.
 
-        Raises Refusal.
+        Answers to other requests are kept for whoever asks for them. Raises Refusal.
         """
-        while True:
+        while number not in self._answers:
             message = msgspec.json.decode(await self.receive())
-            if message.get("id") != number or "method" in message:
+            if "method" in message:
                 self.notifications.append(message)
-            elif "error" in message:
-                error = message["error"]
-                raise Refusal(error["code"], error["message"], error["data"])
             else:
-                return message["result"]
+                self._answers[message["id"]] = message
+        message = self._answers.pop(number)
+        if "error" in message:
+            error = message["error"]
+            raise Refusal(error["code"], error["message"], error["data"])
+        return message["result"]
 
     async def call(self, method: str, **params: Any) -> Any:
         """Send a request and wait for its result. Raises Refusal."""

@@ -23,7 +23,7 @@ from sessiond.errors import (
 from sessiond.model.entries import Custom, Entry, Label, Message, Opaque, SessionInfoEntry
 from sessiond.session.append import AppendRequest, Expected, Receipt, append
 from sessiond.session.compaction import CompactRequest, compact
-from sessiond.session.context import plan_context
+from sessiond.session.context import estimate_tokens, plan_context
 from sessiond.session.draft import Draft
 from sessiond.session.moves import BranchRequest, branch, drop, label, reset
 from sessiond.session.state import Session
@@ -42,9 +42,7 @@ class Bench:
 
     def draft(self) -> Draft:
         stored = dict(enumerate(self.lines))
-        return Draft(
-            self.session, NATIVE, new_id=lambda: next(self._ids), now=NOW, stored=stored
-        )
+        return Draft(self.session, NATIVE, new_id=lambda: next(self._ids), now=NOW, stored=stored)
 
     def do(self, stage: Callable[[Draft], Any]) -> Any:
         draft = self.draft()
@@ -53,8 +51,9 @@ class Bench:
         return result
 
     def store(self, draft: Draft) -> None:
-        self.lines += [NATIVE.encode(entry) for entry in draft.entries]
-        draft.commit()
+        lines = [NATIVE.encode(entry) for entry in draft.entries]
+        self.lines += lines
+        draft.commit(map(len, lines))
 
     def append(self, *entries: Entry | Opaque, **more: Any) -> Receipt:
         request = AppendRequest(session_id="session-1", entries=list(entries), **more)
@@ -65,7 +64,7 @@ class Bench:
     def replayed(self) -> Session:
         again = Session(NATIVE.rules)
         for line in self.lines[1:]:
-            again.fold(NATIVE.row(line))
+            again.fold(NATIVE.row(line), len(line))
         return again
 
     def context(self, head: str = "main") -> list[str]:
@@ -113,7 +112,9 @@ def test_replay_of_the_lines_gives_the_session_that_was_committed() -> None:
     bench.do(lambda d: branch(d, BranchRequest("e1", head="side")))
     bench.append(say("c"), head="side")
     bench.do(lambda d: branch(d, BranchRequest("e1", summary="tried b")))
-    bench.do(lambda d: compact(d, CompactRequest("session-1", summary="s", first_kept_entry_id="e1")))
+    bench.do(
+        lambda d: compact(d, CompactRequest("session-1", summary="s", first_kept_entry_id="e1"))
+    )
     bench.do(lambda d: drop(d, "side", None))
     bench.do(lambda d: reset(d, "main", None))
     assert state(bench.replayed()) == state(bench.session)
@@ -325,15 +326,42 @@ def test_a_pointer_compaction_keeps_from_its_first_kept_entry() -> None:
     assert bench.context() == ["e1", "e2"]
 
 
+def test_the_estimate_of_a_context_is_that_of_its_lines() -> None:
+    bench = Bench()
+
+    def check() -> None:
+        leaf = bench.session.heads["main"].leaf
+        plan = plan_context(bench.session, leaf)
+        by_hand = sum((len(bench.lines[seq]) + 3) // 4 for seq in plan.seqs)
+        sizes = [len(line) for line in bench.lines]
+        assert estimate_tokens(bench.session, leaf, sizes.__getitem__) == by_hand
+
+    for text in ("a", "bb" * 20, "ccc" * 30, "d"):
+        bench.append(say(text))
+        bench.append(Custom(custom_type="t", data=Raw(b'"not in context"')))
+        check()
+    kept = bench.session.names[3]
+    bench.do(
+        lambda d: compact(d, CompactRequest("session-1", summary="s", first_kept_entry_id=kept))
+    )
+    check()
+    bench.append(say("after"))
+    check()
+    bench.do(
+        lambda d: compact(d, CompactRequest("session-1", summary="t", first_kept_entry_id=kept))
+    )
+    check()
+    bench.do(lambda d: compact(d, CompactRequest("session-1", summary="nothing kept")))
+    check()
+
+
 def test_a_first_kept_entry_off_the_path_is_refused() -> None:
     bench = Bench()
     bench.append(say("a"), say("b"))
     bench.do(lambda d: branch(d, BranchRequest("e1")))
     with pytest.raises(EntryInvalid):
         bench.do(
-            lambda d: compact(
-                d, CompactRequest("session-1", summary="s", first_kept_entry_id="e2")
-            )
+            lambda d: compact(d, CompactRequest("session-1", summary="s", first_kept_entry_id="e2"))
         )
 
 
@@ -397,8 +425,12 @@ def test_unknown_types_are_nodes_and_never_in_context() -> None:
 
 def test_an_unknown_parent_makes_a_visible_root_and_is_reported() -> None:
     session = Session(NATIVE.rules)
-    session.fold(NATIVE.row(b'{"type":"message","id":"a","parent_id":"b","message":{"role":"user"}}'))
-    session.fold(NATIVE.row(b'{"type":"message","id":"b","parent_id":"a","message":{"role":"user"}}'))
+    session.fold(
+        NATIVE.row(b'{"type":"message","id":"a","parent_id":"b","message":{"role":"user"}}')
+    )
+    session.fold(
+        NATIVE.row(b'{"type":"message","id":"b","parent_id":"a","message":{"role":"user"}}')
+    )
     assert list(session.parents) == [0, 0, 1]
     assert [(p.line, p.kind) for p in session.problems] == [(2, "orphan")]
 

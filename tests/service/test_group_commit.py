@@ -1,0 +1,294 @@
+"""What waits together is stored together; who asked in which order; who gave up."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from sessiond.limits import BATCH_ENTRIES_MAX, INBOX_COMMANDS_MAX
+from sessiond.service import inbox as inbox_module
+from sessiond.testing.daemon import Refusal, Wire
+from sessiond.testing.faults import Gate
+
+SESSION = "session-a"
+Arrived = Callable[[Gate], Awaitable[None]]
+USER = {"role": "user", "content": "hi"}
+
+
+async def make(wire: Wire, **more: Any) -> None:
+    await wire.call("session/create", cwd="/p", session_id=SESSION, **more)
+
+
+async def append_soon(wire: Wire, entry_id: str, **more: Any) -> int:
+    entry = {"type": "message", "id": entry_id, "message": USER}
+    return await wire.request("append", session_id=SESSION, entry=entry, **more)
+
+
+def entry_ids(stored: list[dict[str, Any]]) -> list[str]:
+    return [line["id"] for line in stored[1:]]
+
+
+def seen(wire: Wire) -> list[str]:
+    """The entries of the events that came while answers were waited for."""
+    return [n["params"]["entry"]["id"] for n in wire.notifications if n["method"].endswith("event")]
+
+
+async def test_ten_waiting_appends_share_one_write_and_one_sync(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire)
+        with house.disk.hold("fdatasync") as gate:
+            first = await append_soon(wire, "first")
+            await arrived(gate)
+            before = house.disk.counts.copy()
+            asked = [(to, await append_soon(to, f"e{n}")) for n, to in enumerate([wire, other] * 5)]
+            # Requests are taken in wire order: when the ping is answered the appends wait.
+            await wire.call("server/ping")
+            await other.call("server/ping")
+            assert daemon.service.host(SESSION).waiting == 10
+            gate.open.set()
+            await wire.answer(first)
+            answers = [await to.answer(number) for to, number in asked]
+        assert house.disk.counts["write"] - before["write"] == 1
+        # The one that was held back was counted when it began.
+        assert house.disk.counts["fdatasync"] - before["fdatasync"] == 1
+        assert {answer["durability"] for answer in answers} == {"disk"}
+        statistics = daemon.service.host(SESSION).statistics().writer
+        assert (statistics.batches, statistics.entries, statistics.batch_entries_max) == (2, 11, 10)
+        seqs = sorted(answer["seq"] for answer in answers)
+        assert seqs == list(range(2, 12))
+    by_seq = {answer["seq"]: answer["entries"][0]["id"] for answer in answers}
+    assert entry_ids(house.stored()) == ["first", *(by_seq[seq] for seq in seqs)]
+
+
+async def test_what_arrives_while_the_disk_is_busy_is_the_next_batch(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        asked = []
+        for n in range(3):
+            with house.disk.hold("fdatasync") as gate:
+                asked.append(await append_soon(wire, f"a{n}"))
+                await arrived(gate)
+                asked.append(await append_soon(wire, f"b{n}"))
+                await wire.call("server/ping")
+                assert daemon.service.host(SESSION).waiting == 1
+            await wire.answer(asked[-2])
+            await wire.answer(asked[-1])
+        assert daemon.service.host(SESSION).statistics().writer.batches == 6
+
+
+async def test_a_batch_is_as_large_as_one_write_may_be_and_no_larger(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        with house.disk.hold("fdatasync") as gate:
+            asked = [await append_soon(wire, "first")]
+            await arrived(gate)
+            sizes = [BATCH_ENTRIES_MAX // 2 - 1, BATCH_ENTRIES_MAX // 2, 2, 1]
+            for size in sizes:
+                entries = [{"type": "message", "message": USER}] * size
+                asked.append(await wire.request("append", session_id=SESSION, entries=entries))
+            await wire.call("server/ping")
+        for number in asked:
+            await wire.answer(number)
+        statistics = daemon.service.host(SESSION).statistics().writer
+        assert (statistics.batches, statistics.batch_entries_max) == (3, BATCH_ENTRIES_MAX - 1)
+
+
+async def test_the_event_comes_before_the_answer_on_a_connection_that_does_both(
+    house: Any,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await wire.call("subscribe", session_id=SESSION)
+        for n in range(3):
+            await wire.answer(await append_soon(wire, f"e{n}"))
+            assert seen(wire) == [f"e{m}" for m in range(n + 1)]
+
+
+async def test_pipelined_requests_take_effect_in_their_order(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        asked = [
+            await wire.request("session/create", cwd="/p", session_id=SESSION),
+            await append_soon(wire, "one"),
+            await append_soon(wire, "two"),
+            await wire.request("build_context", session_id=SESSION),
+            await wire.request("session/entries", session_id=SESSION),
+            await wire.request("session/tree", session_id=SESSION),
+            await wire.request("session/close", session_id=SESSION),
+            await append_soon(wire, "three"),
+        ]
+        created, one, two, context, entries, tree, _closed, three = [
+            await wire.answer(number) for number in asked
+        ]
+        assert created["created"]
+        assert (one["seq"], two["seq"], three["seq"]) == (1, 2, 3)
+        assert two["entries"][0]["parent_id"] == "one"
+        assert context["sources"] == ["one", "two"]
+        assert [row["entry"]["id"] for row in entries["entries"]] == ["one", "two"]
+        assert [node["id"] for node in tree["nodes"]] == ["one", "two"]
+
+
+async def test_a_read_waits_for_its_own_connections_mutations_and_for_no_others(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire)
+        with house.disk.hold("fdatasync") as gate:
+            asked = await append_soon(wire, "one")
+            await arrived(gate)
+            own_read = await wire.request("build_context", session_id=SESSION)
+            assert (await other.call("build_context", session_id=SESSION))["sources"] == []
+        # Answers come in any order in general; these two rest on each other.
+        await wire.answer(asked)
+        assert (await wire.answer(own_read))["sources"] == ["one"]
+
+
+async def test_a_refused_append_refuses_those_that_name_its_entries_as_parents(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        bad = {"type": "message", "id": "bad", "message": {"content": "no role"}}
+        asked = [
+            await append_soon(wire, "good"),
+            await wire.request("append", session_id=SESSION, entry=bad, parent_id="good"),
+            await append_soon(wire, "child", parent_id="bad"),
+            await append_soon(wire, "grandchild", parent_id="child"),
+        ]
+        await wire.answer(asked[0])
+        kinds = []
+        for number in asked[1:]:
+            with pytest.raises(Refusal) as refused:
+                await wire.answer(number)
+            kinds.append(refused.value.data["kind"])
+        assert kinds == ["entry_invalid", "entry_not_found", "entry_not_found"]
+    assert entry_ids(house.stored()) == ["good"]
+
+
+# -- giving up ---------------------------------------------------------------------
+
+
+async def cancel(wire: Wire, number: int) -> None:
+    await wire.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}})
+
+
+async def test_a_queued_append_that_is_cancelled_stores_nothing(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        with house.disk.hold("fdatasync") as gate:
+            first = await append_soon(wire, "first")
+            await arrived(gate)
+            queued, last = await append_soon(wire, "queued"), await append_soon(wire, "last")
+            await cancel(wire, queued)
+            with pytest.raises(Refusal) as refused:
+                await wire.answer(queued)
+            assert refused.value.code == -32800
+        await wire.answer(first)
+        assert (await wire.answer(last))["seq"] == 2
+    assert entry_ids(house.stored()) == ["first", "last"]
+
+
+async def test_an_append_past_its_write_completes_although_it_is_cancelled(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        with house.disk.hold("fdatasync") as gate:
+            asked = await append_soon(wire, "e1")
+            await arrived(gate)
+            await cancel(wire, asked)
+            await wire.call("server/ping")
+        assert (await wire.answer(asked))["durability"] == "disk"
+    assert entry_ids(house.stored()) == ["e1"]
+
+
+async def test_a_waiting_read_that_is_cancelled_leaves_its_place_in_line(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        with house.disk.hold("fdatasync") as gate:
+            asked = await append_soon(wire, "e1")
+            await arrived(gate)
+            read = await wire.request("session/entries", session_id=SESSION)
+            await cancel(wire, read)
+            with pytest.raises(Refusal) as refused:
+                await wire.answer(read)
+            assert refused.value.code == -32800
+        await wire.answer(asked)
+        rows = (await wire.call("session/entries", session_id=SESSION))["entries"]
+        assert [row["seq"] for row in rows] == [1]
+
+
+@pytest.mark.parametrize("abruptly", [True, False])
+async def test_what_a_client_sent_before_it_left_is_stored(
+    house: Any, arrived: Arrived, abruptly: bool
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        with house.disk.hold("fdatasync") as gate:
+            async with daemon.connect() as leaving:
+                await append_soon(leaving, "one")
+                await arrived(gate)
+                await append_soon(leaving, "two")
+                await leaving.call("server/ping")
+                if not abruptly:
+                    leaving.end_input()
+            await anyio.wait_all_tasks_blocked()
+        # The line is served in order, so this one comes after both.
+        assert (await wire.answer(await append_soon(wire, "three")))["seq"] == 3
+    assert entry_ids(house.stored()) == ["one", "two", "three"]
+
+
+# -- the bound ---------------------------------------------------------------------
+
+
+async def test_a_full_inbox_refuses_with_a_time_to_wait(
+    house: Any, arrived: Arrived, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert INBOX_COMMANDS_MAX > 3
+    monkeypatch.setattr(inbox_module, "INBOX_COMMANDS_MAX", 3)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        with house.disk.hold("fdatasync") as gate:
+            asked = [await append_soon(wire, "e0")]
+            await arrived(gate)
+            asked += [await append_soon(wire, f"e{n}") for n in range(1, 4)]
+            refused_append = await append_soon(wire, "one-too-many")
+            with pytest.raises(Refusal) as refused:
+                await wire.answer(refused_append)
+            assert refused.value.data == {
+                "kind": "overloaded",
+                "retryable": True,
+                "limit": 3,
+                "retry_after_ms": 250,
+            }
+        for number in asked:
+            await wire.answer(number)
+        # It may be asked again under the same id.
+        assert (await wire.answer(await append_soon(wire, "one-too-many")))["seq"] == 5
+
+
+async def test_commands_of_a_session_that_cannot_be_opened_are_all_answered(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        asked = [
+            await append_soon(wire, "e1"),
+            await wire.request("build_context", session_id=SESSION),
+            await wire.request("subscribe", session_id=SESSION),
+        ]
+        for number in asked:
+            with pytest.raises(Refusal) as refused:
+                await wire.answer(number)
+            assert refused.value.data["kind"] == "session_not_found"
+        await make(wire)
+        assert (await wire.answer(await append_soon(wire, "e1")))["seq"] == 1
+
+
