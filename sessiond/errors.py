@@ -8,7 +8,7 @@ table that protocol.md is checked against.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 __all__ = [
     "ERRORS",
@@ -54,6 +54,13 @@ class SessiondError(Exception):
     def data(self) -> dict[str, Any]:
         """The `data` member of the JSON-RPC error: kind, retryable and this error's own fields."""
         return {"kind": self.kind, "retryable": self.retryable, **self._data}
+
+    def inside(self, path: str) -> Self:
+        """The same error about a part of what stands at `path` among the parameters."""
+        inner = self._data["path"]
+        return type(self)(
+            self.message, **{**self._data, "path": f"{path}.{inner}" if path else inner}
+        )
 
 
 class ParseFailed(SessiondError):

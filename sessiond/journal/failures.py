@@ -6,17 +6,24 @@ import errno
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from sessiond.errors import StorageError
 
 __all__ = ["storage_error", "telling"]
+
+# What the same call will meet again until somebody names another path or changes its rights.
+_FOR_GOOD: Final = frozenset(
+    {"EACCES", "EEXIST", "EINVAL", "EISDIR", "ELOOP", "ENAMETOOLONG", "ENOENT", "ENOTDIR", "EPERM"}
+)
 
 
 def storage_error(error: OSError, doing: str, path: Path) -> StorageError:
     """`doing` completes "could not ...". The errno travels by name: numbers differ by system."""
     name = errno.errorcode.get(error.errno or errno.EIO, "EIO")
     reason = error.strerror or "input/output error"
-    return StorageError(f"could not {doing} {path.name}: {reason}", errno=name, path=str(path))
+    text = f"could not {doing} {path.name}: {reason}"
+    return StorageError(text, errno=name, path=str(path), retryable=name not in _FOR_GOOD)
 
 
 @contextmanager

@@ -43,6 +43,7 @@ def handle(client: Client, params: AppendParams, call: Call[Client]) -> Any:
         expected=params.expected,
         branch_on_conflict=params.on_conflict == "branch",
         idempotency_key=params.idempotency_key,
+        path=_PATHS[params.entry is UNSET, params.entries is UNSET],
     )
     command = Command(
         call,

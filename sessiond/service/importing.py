@@ -7,7 +7,6 @@ current one on the way. The source is read, never written.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +16,8 @@ from msgspec import Struct
 from sessiond.dialects.base import BadHeader, BadLine, Dialect
 from sessiond.dialects.loose import fields, with_field
 from sessiond.dialects.native import NATIVE
-from sessiond.errors import InvalidParams, SessionCorrupt, StorageError
+from sessiond.errors import InvalidParams, SessionCorrupt
+from sessiond.journal.failures import telling
 from sessiond.service.indexer import Indexer
 from sessiond.session.state import Problem
 
@@ -69,15 +69,8 @@ def read_import(
 
 
 def _read(path: str) -> bytes:
-    try:
+    with telling("read", Path(path)):
         return Path(path).read_bytes()
-    except OSError as error:
-        raise StorageError(
-            f"{path} cannot be read: {os.strerror(error.errno or 0)}; nothing was imported",
-            errno=error.errno,
-            path=path,
-            retryable=False,
-        ) from error
 
 
 def _check(lines: list[bytes], dialect: Dialect, name: str, problems: list[Problem]) -> None:

@@ -9,14 +9,19 @@ another program may have such lines for good.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
-from sessiond.dialects import sniff
+from sessiond.dialects import DIALECTS, sniff
 from sessiond.dialects.base import BadHeader, BadLine, Dialect
 from sessiond.errors import SessionCorrupt
 from sessiond.model.entries import Header
 from sessiond.session.state import Session
 
 __all__ = ["Indexer"]
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+# What a dialect says of a line that was never meant for it.
+_NOT_MINE: Final = frozenset({"is no session header", "is empty"})
 
 
 class Indexer:
@@ -81,18 +86,20 @@ class Indexer:
         return True
 
     def _begin(self, line: bytes) -> None:
-        dialect = sniff(line)
-        if dialect is None:
-            raise self._corrupt(1, _why_no_header(line))
-        try:
-            self._header = dialect.decode_header(line)
-        except BadHeader as bad:
-            raise self._corrupt(1, str(bad)) from bad
-        self._dialect = dialect
-        self._session = Session(dialect.rules)
-        # Looked up once: these run for every line of the file.
-        self._row = dialect.row
-        self._fold = self._session.fold
+        reasons: list[str] = []
+        for dialect in DIALECTS:
+            try:
+                self._header = dialect.decode_header(line)
+            except BadHeader as bad:
+                reasons.append(str(bad))
+                continue
+            self._dialect = dialect
+            self._session = Session(dialect.rules)
+            # Looked up once: these run for every line of the file.
+            self._row = dialect.row
+            self._fold = self._session.fold
+            return
+        raise self._corrupt(1, _why_no_header(line, reasons))
 
     def _skip(self, session: Session, seq: int, line: bytes, why: str) -> None:
         session.skip()
@@ -120,9 +127,13 @@ class Indexer:
         )
 
 
-def _why_no_header(line: bytes) -> str:
-    if line.startswith(b"\xef\xbb\xbf"):
+def _why_no_header(line: bytes, reasons: list[str]) -> str:
+    """The most telling of what the dialects say."""
+    if line.startswith(_BYTE_ORDER_MARK):
         return "it begins with a byte order mark; save the file without one"
     if not line.strip():
-        return "the first line is empty; a session begins with a header line"
+        return "it is empty; a session begins with a header line"
+    for reason in reasons:
+        if reason not in _NOT_MINE:
+            return f"the header {reason}"
     return "it is no session header of a known format"

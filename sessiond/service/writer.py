@@ -112,8 +112,8 @@ class Writer:
             self._batch_entries_max = max(self._batch_entries_max, len(batch.lines))
         durability = opened.durability(synced=batch.sync)
         for command in batch.commands:
-            self._inbox.settled(command)
             command.settle(error, durability)
+            self._inbox.settled(command)
             touched[command.ticket.client.listener] = None
         for listener in touched:
             listener.flush()

@@ -69,6 +69,8 @@ class AppendRequest(Struct):
     expected: Expected | None = None
     branch_on_conflict: bool = False
     idempotency_key: str | None = None
+    path: str = ""
+    """Where a lone entry stands among the parameters; "" if its fields are parameters."""
 
 
 class _Envelope(Struct):
@@ -188,7 +190,7 @@ def _stage_one(draft: Draft, request: AppendRequest, head: str, parent: int | No
     (entry,) = request.entries
     if isinstance(entry, Compaction):
         _require_guard(entry, request)
-    seq = draft.stage(entry, head=head, parent=parent)
+    seq = draft.stage(entry, head=head, parent=parent, path=request.path)
     return Receipt([_stored(draft, seq)], _leaf_id(draft, head), seq, head, False)  # noqa: FBT003
 
 

@@ -187,7 +187,7 @@ class Draft:
         raise AssertionError("the id generator repeats itself")
 
     def stage(
-        self, entry: Staged, *, head: str, parent: int | None = None, path: str = "entry"
+        self, entry: Staged, *, head: str, parent: int | None = None, path: str = ""
     ) -> int:
         """Stage one entry for `head` and return its seq.
 
@@ -208,9 +208,12 @@ class Draft:
             entry.timestamp = self.now
         entry.parent_id = self.id_of(parent)
         entry.head = UNSET if head == MAIN else head
-        row = self.codec.row_of(entry)
-        if row.effect is not None:
-            self._check(row, parent, path)
+        try:
+            row = self.codec.row_of(entry)
+            if row.effect is not None:
+                self._check(row, parent)
+        except (EntryInvalid, EntryNotFound) as bad:
+            raise bad.inside(path) from None
         seq = self.seq + 1
         self._ids[row.id] = seq
         self.entries.append(entry)
@@ -223,27 +226,27 @@ class Draft:
             self._heads[head] = None if row.effect.drop else Head(target, seq)
         return seq
 
-    def _check(self, row: Row, parent: int, path: str) -> None:
+    def _check(self, row: Row, parent: int) -> None:
         """What an entry refers to must be there."""
         match row.effect:
             case LabelEffect(target_id, _):
-                self.node(target_id, f"{path}.target_id")
+                self.node(target_id, "target_id")
             case LeafEffect(target_id, drop):
                 if drop and (row.head == MAIN or self.head(row.head) is None):
                     raise HeadNotFound(
                         "only a named head that exists can be dropped", head=row.head
                     )
                 if target_id is not None:
-                    self.node(target_id, f"{path}.target_id")
+                    self.node(target_id, "target_id")
             case CompactionEffect(first_kept_entry_id, replacement):
                 if first_kept_entry_id is None or replacement:
                     return
-                kept = self.node(first_kept_entry_id, f"{path}.first_kept_entry_id")
+                kept = self.node(first_kept_entry_id, "first_kept_entry_id")
                 if not self.is_above(kept, parent):
                     raise EntryInvalid(
                         "first_kept_entry_id is not on the path of the head",
                         entry_id=first_kept_entry_id,
-                        path=f"{path}.first_kept_entry_id",
+                        path="first_kept_entry_id",
                     )
             case _:
                 pass

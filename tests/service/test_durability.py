@@ -1,0 +1,354 @@
+"""Memory is never ahead of the disk, and what failed changed nothing: not here, not after reopening."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from sessiond.testing.daemon import Refusal, Wire
+from sessiond.testing.faults import Gate
+
+SESSION = "session-a"
+Arrived = Callable[[Gate], Awaitable[None]]
+
+
+def message(entry_id: str, text: str = "hi", role: str = "user") -> dict[str, Any]:
+    return {"type": "message", "id": entry_id, "message": {"role": role, "content": text}}
+
+
+async def append(wire: Wire, *entries: dict[str, Any], **more: Any) -> Any:
+    return await wire.call("append", session_id=SESSION, entries=list(entries), **more)
+
+
+async def refusal(wire: Wire, number: int) -> Refusal:
+    with pytest.raises(Refusal) as refused:
+        await wire.answer(number)
+    return refused.value
+
+
+READS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("build_context", {}),
+    ("session/entries", {"after_seq": 0}),
+    ("session/path", {}),
+    ("session/tree", {}),
+    ("session/heads", {}),
+    ("session/get", {}),
+)
+
+
+async def look(wire: Wire) -> bytes:
+    """All that a session shows, as bytes to compare and to search."""
+    shown: dict[str, Any] = {}
+    for method, params in READS:
+        shown[method] = await wire.call(method, session_id=SESSION, **params)
+    shown["session/list"] = (await wire.call("session/list", drafts=True))["sessions"]
+    for info in [shown["session/get"]["session"], *shown["session/list"]]:
+        # How it is kept changes when a draft gets its place, and says nothing of entries.
+        del info["path"], info["persisted"], info["persist"]
+    return msgspec.json.encode(shown)
+
+
+async def start(wire: Wire, filled: bool) -> None:
+    """A session without entries, or with some of every kind of state."""
+    await wire.call("session/create", cwd="/p", session_id=SESSION)
+    if filled:
+        await append(wire, message("old1"), message("old2", role="assistant"))
+        await wire.call("session/label", session_id=SESSION, entry_id="old1", label="start")
+        await wire.call("branch", session_id=SESSION, entry_id="old1", head="side")
+
+
+# -- before it is durable ------------------------------------------------------------
+
+
+async def test_nothing_shows_an_entry_before_it_is_durable(house: Any, arrived: Arrived) -> None:
+    async with (
+        house.daemon() as daemon,
+        daemon.connect() as wire,
+        daemon.connect() as watcher,
+        daemon.connect() as other,
+    ):
+        await start(wire, filled=True)
+        await watcher.call("subscribe", session_id=SESSION)
+        before = await look(other)
+        with house.disk.hold("fdatasync") as gate:
+            asked = await wire.request("append", session_id=SESSION, entry=message("new"))
+            await arrived(gate)
+            assert await look(other) == before
+            for method, params in (
+                ("session/entry", {"session_id": SESSION, "entry_id": "new"}),
+                ("build_context", {"session_id": SESSION, "entry_id": "new"}),
+                ("session/open", {"entry_id": "new"}),
+            ):
+                hidden = await refusal(other, await other.request(method, **params))
+                assert hidden.data["kind"] in {"entry_not_found", "session_not_found"}
+            # A replay that starts now ends before it.
+            again = await other.call("subscribe", session_id=SESSION, after={"seq": 0})
+            assert again["seq"] == 4
+            while (await other.next_notification())["method"] != "session/synced":
+                pass
+            await watcher.call("server/ping")
+            assert watcher.notifications == []
+        assert (await wire.answer(asked))["seq"] == 5
+        assert (await watcher.next_notification())["params"]["entry"]["id"] == "new"
+        assert (await other.next_notification())["params"]["entry"]["id"] == "new"
+        assert b'"new"' in await look(other)
+
+
+async def rest_on_it(wire: Wire) -> list[int]:
+    """Requests whose answers would tell that the entry "new" is there."""
+    entry = {"session_id": SESSION, "entry": message("new")}
+    return [
+        await wire.request("append", **entry),  # a duplicate
+        await wire.request("append", **entry | {"entry": message("new", "other")}),  # a conflict
+        await wire.request(
+            "append", session_id=SESSION, message={"role": "user"}, expected={"leaf_id": None}
+        ),
+        await wire.request("branch", session_id=SESSION, entry_id="new", head="there"),
+        await wire.request("session/label", session_id=SESSION, entry_id="new", label="x"),
+    ]
+
+
+async def test_what_rests_on_an_entry_is_not_answered_before_it_is_durable(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await start(wire, filled=False)
+        with house.disk.hold("fdatasync") as first, house.disk.hold("write") as writes:
+            writes.open.set()
+            blocker = await wire.request("append", session_id=SESSION, entry=message("block"))
+            await arrived(first)
+            # One batch: the entry and what rests on it.
+            asked = await wire.request("append", session_id=SESSION, entry=message("new"))
+            await wire.call("server/ping")
+            resting = await rest_on_it(other)
+            await other.call("server/ping")
+            assert other.notifications == []
+        await wire.answer(blocker)
+        assert (await wire.answer(asked))["seq"] == 2
+        assert (await other.answer(resting[0]))["duplicate"]
+        assert (await refusal(other, resting[1])).data["kind"] == "idempotency_conflict"
+        stale = await refusal(other, resting[2])
+        assert stale.data["actual"] == {"leaf_id": "new", "seq": 2}
+        assert (await other.answer(resting[3]))["leaf_id"] == "new"
+        await other.answer(resting[4])
+
+
+async def test_what_rests_on_an_entry_that_was_not_stored_is_a_storage_error_too(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await start(wire, filled=False)
+        with house.disk.hold("fdatasync") as gate:
+            blocker = await wire.request("append", session_id=SESSION, entry=message("block"))
+            await arrived(gate)
+            asked = await wire.request("append", session_id=SESSION, entry=message("new"))
+            await wire.call("server/ping")
+            resting = await rest_on_it(other)
+            await other.call("server/ping")
+            # The sync that is held back is already counted: this is the next one.
+            house.disk.fail("fdatasync")
+        await wire.answer(blocker)
+        for to, number in [(wire, asked), *((other, number) for number in resting)]:
+            failed = await refusal(to, number)
+            assert (failed.code, failed.data["errno"]) == (-32060, "EIO")
+        assert b'"new"' not in await look(other)
+    assert [line["id"] for line in house.stored()[1:]] == ["block"]
+
+
+# -- failures ----------------------------------------------------------------------------
+
+
+async def test_a_failed_sync_fails_everyone_who_waited_and_a_retry_is_stored_once(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await start(wire, filled=True)
+        await other.call("subscribe", session_id=SESSION)
+        before = await look(wire)
+        with house.disk.hold("fdatasync") as gate:
+            house.disk.fail("fdatasync", errno=28)
+            first = await wire.request("append", session_id=SESSION, entry=message("n0"))
+            await arrived(gate)
+        assert (await refusal(wire, first)).data == {
+            "kind": "storage_error",
+            "retryable": True,
+            "errno": "ENOSPC",
+            "path": str(house.session_files()[0]),
+        }
+        assert await look(wire) == before
+        answers = [await append(wire, message("n0")), await append(wire, message("n0"))]
+        assert [answer["duplicate"] for answer in answers] == [False, True]
+        assert answers[0]["entries"] == answers[1]["entries"]
+        await other.call("server/ping")
+        assert [event["params"]["entry"]["id"] for event in other.notifications] == ["n0"]
+        after = await look(wire)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await look(wire) == after
+    assert [line["id"] for line in house.stored()].count("n0") == 1
+
+
+FAULTS: dict[str, Callable[[Any], None]] = {
+    "write": lambda disk: disk.fail("write", errno=5),
+    "half a write": lambda disk: disk.fail("write", errno=28, partial=40),
+    "all of a write": lambda disk: disk.fail("write", errno=5, partial=10_000),
+    "sync": lambda disk: disk.fail("fdatasync", errno=5),
+    "sync that kept half": lambda disk: disk.fail("fdatasync", errno=5, partial=40),
+    "sync and the repair": lambda disk: [
+        disk.fail("fdatasync", errno=5),
+        disk.fail("fdatasync", nth=2, errno=5),
+        disk.fail("truncate", errno=5),
+    ]
+    and None,
+}
+
+
+@pytest.mark.parametrize("filled", [False, True], ids=["empty", "with entries"])
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_failed_append_changes_nothing_here_or_after_reopening(
+    house: Any, fault: str, filled: bool
+) -> None:
+    batch = [message("n1"), message("n2", role="assistant"), message("n3")]
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await start(wire, filled)
+        before = await look(wire)
+        FAULTS[fault](house.disk)
+        failed = await refusal(
+            wire, await wire.request("append", session_id=SESSION, entries=batch)
+        )
+        assert failed.data["kind"] == "storage_error"
+        assert failed.data["retryable"]
+        assert await look(wire) == before
+        house.disk.heal()
+    # What a new daemon reads is what this one showed.
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await look(wire) == before
+        retried = await append(wire, *batch)
+        assert not retried["duplicate"]
+        after = await look(wire)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await look(wire) == after
+        assert (await append(wire, *batch))["duplicate"]
+    assert [line["id"] for line in house.stored()][-3:] == ["n1", "n2", "n3"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_after_a_failed_append_the_same_daemon_takes_the_retry(
+    house: Any, fault: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await start(wire, filled=True)
+        FAULTS[fault](house.disk)
+        await refusal(wire, await wire.request("append", session_id=SESSION, entry=message("n1")))
+        house.disk.heal()
+        assert not (await append(wire, message("n1")))["duplicate"]
+        after = await look(wire)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await look(wire) == after
+
+
+BAD: dict[str, dict[str, Any]] = {
+    "no role": {"type": "message", "id": "n2", "message": {"content": "x"}},
+    "an unknown target": {"type": "label", "id": "n2", "target_id": "nowhere", "label": "x"},
+    "a kept entry elsewhere": {
+        "type": "compaction",
+        "id": "n2",
+        "summary": "s",
+        "first_kept_entry_id": "nowhere",
+    },
+    "unguarded messages": {"type": "compaction", "id": "n2", "messages": []},
+}
+
+
+@pytest.mark.parametrize("filled", [False, True], ids=["empty", "with entries"])
+@pytest.mark.parametrize("bad", BAD)
+async def test_a_refused_entry_in_the_middle_of_an_atom_refuses_all_of_it(
+    house: Any, bad: str, filled: bool
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await start(wire, filled)
+        before = await look(wire)
+        entries = [message("n1"), BAD[bad], message("n3")]
+        failed = await refusal(
+            wire, await wire.request("append", session_id=SESSION, entries=entries)
+        )
+        assert failed.data["kind"] in {"entry_invalid", "entry_not_found"}
+        assert await look(wire) == before
+        good = await append(wire, message("n1"), message("n2"), message("n3"))
+        assert [entry["id"] for entry in good["entries"]] == ["n1", "n2", "n3"]
+        after = await look(wire)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await look(wire) == after
+    assert [line["atom"] for line in house.stored()[-3:]] == [[1, 3], [2, 3], [3, 3]]
+
+
+async def test_a_refused_call_in_a_batch_leaves_the_others_of_the_batch_whole(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await start(wire, filled=False)
+        with house.disk.hold("fdatasync") as gate:
+            asked = [await wire.request("append", session_id=SESSION, entry=message("a"))]
+            await arrived(gate)
+            for entries in (
+                [message("b1"), message("b2")],
+                [message("c1"), BAD["no role"]],
+                [message("d1")],
+            ):
+                asked.append(await wire.request("append", session_id=SESSION, entries=entries))
+            await wire.call("server/ping")
+        await wire.answer(asked[0])
+        assert (await wire.answer(asked[1]))["seq"] == 3
+        assert (await refusal(wire, asked[2])).data["path"] == "message.role"
+        last = await wire.answer(asked[3])
+        assert last["entries"][0]["parent_id"] == "b2"
+    assert [line["id"] for line in house.stored()[1:]] == ["a", "b1", "b2", "d1"]
+
+
+async def test_a_retry_whose_stored_entry_cannot_be_read_fails_alone(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await start(wire, filled=True)
+        house.disk.fail("pread")
+        failed = await refusal(
+            wire, await wire.request("append", session_id=SESSION, entry=message("old1"))
+        )
+        assert failed.data["kind"] == "storage_error"
+        assert (await append(wire, message("n1")))["seq"] == 5
+
+
+async def test_what_a_power_cut_leaves_is_what_was_acknowledged(house: Any, arrived: Arrived) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await start(wire, filled=True)
+        shown = await look(wire)
+        with house.disk.hold("fdatasync") as gate:
+            asked = await wire.request("append", session_id=SESSION, entry=message("lost"))
+            await arrived(gate)
+            left = house.disk.crash()
+        await wire.answer(asked)
+    house.files = left
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await look(wire) == shown
+
+
+async def test_durability_os_is_visible_at_once_and_said_so(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await start(wire, filled=False)
+        syncs = house.disk.syncs
+        first = await append(wire, message("n1"), durability="os")
+        assert (first["durability"], house.disk.syncs) == ("os", syncs)
+        assert (await append(wire, message("n1")))["durability"] == "os"
+        assert (await append(wire, message("n2")))["durability"] == "disk"
+        # That sync covered both.
+        assert (await append(wire, message("n1")))["durability"] == "disk"
+
+
+async def test_entries_that_no_sync_covered_are_synced_when_the_session_is_closed(
+    house: Any,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await start(wire, filled=False)
+        await append(wire, message("n1", role="assistant"), durability="os")
+    house.files = house.disk.crash(names=100)
+    assert [line["id"] for line in house.stored()[1:]] == ["n1"]
