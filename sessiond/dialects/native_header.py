@@ -13,8 +13,9 @@ from msgspec import UNSET, Raw, UnsetType
 
 from sessiond.dialects.base import BadHeader, BadLine
 from sessiond.dialects.loose import fields, is_null, one_line, text
-from sessiond.dialects.times import raw_rfc3339, rfc3339
+from sessiond.dialects.times import raw_rfc3339
 from sessiond.model.entries import Header
+from sessiond.model.times import rfc3339
 
 __all__ = ["HEADER_VERSION", "decode", "encode"]
 

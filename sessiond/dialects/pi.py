@@ -35,7 +35,7 @@ from sessiond.dialects.pi_checks import check
 from sessiond.dialects.pi_context import messages_of
 from sessiond.dialects.pi_migrate import CURRENT_VERSION, migrate
 from sessiond.dialects.preview import entry_preview
-from sessiond.dialects.times import raw_rfc3339, rfc3339
+from sessiond.dialects.times import raw_rfc3339
 from sessiond.model.entries import (
     CompactionEffect,
     Effect,
@@ -48,6 +48,7 @@ from sessiond.model.entries import (
     Row,
     Rules,
 )
+from sessiond.model.times import rfc3339
 
 __all__ = ["PI", "Pi"]
 

@@ -17,8 +17,8 @@ from msgspec import Raw
 from sessiond.dialects.base import BadLine, ContextLine, ContextMessage
 from sessiond.dialects.loose import fields, is_null, join, text
 from sessiond.dialects.native_context import message_of
-from sessiond.dialects.times import unix_ms
 from sessiond.model.entries import MESSAGE_KINDS, Kind
+from sessiond.model.times import unix_ms
 
 __all__ = ["messages_of"]
 

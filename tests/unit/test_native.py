@@ -15,7 +15,6 @@ from sessiond.dialects import DIALECTS, payload, sniff
 from sessiond.dialects.base import BadHeader, BadLine, ContextLine, Reading
 from sessiond.dialects.loose import fields, items, join, text, with_field
 from sessiond.dialects.native import NATIVE, Native
-from sessiond.dialects.times import rfc3339, unix_ms
 from sessiond.errors import EntryInvalid
 from sessiond.model.entries import (
     ENTRY_TYPES,
@@ -41,6 +40,7 @@ from sessiond.model.entries import (
     SessionInfoEntry,
     ThinkingLevelChange,
 )
+from sessiond.model.times import rfc3339, unix_ms
 from sessiond.session.context import plan_context
 from sessiond.session.state import Session
 from sessiond.testing.dialects import check_dialect, entry_of, lines_of
