@@ -43,7 +43,7 @@ def handle(client: Client, params: AppendParams, call: Call[Client]) -> Any:
         expected=params.expected,
         branch_on_conflict=params.on_conflict == "branch",
         idempotency_key=params.idempotency_key,
-        path=_PATHS[params.entry is UNSET, params.entries is UNSET],
+        path=_path(params),
     )
     command = Command(
         call,
@@ -74,6 +74,13 @@ def _entries(params: AppendParams) -> tuple[list[Entry | Opaque], int]:
         raise TooLarge("too many entries in one call", limit=APPEND_ENTRIES_MAX)
     typed = [parse_entry(data, f"entries[{index}]") for index, data in enumerate(entries)]
     return typed, sum(map(len, entries))
+
+
+def _path(params: AppendParams) -> str:
+    """Where a lone entry stands among the parameters."""
+    if params.message is not UNSET:
+        return ""
+    return "entry" if params.entry is not UNSET else "entries[0]"
 
 
 def _ids(params: AppendParams, entries: list[Entry | Opaque]) -> tuple[str, ...]:

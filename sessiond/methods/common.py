@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -33,6 +34,7 @@ __all__ = [
     "page_limit",
     "parse_entry",
     "raw",
+    "require_path",
     "require_result_fits",
     "submit",
 ]
@@ -89,6 +91,14 @@ def raw(parts: Iterable[bytes]) -> Raw:
     spliced = b"".join(parts)
     require_result_fits(len(spliced))
     return Raw(spliced)
+
+
+def require_path(text: str) -> None:
+    """Raises InvalidParams for what can be no absolute path."""
+    if not Path(text).is_absolute():
+        raise InvalidParams("path must be absolute: the daemon has another cwd", path="path")
+    if "\0" in text:
+        raise InvalidParams("path has a NUL character", path="path")
 
 
 def require_result_fits(size: int) -> None:

@@ -48,14 +48,11 @@ def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
     """Create the session, or open it if it exists and the caller said so."""
     service = client.service
     session_id = params.session_id or service.environment.new_session_id()
-    existed = service.find(session_id) is not None
-    if existed and params.if_exists == "fail":
-        raise SessionExists("a session of this id exists", session_id=session_id)
-    if not existed:
-        service.create(_header(params, session_id, service.environment.now()), params.persist)
+    header = _header(params, session_id, service.environment.now())
+    first = service.create(header, params.persist)
 
     def answer(host: Any) -> CreateResult:
-        created = host.opened.created and not existed
+        created = first and host.opened.created
         if not created and params.if_exists == "fail":
             raise SessionExists("a session of this id exists", session_id=session_id)
         return CreateResult(host.opened.info(), created)

@@ -8,13 +8,14 @@ from typing import Any, Literal
 from anyio import to_thread
 from msgspec import Struct
 
-from sessiond.errors import InvalidParams
+from sessiond.methods.access import require_access
 from sessiond.methods.common import (
     Call,
     Client,
     Method,
     SessionParams,
     ask,
+    require_path,
     require_result_fits,
 )
 from sessiond.service.exporting import export_native
@@ -41,8 +42,9 @@ class ExportResult(Struct, frozen=True, omit_defaults=True):
 
 def handle(client: Client, params: ExportParams, call: Call[Client]) -> Any:
     """Write in a worker thread, as of now."""
-    if params.path is not None and not Path(params.path).is_absolute():
-        raise InvalidParams("path must be absolute: the daemon has another cwd", path="path")
+    if params.path is not None:
+        require_access(client, "write")
+        require_path(params.path)
 
     def look(host: Host) -> Any:
         upto = host.seq

@@ -6,8 +6,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from sessiond.errors import SubscriptionNotFound
 from sessiond.methods.common import Call, Client, Method, SessionParams, ask
 from sessiond.service.host import Host
+from sessiond.service.inbox import LATER
 
 __all__ = ["METHOD"]
 
@@ -29,9 +31,15 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
 
         async def wait() -> FlushResult:
             await subscription.reached(seq)
+            if subscription.closed:
+                raise SubscriptionNotFound(
+                    "the subscription ended before it came so far", session_id=params.session_id
+                )
             return FlushResult(seq)
 
-        return host.later(call, wait)
+        # It waits for its own connection, so it keeps neither the session nor the daemon's end.
+        client.service.work(call, wait)
+        return LATER
 
     return ask(client, call, params.session_id, look)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal
 
 from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.errors import InvalidParams
-from sessiond.methods.common import DEFERRED, Call, Client, Method, Params
+from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, require_path
 from sessiond.service.importing import ImportReport, read_import
 from sessiond.service.opened import SessionInfo
 
@@ -36,8 +35,8 @@ def handle(client: Client, params: ImportParams, call: Call[Client]) -> Any:
     """Read, check and copy in a worker thread; the source is never written to."""
     if (params.path is None) == (params.content is None):
         raise InvalidParams("send path or content", path="path")
-    if params.path is not None and not Path(params.path).is_absolute():
-        raise InvalidParams("path must be absolute: the daemon has another cwd", path="path")
+    if params.path is not None:
+        require_path(params.path)
     client.service.work(call, lambda: _import(client, params))
     return DEFERRED
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from sessiond.errors import InvalidParams, SessionNotFound
-from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, ask
-from sessiond.methods.create import CreateParams, create
+from sessiond.methods.access import require_access
+from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, ask, require_path
+from sessiond.methods.create import CreateParams, CreateResult, create
 from sessiond.methods.get import SessionResult
 from sessiond.model.ids import EntryId, SessionId
 
@@ -36,8 +37,8 @@ def handle(client: Client, params: OpenParams, call: Call[Client]) -> Any:
         return _open_or_create(client, params, call)
     if params.session_id is not None:
         return ask(client, call, params.session_id, lambda host: SessionResult(host.opened.info()))
-    if params.path is not None and not Path(params.path).is_absolute():
-        raise InvalidParams("path must be absolute: the daemon has another cwd", path="path")
+    if params.path is not None:
+        require_path(params.path)
     client.service.work(call, lambda: _find_and_open(client, params))
     return DEFERRED
 
@@ -45,6 +46,7 @@ def handle(client: Client, params: OpenParams, call: Call[Client]) -> Any:
 def _open_or_create(client: Client, params: OpenParams, call: Call[Client]) -> Any:
     if params.session_id is None:
         raise InvalidParams("create takes a session_id", path="create")
+    require_access(client, "write")
     wanted = CreateParams(cwd=params.cwd or "/", session_id=params.session_id, if_exists="open")
     return create(client, wanted, call)
 
@@ -65,7 +67,7 @@ async def _find_and_open(client: Client, params: OpenParams) -> SessionResult:
 METHOD = Method(
     name="session/open",
     params=OpenParams,
-    result=SessionResult,
+    result=SessionResult | CreateResult,
     handle=handle,
     access="read",
 )

@@ -113,7 +113,8 @@ def _read(host: Host, seqs: list[int], more: str | None, upto: int) -> Raw:
 
 def _cursor(host: Host, params: PathParams) -> tuple[int, int]:
     leaf, _, index = (params.cursor or "").partition(":")
-    if not (leaf.isdecimal() and index.isdecimal()) or int(leaf) > host.seq:
+    whole = leaf.isdecimal() and index.isdecimal() and max(len(leaf), len(index)) < 16
+    if not whole or int(leaf) > host.seq:
         raise InvalidParams("this is no cursor of session/path on this session", path="cursor")
     if not host.opened.session.is_node(int(leaf)):
         raise EntryNotFound("the cursor's entry is not in the tree", entry_id=leaf)

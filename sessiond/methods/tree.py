@@ -117,9 +117,11 @@ def _tokens(wire: bytes) -> int | None:
 
 def _cursor(text: str, seq: int) -> tuple[int, int, int]:
     parts = text.split(":")
-    if len(parts) != 3 or not all(part.isdecimal() for part in parts) or int(parts[0]) > seq:
-        raise InvalidParams("this is no cursor of session/tree on this session", path="cursor")
-    return int(parts[0]), int(parts[1]), int(parts[2])
+    if len(parts) == 3 and all(part.isdecimal() and len(part) < 16 for part in parts):
+        at, leaf, start = map(int, parts)
+        if leaf <= at <= seq:
+            return at, leaf, start
+    raise InvalidParams("this is no cursor of session/tree on this session", path="cursor")
 
 
 METHOD = Method(name="session/tree", params=TreeParams, result=TreeResult, handle=handle)

@@ -37,8 +37,10 @@ _INDENT: Final = "    "
 _WIDTH: Final = 110
 _CLOSED: Final = "closed"
 _NOTHING: Final = "nothing came"
-# Only when a transcript is written: after this long without a byte, that was all.
+# Only when a transcript is written: after this long without a byte, that was all. What others
+# are told is in their sockets before the sender has its answer.
 _QUIET_SECONDS: Final = 0.1
+_OTHERS_QUIET_SECONDS: Final = 0.01
 
 Placeholders = Sequence[tuple[str, str]]
 """What a transcript shows, and what it stands for on this machine in this run."""
@@ -124,7 +126,7 @@ async def play(
             await stage.send(rows)
             happened += rows
             if recording:
-                happened += await stage.whatever_comes()
+                happened += await stage.whatever_comes(rows)
             else:
                 happened += [await stage.next(line.connection) for line in got]
         happened += await stage.leftovers()
@@ -183,12 +185,14 @@ class _Stage:
             body = _NOTHING
         return Line("<", name, body)
 
-    async def whatever_comes(self) -> list[Line]:
+    async def whatever_comes(self, sent: Sequence[Line]) -> list[Line]:
         """Everything that comes until nothing does for a while, one connection after another."""
         found: list[Line] = []
-        for name in self._wires.keys() - self._closed:
+        senders = {line.connection for line in sent}
+        for name in sorted(self._wires, key=lambda name: name not in senders):
+            patience = _QUIET_SECONDS if name in senders else _OTHERS_QUIET_SECONDS
             while name not in self._closed:
-                with anyio.move_on_after(_QUIET_SECONDS) as quiet:
+                with anyio.move_on_after(patience) as quiet:
                     found.append(await self.next(name))
                 if quiet.cancelled_caught:
                     break

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
-from sessiond import __version__
 from sessiond.rpc.framing import Framing
 from sessiond.testing.daemon import running_daemon
 from sessiond.testing.transcripts import Line, Placeholders, parse, play, render
 
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
-SAMPLES = Path(__file__).parent.parent / "samples"
-FILES = Path(__file__).parent / "files"
-RECORDING = os.environ.get("UPDATE") == "1"
-
-
-def placeholders_of(home: Path) -> Placeholders:
-    """What differs from run to run, and how a transcript shows it."""
-    files = shutil.copytree(FILES, home / "files")
-    return (
-        ("$FILES", str(files)),
-        ("$HOME", str(home)),
-        ("$SAMPLES", str(SAMPLES)),
-        ('"pid":4711', f'"pid":{os.getpid()}'),
-        ('"version":"X.Y.Z"', f'"version":"{__version__}"'),
-    )
 
 
 def test_there_are_transcripts() -> None:
@@ -38,17 +20,15 @@ def test_there_are_transcripts() -> None:
 
 @pytest.mark.parametrize("framing", list(Framing), ids=lambda framing: framing.value)
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
-async def test_it_happens_as_written(path: Path, framing: Framing, home: Path) -> None:
+async def test_it_happens_as_written(
+    path: Path, framing: Framing, home: Path, placeholders: Placeholders, *, recording: bool
+) -> None:
     text = path.read_text()
     async with running_daemon(home) as daemon:
         happened = await play(
-            parse(text),
-            daemon,
-            framing,
-            placeholders=placeholders_of(home),
-            recording=RECORDING,
+            parse(text), daemon, framing, placeholders=placeholders, recording=recording
         )
-    if RECORDING and render(happened) != text:
+    if recording and render(happened) != text:
         path.write_text(render(happened))
         return
     assert render(happened) == text, "it happened otherwise; to take it over: UPDATE=1 make test"

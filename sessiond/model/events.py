@@ -1,0 +1,70 @@
+"""What the daemon tells its clients unasked, by name.
+
+An event is spliced from stored bytes where it is made (`service/events.py`);
+here is its shape, so that the schema, and every test, can hold it to it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+__all__ = ["NOTIFICATIONS", "Closed", "Draining", "Lagged", "Origin", "SessionEvent", "Synced"]
+
+
+class Origin(Struct, frozen=True, omit_defaults=True):
+    """Who made an entry; live events only. `request_id` is the JSON text of the request's id."""
+
+    client_id: str | None = None
+    request_id: str | None = None
+    external: bool = False
+
+
+class SessionEvent(Struct, frozen=True):
+    """One stored entry. `head` and `leaf_id` say which head it moved where, if it moved one."""
+
+    session_id: str
+    epoch: str
+    seq: int
+    entry: Raw
+    head: str | UnsetType = UNSET
+    leaf_id: str | UnsetType | None = UNSET
+    origin: Origin | UnsetType = UNSET
+
+
+class Synced(Struct, frozen=True):
+    """A replay has come to `seq`, which was the last one when it began."""
+
+    session_id: str
+    seq: int
+
+
+class Lagged(Struct, frozen=True):
+    """The connection was full: what follows `seq` is replayed from the file."""
+
+    session_id: str
+    seq: int
+    dropped_signals: int
+
+
+class Closed(Struct, frozen=True):
+    """The session was closed under its subscribers; there are no more events of it."""
+
+    session_id: str
+    reason: str
+
+
+class Draining(Struct, frozen=True):
+    """The daemon stops. Come back after `retry_after_ms`."""
+
+    retry_after_ms: int
+
+
+NOTIFICATIONS: Final[dict[str, type[Struct]]] = {
+    "session/event": SessionEvent,
+    "session/synced": Synced,
+    "session/lagged": Lagged,
+    "session/closed": Closed,
+    "server/draining": Draining,
+}

@@ -1,0 +1,149 @@
+"""protocol.md is true and complete: its examples are played, everything there is has its place."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from msgspec import Struct
+
+from sessiond.errors import ERRORS, SessiondError
+from sessiond.methods import METHODS
+from sessiond.methods.common import Client, Method
+from sessiond.methods.initialize import Limits
+from sessiond.model.entries import ENTRY_TYPES, Entry
+from sessiond.model.events import NOTIFICATIONS
+from sessiond.rpc.framing import Framing
+from sessiond.service.opened import Lineage, SessionInfo
+from sessiond.testing.daemon import running_daemon
+from sessiond.testing.transcripts import Placeholders, parse, play, render
+
+PAGE = Path(__file__).parent.parent.parent / "protocol.md"
+BLOCK = re.compile(r"^```transcript( fresh)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def section_of(name: str) -> str:
+    """What stands between the heading of this name and the next one."""
+    # A remark in an example looks like a heading.
+    text = BLOCK.sub(lambda block: re.sub("^#", "", block[0], flags=re.MULTILINE), PAGE.read_text())
+    found = re.search(rf"^## {re.escape(name)}\n(.*?)(?=^#+ |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert found, f"protocol.md has no section: ## {name}"
+    return found[1]
+
+
+@pytest.mark.parametrize("framing", list(Framing), ids=lambda framing: framing.value)
+async def test_its_examples_happen_as_written(
+    framing: Framing, home: Path, placeholders: Placeholders, *, recording: bool
+) -> None:
+    text = PAGE.read_text()
+    happened = await as_played(text, home, framing, placeholders, recording=recording)
+    if recording and happened != text:
+        PAGE.write_text(happened)
+        return
+    assert happened == text, "it happened otherwise; to take it over: UPDATE=1 make test"
+
+
+async def as_played(
+    text: str, home: Path, framing: Framing, placeholders: Placeholders, *, recording: bool
+) -> str:
+    """The page with what happened in its examples: one story, but for those marked `fresh`."""
+    parts: list[str] = []
+    at = 0
+    async with running_daemon(home) as story, running_daemon(home / "fresh") as fresh:
+        for block in BLOCK.finditer(text):
+            happened = await play(
+                parse(block[2]),
+                fresh if block[1] else story,
+                framing,
+                placeholders=placeholders,
+                recording=recording,
+            )
+            parts += [text[at : block.start(2)], render(happened)]
+            at = block.end(2)
+    return "".join(parts) + text[at:]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_every_method_has_its_section_with_an_example(method: Method[Client, Any]) -> None:
+    section = section_of(method.name)
+    names = "|".join(map(re.escape, (method.name, *method.aliases)))
+    examples = "".join(block[2] for block in BLOCK.finditer(section))
+    assert re.search(rf'^[a-z]*> .*"method":"({names})"', examples, re.MULTILINE)
+    for alias in method.aliases:
+        assert f"Alias: `{alias}`." in section
+    assert f"Access: {method.access}" in section or method.name == "session/subscribe"
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_every_parameter_and_member_of_a_result_is_in_its_section(
+    method: Method[Client, Any],
+) -> None:
+    section = section_of(method.name)
+    for name in fields_of(method.params):
+        assert f"`{name}`" in section, f"the parameter {name} is not explained"
+    for form in get_args(method.result) or (method.result,):
+        for name in fields_of(form):
+            assert re.search(rf"[`\"]{name}[`\"]", section), (
+                f"{name} of the result is not explained"
+            )
+
+
+def fields_of(kind: Any) -> list[str]:
+    """The names on the wire, `_meta` apart."""
+    names = kind.__struct_encode_fields__ if isinstance(kind, type(Struct)) else ()
+    return [name for name in names if name != "_meta"]
+
+
+def test_what_access_status_may_call_is_listed() -> None:
+    told = re.search(
+        r"`status` may call: (.*?), and session/subscribe", PAGE.read_text(), re.DOTALL
+    )
+    assert told
+    listed = {*re.split(r",\s+", told[1]), "session/subscribe"}
+    assert listed == {method.name for method in METHODS if method.access == "status"}
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.kind)
+def test_every_error_has_its_row(error: type[SessiondError]) -> None:
+    row = re.search(rf"^\| {error.code} \| {error.kind} \|(.*)$", PAGE.read_text(), re.MULTILINE)
+    assert row, f"protocol.md has no row: | {error.code} | {error.kind} |"
+    assert ("Retryable." in row[1]) == error.retryable
+
+
+def test_the_codes_of_errors_are_unique() -> None:
+    assert len({error.code for error in ERRORS}) == len(ERRORS)
+    assert len({error.kind for error in ERRORS}) == len(ERRORS)
+
+
+def test_there_is_no_row_for_an_error_that_is_no_more() -> None:
+    rows = re.findall(r"^\| (-\d+) \|", PAGE.read_text(), re.MULTILINE)
+    assert sorted(map(int, rows)) == sorted(error.code for error in ERRORS)
+
+
+def test_every_entry_type_notification_and_limit_has_its_row() -> None:
+    text = PAGE.read_text()
+    names = [*ENTRY_TYPES, *NOTIFICATIONS, *Limits.__struct_fields__]
+    missing = [name for name in names if not re.search(rf"^\| `{name}` \|", text, re.MULTILINE)]
+    assert not missing
+    for word, kind in {**ENTRY_TYPES, **NOTIFICATIONS}.items():
+        row = re.search(rf"^\| `{word}` \|.*$", text, re.MULTILINE)
+        assert row
+        common = fields_of(Entry) if issubclass(kind, Entry) else []
+        own = [name for name in fields_of(kind) if name not in common]
+        assert [name for name in own if f"`{name}`" not in row[0]] == []
+
+
+def test_every_member_of_a_session_info_is_explained() -> None:
+    section = section_of("SessionInfo")
+    assert [name for name in fields_of(SessionInfo) if f"`{name}`" not in section] == []
+    assert [name for name in fields_of(Lineage) if f"`{name}`" not in section] == []
+
+
+def test_every_link_within_the_page_leads_somewhere() -> None:
+    text = PAGE.read_text()
+    headings = re.findall(r"^#+ (.+)$", BLOCK.sub("", text), re.MULTILINE)
+    anchors = {re.sub(r"[^a-z0-9_ -]", "", h.lower()).replace(" ", "-") for h in headings}
+    links = set(re.findall(r"\]\(#([^)]+)\)", text))
+    assert links <= anchors
