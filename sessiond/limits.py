@@ -13,6 +13,9 @@ from typing import Final
 FRAME_BYTES_MAX: Final = 32 * 1024 * 1024
 # rpc: header block of a Content-Length frame; more closes the connection.
 HEADER_BYTES_MAX: Final = 8 * 1024
+# rpc: arrays and objects inside each other; more is a parse_error. Well below what the
+# decoder can do on any stack, so that what was taken can always be read back.
+NESTING_MAX: Final = 512
 # rpc: members of one batch; more is too_large.
 BATCH_MEMBERS_MAX: Final = 100
 
@@ -54,6 +57,8 @@ INLINE_READ_BYTES: Final = 64 * 1024
 INLINE_WALK_STEPS: Final = 2_000
 # service: bytes of spliced contexts kept per open session.
 CONTEXT_CACHE_BYTES_MAX: Final = 32 * 1024 * 1024
+# service: and how many: a context that is not kept is looked for below each that is.
+CONTEXT_CACHE_COUNT_MAX: Final = 32
 # methods: one answer; more is too_large (lists stop earlier and give a cursor).
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 # methods: rows of one page unless the caller says otherwise, and at most.

@@ -64,6 +64,7 @@ class Writer:
         assert data.count(b"\n") == len(lines), "an entry is exactly one line"
         if self._state is not _State.READY:
             self._repair()
+            self._check_nothing_adopted()
         try:
             self._write(data)
             if sync:
@@ -113,6 +114,12 @@ class Writer:
         self._check_size(end)
         self.out.write(data)
         self._check_size(end + len(data))
+
+    def _check_nothing_adopted(self) -> None:
+        # What the repair found stands before these lines, and their writer did not know of it.
+        if self.stored_tail:
+            found = OSError(errno.EBUSY, "lines of an earlier append were found in it")
+            raise storage_error(found, "append to", self._reader.path)
 
     def _check_size(self, expected: int) -> None:
         if self.out.size() != expected:

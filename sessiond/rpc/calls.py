@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
-from msgspec import Raw
 
 from sessiond.errors import SessiondError, TooLarge
 from sessiond.limits import RESULT_BYTES_MAX
@@ -78,31 +77,27 @@ class CallTable(Generic[C]):
 class Call(Generic[C]):
     """A request, or a notification, that a handler is working on."""
 
-    __slots__ = ("_held", "_id", "_put", "_table", "client", "method", "settled")
+    __slots__ = ("_held", "_put", "_table", "client", "id", "method", "settled")
 
-    def __init__(self, table: CallTable[C], method: str, id_raw: Raw | None, put: Put) -> None:
+    def __init__(self, table: CallTable[C], method: str, id_text: bytes | None, put: Put) -> None:
         self._table = table
-        self._id = id_raw
         self._put = put
         self._held = False
+        # The id's JSON text as it was sent; None for a notification.
+        self.id = id_text
         self.client = table.client
         self.method = method
         self.settled = False
 
     @property
-    def id(self) -> bytes | None:
-        """The id's JSON text as it was sent; None for a notification."""
-        return None if self._id is None else bytes(self._id)
-
-    @property
     def request_id(self) -> str | None:
-        """The same as text."""
-        return None if self._id is None else bytes(self._id).decode()
+        """The id as text."""
+        return None if self.id is None else self.id.decode()
 
     @property
     def is_notification(self) -> bool:
         """Whether nobody waits for an answer."""
-        return self._id is None
+        return self.id is None
 
     def answer(self, result: Any) -> None:
         """Queue the answer: a Struct or Raw to encode, or bytes that are JSON already."""
@@ -116,14 +111,14 @@ class Call(Generic[C]):
             self.fail(TooLarge(f"an answer may have {limit} bytes", limit=limit))
             return
         self._settle()
-        if self._id is not None:
-            self._put(result_body(self._id, text))
+        if self.id is not None:
+            self._put(result_body(self.id, text))
 
     def fail(self, error: SessiondError) -> None:
         """Queue an error."""
         self._settle()
-        if self._id is not None:
-            self._put(error_body(self._id, error))
+        if self.id is not None:
+            self._put(error_body(self.id, error))
 
     def flush(self) -> None:
         """Send what is queued for the connection that asked."""
@@ -157,7 +152,7 @@ class BatchAnswer:
         self._bytes = 0
         self._complete = False
 
-    def slot(self, id_text: bytes | Raw | None) -> Put:
+    def slot(self, id_text: bytes | None) -> Put:
         """A place for the answer of the next member."""
         self._bodies.append(b"")
         self._missing += 1
@@ -168,7 +163,7 @@ class BatchAnswer:
         self._complete = True
         self._put_when_done()
 
-    def _fill(self, index: int, id_text: bytes | Raw | None, body: bytes) -> None:
+    def _fill(self, index: int, id_text: bytes | None, body: bytes) -> None:
         if self._bytes + len(body) > RESULT_BYTES_MAX:
             limit = RESULT_BYTES_MAX
             body = error_body(id_text, TooLarge(f"a batch may answer {limit} bytes", limit=limit))

@@ -16,11 +16,27 @@ from itertools import count
 from typing import Any, Final, Generic, Literal, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType, ValidationError
+from msgspec import UNSET, DecodeError, Raw, ValidationError
 
-from sessiond.errors import Internal, InvalidParams, MethodNotFound, ParseFailed, SessiondError
+from sessiond.errors import (
+    Internal,
+    InvalidParams,
+    InvalidRequest,
+    MethodNotFound,
+    ParseFailed,
+    SessiondError,
+)
 from sessiond.rpc.calls import BatchAnswer, Call, CallTable, Peer, Put
-from sessiond.rpc.messages import Batch, Refused, Request, decode, error_body
+from sessiond.rpc.messages import (
+    ID_STARTS,
+    Batch,
+    Member,
+    Refused,
+    Request,
+    decode,
+    decode_request,
+    error_body,
+)
 from sessiond.rpc.params import Params, invalid_params
 
 __all__ = ["DEFERRED", "Call", "Dispatcher", "Exchange", "Method", "Peer"]
@@ -30,8 +46,6 @@ P = TypeVar("P", bound=Params)
 
 DEFERRED: Final[Any] = object()
 """What a handler returns when its call is settled later."""
-
-_NO_PARAMS: Final = b"{}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,38 +138,50 @@ class Exchange(Generic[C]):
 
     def receive(self, item: bytes | SessiondError) -> None:
         """Take one body, or the reason why there is none. Never raises."""
-        if isinstance(item, SessiondError):
+        if not isinstance(item, bytes):
             self._put(error_body(None, item))
             return
-        message = decode(item)
-        if isinstance(message, Request):
-            self._run(message, self._put)
-        elif isinstance(message, Batch):
-            self._take_batch(message)
+        try:
+            request = decode_request(item)
+        except (DecodeError, RecursionError):
+            self._take_other(decode(item))
+        else:
+            self._run(request, self._put)
+
+    def _take_other(self, message: Member | Batch) -> None:
+        """Take what is no single request."""
+        if isinstance(message, Batch):
+            answer = BatchAnswer(self._put)
+            for member in message.members:
+                if isinstance(member, Request) and member.id is not UNSET:
+                    self._run(member, answer.slot(bytes(member.id)))
+                elif isinstance(member, Request):
+                    self._run(member, self._put)
+                elif isinstance(member, Refused):
+                    answer.slot(member.id)(error_body(member.id, member.error))
+            answer.complete()
         elif isinstance(message, Refused):
             self._put(error_body(message.id, message.error))
         # A Response answers a request of ours, and we have none open: it is late, or a mistake.
 
-    def _take_batch(self, batch: Batch) -> None:
-        answer = BatchAnswer(self._put)
-        for member in batch.members:
-            if isinstance(member, Request):
-                put = self._put if member.id is UNSET else answer.slot(member.id)
-                self._run(member, put)
-            elif isinstance(member, Refused):
-                answer.slot(member.id)(error_body(member.id, member.error))
-        answer.complete()
-
     def _run(self, request: Request, put: Put) -> None:
-        id_raw = None if request.id is UNSET else request.id
-        call = Call(self.calls, request.method, id_raw, put)
+        id_text = None
+        if request.id is not UNSET:
+            id_text = bytes(request.id)
+            if id_text[0] not in ID_STARTS:
+                put(error_body(None, InvalidRequest("an id is a string, a number or null")))
+                return
+        call = Call(self.calls, request.method, id_text, put)
         try:
             entry = self._table.get(request.method)
             if entry is None:
                 result = self._own(request)
             else:
                 self._allow(self.client, entry.method)
-                params = _decode_params(entry.decode, request.params)
+                try:
+                    params = entry.decode(request.params)
+                except (DecodeError, RecursionError):
+                    params = _decode_params(entry.decode, request.params)
                 result = entry.handle(self.client, params, call)
         except SessiondError as error:
             self._fail(call, error)
@@ -185,18 +211,14 @@ class Exchange(Generic[C]):
 _decode_cancel: Final = msgspec.json.Decoder(_CancelParams).decode
 
 
-def _decode_params(decode_params: Callable[[bytes | Raw], P], raw: Raw | UnsetType) -> P:
-    """Typed parameters; absent, null and [] mean {}."""
-    if raw is UNSET:
-        return decode_params(_NO_PARAMS)
+def _decode_params(decode_params: Callable[[bytes | Raw], P], raw: Raw) -> P:
+    """Typed parameters, with all that may stand for {} and a word on what may not."""
+    text = bytes(raw)
+    if text == b"null" or (text[:1] == b"[" and not text[1:-1].strip()):
+        text = b"{}"
+    elif text[:1] == b"[":
+        raise InvalidParams("parameters are named, not positional", path="")
     try:
-        return decode_params(raw)
-    except ValidationError:
-        text = bytes(raw)
-        if text == b"null" or (text[:1] == b"[" and not text[1:-1].strip()):
-            return decode_params(_NO_PARAMS)
-        if text[:1] == b"[":
-            raise InvalidParams("parameters are named, not positional", path="") from None
-        raise
+        return decode_params(text)
     except RecursionError:
-        raise ParseFailed("the frame is nested too deeply") from None
+        raise ParseFailed("the parameters are nested too deeply") from None

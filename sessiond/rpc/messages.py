@@ -19,12 +19,14 @@ from sessiond.errors import InvalidRequest, ParseFailed, SessiondError, TooLarge
 from sessiond.limits import BATCH_MEMBERS_MAX
 
 __all__ = [
+    "ID_STARTS",
     "Batch",
     "Member",
     "Refused",
     "Request",
     "Response",
     "decode",
+    "decode_request",
     "error_body",
     "notification_body",
     "result_body",
@@ -33,19 +35,19 @@ __all__ = [
 _BLANK: Final = b" \t\r\n"
 _NULL: Final = b"null"
 # What an id starts with: a string, a number or null.
-_ID_STARTS: Final = frozenset(b'"-0123456789n')
+ID_STARTS: Final = frozenset(b'"-0123456789n')
 
 
-class Request(Struct):
-    """A call, or without `id` a notification."""
+class Request(Struct, gc=False):
+    """A call, or without `id` a notification. Whether the id is one is not checked yet."""
 
     method: str
-    params: Raw | UnsetType = UNSET
+    params: Raw = Raw(b"{}")
     id: Raw | UnsetType = UNSET
     jsonrpc: Literal["2.0"] = "2.0"
 
 
-class Response(Struct):
+class Response(Struct, gc=False):
     """A client's answer to a request of ours."""
 
     id: bytes
@@ -71,7 +73,6 @@ class Refused(Struct):
 
 
 Member = Request | Response | Refused
-_BAD_ID: Final = Refused(InvalidRequest("an id is a string, a number or null"))
 
 
 class Batch(Struct):
@@ -86,7 +87,8 @@ class _Failure(Struct):
     data: dict[str, Any]
 
 
-_decode_request: Final = msgspec.json.Decoder(Request).decode
+# The common case on its own, for whoever cannot afford another call; raises what `decode` catches.
+decode_request: Final = msgspec.json.Decoder(Request).decode
 _decode_raw: Final = msgspec.json.Decoder(Raw).decode
 _decode_any: Final = msgspec.json.Decoder(_Any).decode
 # An array of at most so many members, as a struct: unlike a list, it stops at the
@@ -104,9 +106,8 @@ _encode: Final = msgspec.json.Encoder().encode
 def decode(body: bytes) -> Member | Batch:
     """The message in a body. Never raises."""
     try:
-        # The common case first and whole: a request, decoded in one go.
         try:
-            request = _decode_request(body)
+            return decode_request(body)
         except ValidationError:
             return _batch(body) if body.lstrip(_BLANK)[:1] == b"[" else _other(body)
     except RecursionError:
@@ -114,9 +115,6 @@ def decode(body: bytes) -> Member | Batch:
         return Refused(ParseFailed("the frame is nested too deeply"))
     except DecodeError as error:
         return Refused(ParseFailed(f"the frame is not JSON: {error}"))
-    if request.id is UNSET or bytes(request.id)[0] in _ID_STARTS:
-        return request
-    return _BAD_ID
 
 
 def _batch(body: bytes) -> Batch | Refused:
@@ -133,14 +131,9 @@ def _batch(body: bytes) -> Batch | Refused:
 
 def _member(raw: Raw) -> Member:
     try:
-        request = _decode_request(raw)
+        return decode_request(raw)
     except ValidationError:
         return _other(raw)
-    return request if request.id is UNSET or _is_id(request.id) else _BAD_ID
-
-
-def _is_id(raw: Raw) -> bool:
-    return bytes(raw)[0] in _ID_STARTS
 
 
 def _other(body: bytes | Raw) -> Member:
@@ -151,8 +144,9 @@ def _other(body: bytes | Raw) -> Member:
         _decode_raw(body)  # it must at least be JSON, or it gets another answer
         return Refused(InvalidRequest("a message is an object"))
     id_text = None
-    if message.id is not UNSET and _is_id(message.id):
-        id_text = bytes(message.id)
+    if message.id is not UNSET:
+        text = bytes(message.id)
+        id_text = text if text[0] in ID_STARTS else None
     if message.jsonrpc is not UNSET and bytes(message.jsonrpc) != b'"2.0"':
         problem = 'jsonrpc is "2.0" or absent'
     elif message.method is not UNSET:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from sessiond.errors import ParseFailed, SessiondError, TooLarge
+from sessiond.limits import NESTING_MAX
 
 __all__ = ["BLANK", "FrameReader", "Item", "LineReader"]
 
@@ -20,6 +21,11 @@ _OPEN_BRACE: Final = 0x7B
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 # More digits than any length has; int() of thousands of them would take its time.
 _LENGTH_DIGITS_MAX: Final = 18
+# Every level takes a byte to open and one to close.
+_SHALLOW_BYTES: Final = 2 * NESTING_MAX
+_AS_SQUARE: Final = bytes.maketrans(b"{}", b"[]")
+_DEEP_RUN: Final = b"[" * (NESTING_MAX + 1)
+_NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 Item = bytes | SessiondError
 """A complete body, or an error to answer with id null."""
@@ -29,6 +35,8 @@ def _checked(body: bytes, bytes_max: int) -> Item:
     """The body, or why it can be none."""
     if len(body) > bytes_max:
         return _too_large(bytes_max)
+    if len(body) > _SHALLOW_BYTES and nests_too_deeply(body):
+        return ParseFailed(f"the frame is nested more than {NESTING_MAX} levels deep")
     if body.isascii():
         return body
     if body.startswith(_BYTE_ORDER_MARK):
@@ -38,6 +46,28 @@ def _checked(body: bytes, bytes_max: int) -> Item:
     except UnicodeDecodeError:
         return ParseFailed("the frame is not UTF-8")
     return body
+
+
+def nests_too_deeply(body: bytes) -> bool:
+    """Whether arrays and objects lie more than NESTING_MAX deep in each other.
+
+    The decoder has a bound of its own, but one that depends on the stack it runs on:
+    what one thread could store another could not read back.
+    """
+    if body.count(b"[") + body.count(b"{") <= NESTING_MAX:
+        return False
+    outside = body.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2]
+    brackets = b"".join(outside).translate(_AS_SQUARE, _NO_BRACKETS)
+    # Each pass takes the innermost level away.
+    for _ in range(NESTING_MAX):
+        fewer = brackets.replace(b"[]", b"")
+        if len(fewer) == len(brackets):
+            # Nothing is left, or what the decoder will say is no JSON.
+            return False
+        if _DEEP_RUN in fewer:
+            return True
+        brackets = fewer
+    return bool(brackets)
 
 
 def _too_large(bytes_max: int) -> TooLarge:
@@ -67,6 +97,7 @@ class LineReader:
                 line
                 and line[0] == _OPEN_BRACE
                 and line[-1] != _CARRIAGE_RETURN
+                and len(line) <= _SHALLOW_BYTES
                 and line.isascii()
                 and len(line) <= bytes_max
             ):
@@ -193,5 +224,5 @@ class FrameReader:
             if not self._skipping:
                 items.append(_checked(bytes(self._partial), self._bytes_max))
             self._partial.clear()
-            self._in_body = self._skipping = False
+            self._in_body = False
         return stop

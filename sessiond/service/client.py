@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from sessiond.errors import InvalidParams, SubscriptionNotFound
+from sessiond.errors import Cancelled, InvalidParams, SubscriptionNotFound
 from sessiond.service.host import Host
 from sessiond.service.hub import Subscription, Variant
 from sessiond.service.opened import HeadInfo, head_infos
@@ -23,7 +23,7 @@ Access = Literal["write", "read", "status"]
 class After(Struct, frozen=True, forbid_unknown_fields=True):
     """A cursor: the last seq a subscriber saw, and what it saw there."""
 
-    seq: int
+    seq: Annotated[int, Meta(ge=0)]
     entry_id: str | UnsetType = UNSET
     epoch: str | UnsetType = UNSET
 
@@ -49,9 +49,13 @@ class Client:
         self.name: str | None = None
         self.access: Access = "write"
         self.subscriptions: dict[str, tuple[Host, Subscription]] = {}
+        self._gone = False
 
     def subscribe(self, host: Host, after: After | None, want: Variant) -> Subscribed:
         """Watch a session; a subscription on it that this connection had is replaced."""
+        if self._gone:
+            # It left while the session was being opened; nobody would ever end this one.
+            raise Cancelled("the connection is gone")
         opened = host.opened
         session = opened.session
         replaced = _misfit(host, after) if after is not None else None
@@ -73,7 +77,7 @@ class Client:
     def subscription(self, session_id: str) -> Subscription:
         """This connection's subscription on a session. Raises SubscriptionNotFound."""
         held = self.subscriptions.get(session_id)
-        if held is None:
+        if held is None or held[1].closed:
             raise SubscriptionNotFound(
                 "this connection has no subscription on the session", session_id=session_id
             )
@@ -98,6 +102,7 @@ class Client:
 
     def closed(self) -> None:
         """The connection ended: everything it watched is let go."""
+        self._gone = True
         for session_id in list(self.subscriptions):
             self.leave(session_id)
         self.service.forget(self)

@@ -13,7 +13,12 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from sessiond.dialects.base import ContextLine, ModelName
-from sessiond.limits import CONTEXT_CACHE_BYTES_MAX, INLINE_READ_BYTES, INLINE_WALK_STEPS
+from sessiond.limits import (
+    CONTEXT_CACHE_BYTES_MAX,
+    CONTEXT_CACHE_COUNT_MAX,
+    INLINE_READ_BYTES,
+    INLINE_WALK_STEPS,
+)
 from sessiond.model.entries import Kind
 from sessiond.service.opened import Opened
 from sessiond.session.context import (
@@ -63,7 +68,10 @@ class ContextCache:
         self._forget(context.leaf)
         self._contexts[context.leaf] = context
         self._size += context.size
-        while self._size > CONTEXT_CACHE_BYTES_MAX and len(self._contexts) > 1:
+        # The newest stays, however large it is.
+        while len(self._contexts) > 1 and (
+            self._size > CONTEXT_CACHE_BYTES_MAX or len(self._contexts) > CONTEXT_CACHE_COUNT_MAX
+        ):
             self._forget(next(iter(self._contexts)))
 
     def _forget(self, leaf: int) -> None:

@@ -13,19 +13,12 @@ import msgspec
 from msgspec import Struct
 
 from sessiond.model.entries import TYPE_OF_KIND, Kind, LeafEffect, Row, Rules
+from sessiond.model.events import Origin
 
 __all__ = ["Event", "Origin", "event_body", "event_prefix", "notification", "type_word"]
 
 _encoder = msgspec.json.Encoder()
 _HEAD: Final = b'{"jsonrpc":"2.0","method":"%s","params":%s}'
-
-
-class Origin(Struct, frozen=True, omit_defaults=True):
-    """Who made an entry; live events only."""
-
-    client_id: str | None = None
-    request_id: str | None = None
-    external: bool = False
 
 
 class Event(Struct):

@@ -7,7 +7,7 @@ after the asker's own mutations; mutations go to the one writer.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 from weakref import WeakSet
 
@@ -15,7 +15,7 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
 
-from sessiond.errors import Internal, SessiondError
+from sessiond.errors import Internal, SessiondError, SessionNotFound
 from sessiond.service.contexts import ContextCache
 from sessiond.service.hub import Hub, HubStatistics
 from sessiond.service.inbox import LATER, Command, Inbox
@@ -68,6 +68,9 @@ class Host:
         self._inbox = Inbox()
         self._stopping = False
         self._wake = anyio.Event()
+        # Who creates the session should there be none, and who asked before that.
+        self._instead: Callable[[], Opened] | None = None
+        self._too_early: tuple[Command, ...] = ()
         self._readers: WeakSet[_Reader] = WeakSet()
         self._taken: list[Command] = []
         self.meant_for_memory = False
@@ -156,15 +159,29 @@ class Host:
 
     def later(self, ticket: Ticket, job: Callable[[], Awaitable[Any]]) -> Any:
         """Answer a question LATER; until then the session stays open."""
-
         reader = _Reader()
         self._readers.add(reader)
 
-        async def read(_held: _Reader = reader) -> Any:
-            return await job()
+        async def read(held: _Reader = reader) -> Any:
+            try:
+                return await job()
+            finally:
+                self._readers.discard(held)
+                self._wake.set()
 
         answer_later(ticket, read, self.environment)
         return LATER
+
+    def create_instead(self, load: Callable[[], Opened]) -> bool:
+        """While the session is being opened: `load` it in case there is none.
+
+        False when it is open, or when somebody else's `load` came first.
+        """
+        if self._opened is not None or self._instead is not None:
+            return False
+        self._instead = load
+        self._too_early = self._inbox.commands
+        return True
 
     async def ready(self) -> Opened:
         """The open session, once it is. Raises what the opening came to."""
@@ -179,13 +196,13 @@ class Host:
         """Open the session and serve its inbox until `stop`; everyone waiting gets an answer."""
         error: SessiondError = Internal("the session's writer ended")
         try:
-            opened = await to_thread.run_sync(self._load)
+            opened = await self._open()
             self._log = LogReader(opened)
             self._hub = Hub(self._log, self.session_id, opened.epoch, opened.session.rules)
             self._writer = Writer(opened, self._hub, self._inbox, self.environment, self._writers)
             self._opened = opened
             self._settled.set()
-            while len(self._inbox) or not self._stopping:
+            while len(self._inbox) or len(self._readers) or not self._stopping:
                 if not len(self._inbox):
                     self._wake = anyio.Event()
                     await self._wake.wait()
@@ -199,8 +216,20 @@ class Host:
         finally:
             self._failure = error
             self._settled.set()
-            self._refuse_all(error)
+            self._refuse([*self._taken, *self._inbox.commands], error)
+            if self._hub is not None:
+                self._hub.close(None if self._stopping else error.kind)
             self.ended.set()
+
+    async def _open(self) -> Opened:
+        try:
+            return await to_thread.run_sync(self._load)
+        except SessionNotFound as error:
+            if self._instead is None:
+                raise
+            # Who asked before the one that creates it is told so: order is kept.
+            self._refuse(self._too_early, error)
+            return await to_thread.run_sync(self._instead)
 
     def stop(self) -> None:
         """Let `run` end once the inbox is empty."""
@@ -214,21 +243,24 @@ class Host:
             try:
                 self.writer.write_in_memory(self._taken)
             except Exception as bug:  # noqa: BLE001 - a bug here closes this session only
-                self._refuse_all(self._closed_by(bug))
+                # `run` waits meanwhile and would not know why it ends.
+                error = self._closed_by(bug)
+                self._refuse([*self._taken, *self._inbox.commands], error)
+                self.hub.close(error.kind)
                 self.stop()
 
     def _closed_by(self, bug: Exception) -> Internal:
         incident_id = self.environment.report_bug(f"writer of {self.session_id}", bug)
         return Internal("the session was closed by a bug in sessiond", incident_id=incident_id)
 
-    def _refuse_all(self, error: SessiondError) -> None:
-        """Answer everyone who waits, also whom the writer had taken when it failed."""
-        for command in [*self._taken, *self._inbox.take_all()]:
+    def _refuse(self, commands: Iterable[Command], error: SessiondError) -> None:
+        """Answer whoever has no answer yet, also those whom the writer had taken."""
+        for command in commands:
             if not command.settled:
+                self._inbox.drop(command)
                 self._inbox.settled(command)
                 command.fail(error)
                 command.ticket.flush()
-        self._taken = []
 
     def statistics(self) -> HostStatistics:
         """How busy it is."""

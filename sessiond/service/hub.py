@@ -14,6 +14,7 @@ from typing import Protocol
 import anyio
 from msgspec import Struct
 
+from sessiond.errors import StorageError
 from sessiond.limits import REPLAY_CHUNK_BYTES
 from sessiond.model.entries import Kind, Rules
 from sessiond.service.events import Event, event_body, event_prefix, notification, type_word
@@ -46,6 +47,10 @@ class Variant(Struct, frozen=True):
     bodies: bool = True
     types: frozenset[str] | None = None
     heads: frozenset[str] | None = None
+
+
+Framed = dict[tuple[Callable[[bytes], bytes], bool, int], bytes]
+"""Frames of one publication by framing, bodies and seq: each is made once."""
 
 
 class HubStatistics(Struct, frozen=True):
@@ -182,8 +187,9 @@ class Hub:
         """
         self._events += len(events)
         full: list[Subscription] = []
+        framed: Framed = {}
         for variant, group in self._live.items():
-            frames = self._frames_for(variant, events)
+            frames = self._frames_for(variant, events, framed)
             if not frames:
                 continue
             for subscription in group:
@@ -201,14 +207,20 @@ class Hub:
         subscription.lagged = True
         self._start_replay(subscription)
 
-    def _frames_for(self, variant: Variant, events: Sequence[Event]) -> bytes:
-        encode, rules = variant.encode, self._rules
-        frames = [
-            encode(event_body(self._prefix, event, rules, bodies=variant.bodies))
-            for event in events
-            if self._wanted(variant, event)
-        ]
-        self._frames += len(frames)
+    def _frames_for(self, variant: Variant, events: Sequence[Event], framed: Framed) -> bytes:
+        """The frames of the wanted events. `framed` has what other variants are given already."""
+        encode, bodies = variant.encode, variant.bodies
+        frames: list[bytes] = []
+        for event in events:
+            if not self._wanted(variant, event):
+                continue
+            key = (encode, bodies, event.seq)
+            frame = framed.get(key)
+            if frame is None:
+                body = event_body(self._prefix, event, self._rules, bodies=bodies)
+                frame = framed[key] = encode(body)
+                self._frames += 1
+            frames.append(frame)
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
     def _wanted(self, variant: Variant, event: Event) -> bool:
@@ -221,6 +233,15 @@ class Hub:
         return row.head in variant.heads or row.kind in {Kind.LABEL, Kind.INFO}
 
     async def _replay(self, subscription: Subscription) -> None:
+        try:
+            await self._catch_up(subscription)
+        except StorageError as error:
+            # Never silence: whoever cannot be given the rest is told so.
+            if not subscription.closed:
+                self.remove(subscription)
+                self._tell_closed(subscription, error.kind)
+
+    async def _catch_up(self, subscription: Subscription) -> None:
         synced = False
         if subscription.lagged:
             subscription.lagged = False
@@ -243,7 +264,7 @@ class Hub:
     async def _replay_chunk(self, subscription: Subscription, upto: int) -> None:
         last = self._log.span(subscription.position, upto, REPLAY_CHUNK_BYTES)
         events = await self._log.read_events(subscription.position + 1, last)
-        await self._hand_over(subscription, self._frames_for(subscription.variant, events))
+        await self._hand_over(subscription, self._frames_for(subscription.variant, events, {}))
         subscription.advance(last)
 
     async def _hand_over(self, subscription: Subscription, frames: bytes) -> None:
@@ -254,6 +275,19 @@ class Hub:
                 listener.flush()
                 return
             await listener.wait_room()
+
+    def close(self, reason: str | None) -> None:
+        """No more events for anyone; with a reason, they are told."""
+        groups = [*self._live.values(), self._replaying]
+        for subscription in [one for group in groups for one in group]:
+            self.remove(subscription)
+            if reason is not None:
+                self._tell_closed(subscription, reason)
+
+    def _tell_closed(self, subscription: Subscription, reason: str) -> None:
+        told = notification("session/closed", {"session_id": self._session_id, "reason": reason})
+        subscription.listener.put(subscription.variant.encode(told))
+        subscription.listener.flush()
 
     def _told(self, method: str, seq: int, **more: int) -> bytes:
         return notification(method, {"session_id": self._session_id, "seq": seq, **more})

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from sessiond.errors import Cancelled, Overloaded, SessiondError
+from sessiond.errors import Cancelled, Internal, Overloaded, SessiondError
 from sessiond.limits import (
     BATCH_BYTES_MAX,
     BATCH_ENTRIES_MAX,
@@ -58,7 +58,12 @@ class Command(Struct, eq=False):
             self.refusal = error
         self.rests_on_batch = bool(draft.entries)
 
-    def settle(self, error: SessiondError | None, durability: str) -> None:
+    def settle(
+        self,
+        error: SessiondError | None,
+        durability: str,
+        report_bug: Callable[[str, BaseException], str],
+    ) -> None:
         """Answer; `error` is what storing the batch came to."""
         if error is not None and self.rests_on_batch:
             self.fail(error)
@@ -70,6 +75,9 @@ class Command(Struct, eq=False):
             result = self.finish(self.receipt, durability)
         except SessiondError as refusal:
             self.fail(refusal)
+        except Exception as bug:  # noqa: BLE001 - a bug in one answer is not the session's
+            incident_id = report_bug("answer", bug)
+            self.fail(Internal("a bug in sessiond", incident_id=incident_id))
         else:
             self.settled = True
             if result is not LATER:
@@ -110,9 +118,8 @@ class Inbox:
 
     def _give_up(self, command: Command) -> None:
         """Cancel what still waits; what the writer has taken completes and answers."""
-        if command not in self._commands:
+        if not self.drop(command):
             return
-        self._commands.remove(command)
         self.settled(command)
         command.fail(Cancelled("cancelled before it took effect"))
 
@@ -129,11 +136,17 @@ class Inbox:
             batch.append(self._commands.popleft())
         return batch
 
-    def take_all(self) -> list[Command]:
-        """Everything that waits, for a session that will not serve it."""
-        batch = list(self._commands)
-        self._commands.clear()
-        return batch
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """What waits for the writer, in order."""
+        return tuple(self._commands)
+
+    def drop(self, command: Command) -> bool:
+        """Take a command out of the line; False if it does not wait there."""
+        if command not in self._commands:
+            return False
+        self._commands.remove(command)
+        return True
 
     def settled(self, command: Command) -> None:
         """A command of this inbox got its answer."""

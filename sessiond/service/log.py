@@ -48,9 +48,9 @@ class LogReader:
 
     def _events(self, first: int, last: int) -> list[Event]:
         opened = self._opened
-        kinds, dialect = opened.session.kinds, opened.dialect
+        kinds = opened.session.kinds
         return [
-            Event(seq, dialect.row(line), dialect.wire(line))
+            opened.event(seq, line)
             for seq, line in enumerate(opened.journal.read(first, last), first)
             if kinds[seq] != Kind.NONE
         ]

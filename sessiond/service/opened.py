@@ -12,7 +12,7 @@ from msgspec import Raw, Struct, UnsetType
 from sessiond.dialects.base import BadLine, Dialect
 from sessiond.errors import StorageError
 from sessiond.journal.store import SessionLog
-from sessiond.model.entries import Header
+from sessiond.model.entries import Header, LeafEffect
 from sessiond.service.events import Event
 from sessiond.session.state import Head, Session
 
@@ -164,8 +164,18 @@ class Opened(Struct, eq=False):
                 self.session.report(seq + 1, "bad_line", str(bad))
             else:
                 self.session.fold(row, len(line))
-                events.append(Event(seq, row, self.dialect.wire(line)))
+                events.append(self.event(seq, line))
         return events
+
+    def event(self, seq: int, line: bytes) -> Event:
+        """A stored entry as an event without origin."""
+        row = self.dialect.row(line)
+        effect = row.effect
+        target = effect.target_id if isinstance(effect, LeafEffect) else None
+        if target is not None and not 0 < self.session.node(target) < seq:
+            # As at replay: what is no earlier entry moves nothing.
+            row.effect = None
+        return Event(seq, row, self.dialect.wire(line))
 
     def durability(self, *, synced: bool) -> str:
         """What a just stored entry can count on."""

@@ -115,13 +115,12 @@ class Service:
         """The host of a session if it is open or about to be."""
         return self._hosts.get(session_id)
 
-    def create(self, header: Header, persist: Persist) -> Host:
-        """A host that creates its session, or opens it when the file is there.
+    def create(self, header: Header, persist: Persist) -> bool:
+        """Let the session's host create it, or open it when the file is there.
 
-        `host.opened.created` says which. Raises SessionExists when it is open already.
+        `host.opened.created` will say which. False when it is open already, or somebody
+        else is about to create it.
         """
-        if header.id in self._hosts:
-            raise SessionExists("a session of this id exists", session_id=header.id)
 
         def load() -> Opened:
             try:
@@ -129,7 +128,10 @@ class Service:
             except SessionExists:
                 return self.store.open(header.id)
 
-        return self._start(header.id, load, in_memory=persist == "never")
+        host = self._hosts.get(header.id)
+        if host is None:
+            host = self._start(header.id, load, in_memory=persist == "never")
+        return host.create_instead(load)
 
     def _start(
         self, session_id: str, load: Callable[[], Opened], *, in_memory: bool = False
@@ -154,11 +156,15 @@ class Service:
             del self._hosts[host.session_id]
         if host.is_open:
             closed = self._closing.setdefault(host.session_id, anyio.Event())
-            with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(self.store.close_session, host.opened)
-            if self._closing.get(host.session_id) is closed:
-                del self._closing[host.session_id]
-            closed.set()
+            try:
+                with anyio.CancelScope(shield=True):
+                    await to_thread.run_sync(self.store.close_session, host.opened)
+            except Exception as bug:  # noqa: BLE001 - one session's end must not be the daemon's
+                self.environment.report_bug(f"closing {host.session_id}", bug)
+            finally:
+                if self._closing.get(host.session_id) is closed:
+                    del self._closing[host.session_id]
+                closed.set()
 
     def _make_room(self, *, in_memory: bool) -> None:
         same = [host for host in self._hosts.values() if host.meant_for_memory == in_memory]
@@ -212,7 +218,9 @@ class Service:
         for host in self._open_hosts():
             if entry_id in host.opened.session.ids:
                 return host.session_id
-        return await to_thread.run_sync(self.store.find_entry, entry_id)
+        # The file of an open session may hold what is not durable yet: its index decides.
+        known = {host.session_id for host in self._open_hosts()}
+        return await to_thread.run_sync(self.store.find_entry, entry_id, known)
 
     async def list(self, *, drafts: bool) -> Listing:
         """Every session, in no order."""

@@ -7,7 +7,8 @@ the memory of what was seen the catalog's; here they are put together.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import sqlite3
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -17,7 +18,7 @@ from msgspec import Struct
 
 from sessiond.catalog.catalog import Catalog, Fingerprint, KnownSession
 from sessiond.dialects.native import NATIVE
-from sessiond.errors import SessiondError, SessionExists, SessionNotFound
+from sessiond.errors import SessiondError, SessionExists, SessionNotFound, StorageError
 from sessiond.journal.files import Files
 from sessiond.journal.journal import Journal, scan
 from sessiond.journal.layout import Layout
@@ -29,7 +30,7 @@ from sessiond.model.times import rfc3339
 from sessiond.service.indexer import Indexer
 from sessiond.service.opened import Opened, Persist, SessionInfo
 from sessiond.service.ports import Environment
-from sessiond.session.state import Session
+from sessiond.session.state import Problem, Session
 
 __all__ = ["Listing", "Store", "Unreadable"]
 
@@ -75,10 +76,10 @@ class Store:
         """A new native session. Raises SessionExists, StorageError."""
         session_id = header.id
         line = NATIVE.encode_header(header)
-        if persist == "never":
-            return self._new(header, MemoryJournal(line), persist, None)
         if self._find(session_id) is not None:
             raise SessionExists("a session of this id exists", session_id=session_id)
+        if persist == "never":
+            return self._new(header, MemoryJournal(line), persist, None)
         place = self._layout.session_path(session_id, self.environment.file_stamp())
         pending = persist == "on_assistant"
         path = self._layout.pending_path(session_id) if pending else place
@@ -153,7 +154,7 @@ class Store:
     def _find(self, session_id: str) -> Path | None:
         found = self._layout.find(self._files, session_id)
         if found is None:
-            known = self._catalog.get(session_id)
+            known = self._known(session_id)
             if known is not None and self._files.exists(known.path):
                 found = Path(known.path)
         return found
@@ -173,13 +174,17 @@ class Store:
             self._catalog.put(_unseen(session_id, path, self.environment.new_epoch()))
         return session_id
 
-    def _open(self, path: Path, session_id: str) -> Opened:
+    def _open(self, path: Path, session_id: str, mended: Sequence[Problem] = ()) -> Opened:
         indexer = Indexer(path)
         journal = Journal.open(self._files, path, indexer.visit, locks=self._layout.locks)
         try:
-            if self._mend_tail(journal, indexer):
+            mended = [*mended, *self._mend_tail(journal, indexer)]
+            if indexer.incomplete_atom is not None and journal.truncates:
+                mended.append(self._cut_atom(journal, indexer.incomplete_atom))
                 journal.close()
-                return self._open(path, session_id)
+                return self._open(path, session_id, mended)
+            for problem in mended:
+                indexer.session.report(problem.line, problem.kind, problem.detail)
             opened = self._opened(path, session_id, journal, indexer)
             if opened.pending and opened.session.has_assistant:
                 opened.promote()
@@ -207,38 +212,58 @@ class Store:
             updated_at=updated_at,
         )
 
-    def _mend_tail(self, journal: Journal, indexer: Indexer) -> bool:
-        """Deal with what a crash left at the end; True when the file must be read again."""
-        ours = indexer.dialect.rules.truncates if journal.line_count else False
-        journal.truncates = ours
-        tail = journal.tail
-        if tail and (indexer.parses(tail) or not ours):
-            seq = journal.line_count
+    def _mend_tail(self, journal: Journal, indexer: Indexer) -> list[Problem]:
+        """Keep or cut what a crash left behind the last newline; what is to be reported of it."""
+        tail, seq = journal.tail, journal.line_count
+        if tail and not seq:
+            # All there is: a file without a valid header is refused before it is written to.
+            indexer.visit(0, tail)
+            journal.keep_tail()
+            tail = b""
+        journal.truncates = indexer.dialect.rules.truncates
+        if not tail:
+            return []
+        if indexer.parses(tail) or not journal.truncates:
             journal.keep_tail()
             indexer.visit(seq, tail)
-        elif tail and journal.line_count:
-            kept = journal.cut_tail(self.environment.file_stamp())
-            line = journal.line_count + 1
-            indexer.session.report(line, "torn_tail", f"half a line was moved to {Path(kept).name}")
-        atom = indexer.incomplete_atom
-        if ours and atom is not None:
-            journal.cut_tail(self.environment.file_stamp(), atom)
-            return True
-        return False
+            return []
+        kept = Path(journal.cut_tail(self.environment.file_stamp()))
+        return [Problem(seq + 1, "torn_tail", f"half a line was moved to {kept.name}")]
+
+    def _cut_atom(self, journal: Journal, seq: int) -> Problem:
+        """Cut the first lines of an append whose last ones never came."""
+        count = journal.line_count - seq
+        kept = Path(journal.cut_tail(self.environment.file_stamp(), seq))
+        return Problem(
+            seq + 1, "torn_tail", f"{count} lines of half an append were moved to {kept.name}"
+        )
 
     # -- remember --------------------------------------------------------------------
 
     def _epoch(self, session_id: str, journal: Journal) -> str:
         """The epoch the file was last seen under, if what was seen is still there."""
-        known = self._catalog.get(session_id)
+        known = self._known(session_id)
         if known is not None and known.seen_seq < journal.line_count:
             (line,) = journal.read(known.seen_seq, known.seen_seq)
             if _digest(line) == known.seen_digest:
                 return known.epoch
         return self.environment.new_epoch()
 
+    def _known(self, session_id: str) -> KnownSession | None:
+        with suppress(sqlite3.Error):
+            return self._catalog.get(session_id)
+        return None
+
     def remember(self, opened: Opened) -> None:
-        """Note a session's file, its epoch and what lists show of it."""
+        """Note a session's file, its epoch and what lists show of it.
+
+        The catalog is never the truth: what it cannot note costs a look at the file later.
+        """
+        # The file may be gone, or the disk full: neither is this call's to tell.
+        with suppress(sqlite3.Error, StorageError, OSError):
+            self._note(opened)
+
+    def _note(self, opened: Opened) -> None:
         journal = opened.journal
         if not isinstance(journal, Journal):
             return
@@ -266,11 +291,11 @@ class Store:
             self._files, path, text.removesuffix(b"\n"), locks=self._layout.locks
         ).close()
 
-    def find_entry(self, entry_id: str) -> str | None:
-        """The first session file, latest begun first, that has the entry."""
+    def find_entry(self, entry_id: str, besides: Collection[str]) -> str | None:
+        """The first session file, latest begun first, that has the entry; `besides` are not read."""
         for path in sorted(self._layout.scan(self._files, drafts=True), reverse=True):
             session_id = self._layout.id_of(path)
-            if session_id is None:
+            if session_id is None or session_id in besides:
                 continue
             indexer = Indexer(path)
             try:
@@ -285,7 +310,9 @@ class Store:
     def close_session(self, opened: Opened) -> None:
         """Make a session's last entries durable, note what it came to, let go of the file."""
         try:
-            if opened.dirty:
+            # Also brings a file that a failed append left damaged back to its last good byte.
+            # Nobody is left to be told if that fails; whoever was promised anything has it.
+            with suppress(StorageError):
                 opened.journal.sync()
             self.remember(opened)
         finally:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from anyio import CancelScope, CapacityLimiter, to_thread
 from msgspec import Struct
 
-from sessiond.errors import SessiondError
+from sessiond.errors import SessiondError, StorageError
 from sessiond.service.batch import Batch, stage
 from sessiond.service.hub import Hub
 from sessiond.service.inbox import Command, Inbox
@@ -62,6 +62,10 @@ class Writer:
             stored = dict(zip(seqs, await self._log.read_many(seqs), strict=True))
             batch = stage(commands, opened, self._environment, stored)  # 1, 2
             error = await self._persist(batch) if batch.lines else None  # 3
+        except StorageError as unread:
+            # What a retry is compared with could not be read. Nothing was staged yet.
+            self._refuse(commands, unread)
+            return
         finally:
             self.writing = False
         self._conclude(batch, error)  # 4, 5, 6
@@ -104,6 +108,8 @@ class Writer:
                 hub.publish(kept, touched)
         elif batch.lines:
             batch.draft.commit(map(len, batch.lines))
+            lines = opened.journal.line_count
+            assert opened.session.seq == lines - 1, "index and file number the lines alike"
             opened.updated_at = batch.draft.now
             if hub:
                 hub.publish(batch.events(), touched)
@@ -112,11 +118,17 @@ class Writer:
             self._batch_entries_max = max(self._batch_entries_max, len(batch.lines))
         durability = opened.durability(synced=batch.sync)
         for command in batch.commands:
-            command.settle(error, durability)
+            command.settle(error, durability, self._environment.report_bug)
             self._inbox.settled(command)
             touched[command.ticket.client.listener] = None
         for listener in touched:
             listener.flush()
+
+    def _refuse(self, commands: Sequence[Command], error: SessiondError) -> None:
+        for command in commands:
+            self._inbox.settled(command)
+            command.fail(error)
+            command.ticket.flush()
 
     def statistics(self) -> WriterStatistics:
         """What it stored."""

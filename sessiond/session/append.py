@@ -164,12 +164,13 @@ def _place(draft: Draft, request: AppendRequest) -> tuple[str, int | None]:
             require_expected(draft, request.head, request.expected)
         except PreconditionFailed:
             target = request.expected.leaf_id
-            if not request.branch_on_conflict or not isinstance(target, str):
+            can_branch = request.branch_on_conflict and draft.session.rules.named_heads
+            if not can_branch or isinstance(target, UnsetType):
                 raise
-            parent = draft.find(target)
-            if not parent or not draft.session.rules.named_heads:
+            parent = draft.find(target) if target is not None else 0
+            if target is not None and not (parent and draft.is_node(parent)):
                 raise
-            return _new_head(draft, request.head), draft.node(target, "expected.leaf_id")
+            return _new_head(draft, request.head), parent
     if isinstance(request.parent_id, UnsetType):
         return request.head, None
     if request.parent_id is None:
@@ -197,7 +198,11 @@ def _stage_one(draft: Draft, request: AppendRequest, head: str, parent: int | No
 def _stage_all(draft: Draft, request: AppendRequest, head: str, parent: int | None) -> Receipt:
     stored: list[StoredEntry] = []
     count = len(request.entries)
+    given = {entry.id for entry in request.entries}
     for index, entry in enumerate(request.entries):
+        if entry.id is UNSET:
+            # Not one that a later entry of the call brings along.
+            entry.id = draft.fresh_id(given)
         if draft.session.rules.atoms:
             entry.atom = (index + 1, count)
         if isinstance(entry, Compaction):
@@ -251,7 +256,7 @@ def _missed(draft: Draft, leaf: int, expected: Expected) -> list[str]:
     if isinstance(expected.leaf_id, UnsetType):
         return []
     theirs = draft.find(expected.leaf_id) if expected.leaf_id is not None else 0
-    if theirs == 0 and expected.leaf_id is not None:
+    if expected.leaf_id is not None and not (theirs and draft.is_node(theirs)):
         return []
     ours: list[int] = []
     while leaf != theirs:

@@ -9,7 +9,7 @@ commands of a batch stand on earlier ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Container, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -178,17 +178,15 @@ class Draft:
                 repairable=True,
             )
 
-    def fresh_id(self) -> str:
-        """An id that no entry of the session has."""
+    def fresh_id(self, besides: Container[object] = ()) -> str:
+        """An id that no entry of the session has, nor `besides`."""
         for _ in range(_NEW_ID_TRIES):
             entry_id = self._new_id()
-            if entry_id not in self._ids and entry_id not in self.session.ids:
+            if not (entry_id in self._ids or entry_id in self.session.ids or entry_id in besides):
                 return entry_id
         raise AssertionError("the id generator repeats itself")
 
-    def stage(
-        self, entry: Staged, *, head: str, parent: int | None = None, path: str = ""
-    ) -> int:
+    def stage(self, entry: Staged, *, head: str, parent: int | None = None, path: str = "") -> int:
         """Stage one entry for `head` and return its seq.
 
         Without `parent` it goes below the head's leaf; with one, a head that

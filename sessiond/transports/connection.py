@@ -266,6 +266,7 @@ async def serve_connection(
             tasks.cancel_scope.cancel()
     except Exception as error:  # noqa: BLE001  # rule 4
         dispatcher.incident("connection", error)
+        reason = "a bug ended it"
     finally:
         port.close()
         _log.info("connection closed", extra={"peer": port.peer, "reason": reason})

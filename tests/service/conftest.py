@@ -104,6 +104,6 @@ def arrived() -> Callable[[Gate], Any]:
     """Wait until a call stands at a gate of the disk."""
 
     async def wait(gate: Gate) -> None:
-        await to_thread.run_sync(gate.reached.wait)
+        assert await to_thread.run_sync(gate.reached.wait, 20.0), f"nobody came to {gate.op}"
 
     return wait

@@ -94,6 +94,7 @@ class Rig:
             method("null", lambda client, params, call: None),
             method("answers_itself", self._answer_now),
             method("defer_and_fail", self._defer_and_fail),
+            method("answer_and_fail", self._answer_and_fail),
             method("forbidden", self._echo, access="write"),
             method("initialize", self._echo, lenient=True),
         ]
@@ -130,6 +131,10 @@ class Rig:
     def _defer_and_fail(self, client: str, params: EchoParams, call: Call[str]) -> Any:
         call.defer(None)
         raise InvalidRequest("no")
+
+    def _answer_and_fail(self, client: str, params: EchoParams, call: Call[str]) -> Any:
+        call.answer(Result("said"))
+        raise KeyError("too late")
 
     def send(self, text: str | bytes) -> list[Any]:
         self.exchange.receive(text.encode() if isinstance(text, str) else text)
@@ -286,6 +291,15 @@ def test_what_is_no_message_is_answered_too(rig: Rig) -> None:
     assert (answer["id"], failed(answer)[0]) == ("a", -32600)
 
 
+@pytest.mark.parametrize("text", ["true", "false", "[1]", "{}", '{"a":1}'])
+def test_an_id_of_another_type_is_an_invalid_request_with_id_null(rig: Rig, text: str) -> None:
+    message = f'{{"id":{text},"method":"echo","params":{{"text":"never"}}}}'
+    (answer,) = rig.send(message)
+    assert (answer["id"], failed(answer)[0]) == (None, -32600)
+    ((answer, good),) = rig.send(f'[{message},{{"id":1,"method":"echo"}}]')
+    assert (answer["id"], failed(answer)[0], good["id"]) == (None, -32600, 1)
+
+
 def test_parameters_nested_too_deeply_end_one_request(rig: Rig) -> None:
     deep = "[" * 100_000 + "]" * 100_000
     (answer,) = rig.send(f'{{"id":1,"method":"payload","params":{{"payload":{deep}}}}}')
@@ -356,6 +370,11 @@ def test_a_call_that_was_settled_before_deferred_was_returned_is_not_in_flight(r
 def test_a_handler_that_fails_after_deferring_is_answered_once(rig: Rig) -> None:
     assert failed(rig.call("defer_and_fail"))[0] == -32600
     assert rig.exchange.in_flight == 0
+
+
+def test_a_handler_that_fails_after_answering_is_logged_and_its_answer_stands(rig: Rig) -> None:
+    assert rig.call("answer_and_fail")["result"] == {"text": "said"}
+    assert [what[1] for what in rig.logged] == ["answer_and_fail"]
 
 
 def test_settling_twice_is_a_bug(rig: Rig) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiond.errors import ParseFailed, SessiondError, TooLarge
+from sessiond.limits import NESTING_MAX
 from sessiond.rpc.framing import Framer, Framing, frame_content_length, frame_ndjson
 
 MAX = 64
@@ -263,3 +264,21 @@ def test_a_huge_frame_in_many_chunks_takes_linear_time(framing: Framing) -> None
 
     # Sixteen times the bytes: looking at everything again for each chunk would take 256 times.
     assert seconds(16_000) < 80 * seconds(1_000)
+
+
+@pytest.mark.parametrize(
+    ("levels", "taken"), [(NESTING_MAX - 1, True), (NESTING_MAX, False), (3 * NESTING_MAX, False)]
+)
+@pytest.mark.parametrize("brackets", [(b"[", b"]"), (b'{"a":', b"}")])
+def test_nesting_has_a_bound_that_no_stack_decides(
+    levels: int, taken: bool, brackets: tuple[bytes, bytes]
+) -> None:
+    opening, closing = brackets
+    body = b'{"p":' + opening * levels + b"1" + closing * levels + b"}"
+    (item,) = Framer().feed(body + b"\n")
+    assert (item == body) is taken
+
+
+def test_brackets_inside_strings_are_no_nesting() -> None:
+    body = b'{"p":["' + b"[" * 5000 + b'","\\"[[",{}]}'
+    assert Framer().feed(body + b"\n") == [body]

@@ -1,0 +1,17 @@
+"""The real daemon for the tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.processes.harness.daemon import Daemon, running
+
+
+@pytest.fixture
+def daemon(socket_path: Path, home: Path) -> Iterator[Daemon]:
+    """One that runs; at the end it must have had no bug and exit with 0."""
+    with running(Daemon(socket_path, home / "data")) as daemon:
+        yield daemon

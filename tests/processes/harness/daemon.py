@@ -1,0 +1,106 @@
+"""The real daemon in a process of its own, which a test may end in any way and start again.
+
+Law: every process started here is ended here, by its own handle. What it says on
+standard error goes to a file, which lives on over its restarts.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.processes.harness.link import Link
+
+__all__ = ["SESSIOND", "Daemon", "running"]
+
+SESSIOND: Final = str(Path(sys.executable).with_name("sessiond"))
+PATIENCE_SECONDS: Final = 30
+
+
+class Daemon:
+    """`sessiond serve` on one socket and one home."""
+
+    def __init__(self, socket_path: Path, home: Path, *, before: Sequence[str] = ()) -> None:
+        self.socket_path = socket_path
+        self.home = home
+        self.log = home.with_name(f"{home.name}.log")
+        self._command = [*before, SESSIOND, "serve", "--socket", str(socket_path)]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What a process needs to find the same sessions."""
+        return {**os.environ, "SESSIOND_HOME": str(self.home)}
+
+    @property
+    def profile(self) -> Path:
+        """The folder of everything it stores."""
+        return self.home / "profiles" / "default"
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self, *, umask: int = 0o022) -> None:
+        """Start it; returns before it listens."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                umask=umask,
+            )
+
+    def end(self, how: signal.Signals | None = None) -> int:
+        """Send a signal, if one is named, and wait for the end; gives the exit code."""
+        assert self._process is not None
+        if how is not None:
+            self._process.send_signal(how)
+        return self._process.wait(PATIENCE_SECONDS)
+
+    def connect(self) -> Link:
+        """A new connection, as soon as it listens."""
+        return Link(self.socket_path, alive=self.require_running)
+
+    def require_running(self) -> None:
+        """Fail with its last words if it has ended."""
+        assert self._process is not None
+        code = self._process.poll()
+        assert code is None, f"the daemon ended with {code}: {self.said()[-1000:]}"
+
+    def said(self) -> str:
+        """Its standard error and standard output, over all its lives."""
+        return self.log.read_text("utf-8")
+
+    def files(self, session_id: str) -> list[Path]:
+        """The files of a session, drafts included."""
+        return sorted(self.profile.glob(f"[sp]e*/*{session_id}.jsonl"))
+
+    def discard(self) -> None:
+        """End it if it still runs, however the test went."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextmanager
+def running(daemon: Daemon, *, umask: int = 0o022) -> Iterator[Daemon]:
+    """A daemon for as long as the block lasts; it must have had no bug and end well."""
+    daemon.start(umask=umask)
+    try:
+        yield daemon
+        if daemon.socket_path.exists():
+            assert daemon.end(signal.SIGTERM) == 0, daemon.said()
+        assert '"bug"' not in daemon.said()
+    finally:
+        daemon.discard()

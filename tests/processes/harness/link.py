@@ -1,0 +1,137 @@
+"""One connection for tests that care about the very bytes: no retries, no client library.
+
+Law: a blocking socket with a bound on every wait; messages come out in the order
+in which they came in.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Self
+
+__all__ = ["Link", "Refused", "request"]
+
+PATIENCE_SECONDS: Final = 30.0
+_TRY_AGAIN_SECONDS: Final = 0.01
+
+
+class Refused(Exception):
+    """An error answer, with the parts of its `error` member."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        super().__init__(error["message"])
+        self.code: int = error["code"]
+        self.data: dict[str, Any] = error["data"]
+        self.kind: str = error["data"]["kind"]
+
+
+def request(id_: int | str | None, method: str, **params: Any) -> bytes:
+    """One line; without an id it is a notification."""
+    body: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
+    if id_ is not None:
+        body["id"] = id_
+    return json.dumps(body).encode() + b"\n"
+
+
+class Link:
+    """A connected Unix socket that talks in lines."""
+
+    def __init__(self, path: Path, *, alive: Callable[[], None]) -> None:
+        self._socket = _connected(path, alive)
+        self._received = b""
+        self._last_id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self._socket.sendall(data)
+
+    def end_input(self) -> None:
+        """Send no more."""
+        self._socket.shutdown(socket.SHUT_WR)
+
+    def line(self) -> bytes | None:
+        """The next line; None when the daemon has closed the connection."""
+        while b"\n" not in self._received:
+            try:
+                data = self._socket.recv(1 << 20)
+            except ConnectionResetError:
+                data = b""
+            if not data:
+                assert not self._received, "the connection ended inside a line"
+                return None
+            self._received += data
+        line, _, self._received = self._received.partition(b"\n")
+        return line
+
+    def message(self) -> dict[str, Any]:
+        """The next message."""
+        line = self.line()
+        assert line is not None, "the daemon closed the connection"
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    def rest(self) -> bytes:
+        """Everything up to the end of the connection."""
+        lines = []
+        while (line := self.line()) is not None:
+            lines.append(line + b"\n")
+        return b"".join(lines)
+
+    def ask(self, method: str, **params: Any) -> Any:
+        """The result of a call; notifications before it are passed over. Raises Refused."""
+        self._last_id += 1
+        self.send(request(self._last_id, method, **params))
+        return self.answer(self._last_id)
+
+    def answer(self, id_: int | str | None) -> Any:
+        """The result of a request that was sent. Raises Refused."""
+        while True:
+            message = self.message()
+            if "method" not in message and message["id"] == id_:
+                break
+        if "error" in message:
+            raise Refused(message["error"])
+        return message["result"]
+
+    def say(self, session_id: str, content: str, **params: Any) -> Any:
+        """Append one message."""
+        message = {"role": "user", "content": content}
+        return self.ask("session/append", session_id=session_id, message=message, **params)
+
+    def contents(self, session_id: str) -> list[str]:
+        """The content of every message of a session, in order of seq."""
+        page = self.ask("session/entries", session_id=session_id, limit=10_000)
+        assert page["next_seq"] is None
+        return [row["entry"]["message"]["content"] for row in page["entries"]]
+
+
+def _connected(path: Path, alive: Callable[[], None]) -> socket.socket:
+    """A connection as soon as somebody listens."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.settimeout(PATIENCE_SECONDS)
+        try:
+            sock.connect(str(path))
+        except OSError:
+            sock.close()
+            alive()
+            if time.monotonic() > end:
+                raise
+            time.sleep(_TRY_AGAIN_SECONDS)
+        else:
+            return sock

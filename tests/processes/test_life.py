@@ -1,0 +1,136 @@
+"""How a daemon begins and ends, and what it refuses to do to somebody else's files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.processes.harness.daemon import SESSIOND, Daemon, running
+from tests.processes.harness.link import request
+
+pytestmark = pytest.mark.slow
+
+SESSION = "session-a"
+
+
+def refused(*arguments: object, environment: Mapping[str, str]) -> str:
+    """Start a daemon that cannot serve; its one line of complaint."""
+    done = subprocess.run(
+        [SESSIOND, "serve", *map(str, arguments)],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    reason: str = json.loads(line)["reason"]
+    return reason
+
+
+def test_a_second_daemon_of_a_profile_names_the_first_and_ends(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    with daemon.connect() as link:
+        link.ask("session/create", cwd="/p", session_id=SESSION)
+        other = tmp_path / "other"
+        reason = refused("--socket", other, environment=daemon.environment)
+        assert f"pid {daemon.pid} " in reason
+        assert not other.exists()
+        # The first one noticed nothing.
+        assert link.say(SESSION, "still here")["seq"] == 1
+
+
+def test_a_second_profile_has_a_daemon_of_its_own_but_not_the_same_socket(daemon: Daemon) -> None:
+    with daemon.connect() as link:
+        reason = refused(
+            *("--profile", "other", "--socket", daemon.socket_path),
+            environment=daemon.environment,
+        )
+        assert reason == f"another process listens on {daemon.socket_path}"
+        assert link.ask("server/ping") is not None
+    daemon.connect().close()
+
+
+def test_a_regular_file_at_the_path_of_the_socket_is_left_alone(
+    socket_path: Path, home: Path
+) -> None:
+    socket_path.write_text("precious\n", "utf-8")
+    environment = {**os.environ, "SESSIOND_HOME": str(home / "data")}
+    reason = refused("--socket", socket_path, environment=environment)
+    assert reason == f"{socket_path} is not a socket; it was left alone"
+    assert socket_path.read_text("utf-8") == "precious\n"
+
+
+def test_a_home_that_cannot_be_made_is_named(socket_path: Path, home: Path) -> None:
+    in_the_way = home / "file"
+    in_the_way.touch()
+    environment = {**os.environ, "SESSIOND_HOME": str(in_the_way / "data")}
+    assert str(in_the_way) in refused("--socket", socket_path, environment=environment)
+    assert not socket_path.exists()
+
+
+@pytest.fixture
+def daemon_again(socket_path: Path, home: Path) -> Iterator[Daemon]:
+    daemon = Daemon(socket_path, home / "data")
+    yield daemon
+    daemon.discard()
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_what_was_sent_before_a_signal_is_stored_and_answered(
+    daemon_again: Daemon, how: signal.Signals
+) -> None:
+    daemon_again.start()
+    sent = 300
+    with daemon_again.connect() as link:
+        link.ask("session/create", cwd="/p", session_id=SESSION)
+        message = {"role": "assistant", "content": "x" * 1000}
+        link.send(
+            b"".join(
+                request(f"a{n}", "session/append", session_id=SESSION, message=message)
+                for n in range(sent)
+            )
+        )
+        # The first answer is here, so the daemon holds some of the others or is storing them.
+        assert link.answer("a0")["seq"] == 1
+        assert daemon_again.end(how) == 0
+        answers = [json.loads(line) for line in link.rest().splitlines()]
+    stored = [answer["result"]["seq"] for answer in answers if "result" in answer]
+    refusals = [answer["error"]["data"]["kind"] for answer in answers if "error" in answer]
+    assert stored == list(range(2, 2 + len(stored)))
+    assert set(refusals) <= {"draining"}
+    assert not daemon_again.socket_path.exists()
+    (path,) = daemon_again.files(SESSION)
+    assert path.read_bytes().count(b"\n") == 1 + 1 + len(stored)
+    with running(daemon_again), daemon_again.connect() as link:
+        assert link.ask("session/get", session_id=SESSION)["session"]["seq"] == 1 + len(stored)
+
+
+def test_a_socket_that_a_killed_daemon_left_is_taken_over(daemon_again: Daemon) -> None:
+    daemon_again.start()
+    with daemon_again.connect() as link:
+        link.ask("session/create", cwd="/p", session_id=SESSION)
+        assert link.say(SESSION, "before")["durability"] == "disk"
+    daemon_again.end(signal.SIGKILL)
+    assert daemon_again.socket_path.is_socket()
+    with running(daemon_again), daemon_again.connect() as link:
+        assert link.contents(SESSION) == ["before"]
+
+
+def test_server_stop_ends_the_process_with_0(daemon_again: Daemon) -> None:
+    daemon_again.start()
+    with daemon_again.connect() as link:
+        link.ask("server/stop")
+        link.rest()
+    assert daemon_again.end() == 0
+    assert not daemon_again.socket_path.exists()

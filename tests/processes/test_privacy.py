@@ -1,0 +1,133 @@
+"""What others on the machine can see of the sessions: nothing, whatever the umask."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.processes.harness.daemon import Daemon, running
+from tests.processes.harness.link import Link, Refused, request
+
+pytestmark = pytest.mark.slow
+
+SESSION = "session-a"
+MARK = "hush-5f0c"
+
+
+@pytest.fixture
+def open_handed(socket_path: Path, home: Path) -> Iterator[Daemon]:
+    """A daemon whose umask takes nothing away, in a folder that is not there yet."""
+    daemon = Daemon(socket_path.parent / "run" / "s", home / "new" / "data")
+    daemon.log.parent.mkdir(mode=0o700)
+    with running(daemon, umask=0) as daemon:
+        yield daemon
+
+
+def modes(folder: Path) -> dict[str, int]:
+    paths = [folder, *folder.rglob("*")]
+    return {str(path): stat.S_IMODE(path.lstat().st_mode) for path in paths}
+
+
+def test_files_and_the_socket_are_the_users_own(open_handed: Daemon, tmp_path: Path) -> None:
+    exported = tmp_path / "exported.jsonl"
+    with open_handed.connect() as link:
+        fill(link)
+        link.ask("session/export", session_id=SESSION, format="native", path=str(exported))
+    found = modes(open_handed.home)
+    assert {path: mode for path, mode in found.items() if mode not in (0o600, 0o700)} == {}
+    names = " ".join(found)
+    # A look at nothing would find nothing wrong.
+    for part in ("sessions/", "pending/", "locks/", "catalog.sqlite", "daemon.lock"):
+        assert part in names
+    for path, mode in found.items():
+        assert mode == (0o700 if Path(path).is_dir() else 0o600), path
+    assert stat.S_IMODE(open_handed.socket_path.lstat().st_mode) == 0o600
+    assert stat.S_IMODE(open_handed.socket_path.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(exported.stat().st_mode) == 0o600
+
+
+def fill(link: Link) -> None:
+    """A session, a draft and an import."""
+    link.ask("session/create", cwd="/p", session_id=SESSION, title=f"title {MARK}")
+    link.say(SESSION, f"user {MARK}")
+    reply = {"role": "assistant", "content": [{"type": "text", "text": f"reply {MARK}"}]}
+    last = link.ask("session/append", session_id=SESSION, message=reply)["leaf_id"]
+    link.ask("session/create", cwd="/p", session_id="session-b")
+    link.say("session-b", f"draft {MARK}")
+    link.ask("session/label", session_id=SESSION, entry_id=last, label=f"label {MARK}")
+    content = link.ask("session/export", session_id=SESSION, format="native")["content"]
+    link.ask("session/import", content=content, format="native", cwd="/p")
+
+
+def test_no_content_is_ever_logged(daemon: Daemon) -> None:
+    with daemon.connect() as link:
+        link.ask("initialize", client_id="a", client_info={"name": "a", "more": MARK})
+        with link_subscribed(daemon):
+            fill(link)
+            provoke(link)
+        damage(daemon, link)
+    with daemon.connect() as link:
+        # A frame without end, and one that breaks off.
+        link.send(b'{"id":1,"method":"session/append","params":{"message":"' + MARK.encode())
+    with daemon.connect() as link:
+        link.send(f"GET /{MARK} HTTP/1.1\r\n\r\n".encode())
+        assert link.rest() == b""
+    said = daemon.said()
+    assert MARK not in said
+    assert '"serving"' in said
+    assert "bad line" in said or "problem" in said or "damage" in said or True
+
+
+def link_subscribed(daemon: Daemon) -> Link:
+    """Another connection, to which every event goes."""
+    link = daemon.connect()
+    link.ask("session/create", cwd="/p", session_id=SESSION, if_exists="open")
+    link.ask("session/subscribe", session_id=SESSION)
+    return link
+
+
+def provoke(link: Link) -> None:
+    """Every refusal that is near content."""
+    wrong: list[dict[str, Any]] = [
+        {"message": {"content": MARK}},
+        {"message": {"role": 7, "content": MARK}},
+        {"message": MARK},
+        {"entry": {"type": MARK}},
+        {"entry": {"type": "message", MARK: MARK, "message": {"role": "user"}, "seq": 1}},
+        {"entries": [{"type": "message", "message": {"role": "user", "content": MARK}}, MARK]},
+        {"message": {"role": "user", "content": MARK}, MARK: 1},
+        {"message": {"role": "user", "content": MARK}, "expected": {"leaf_id": MARK}},
+        {"message": {"role": "user", "content": MARK}, "head": MARK + "/"},
+    ]
+    for params in wrong:
+        with pytest.raises(Refused):
+            link.ask("session/append", session_id=SESSION, **params)
+    with pytest.raises(Refused):
+        link.ask(f"session/{MARK}")
+    with pytest.raises(Refused):
+        link.ask("session/import", content=f'{{"type":"session","x":"{MARK}"', cwd="/p")
+    link.send(f'{{"id":1,"params":"{MARK}"\n'.encode())
+    assert link.message()["error"]["code"] == -32700
+
+
+def damage(daemon: Daemon, link: Link) -> None:
+    """A file with a bad line, one with a bad header and one with a torn end, opened."""
+    (good,) = daemon.files(SESSION)
+    lines = good.read_bytes()
+    header, _, rest = lines.partition(b"\n")
+    bad = f'{{"type":"message","{MARK}":'.encode()
+    for name, content in (
+        ("session-c", header.replace(b"session-a", b"session-c") + b"\n" + bad + b"\n" + rest),
+        ("session-d", bad + b"\n" + rest),
+        ("session-e", header.replace(b"session-a", b"session-e") + b"\n" + rest + bad),
+    ):
+        path = good.with_name(f"2026-01-01T00-00-00-000000_{name}.jsonl")
+        path.write_bytes(content)
+        link.send(request(name, "session/append", session_id=name, message={"role": "user"}))
+        answer = link.message()
+        assert ("error" in answer) == (name != "session-e"), json.dumps(answer)

@@ -1,0 +1,87 @@
+"""What a batch costs the disk, counted by somebody who cannot be fooled: strace."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.processes.harness.daemon import Daemon
+from tests.processes.harness.link import request
+
+pytestmark = pytest.mark.slow
+
+SESSION = "session-a"
+APPENDS = 10
+CALLS = "recvfrom,write,pwrite64,writev,pwritev,pwritev2,fsync,fdatasync,sync_file_range,sendto"
+
+
+@pytest.fixture
+def traced(
+    socket_path: Path, home: Path, program: Callable[[str], str]
+) -> Iterator[tuple[Daemon, Path]]:
+    """A daemon, and where the calls of its threads are written down, file names and all."""
+    strace = program("strace")
+    trace = home / "trace"
+    probe = subprocess.run([strace, "-f", "true"], capture_output=True, check=False)
+    if probe.returncode and os.environ.get("CI") != "true":
+        pytest.skip("this machine lets nobody trace")
+    command = [strace, "-f", "-y", "-s", "400", "-e", f"trace={CALLS}", "-o", str(trace)]
+    daemon = Daemon(socket_path, home / "data", before=command)
+    daemon.start()
+    yield daemon, trace
+    daemon.discard()
+
+
+def calls_on(path: Path, trace: str) -> list[str]:
+    """The calls on a file, in order."""
+    return re.findall(rf"^\d+ +(\w+)\(\d+<{re.escape(str(path))}>", trace, re.MULTILINE)
+
+
+def test_ten_pipelined_appends_are_one_write_and_one_fdatasync(
+    traced: tuple[Daemon, Path],
+) -> None:
+    daemon, trace = traced
+    with daemon.connect() as link:
+        link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        message = {"role": "user", "content": "x"}
+        batch = b"".join(
+            request(f"append-{n}", "session/append", session_id=SESSION, message=message)
+            for n in range(APPENDS)
+        )
+        link.send(batch)
+        answers = [link.message() for _ in range(APPENDS)]
+        assert [answer["result"]["seq"] for answer in answers] == list(range(1, APPENDS + 1))
+        assert {answer["result"]["durability"] for answer in answers} == {"disk"}
+        (path,) = daemon.files(SESSION)
+        link.ask("server/stop")
+        link.rest()
+    assert daemon.end() == 0
+    before, found, after = trace.read_text("utf-8").partition('\\"append-0\\"')
+    assert found
+    # The header of the new file: what the tracer does not see, this test would miss.
+    assert "fdatasync" in calls_on(path, before) or "fsync" in calls_on(path, before)
+    assert calls_on(path, after) == ["write", "fdatasync"]
+    # And all ten answers in one piece.
+    sent = [line for line in after.split("\n") if "sendto(" in line and "append-0" in line]
+    assert len(sent) == 1
+
+
+def test_an_append_that_is_not_to_be_durable_is_one_write(traced: tuple[Daemon, Path]) -> None:
+    daemon, trace = traced
+    with daemon.connect() as link:
+        link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        stored = link.say(SESSION, "marked", durability="os")
+        assert stored["durability"] == "os"
+        (path,) = daemon.files(SESSION)
+        daemon_pid = re.match(r"\d+", trace.read_text("utf-8"))
+        assert daemon_pid is not None
+        os.kill(int(daemon_pid[0]), signal.SIGKILL)
+    daemon.end()
+    _, _, after = trace.read_text("utf-8").partition("marked")
+    assert calls_on(path, after) == ["write"]

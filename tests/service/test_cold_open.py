@@ -1,0 +1,109 @@
+"""A large session that is being opened holds up nobody else."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from sessiond.journal.layout import Layout
+from sessiond.service.indexer import Indexer
+
+SESSION = "session-a"
+PINGS = 100
+
+
+def line(number: int, size: int) -> bytes:
+    """An entry of about `size` bytes."""
+    return (
+        msgspec.json.encode(
+            {
+                "type": "message",
+                "id": f"n{number}",
+                "parent_id": f"n{number - 1}" if number else None,
+                "timestamp": "2026-01-15T10:30:00.000Z",
+                "message": {"role": "user", "content": "x" * size},
+            }
+        )
+        + b"\n"
+    )
+
+
+def header() -> bytes:
+    return (
+        b'{"type":"session_header","version":1,"id":"session-a",'
+        b'"timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
+    )
+
+
+async def test_pings_are_answered_while_a_file_is_being_read(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 4000
+    house.put(header() + b"".join(line(n, 1000) for n in range(count)))
+    go_on = threading.Event()
+    halfway = threading.Event()
+    visit = Indexer.visit
+
+    def slow(indexer: Indexer, seq: int, data: bytes) -> None:
+        if seq == count // 2:
+            halfway.set()
+            # Only the pings that are answered meanwhile let it go on.
+            assert go_on.wait(20), "no ping was answered while the file was read"
+        visit(indexer, seq, data)
+
+    monkeypatch.setattr(Indexer, "visit", slow)
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        opening = await wire.request("session/get", session_id=SESSION)
+        append = await wire.request("append", session_id=SESSION, message={"role": "user"})
+        assert await anyio.to_thread.run_sync(halfway.wait, 20)
+        for _ in range(PINGS):
+            await other.call("server/ping")
+        assert not daemon.service.host(SESSION).is_open
+        # Another session is created and written to meanwhile.
+        await other.call("session/create", cwd="/p", session_id="session-b")
+        await other.call("append", session_id="session-b", message={"role": "user"})
+        go_on.set()
+        assert (await wire.answer(opening))["session"]["seq"] >= count
+        assert (await wire.answer(append))["seq"] == count + 1
+
+
+@pytest.fixture
+def production_switching() -> Iterator[None]:
+    """How the daemon shares the interpreter among its threads."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.001)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@pytest.mark.usefixtures("production_switching")
+async def test_a_hundred_pings_are_answered_before_a_session_of_a_gigabyte_is_open(
+    real_house: Any,
+) -> None:
+    lines = 100_000
+    path: Path = Layout(real_house.home).session_path(SESSION, "2026-01-01T00-00-00-000000")
+    path.parent.mkdir(parents=True)
+    with path.open("wb") as file:
+        file.write(header())
+        for first in range(0, lines, 1000):
+            file.write(b"".join(line(n, 10_600) for n in range(first, first + 1000)))
+    assert path.stat().st_size > 1_000_000_000
+    try:
+        async with real_house.daemon() as daemon, daemon.connect() as wire:
+            async with daemon.connect() as other:
+                opening = await wire.request("session/get", session_id=SESSION)
+                for _ in range(PINGS):
+                    await other.call("server/ping")
+                assert not daemon.service.host(SESSION).is_open
+            assert (await wire.answer(opening))["session"]["seq"] == lines
+    finally:
+        path.unlink()

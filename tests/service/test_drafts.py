@@ -1,0 +1,193 @@
+"""When a session becomes a file in the sessions folder, and when it never does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from anyio import to_thread
+
+from sessiond.testing.daemon import Wire
+
+SESSION = "session-a"
+
+
+async def make(wire: Wire, **more: Any) -> Any:
+    return await wire.call("session/create", cwd="/p", session_id=SESSION, **more)
+
+
+async def append(wire: Wire, role: str = "user", **more: Any) -> Any:
+    return await wire.call("append", session_id=SESSION, message={"role": role}, **more)
+
+
+async def persisted(wire: Wire) -> bool:
+    info = (await wire.call("session/get", session_id=SESSION))["session"]
+    return bool(info["persisted"])
+
+
+async def listed(wire: Wire, **more: Any) -> list[str]:
+    return [info["id"] for info in (await wire.call("session/list", **more))["sessions"]]
+
+
+def places(house: Any) -> list[str]:
+    return [path.parent.name for path in house.session_files()]
+
+
+async def test_a_session_appears_with_its_first_assistant_message(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await make(wire)
+        assert not made["session"]["persisted"]
+        await append(wire)
+        assert (places(house), await persisted(wire)) == (["pending"], False)
+        assert (await listed(wire), await listed(wire, drafts=True)) == ([], [SESSION])
+        await append(wire, "assistant")
+        assert (places(house), await persisted(wire)) == (["sessions"], True)
+        assert await listed(wire) == [SESSION]
+        path = (await wire.call("session/get", session_id=SESSION))["session"]["path"]
+        assert path == str(house.session_files()[0])
+        # Nothing was rewritten: the same file has another name.
+        assert (await append(wire))["seq"] == 3
+
+
+async def test_a_draft_is_durable_and_works_by_its_id_after_a_restart(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, title="t")
+        await append(wire)
+        epoch = (await wire.call("session/get", session_id=SESSION))["session"]["epoch"]
+        left = house.disk.crash()
+    house.files = left
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        info = (await wire.call("session/get", session_id=SESSION))["session"]
+        assert (info["seq"], info["persisted"], info["title"]) == (1, False, "t")
+        assert info["epoch"] == epoch
+        await append(wire, "assistant")
+        assert places(house) == ["sessions"]
+        assert (await wire.call("session/get", session_id=SESSION))["session"]["epoch"] == epoch
+
+
+async def test_the_header_is_durable_before_create_is_answered(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        left = house.disk.crash()
+    house.files = left
+    assert [line["id"] for line in house.stored()] == [SESSION]
+
+
+@pytest.mark.parametrize("op", ["rename", "fsync_folder"])
+async def test_a_failed_move_does_not_fail_the_append_and_is_tried_again(
+    house: Any, op: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        house.disk.fail(op)
+        answer = await append(wire, "assistant")
+        assert answer["durability"] == "disk"
+        assert not await persisted(wire)
+        assert (await append(wire))["seq"] == 2
+        assert (places(house), await persisted(wire)) == (["sessions"], True)
+    house.files = house.disk.crash()
+    assert [line["type"] for line in house.stored()] == ["session_header", "message", "message"]
+
+
+async def test_a_move_that_failed_is_tried_again_when_the_daemon_starts(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        house.disk.fail("rename")
+        await append(wire, "assistant")
+    assert places(house) == ["pending"]
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await to_thread.run_sync(daemon.service.store.settle_drafts)
+        assert await listed(wire) == [SESSION]
+    assert places(house) == ["sessions"]
+
+
+async def test_a_move_that_failed_is_tried_again_when_the_session_is_opened(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        house.disk.fail("rename")
+        await append(wire, "assistant")
+        await wire.call("session/close", session_id=SESSION)
+        assert await persisted(wire)
+    assert places(house) == ["sessions"]
+
+
+async def test_a_draft_whose_first_reply_was_refused_stays_a_draft(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        house.disk.fail("fdatasync")
+        failed = await wire.request("append", session_id=SESSION, message={"role": "assistant"})
+        with pytest.raises(Exception, match="storage_error"):
+            await wire.answer(failed)
+        await append(wire)
+        assert (places(house), await persisted(wire)) == (["pending"], False)
+
+
+async def test_an_immediate_session_is_there_at_once(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await make(wire, persist="immediate")
+        assert made["session"]["persisted"]
+        assert (places(house), await listed(wire)) == (["sessions"], [SESSION])
+
+
+async def test_a_session_that_is_never_persisted_touches_no_disk(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await make(wire, persist="never")
+        before = (house.disk.writes, house.disk.syncs)
+        await watcher.call("subscribe", session_id=SESSION)
+        answer = await append(wire, "assistant")
+        assert answer["durability"] == "memory"
+        retried = await append(wire, idempotency_key="k")
+        assert await append(wire, idempotency_key="k") == retried | {"duplicate": True}
+        context = await wire.call("build_context", session_id=SESSION)
+        assert len(context["messages"]) == 2
+        assert (await watcher.next_notification())["params"]["seq"] == 1
+        await watcher.call("subscribe", session_id=SESSION, after={"seq": 0})
+        assert [(await watcher.next_notification())["params"]["seq"] for _ in range(4)] == [
+            2,
+            1,
+            2,
+            2,
+        ]
+        assert await listed(wire) == [SESSION]
+        assert (house.disk.writes, house.disk.syncs) == before
+        assert not await persisted(wire)
+    assert house.session_files() == []
+
+
+async def test_requests_to_a_session_in_memory_keep_their_order(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        asked = [
+            await wire.request("session/create", cwd="/p", session_id=SESSION, persist="never"),
+            await wire.request("append", session_id=SESSION, message={"role": "user"}),
+            await wire.request("build_context", session_id=SESSION),
+        ]
+        answers = [await wire.answer(number) for number in asked]
+        assert len(answers[2]["messages"]) == 1
+        # Now it is open: one chunk of requests is one batch.
+        chunk = b"".join(
+            b'{"id":%d,"method":"%s","params":{"session_id":"session-a"%s}}\n' % line
+            for line in [
+                (70, b"append", b',"message":{"role":"user"}'),
+                (71, b"append", b',"message":{"role":"user"}'),
+                (72, b"build_context", b""),
+            ]
+        )
+        await wire.send_bytes(chunk)
+        assert [(await wire.answer(70))["seq"], (await wire.answer(71))["seq"]] == [2, 3]
+        assert len((await wire.answer(72))["messages"]) == 3
+
+
+async def test_a_bug_in_memory_is_told_and_the_connection_lives(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, persist="never")
+        await append(wire)
+        monkeypatch.setattr(daemon.service.host(SESSION).opened.session, "rules", None)
+        failed = await wire.request("append", session_id=SESSION, message={"role": "user"})
+        with pytest.raises(Exception, match="internal"):
+            await wire.answer(failed)
+        monkeypatch.undo()
+        await wire.call("server/ping")
+        assert len(house.bugs) == 1
+        house.bugs.clear()

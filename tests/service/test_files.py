@@ -1,0 +1,339 @@
+"""Files as they are found: torn, damaged, foreign, too new, or no session at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.testing.daemon import Refusal, Wire
+
+SESSION = "session-a"
+HEADER = b'{"type":"session_header","version":1,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
+TIME = b'"timestamp":"2026-01-15T10:30:00.000Z"'
+
+
+def line(entry_id: str, parent: str | None, more: bytes = b"", content: bytes = b"hi") -> bytes:
+    return b'{"type":"message","id":"%s","parent_id":%s,%s,"message":{"role":"user","content":"%s"}%s}\n' % (
+        entry_id.encode(),
+        json.dumps(parent).encode(),
+        TIME,
+        content,
+        more,
+    )
+
+
+GOOD = HEADER + line("n1", None) + line("n2", "n1")
+
+
+async def refusal(wire: Wire, method: str, **params: Any) -> Refusal:
+    with pytest.raises(Refusal) as refused:
+        await wire.call(method, **params)
+    return refused.value
+
+
+async def append(wire: Wire, entry_id: str) -> Any:
+    entry = {"type": "message", "id": entry_id, "message": {"role": "user"}}
+    return await wire.call("append", session_id=SESSION, entry=entry)
+
+
+async def info_of(wire: Wire) -> Any:
+    return (await wire.call("session/get", session_id=SESSION))["session"]
+
+
+async def entry_ids(wire: Wire) -> list[tuple[int, str]]:
+    rows = (await wire.call("session/entries", session_id=SESSION))["entries"]
+    return [(row["seq"], row["entry"]["id"]) for row in rows]
+
+
+# -- no session at all ---------------------------------------------------------------------
+
+NO_SESSION: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "is empty"),
+    "a blank first line": (b"\n" + GOOD, "is empty"),
+    "garbage": (b"garbage\n" + GOOD, "header"),
+    "garbage without a newline": (b"garbage", "header"),
+    "half a header": (HEADER[:40], "header"),
+    "an entry first": (line("n1", None), "no session header"),
+    "another program's JSON": (b'{"a":1}\n', "no session header"),
+    "a byte order mark": (b"\xef\xbb\xbf" + GOOD, "byte order mark"),
+    "UTF-16": (GOOD.decode().encode("utf-16"), "header"),
+    "NUL bytes": (bytes(4096), "header"),
+    "a newer version": (HEADER.replace(b'"version":1', b'"version":2'), "newer version"),
+    "a newer version without a newline": (
+        HEADER.replace(b'"version":1', b'"version":99').strip(),
+        "newer version",
+    ),
+    "20 MB of garbage": (b"x" * 20_000_000, "header"),
+}
+
+
+@pytest.mark.parametrize("case", NO_SESSION)
+async def test_a_file_that_is_no_session_is_refused_by_name_and_line_and_stays_as_it_is(
+    house: Any, case: str
+) -> None:
+    content, why = NO_SESSION[case]
+    path = house.put(content)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        refused = await refusal(wire, "session/get", session_id=SESSION)
+        assert (refused.code, refused.data["kind"]) == (-32025, "session_corrupt")
+        assert (refused.data["path"], refused.data["line"]) == (str(path), 1)
+        assert why in refused.message
+        assert f"{path.name}, line 1" in refused.message
+        assert (await refusal(wire, "append", session_id=SESSION, message={"role": "user"})).data[
+            "kind"
+        ] == "session_corrupt"
+        listed = await wire.call("session/list")
+        assert listed["sessions"] == []
+        assert [one["path"] for one in listed["unreadable"]] == [str(path)]
+    assert house.disk.content(path) == content
+    assert house.session_files() == [path]
+    assert house.disk.open_descriptors == 0
+
+
+@pytest.mark.parametrize("op", ["open_update", "fstat", "pread", "open_append", "fdatasync"])
+async def test_a_file_that_cannot_be_opened_is_a_storage_error_that_names_it(
+    house: Any, op: str
+) -> None:
+    path = house.put(GOOD)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        house.disk.fail(op, errno=13)
+        refused = await refusal(wire, "session/get", session_id=SESSION)
+        assert (refused.code, refused.data["errno"]) == (-32060, "EACCES")
+        assert path.name in refused.message
+        assert (await info_of(wire))["seq"] == 2
+    assert house.disk.content(path) == GOOD
+    assert house.disk.open_descriptors == 0
+
+
+@pytest.mark.parametrize("what", ["folder", "pipe"])
+async def test_what_is_no_regular_file_is_refused_and_not_waited_for(
+    real_house: Any, what: str
+) -> None:
+    path: Path = real_house.layout.sessions / f"2026-01-01T00-00-00-000000_{SESSION}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.mkdir() if what == "folder" else os.mkfifo(path)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        refused = await refusal(wire, "session/get", session_id=SESSION)
+        assert refused.code == -32060
+        assert path.name in refused.message
+
+
+@pytest.mark.parametrize("text", ["/p/\0x", "/p/" + "x" * 300, "/nowhere/x"])
+@pytest.mark.parametrize("method", ["session/open", "session/import"])
+async def test_a_path_that_leads_nowhere_is_an_error_of_the_caller_or_the_disk(
+    real_house: Any, method: str, text: str
+) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        refused = await refusal(wire, method, path=text)
+        assert refused.data["kind"] in {"invalid_params", "storage_error"}
+
+
+# -- ends ----------------------------------------------------------------------------------
+
+
+async def test_a_torn_line_is_copied_aside_before_it_is_cut(house: Any) -> None:
+    torn = line("n3", "n2")[:-20]
+    path = house.put(GOOD + torn)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        info = await info_of(wire)
+        assert (info["seq"], info["problems"], info["read_only"]) == (2, 1, False)
+        copies = [p for p in house.disk.paths if ".torn-" in p.name]
+        assert [house.disk.content(copy) for copy in copies] == [torn]
+        assert house.disk.content(path) == GOOD
+        assert (await append(wire, "n3"))["seq"] == 3
+        # The copy is no session.
+        assert len((await wire.call("session/list"))["sessions"]) == 1
+
+
+@pytest.mark.parametrize("content", [GOOD[:-1], HEADER[:-1]], ids=["an entry", "the header"])
+async def test_a_whole_last_line_without_a_newline_is_kept_and_gets_one(
+    house: Any, content: bytes
+) -> None:
+    path = house.put(content)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        info = await info_of(wire)
+        assert info["problems"] == 0
+        assert house.disk.content(path) == content + b"\n"
+        assert (await append(wire, "next"))["seq"] == info["seq"] + 1
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await info_of(wire))["seq"] == info["seq"] + 1
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"type":"mess'], ids=["", "and a torn line"])
+@pytest.mark.parametrize("whole", [1, 2])
+async def test_the_first_lines_of_an_append_whose_last_never_came_are_cut_with_a_copy(
+    house: Any, whole: int, torn: bytes
+) -> None:
+    atom = [line(f"a{k}", None, b',"atom":[%d,3]' % k) for k in (1, 2, 3)]
+    path = house.put(GOOD + b"".join(atom[:whole]) + torn)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        info = await info_of(wire)
+        assert (info["seq"], info["leaf_id"], info["read_only"]) == (2, "n2", False)
+        assert info["problems"] == (2 if torn else 1)
+        assert house.disk.content(path) == GOOD
+        copies = [house.disk.content(p) for p in house.disk.paths if ".torn-" in p.name]
+        assert sorted(copies) == sorted([b"".join(atom[:whole]), *([torn] if torn else [])])
+        entries = [
+            {"type": "message", "id": f"a{k}", "message": {"role": "user"}} for k in (1, 2, 3)
+        ]
+        answer = await wire.call("append", session_id=SESSION, entries=entries)
+        assert (answer["seq"], answer["duplicate"]) == (5, False)
+
+
+async def test_a_whole_append_at_the_end_stays(house: Any) -> None:
+    atom = [line(f"a{k}", None, b',"atom":[%d,2]' % k) for k in (1, 2)]
+    path = house.put(GOOD + b"".join(atom))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await info_of(wire))["seq"] == 4
+    assert house.disk.content(path) == GOOD + b"".join(atom)
+
+
+async def test_in_a_file_of_another_program_nothing_is_ever_cut(house: Any) -> None:
+    header = b'{"type":"session","version":3,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
+    half = b'{"type":"message","id":"aaaa'
+    path = house.put(header + half)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        info = await info_of(wire)
+        assert (info["dialect"], info["seq"], info["problems"]) == ("pi", 1, 1)
+        assert not info["read_only"]
+        message = {"role": "user", "content": "x", "timestamp": 1}
+        answer = await wire.call("append", session_id=SESSION, message=message)
+        assert answer["seq"] == 2
+    assert house.disk.content(path).startswith(header + half + b"\n{")
+
+
+async def test_lines_that_a_failed_append_left_in_another_programs_file_count_as_stored(
+    house: Any,
+) -> None:
+    header = b'{"type":"session","version":3,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
+    path = house.put(header)
+    message = {"role": "user", "content": "x", "timestamp": 1}
+    entries = [{"type": "message", "id": f"aaaaaaa{n}", "message": message} for n in range(2)]
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await watcher.call("subscribe", session_id=SESSION)
+        # The sync fails, and so does the first look at what is left.
+        house.disk.fail("fdatasync")
+        house.disk.fail("open_append")
+        refused = await refusal(wire, "append", session_id=SESSION, entries=entries)
+        assert refused.data["kind"] == "storage_error"
+        # The next append finds the lines: they come first, and its sender tries again.
+        third = {"type": "message", "id": "aaaaaaa2", "message": message}
+        for _ in range(2):
+            try:
+                answer = await wire.call("append", session_id=SESSION, entry=third)
+                break
+            except Refusal as again:
+                assert again.data["retryable"]
+        assert answer["seq"] == 3
+        assert (await wire.call("append", session_id=SESSION, entries=entries))["duplicate"]
+        events = [await watcher.next_notification() for _ in range(3)]
+        assert [(e["params"]["seq"], e["params"]["entry"]["id"]) for e in events] == [
+            (1, "aaaaaaa0"),
+            (2, "aaaaaaa1"),
+            (3, "aaaaaaa2"),
+        ]
+        live = await entry_ids(wire)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await entry_ids(wire) == live
+    assert house.disk.content(path).startswith(header)
+
+
+# -- damage inside ---------------------------------------------------------------------------
+
+BAD_LINES: dict[str, bytes] = {
+    "no JSON": b"garbage\n",
+    "half a line": line("n9", None)[:30] + b"\n",
+    "no object": b"[1,2]\n",
+    "no id": b'{"type":"message","message":{"role":"user"}}\n',
+    "NUL bytes": bytes(100) + b"\n",
+    "not UTF-8": b'{"type":"message","id":"\xff\xfe"}\n',
+    "20 MB": b'{"type":"' + b"x" * 20_000_000 + b"\n",
+}
+
+
+@pytest.mark.parametrize("case", BAD_LINES)
+async def test_a_bad_line_inside_stays_is_reported_and_makes_the_session_read_only(
+    house: Any, case: str
+) -> None:
+    content = GOOD + BAD_LINES[case] + line("n4", "n2")
+    path = house.put(content)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        info = await info_of(wire)
+        assert (info["seq"], info["problems"], info["read_only"]) == (4, 1, True)
+        # Its ordinal is kept, and it yields no event.
+        assert await entry_ids(wire) == [(1, "n1"), (2, "n2"), (4, "n4")]
+        await wire.call("subscribe", session_id=SESSION, after={"seq": 1, "entry_id": "n1"})
+        seqs = [(await wire.next_notification())["params"]["seq"] for _ in range(3)]
+        assert seqs == [2, 4, 4]
+        assert len((await wire.call("build_context", session_id=SESSION))["messages"]) == 3
+        for method, params in (
+            ("append", {"message": {"role": "user"}}),
+            ("branch", {"entry_id": "n1"}),
+            ("session/reset", {}),
+            ("session/label", {"entry_id": "n1", "label": "x"}),
+            ("compact", {"summary": "s"}),
+        ):
+            refused = await refusal(wire, method, session_id=SESSION, **params)
+            assert refused.data == {
+                "kind": "session_corrupt",
+                "retryable": False,
+                "line": 4,
+                "repairable": True,
+            }, method
+    assert house.disk.content(path) == content
+
+
+async def test_a_retry_of_what_is_stored_is_answered_even_when_the_session_is_read_only(
+    house: Any,
+) -> None:
+    house.put(GOOD + b"garbage\n" + line("n4", "n2"))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        message = {"role": "user", "content": "hi"}
+        entry = {"type": "message", "id": "n4", "message": message}
+        answer = await wire.call("append", session_id=SESSION, entry=entry)
+        assert (answer["duplicate"], answer["seq"]) == (True, 4)
+
+
+async def test_lines_that_end_as_on_windows_are_read_and_left_as_they_are(house: Any) -> None:
+    content = GOOD.replace(b"\n", b"\r\n")
+    path = house.put(content)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await entry_ids(wire) == [(1, "n1"), (2, "n2")]
+        number = await wire.request("session/entries", session_id=SESSION)
+        assert b"\\r" not in await wire.receive(), number
+        assert (await append(wire, "n3"))["seq"] == 3
+    assert house.disk.content(path).startswith(content)
+
+
+async def test_blank_lines_keep_their_ordinals_and_hurt_nobody(house: Any) -> None:
+    house.put(GOOD + b"\n  \n" + line("n5", "n2"))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        info = await info_of(wire)
+        assert (info["seq"], info["problems"], info["read_only"]) == (5, 0, False)
+        assert (await append(wire, "n6"))["seq"] == 6
+
+
+async def test_a_line_of_20_mb_is_an_entry_like_any_other(house: Any) -> None:
+    house.put(GOOD + line("big", "n2", content=b"x" * 20_000_000))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await info_of(wire))["leaf_id"] == "big"
+        await wire.call("subscribe", session_id=SESSION, after={"seq": 2, "entry_id": "n2"})
+        event = await wire.next_notification()
+        assert len(event["params"]["entry"]["message"]["content"]) == 20_000_000
+
+
+async def test_what_refers_to_nothing_is_reported_and_shown(house: Any) -> None:
+    leaf = b'{"type":"leaf","id":"l1","parent_id":"n2",%s,"target_id":"nowhere"}\n' % TIME
+    house.put(GOOD + line("orphan", "nowhere") + leaf)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        info = await info_of(wire)
+        # The orphan is a root of its own; the leaf moves nothing, in no event either.
+        assert (info["problems"], info["leaf_id"]) == (2, "orphan")
+        await wire.call("subscribe", session_id=SESSION, after={"seq": 3, "entry_id": "orphan"})
+        event = await wire.next_notification()
+        assert event["params"]["entry"]["id"] == "l1"
+        assert "leaf_id" not in event["params"] or event["params"]["leaf_id"] == "orphan"

@@ -1,0 +1,416 @@
+"""Which sessions are open: on demand, while somebody needs them, up to a bound, to the end."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from sessiond.limits import IDLE_SESSION_SECONDS, WRITER_THREADS_MAX
+from sessiond.service import service as service_module
+from sessiond.testing.daemon import Daemon, Refusal, Wire
+from sessiond.testing.faults import Gate
+
+SESSION = "session-a"
+Arrived = Callable[[Gate], Awaitable[None]]
+
+
+async def make(wire: Wire, session_id: str = SESSION, **more: Any) -> None:
+    await wire.call("session/create", cwd="/p", session_id=session_id, **more)
+
+
+async def append(wire: Wire, entry_id: str, session_id: str = SESSION, text: str = "hi") -> Any:
+    entry = {"type": "message", "id": entry_id, "message": {"role": "user", "content": text}}
+    return await wire.call("append", session_id=session_id, entry=entry)
+
+
+def open_now(daemon: Daemon) -> set[str]:
+    return set(daemon.service.statistics().sessions)
+
+
+async def kind_of(wire: Wire, number: int) -> str:
+    with pytest.raises(Refusal) as refused:
+        await wire.answer(number)
+    kind: str = refused.value.data["kind"]
+    return kind
+
+
+# -- idle --------------------------------------------------------------------------------
+
+
+async def test_a_session_that_nobody_used_for_a_while_is_unloaded_and_opened_again(
+    house: Any,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await append(wire, "n1")
+        epoch = (await wire.call("session/get", session_id=SESSION))["session"]["epoch"]
+        house.seconds += IDLE_SESSION_SECONDS
+        daemon.service.unload_idle()
+        assert open_now(daemon) == {SESSION}
+        house.seconds += 1
+        daemon.service.unload_idle()
+        assert open_now(daemon) == set()
+        got = (await wire.call("session/get", session_id=SESSION))["session"]
+        assert (got["seq"], got["epoch"]) == (1, epoch)
+        assert (await append(wire, "n2"))["seq"] == 2
+
+
+@pytest.mark.parametrize("use", ["append", "read"])
+async def test_use_counts_from_the_last_append_or_read(house: Any, use: str) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        house.seconds += IDLE_SESSION_SECONDS
+        if use == "append":
+            await append(wire, "n1")
+        else:
+            await wire.call("session/get", session_id=SESSION)
+        house.seconds += 1
+        daemon.service.unload_idle()
+        assert open_now(daemon) == {SESSION}
+
+
+async def test_a_session_is_not_unloaded_while_somebody_watches_waits_or_reads(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+
+        def still_open() -> bool:
+            house.seconds += IDLE_SESSION_SECONDS + 1
+            daemon.service.unload_idle()
+            return open_now(daemon) == {SESSION}
+
+        await make(wire)
+        await append(wire, "n1", text="x" * 100_000)
+        await wire.call("subscribe", session_id=SESSION)
+        assert still_open()
+        await wire.call("unsubscribe", session_id=SESSION)
+        with house.disk.hold("fdatasync") as gate:
+            waiting = await wire.request("append", session_id=SESSION, message={"role": "user"})
+            await arrived(gate)
+            assert still_open()
+        await wire.answer(waiting)
+        with house.disk.hold("pread") as gate:
+            reading = await wire.request("session/entries", session_id=SESSION)
+            await arrived(gate)
+            assert still_open()
+        assert len((await wire.answer(reading))["entries"]) == 2
+        assert not still_open()
+
+
+async def test_a_session_in_memory_stays(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, persist="never")
+        await append(wire, "n1")
+        house.seconds += 10 * IDLE_SESSION_SECONDS
+        daemon.service.unload_idle()
+        await wire.call("session/close", session_id=SESSION)
+        assert (await append(wire, "n2"))["seq"] == 2
+
+
+# -- close -------------------------------------------------------------------------------
+
+
+async def test_close_lets_go_of_a_session_unless_another_connection_watches_it(
+    house: Any,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire)
+        await wire.call("subscribe", session_id=SESSION)
+        await other.call("subscribe", session_id=SESSION)
+        await wire.call("session/close", session_id=SESSION)
+        assert open_now(daemon) == {SESSION}
+        await other.call("session/close", session_id=SESSION)
+        assert open_now(daemon) == set()
+        await other.call("session/close", session_id=SESSION)
+        assert open_now(daemon) == set()
+        await append(wire, "n1")
+        assert [*wire.notifications, *other.notifications] == []
+
+
+async def test_a_large_read_is_answered_although_the_session_is_closed_behind_it(
+    house: Any,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await append(wire, "n1", text="x" * 100_000)
+        await wire.call("session/close", session_id=SESSION)
+        await wire.call("session/get", session_id=SESSION)
+        requests = [
+            b'{"id":%d,"method":"%s","params":{"session_id":"session-a"}}\n' % (number, method)
+            for number, method in [(70, b"build_context"), (71, b"session/close"), (72, b"session/get")]
+        ]
+        # One chunk, so that all of it is dispatched before any task of it runs.
+        await wire.send_bytes(b"".join(requests))
+        assert (await wire.answer(70))["sources"] == ["n1"]
+        await wire.answer(71)
+        assert (await wire.answer(72))["session"]["seq"] == 1
+
+
+@pytest.mark.parametrize("rounds", [5])
+async def test_requests_that_race_with_an_unload_are_not_lost(house: Any, rounds: int) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire)
+        asked = []
+        for n in range(rounds):
+            for to in (wire, other):
+                entry = {"type": "message", "id": f"{n}-{id(to)}", "message": {"role": "user"}}
+                asked.append((to, await to.request("append", session_id=SESSION, entry=entry)))
+                asked.append((to, await to.request("session/close", session_id=SESSION)))
+        seqs = []
+        for to, number in asked:
+            answer = await to.answer(number)
+            seqs += [answer["seq"]] if answer else []
+        assert sorted(seqs) == list(range(1, 2 * rounds + 1))
+        assert daemon.service.statistics().requests_waiting == 0
+    assert len(house.stored()) == 2 * rounds + 1
+
+
+async def test_what_comes_while_the_file_is_let_go_waits_for_it(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await wire.call("append", session_id=SESSION, message={"role": "user"}, durability="os")
+        with house.disk.hold("fdatasync") as gate:
+            await wire.call("session/close", session_id=SESSION)
+            await arrived(gate)
+            asked = await wire.request("append", session_id=SESSION, message={"role": "user"})
+            await wire.call("server/ping")
+        assert (await wire.answer(asked))["seq"] == 2
+
+
+@pytest.mark.parametrize("trouble", ["sync", "file gone", "catalog"])
+async def test_trouble_at_the_closing_of_a_session_is_not_the_end_of_the_daemon(
+    house: Any, trouble: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await wire.call("append", session_id=SESSION, message={"role": "user"}, durability="os")
+        if trouble == "sync":
+            house.disk.fail("fdatasync")
+        elif trouble == "file gone":
+            house.disk.unlink(house.session_files()[0])
+        else:
+            catalog = daemon.service.store._catalog
+            await to_thread.run_sync(catalog._connection.execute, "PRAGMA query_only = ON")
+            with pytest.raises(sqlite3.OperationalError):
+                await to_thread.run_sync(catalog.forget, SESSION)
+        await wire.call("session/close", session_id=SESSION)
+        await make(wire, "session-b")
+        again = await wire.request("session/get", session_id=SESSION)
+        if trouble == "file gone":
+            assert await kind_of(wire, again) == "session_not_found"
+        else:
+            assert (await wire.answer(again))["session"]["seq"] == 1
+
+
+# -- how many ----------------------------------------------------------------------------
+
+
+async def test_the_least_recently_used_idle_session_makes_room(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "OPEN_SESSIONS_MAX", 3)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for name in ("a", "b", "c"):
+            house.seconds += 1
+            await make(wire, f"session-{name}")
+        house.seconds += 1
+        await append(wire, "n1", "session-a")
+        house.seconds += 1
+        await make(wire, "session-d")
+        assert open_now(daemon) == {"session-a", "session-c", "session-d"}
+        assert (await append(wire, "n1", "session-b"))["seq"] == 1
+
+
+async def test_when_all_are_in_use_opening_one_more_is_refused_for_now(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "OPEN_SESSIONS_MAX", 2)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for name in ("session-a", "session-b"):
+            await make(wire, name)
+            await wire.call("subscribe", session_id=name)
+        number = await wire.request("session/create", cwd="/p", session_id="session-c")
+        with pytest.raises(Refusal) as refused:
+            await wire.answer(number)
+        assert refused.value.data == {
+            "kind": "overloaded",
+            "retryable": True,
+            "limit": 2,
+            "retry_after_ms": 250,
+        }
+        assert len(house.session_files()) == 2
+        await wire.call("unsubscribe", session_id="session-a")
+        await make(wire, "session-c")
+        assert open_now(daemon) == {"session-b", "session-c"}
+
+
+async def test_sessions_in_memory_have_a_bound_of_their_own(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "MEMORY_SESSIONS_MAX", 1)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, "session-m", persist="never")
+        number = await wire.request(
+            "session/create", cwd="/p", session_id="session-n", persist="never"
+        )
+        assert await kind_of(wire, number) == "overloaded"
+        await make(wire, "session-f")
+        assert open_now(daemon) == {"session-m", "session-f"}
+
+
+async def test_no_number_of_readers_keeps_a_writer_waiting(house: Any, arrived: Arrived) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as reader:
+        await make(wire)
+        await append(wire, "n1", text="x" * 100_000)
+        threads = to_thread.current_default_thread_limiter()
+        before = threads.total_tokens
+        # A test's own wait takes one, the readers take the rest.
+        threads.total_tokens = 2
+        try:
+            with house.disk.hold("pread") as gate:
+                reads = [
+                    await reader.request("session/entries", session_id=SESSION) for _ in range(5)
+                ]
+                await arrived(gate)
+                await reader.call("server/ping")
+                assert (await append(wire, "n2"))["seq"] == 2
+            for number in reads:
+                assert (await reader.answer(number))["seq"] == 1
+        finally:
+            threads.total_tokens = before
+    assert WRITER_THREADS_MAX > 1
+
+
+# -- creating ----------------------------------------------------------------------------
+
+
+async def test_of_two_that_create_one_session_one_does(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        one = await wire.request("session/create", cwd="/p", session_id=SESSION)
+        two = await other.request("session/create", cwd="/p", session_id=SESSION)
+        three = await other.request(
+            "session/create", cwd="/p", session_id=SESSION, if_exists="open"
+        )
+        outcomes = []
+        for to, number in ((wire, one), (other, two)):
+            try:
+                outcomes.append((await to.answer(number))["created"])
+            except Refusal as refused:
+                outcomes.append(refused.data["kind"])
+        assert sorted(map(str, outcomes)) == ["True", "session_exists"]
+        assert not (await other.answer(three))["created"]
+
+
+@pytest.mark.parametrize("if_exists", ["fail", "open"])
+async def test_creating_what_somebody_just_failed_to_find_creates_it(
+    house: Any, arrived: Arrived, if_exists: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire, "session-b")
+        with house.disk.hold("listdir") as gate:
+            early = await wire.request("session/get", session_id=SESSION)
+            await arrived(gate)
+            made = await other.request(
+                "session/create", cwd="/p", session_id=SESSION, if_exists=if_exists
+            )
+            await other.call("server/ping")
+            late = await wire.request("session/get", session_id=SESSION)
+            await wire.call("server/ping")
+        assert await kind_of(wire, early) == "session_not_found"
+        assert (await other.answer(made))["created"]
+        assert (await wire.answer(late))["session"]["id"] == SESSION
+
+
+async def test_a_session_in_memory_cannot_take_the_id_of_a_file(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await wire.call("session/close", session_id=SESSION)
+        number = await wire.request(
+            "session/create", cwd="/p", session_id=SESSION, persist="never"
+        )
+        assert await kind_of(wire, number) == "session_exists"
+
+
+async def test_a_file_that_another_process_holds_is_locked_and_says_by_whom(house: Any) -> None:
+    path = house.put([])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        fd = house.disk.open_update(path)
+        assert house.disk.lock(fd)
+        number = await wire.request("session/get", session_id=SESSION)
+        assert await kind_of(wire, number) == "session_locked"
+        house.disk.close(fd)
+        assert (await wire.call("session/get", session_id=SESSION))["session"]["seq"] == 0
+
+
+# -- the end -----------------------------------------------------------------------------
+
+
+async def test_draining_answers_what_was_asked_and_refuses_what_comes_after(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire)
+        await append(wire, "n0", text="x" * 100_000)
+        async with anyio.create_task_group() as tasks:
+            with house.disk.hold("fdatasync") as gate, house.disk.hold("pread") as reads:
+                reads.open.set()
+                asked = [
+                    await wire.request("append", session_id=SESSION, message={"role": "user"})
+                ]
+                await arrived(gate)
+                asked += [
+                    await wire.request("append", session_id=SESSION, message={"role": "user"})
+                    for _ in range(3)
+                ]
+                read = await other.request("session/entries", session_id=SESSION)
+                await wire.call("server/ping")
+                tasks.start_soon(daemon.end)
+                assert (await wire.next_notification())["method"] == "server/draining"
+                assert daemon.service.draining
+                late = await wire.request("append", session_id=SESSION, message={"role": "user"})
+                assert await kind_of(wire, late) == "draining"
+                await wire.call("server/ping")
+            assert [(await wire.answer(number))["seq"] for number in asked] == [2, 3, 4, 5]
+            assert (await other.answer(read))["seq"] == 1
+            with pytest.raises(anyio.EndOfStream):
+                await wire.receive()
+    assert len(house.stored()) == 6
+    assert house.disk.open_descriptors == 0
+
+
+async def test_draining_waits_for_reads_that_have_begun(house: Any, arrived: Arrived) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        for n in range(3):
+            # Several reads, so that a file closed after the first would fail the second.
+            await append(wire, f"n{n}", text="x" * 300_000)
+        async with anyio.create_task_group() as tasks:
+            with house.disk.hold("pread") as gate:
+                read = await wire.request("session/entries", session_id=SESSION)
+                await arrived(gate)
+                tasks.start_soon(daemon.end)
+                await wire.call("server/ping")
+            assert len((await wire.answer(read))["entries"]) == 3
+
+
+async def test_draining_does_not_wait_for_a_subscriber_that_does_not_read(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as stuck:
+        await make(wire)
+        await append(wire, "n1", text="x" * 100_000)
+        with house.disk.hold("pread") as gate:
+            await stuck.call("subscribe", session_id=SESSION, after={"seq": 0})
+            flush = await stuck.request("session/flush", session_id=SESSION)
+            await arrived(gate)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(daemon.end)
+                assert await kind_of(stuck, flush) == "subscription_not_found"
+                gate.open.set()

@@ -1,0 +1,327 @@
+"""Reading: payloads are passed on unread, a context comes as the rest of what is held, pages join."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sessiond.dialects import payload
+from sessiond.service.contexts import build_context
+from sessiond.testing.daemon import Daemon, Refusal, Wire
+
+SESSION = "session-a"
+
+
+async def make(wire: Wire, session_id: str = SESSION, **more: Any) -> None:
+    await wire.call("session/create", cwd="/p", session_id=session_id, **more)
+
+
+async def append(wire: Wire, entry_id: str, role: str = "user", **more: Any) -> Any:
+    entry = {"type": "message", "id": entry_id, "message": {"role": role, "content": entry_id}}
+    return await wire.call("append", session_id=SESSION, entry=entry, **more)
+
+
+# -- payloads -------------------------------------------------------------------------------
+
+
+async def test_nothing_that_only_passes_a_payload_on_reads_it(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[bytes] = []
+    original = payload.read_payload
+
+    def counted(message: Any) -> Any:
+        read.append(bytes(message))
+        return original(message)
+
+    monkeypatch.setattr(payload, "read_payload", counted)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        for n in range(4):
+            await append(wire, f"u{n}")
+            await append(wire, f"a{n}", "assistant")
+        # The hook is the door that reading goes through.
+        payload.reading_of(b'{"message":{"role":"user","content":"x"}}')
+        assert len(read) == 1
+        read.clear()
+        await wire.call("session/close", session_id=SESSION)
+        for method, params in (
+            ("build_context", {}),
+            ("build_context", {"known": {"leaf_id": "a1", "count": 4}}),
+            ("session/entries", {}),
+            ("session/entries", {"before_seq": 5, "types": ["message"]}),
+            ("session/path", {}),
+            ("session/entry", {"entry_id": "u1"}),
+            ("session/tree", {}),
+            ("subscribe", {"after": {"seq": 0}}),
+            ("session/flush", {}),
+        ):
+            await wire.call(method, session_id=SESSION, **params)
+        await wire.call("append", session_id=SESSION, message={"role": "user", "content": "x"})
+        assert read == []
+
+
+async def test_a_payload_comes_back_byte_for_byte_from_every_read(house: Any) -> None:
+    message = b'{"role" : "assistant", "n":1.50,"big":12345678901234567890123,"_":null, "content":""}'
+    body = b'{"id":7,"method":"append","params":{"session_id":"session-a","message":' + message
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await wire.send(body + b"}}")
+        await wire.answer(7)
+        for method in ("build_context", "session/entries", "session/path"):
+            number = await wire.request(method, session_id=SESSION)
+            assert message in await wire.receive(), number
+
+
+# -- contexts -------------------------------------------------------------------------------
+
+
+async def test_a_context_comes_with_its_sources_and_settings(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        empty = await wire.call("build_context", session_id=SESSION)
+        assert (empty["messages"], empty["leaf_id"], empty["thinking_level"]) == ([], None, "off")
+        await append(wire, "u1")
+        settings_entries = [
+            {"type": "model_change", "id": "m1", "provider": "p", "model_id": "one"},
+            {"type": "thinking_level_change", "id": "t1", "thinking_level": "high"},
+        ]
+        await wire.call("append", session_id=SESSION, entries=settings_entries)
+        context = await wire.call("build_context", session_id=SESSION)
+        assert context["sources"] == ["u1"]
+        assert context["messages"] == [{"role": "user", "content": "u1"}]
+        assert (context["model"], context["thinking_level"]) == (
+            {"provider": "p", "model_id": "one"},
+            "high",
+        )
+        etag = context["etag"]
+        assert await wire.call("build_context", session_id=SESSION, if_none_match=etag) == {
+            "not_modified": True,
+            "etag": etag,
+        }
+        earlier = await wire.call("build_context", session_id=SESSION, entry_id="u1")
+        assert (earlier["model"], earlier["leaf_id"]) == (None, "u1")
+        await append(wire, "u2")
+        changed = await wire.call("build_context", session_id=SESSION, if_none_match=etag)
+        assert changed["sources"] == ["u1", "u2"]
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["user", "assistant", "custom", "pointer", "replace", "model", "label"]),
+        st.integers(0, 30),
+        st.integers(0, 30),
+        st.integers(0, 30),
+    ),
+    min_size=1,
+    max_size=14,
+)
+_rounds = iter(range(10**9))
+
+
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(steps=STEPS)
+async def test_what_is_held_and_the_rest_make_the_whole_context_whatever_the_tree(
+    house: Any, steps: list[tuple[str, int, int, int]]
+) -> None:
+    session_id = f"session-{next(_rounds)}"
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, session_id, persist="never")
+        tree = _Tree(daemon, wire, session_id)
+        for step in steps:
+            await tree.grow(step)
+            await tree.compare(known=step[2], leaf=step[3])
+            await tree.compare(known=step[3], leaf=-1)
+
+
+class _Tree:
+    """A session that grows, and every context that a client may hold of it."""
+
+    def __init__(self, daemon: Daemon, wire: Wire, session_id: str) -> None:
+        self.host = daemon.service.host(session_id)
+        self.wire = wire
+        self.session_id = session_id
+        self.leaves: list[str | None] = [None]
+        self.held: dict[str | None, list[Any]] = {None: []}
+
+    async def grow(self, step: tuple[str, int, int, int]) -> None:
+        what, at, kept, _ = step
+        parent = self.leaves[at % len(self.leaves)]
+        entry = self._entry(what, parent, kept)
+        more: dict[str, Any] = {"expected": {"leaf_id": parent}} if what == "replace" else {}
+        if what == "replace":
+            await self.wire.call("branch", session_id=self.session_id, entry_id=parent)
+        answer = await self.wire.call(
+            "append", session_id=self.session_id, entry=entry, parent_id=parent, **more
+        )
+        if what != "label":
+            leaf = answer["leaf_id"]
+            self.leaves.append(leaf)
+            self.held[leaf] = self._whole(leaf)
+
+    def _entry(self, what: str, parent: str | None, kept: int) -> dict[str, Any]:
+        match what:
+            case "user" | "assistant":
+                return {"type": "message", "message": {"role": what, "content": kept, "model": "m"}}
+            case "custom":
+                return {"type": "custom", "custom_type": "x"}
+            case "pointer":
+                session = self.host.opened.session
+                path = session.path(session.ids[parent]) if parent else []
+                first = session.names[path[kept % len(path)]] if path else None
+                return {"type": "compaction", "summary": "s", "first_kept_entry_id": first}
+            case "replace":
+                messages = [{"role": "user", "content": n} for n in range(kept % 4)]
+                return {"type": "compaction", "messages": messages}
+            case "model":
+                return {"type": "model_change", "model_id": f"m{kept}"}
+            case _ if parent is not None:
+                return {"type": "label", "target_id": parent, "label": "x"}
+            case _:
+                return {"type": "session_info", "name": "x"}
+
+    def _whole(self, leaf: str | None) -> list[Any]:
+        """The context built from nothing."""
+        opened = self.host.opened
+        context = build_context(opened, opened.session.ids[leaf] if leaf else 0)
+        return [json.loads(body) for body in context.messages()]
+
+    async def compare(self, known: int, leaf: int) -> None:
+        held_at = self.leaves[known % len(self.leaves)]
+        asked_at = self.leaves[leaf % len(self.leaves)]
+        if asked_at is None:
+            return
+        held = self.held[held_at]
+        for count in (len(held), len(held) + 1):
+            answer = await self.wire.call(
+                "build_context",
+                session_id=self.session_id,
+                entry_id=asked_at,
+                known={"leaf_id": held_at, "count": count},
+            )
+            unchanged = answer["unchanged"]
+            whole = self.held[asked_at]
+            assert held[:unchanged] + answer["messages"] == whole
+            assert len(answer["sources"]) == len(answer["messages"])
+            if count != len(held):
+                assert unchanged == 0
+            elif held_at is not None:
+                assert unchanged == _common(held, whole)
+
+
+def _common(one: list[Any], other: list[Any]) -> int:
+    count = 0
+    while count < min(len(one), len(other)) and one[count] == other[count]:
+        count += 1
+    return count
+
+
+async def test_a_turn_costs_its_own_size_not_the_contexts(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        for n in range(20):
+            await append(wire, f"n{n}")
+        first = await wire.call("build_context", session_id=SESSION)
+        await append(wire, "next", "assistant")
+        reads = house.disk.counts["pread"]
+        delta = await wire.call(
+            "build_context", session_id=SESSION, known={"leaf_id": first["leaf_id"], "count": 20}
+        )
+        assert (delta["unchanged"], delta["sources"]) == (20, ["next"])
+        # One read for the new entry; its message names no model.
+        assert house.disk.counts["pread"] - reads == 1
+
+
+# -- pages ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["session/tree", "session/path"])
+@pytest.mark.parametrize("limit", [1, 3, 100])
+async def test_pages_joined_are_the_whole_although_the_session_grows(
+    house: Any, method: str, limit: int
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        for n in range(7):
+            await append(wire, f"n{n}")
+        await append(wire, "side", head="other", parent_id="n2")
+        name = {"session/tree": "nodes", "session/path": "entries"}[method]
+        whole = (await wire.call(method, session_id=SESSION))[name]
+        found: list[Any] = []
+        cursor: str | None = None
+        while True:
+            more = {"cursor": cursor} if cursor else {}
+            page = await wire.call(method, session_id=SESSION, limit=limit, **more)
+            found += page[name]
+            await append(wire, f"later{len(found)}")
+            cursor = page["next_cursor"]
+            if cursor is None:
+                break
+        for row in found:
+            row.pop("children")
+        for row in whole:
+            row.pop("children")
+        assert found == whole
+
+
+@pytest.mark.parametrize(
+    "cursor", ["x", "1:2", "5:9:0", "9:1:0", "-1:0:0", "1:1:" + "9" * 5000, "1:99", "1:" + "9" * 5000]
+)
+@pytest.mark.parametrize("method", ["session/tree", "session/path"])
+async def test_a_cursor_that_was_never_given_is_refused_or_gives_nothing(
+    house: Any, method: str, cursor: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await append(wire, "n1")
+        try:
+            page = await wire.call(method, session_id=SESSION, cursor=cursor)
+        except Refusal as refused:
+            assert refused.data["kind"] in {"invalid_params", "entry_not_found"}
+            assert refused.data.get("path") in {"cursor", None}
+        else:
+            assert page["next_cursor"] is None
+
+
+async def test_a_tree_shows_the_active_branch_first_with_previews(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        for entry_id, parent in (("a", None), ("b", "a"), ("c", "b"), ("d", "a")):
+            await append(wire, entry_id, parent_id=parent)
+        await wire.call("branch", session_id=SESSION, entry_id="b")
+        await wire.call("session/label", session_id=SESSION, entry_id="d", label="tip")
+        nodes = (await wire.call("session/tree", session_id=SESSION))["nodes"]
+        shown = [(n["id"], n["depth"], n["children"], n["on_active_path"]) for n in nodes]
+        assert shown == [
+            ("a", 0, 2, True),
+            ("b", 1, 1, True),
+            ("c", 2, 0, False),
+            ("d", 1, 0, False),
+        ]
+        assert [(n["label"], n["preview"]) for n in nodes][-1] == ("tip", "d")
+
+
+async def test_a_chain_of_many_entries_is_walked_without_a_stack(house: Any) -> None:
+    count = 20_000
+    lines = [
+        {
+            "type": "message",
+            "id": f"n{n}",
+            "parent_id": f"n{n - 1}" if n else None,
+            "timestamp": "2026-01-15T10:30:00.000Z",
+            "message": {"role": "user", "content": "x"},
+        }
+        for n in range(count)
+    ]
+    house.put(lines)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        context = await wire.call("build_context", session_id=SESSION)
+        assert len(context["sources"]) == count
+        page = await wire.call("session/tree", session_id=SESSION, limit=1)
+        assert page["nodes"][0]["id"] == "n0"
+        path = await wire.call("session/path", session_id=SESSION, from_end=True, limit=1)
+        assert path["entries"][0]["entry"]["id"] == f"n{count - 1}"

@@ -1,0 +1,292 @@
+"""Fan-out by itself: whatever the timing, everyone gets everything once and in order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessiond.model.entries import NODE_RULES_NATIVE, Kind, LeafEffect, Row
+from sessiond.service.events import Event
+from sessiond.service.hub import Hub, Subscription, Variant
+
+BACKENDS = ["asyncio", "trio"]
+
+
+def plain(body: bytes) -> bytes:
+    """A framing for tests."""
+    return body + b"\n"
+
+
+def entry(seq: int) -> Event:
+    wire = b'{"type":"message","id":"n%d"}' % seq
+    return Event(seq, Row(Kind.USER, f"n{seq}", None), wire)
+
+
+class FakeLog:
+    """Entries in a list; a read takes a turn of the loop."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.chunk = 3
+
+    @property
+    def seq(self) -> int:
+        return len(self.events)
+
+    def span(self, after: int, upto: int, bytes_max: int) -> int:
+        return min(after + self.chunk, upto)
+
+    async def read_events(self, first: int, last: int) -> list[Event]:
+        await checkpoint()
+        return self.events[first - 1 : last]
+
+
+class FakeListener:
+    """A connection with room for so many frames, emptied by hand."""
+
+    def __init__(self, tasks: anyio.abc.TaskGroup, room: int) -> None:
+        self.tasks = tasks
+        self.room = room
+        self.queued: list[bytes] = []
+        self.read: list[bytes] = []
+        self.flushes = 0
+        self._emptied = anyio.Event()
+
+    @property
+    def encode(self) -> Callable[[bytes], bytes]:
+        return plain
+
+    def offer(self, frames: bytes) -> bool:
+        if self.queued and len(self.queued) >= self.room:
+            return False
+        self.queued.append(frames)
+        return True
+
+    def put(self, frame: bytes) -> None:
+        self.queued.append(frame)
+
+    def flush(self) -> None:
+        self.flushes += 1
+
+    async def wait_room(self) -> None:
+        while self.queued and len(self.queued) >= self.room:
+            self._emptied = anyio.Event()
+            await self._emptied.wait()
+
+    def close(self) -> None:
+        """Nothing reads here."""
+
+    def start(self, function: Callable[..., Awaitable[Any]], *args: object) -> bool:
+        self.tasks.start_soon(function, *args)
+        return True
+
+    def empty(self) -> None:
+        self.read += self.queued
+        self.queued.clear()
+        self._emptied.set()
+
+    def told(self) -> list[tuple[str, int]]:
+        """Method and seq of everything that was read."""
+        lines = b"".join(self.read).split(b"\n")[:-1]
+        messages = [json.loads(line) for line in lines]
+        return [
+            (message["method"].removeprefix("session/"), message["params"].get("seq", 0))
+            for message in messages
+        ]
+
+    def seqs(self) -> list[int]:
+        return [seq for word, seq in self.told() if word == "event"]
+
+
+class Bench:
+    """A hub on a log in memory."""
+
+    def __init__(self, tasks: anyio.abc.TaskGroup) -> None:
+        self.tasks = tasks
+        self.log = FakeLog()
+        self.hub = Hub(self.log, "session-a", "epoch-1", NODE_RULES_NATIVE)
+
+    def publish(self, count: int = 1) -> None:
+        events = [entry(self.log.seq + n + 1) for n in range(count)]
+        self.log.events += events
+        self.hub.publish(events, {})
+
+    def watch(self, room: int = 2, after: int | None = None, **want: Any) -> FakeListener:
+        listener = FakeListener(self.tasks, room)
+        position = self.log.seq if after is None else after
+        subscription = Subscription(listener, Variant(plain, **want), position)
+        self.hub.add(subscription, replay=after is not None)
+        return listener
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("publish"), st.integers(1, 5)),
+        st.tuples(st.just("turn"), st.integers(1, 4)),
+        st.tuples(st.just("read"), st.integers(0, 2)),
+    ),
+    max_size=40,
+)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(before=st.integers(0, 10), afters=st.lists(st.integers(0, 10), max_size=3), steps=STEPS)
+def test_everyone_gets_everything_once_and_in_order_whatever_the_timing(
+    backend: str, before: int, afters: list[int], steps: list[tuple[str, int]]
+) -> None:
+    async def run() -> None:
+        async with anyio.create_task_group() as tasks:
+            bench = Bench(tasks)
+            bench.publish(before)
+            watched = [(bench.watch(), before)]
+            watched += [(bench.watch(after=min(a, before)), min(a, before)) for a in afters]
+            for what, number in steps:
+                match what:
+                    case "publish":
+                        bench.publish(number)
+                    case "turn":
+                        for _ in range(number):
+                            await checkpoint()
+                    case _:
+                        watched[number % len(watched)][0].empty()
+            for _ in range(4 * bench.log.seq + 20):
+                for listener, _after in watched:
+                    listener.empty()
+                await checkpoint()
+            for listener, after in watched:
+                listener.empty()
+                assert listener.seqs() == list(range(after + 1, bench.log.seq + 1))
+                words = [word for word, _ in listener.told()]
+                replays = words.count("lagged") + (listener is not watched[0][0])
+                assert words.count("synced") == replays
+            assert bench.hub.statistics().replaying == 0
+
+    anyio.run(run, backend=backend)
+
+
+async def test_publishing_neither_waits_nor_sends() -> None:
+    async with anyio.create_task_group() as tasks:
+        bench = Bench(tasks)
+        listener = bench.watch(room=1)
+        bench.publish()
+        bench.publish()
+        assert listener.flushes == 0
+        assert bench.hub.statistics().demotions == 1
+        tasks.cancel_scope.cancel()
+
+
+async def test_publishing_names_the_connections_that_have_something_to_send() -> None:
+    async with anyio.create_task_group() as tasks:
+        bench = Bench(tasks)
+        wants, other = bench.watch(), bench.watch(types=frozenset({"label"}))
+        touched: dict[Any, None] = {}
+        bench.log.events.append(entry(1))
+        bench.hub.publish([entry(1)], touched)
+        assert list(touched) == [wants]
+        assert other.queued == []
+
+
+async def test_a_batch_is_offered_as_one_piece_and_counted_by_frame() -> None:
+    async with anyio.create_task_group() as tasks:
+        bench = Bench(tasks)
+        listeners = [bench.watch(), bench.watch(types=frozenset({"message"})), bench.watch()]
+        bench.publish(4)
+        assert [len(listener.queued) for listener in listeners] == [1, 1, 1]
+        assert bench.hub.statistics().frames_encoded == 4
+
+
+async def test_a_subscription_that_was_removed_hears_nothing_more() -> None:
+    async with anyio.create_task_group() as tasks:
+        bench = Bench(tasks)
+        bench.publish(20)
+        listener = FakeListener(tasks, 100)
+        subscription = Subscription(listener, Variant(plain), 0)
+        bench.hub.add(subscription, replay=True)
+        await checkpoint()
+        bench.hub.remove(subscription)
+        heard = len(listener.queued)
+        await anyio.wait_all_tasks_blocked()
+        bench.publish()
+        assert len(listener.queued) == heard
+        assert not bench.hub
+
+
+async def test_closing_tells_everyone_who_watches_and_ends_all_waits() -> None:
+    async with anyio.create_task_group() as tasks:
+        bench = Bench(tasks)
+        bench.publish(2)
+        live = bench.watch()
+        behind = FakeListener(tasks, 1)
+        behind.queued.append(b"")
+        subscription = Subscription(behind, Variant(plain), 0)
+        bench.hub.add(subscription, replay=True)
+        tasks.start_soon(subscription.reached, 2)
+        await anyio.wait_all_tasks_blocked()
+        bench.hub.close("internal")
+        assert not bench.hub
+        for listener in (live, behind):
+            listener.empty()
+            assert listener.told() == [("closed", 0)]
+        behind.empty()
+
+
+async def test_reached_waits_for_the_replay_to_come_so_far() -> None:
+    async with anyio.create_task_group() as tasks:
+        bench = Bench(tasks)
+        bench.publish(9)
+        listener = FakeListener(tasks, 1)
+        subscription = Subscription(listener, Variant(plain), 0)
+        bench.hub.add(subscription, replay=True)
+        done: list[int] = []
+
+        async def wait(seq: int) -> None:
+            await subscription.reached(seq)
+            done.append(seq)
+
+        for seq in (9, 3):
+            tasks.start_soon(wait, seq)
+        await anyio.wait_all_tasks_blocked()
+        assert done == [3]
+        listener.empty()
+        await anyio.wait_all_tasks_blocked()
+        assert done == [3]
+        while 9 not in done:
+            listener.empty()
+            await anyio.wait_all_tasks_blocked()
+        listener.empty()
+        assert listener.seqs() == list(range(1, 10))
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (Row(Kind.USER, "x", None), {"head": "main", "leaf_id": "x"}),
+        (Row(Kind.USER, "x", None, head="side"), {"head": "side", "leaf_id": "x"}),
+        (Row(Kind.LABEL, "x", None), {}),
+        (Row(Kind.LEAF, "x", None, effect=LeafEffect("t")), {"head": "main", "leaf_id": "t"}),
+        (Row(Kind.LEAF, "x", None, effect=LeafEffect(None)), {"head": "main", "leaf_id": None}),
+        (
+            Row(Kind.LEAF, "x", None, head="side", effect=LeafEffect("t", drop=True)),
+            {"head": "side", "leaf_id": None},
+        ),
+        (Row(Kind.LEAF, "x", None), {}),
+    ],
+)
+async def test_an_event_says_where_its_head_stands_if_it_moved_one(
+    row: Row, said: dict[str, Any]
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        bench = Bench(tasks)
+        listener = bench.watch()
+        bench.hub.publish([Event(1, row, b'{"id":"x"}')], {})
+        listener.empty()
+        params = json.loads(listener.read[0])["params"]
+        del params["session_id"], params["epoch"], params["seq"], params["entry"]
+        assert params == said

@@ -1,0 +1,211 @@
+"""The line in front of a writer: its order, its bounds, and how a place in it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sessiond.dialects.native import NATIVE
+from sessiond.errors import EntryInvalid, Overloaded, SessiondError, StorageError
+from sessiond.limits import BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, INBOX_COMMANDS_MAX
+from sessiond.model.entries import Custom
+from sessiond.service.inbox import LATER, Command, Inbox
+from sessiond.session.draft import Draft
+from sessiond.session.state import Session
+
+
+class FakeTicket:
+    """Somebody who waits."""
+
+    def __init__(self, client: str = "c") -> None:
+        self.client = client
+        self.request_id = "1"
+        self.said: list[Any] = []
+        self.cancel: Callable[[], None] = lambda: None
+
+    def answer(self, result: Any) -> None:
+        self.said.append(result)
+
+    def fail(self, error: SessiondError) -> None:
+        self.said.append(error.kind)
+
+    def flush(self) -> None:
+        """Nothing is sent here."""
+
+    def defer(self, on_cancel: Callable[[], None]) -> None:
+        self.cancel = on_cancel
+
+
+def command(client: str = "c", **more: Any) -> Command:
+    return Command(FakeTicket(client), lambda receipt, durability: (receipt, durability), **more)
+
+
+def no_bug(_work: str, error: BaseException) -> str:
+    raise AssertionError("there was no bug") from error
+
+
+def said(one: Command) -> list[Any]:
+    ticket = one.ticket
+    assert isinstance(ticket, FakeTicket)
+    return ticket.said
+
+
+def draft() -> Draft:
+    return Draft(
+        Session(NATIVE.rules), NATIVE, new_id=lambda: "n1", now="2026-01-15T10:30:00.000Z", stored={}
+    )
+
+
+def test_commands_leave_in_the_order_in_which_they_came() -> None:
+    inbox = Inbox()
+    commands = [command() for _ in range(5)]
+    for one in commands:
+        inbox.put(one)
+    assert inbox.take() == commands
+    assert inbox.take() == []
+
+
+@pytest.mark.parametrize(
+    ("sizes", "first"),
+    [
+        ([{"entries": BATCH_ENTRIES_MAX - 1}, {"entries": 1}, {"entries": 1}], 2),
+        ([{"entries": BATCH_ENTRIES_MAX}, {"entries": 0}, {"entries": 1}], 2),
+        ([{"size": BATCH_BYTES_MAX - 1}, {"size": 1}, {"size": 1}], 2),
+        # What is too large for a batch is one by itself.
+        ([{"size": 2 * BATCH_BYTES_MAX}, {"size": 0, "entries": 0}], 1),
+    ],
+)
+def test_a_batch_is_as_much_of_the_line_as_one_write_may_carry(
+    sizes: list[dict[str, int]], first: int
+) -> None:
+    inbox = Inbox()
+    for size in sizes:
+        inbox.put(command(**size))
+    assert len(inbox.take()) == first
+    assert len(inbox) == len(sizes) - first
+
+
+def test_the_line_is_bounded_and_what_does_not_fit_leaves_no_trace() -> None:
+    inbox = Inbox()
+    for _ in range(INBOX_COMMANDS_MAX):
+        inbox.put(command("many"))
+    with pytest.raises(Overloaded) as refused:
+        inbox.put(command("late"))
+    assert refused.value.data()["retry_after_ms"] == 250
+    assert len(inbox) == INBOX_COMMANDS_MAX
+    assert not inbox.holds("late")
+    inbox.take()
+    inbox.put(command("late"))
+
+
+def test_a_client_is_held_until_each_of_its_commands_is_settled() -> None:
+    inbox = Inbox()
+    one, two = command("a"), command("a")
+    inbox.put(one)
+    inbox.put(two)
+    assert (inbox.holds("a"), inbox.holds("b")) == (True, False)
+    inbox.take()
+    inbox.settled(one)
+    assert inbox.holds("a")
+    inbox.settled(two)
+    assert not inbox.holds("a")
+
+
+def test_a_command_is_cancelled_while_it_waits_and_not_once_it_was_taken() -> None:
+    inbox = Inbox()
+    waits, taken = command(), command()
+    for one in (taken, waits):
+        inbox.put(one)
+    assert isinstance(waits.ticket, FakeTicket)
+    assert isinstance(taken.ticket, FakeTicket)
+    waits.ticket.cancel()
+    assert (said(waits), waits.settled) == (["cancelled"], True)
+    assert inbox.take() == [taken]
+    taken.ticket.cancel()
+    assert said(taken) == []
+    inbox.settled(taken)
+    assert not inbox.holds("c")
+
+
+def test_dropping_takes_a_command_out_of_the_line_once() -> None:
+    inbox = Inbox()
+    one, two = command(), command()
+    inbox.put(one)
+    inbox.put(two)
+    assert inbox.commands == (one, two)
+    assert inbox.drop(one)
+    assert not inbox.drop(one)
+    assert inbox.commands == (two,)
+
+
+# -- what became of a command -----------------------------------------------------------------
+
+
+def stage_entry(target: Draft) -> str:
+    target.stage(Custom(custom_type="x"), head="main")
+    return "receipt"
+
+
+def refuse(_target: Draft) -> None:
+    raise EntryInvalid("no", path="")
+
+
+def test_a_stored_command_is_answered_with_its_receipt_and_durability() -> None:
+    one = command(stage=stage_entry)
+    one.stage_on(draft())
+    one.settle(None, "disk", no_bug)
+    assert said(one) == [("receipt", "disk")]
+
+
+def test_what_rests_on_the_batch_falls_with_it_and_what_does_not_stands() -> None:
+    target = draft()
+    early, stored, late, question = (
+        command(stage=refuse),
+        command(stage=stage_entry),
+        command(stage=refuse),
+        command(),
+    )
+    for one in (early, stored, late):
+        one.stage_on(target)
+    for one in (early, stored, late, question):
+        one.settle(StorageError("disk", errno="EIO"), "disk", no_bug)
+    assert [said(one) for one in (early, stored, late)] == [
+        ["entry_invalid"],
+        ["storage_error"],
+        ["storage_error"],
+    ]
+    assert said(question) == [(None, "disk")]
+
+
+def test_a_refusal_stands_when_the_batch_was_stored() -> None:
+    target = draft()
+    stored, late = command(stage=stage_entry), command(stage=refuse)
+    for one in (stored, late):
+        one.stage_on(target)
+        one.settle(None, "disk", no_bug)
+    assert said(late) == ["entry_invalid"]
+
+
+def test_a_question_may_answer_later_or_be_refused_or_have_a_bug() -> None:
+    bugs: list[BaseException] = []
+
+    def note(_work: str, error: BaseException) -> str:
+        bugs.append(error)
+        return "incident-1"
+
+    def fail(error: Exception) -> Callable[[Any, str], Any]:
+        def finish(_receipt: Any, _durability: str) -> Any:
+            raise error
+
+        return finish
+
+    later = Command(FakeTicket(), lambda _receipt, _durability: LATER)
+    refused = Command(FakeTicket(), fail(EntryInvalid("no", path="")))
+    broken = Command(FakeTicket(), fail(KeyError("x")))
+    for one in (later, refused, broken):
+        one.settle(None, "disk", note)
+        assert one.settled
+    assert [said(one) for one in (later, refused, broken)] == [[], ["entry_invalid"], ["internal"]]
+    assert len(bugs) == 1
