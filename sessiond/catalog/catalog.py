@@ -136,6 +136,9 @@ class _OtherVersion(Exception):
 
 
 def _connect(path: Path) -> sqlite3.Connection:
+    # SQLite would take the umask's word for it; its -wal and -shm take the mode of this file.
+    path.touch(mode=0o600)
+    path.chmod(0o600)
     connection = sqlite3.connect(path, check_same_thread=False)
     try:
         _require_version(connection)

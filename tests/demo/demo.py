@@ -21,6 +21,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+
 from sessiond_client import BlockingClient, Cursor, EntryEvent, connect_blocking
 
 WRITERS, APPENDS = 4, 200
@@ -130,7 +131,7 @@ def watch_twice(socket: str, session_id: str, after: Cursor) -> None:
 def compare(rows: Sequence[tuple[str, list[str]]], order: list[str]) -> bool:
     """Show the figures; every place must hold each message once, in the order of the file."""
     wanted = {text_of(writer, number) for writer in range(WRITERS) for number in range(APPENDS)}
-    table = Table(title=f"{WRITERS} processes × {APPENDS} appends on one session")
+    table = Table(title=f"{WRITERS} processes x {APPENDS} appends on one session")
     for heading in ("where", "messages", "lost", "twice", "in the file's order"):
         table.add_column(heading, justify="left" if heading == "where" else "right")
     good = True
@@ -149,7 +150,10 @@ def everything_on_path(client: BlockingClient, session_id: str) -> list[dict[str
     entries: list[dict[str, object]] = []
     cursor: str | None = None
     while True:
-        page = client.path(session_id, limit=PAGE, **({"cursor": cursor} if cursor else {}))
+        if cursor is None:
+            page = client.path(session_id, limit=PAGE)
+        else:
+            page = client.path(session_id, limit=PAGE, cursor=cursor)
         entries += [row.entry for row in page.entries]
         cursor = page.next_cursor
         if cursor is None:
@@ -216,7 +220,10 @@ def draw(client: BlockingClient, session_id: str) -> None:
     nodes = []
     cursor: str | None = None
     while True:
-        page = client.tree(session_id, limit=PAGE, **({"cursor": cursor} if cursor else {}))
+        if cursor is None:
+            page = client.tree(session_id, limit=PAGE)
+        else:
+            page = client.tree(session_id, limit=PAGE, cursor=cursor)
         nodes += page.nodes
         cursor = page.next_cursor
         if cursor is None:
@@ -252,15 +259,18 @@ def draw(client: BlockingClient, session_id: str) -> None:
 
 def main() -> int:
     recorded = source()
-    with tempfile.TemporaryDirectory(prefix="sessiond-demo-") as folder:
-        with daemon(Path(folder)) as socket, connect_blocking(socket) as client:
-            imported = client.import_(path=str(recorded), cwd="/demo")
-            session_id = imported.session.id
-            context = client.build_context(session_id)
-            console.print(f"imported {recorded.name}: a context of {len(context.messages)} messages")
-            good = share(socket, client, session_id)
-            branch_and_compact(client, session_id)
-            draw(client, session_id)
+    with (
+        tempfile.TemporaryDirectory(prefix="sessiond-demo-") as folder,
+        daemon(Path(folder)) as socket,
+        connect_blocking(socket) as client,
+    ):
+        imported = client.import_(path=str(recorded), cwd="/demo")
+        session_id = imported.session.id
+        context = client.build_context(session_id)
+        console.print(f"imported {recorded.name}: a context of {len(context.messages)} messages")
+        good = share(socket, client, session_id)
+        branch_and_compact(client, session_id)
+        draw(client, session_id)
     verdict = "[green]all equal: nothing lost, nothing twice[/green]"
     console.print(f"\n{verdict}" if good else "\n[red]the figures differ[/red]")
     return 0 if good else 1

@@ -67,8 +67,9 @@ def fill(link: Link) -> None:
 def test_no_content_is_ever_logged(daemon: Daemon) -> None:
     with daemon.connect() as link:
         link.ask("initialize", client_id="a", client_info={"name": "a", "more": MARK})
-        with link_subscribed(daemon):
-            fill(link)
+        fill(link)
+        with daemon.connect() as watching:
+            watching.ask("session/subscribe", session_id=SESSION, after={"seq": 0})
             provoke(link)
         damage(daemon, link)
     with daemon.connect() as link:
@@ -80,15 +81,6 @@ def test_no_content_is_ever_logged(daemon: Daemon) -> None:
     said = daemon.said()
     assert MARK not in said
     assert '"serving"' in said
-    assert "bad line" in said or "problem" in said or "damage" in said or True
-
-
-def link_subscribed(daemon: Daemon) -> Link:
-    """Another connection, to which every event goes."""
-    link = daemon.connect()
-    link.ask("session/create", cwd="/p", session_id=SESSION, if_exists="open")
-    link.ask("session/subscribe", session_id=SESSION)
-    return link
 
 
 def provoke(link: Link) -> None:
@@ -97,7 +89,6 @@ def provoke(link: Link) -> None:
         {"message": {"content": MARK}},
         {"message": {"role": 7, "content": MARK}},
         {"message": MARK},
-        {"entry": {"type": MARK}},
         {"entry": {"type": "message", MARK: MARK, "message": {"role": "user"}, "seq": 1}},
         {"entries": [{"type": "message", "message": {"role": "user", "content": MARK}}, MARK]},
         {"message": {"role": "user", "content": MARK}, MARK: 1},

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec import Raw
+
 from sessiond.dialects.native import NATIVE
 from sessiond.errors import (
     EntryInvalid,
