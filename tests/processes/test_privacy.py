@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -81,6 +83,41 @@ def test_no_content_is_ever_logged(daemon: Daemon) -> None:
     said = daemon.said()
     assert MARK not in said
     assert '"serving"' in said
+
+
+BUG = f"""
+from sessiond.cli import main
+from sessiond.session.draft import Draft
+
+def with_a_bug(self):
+    raise ValueError("about {MARK}")
+
+Draft.require_writable = with_a_bug
+main()
+"""
+
+
+def test_a_bug_is_logged_by_its_place_and_answered_by_its_number(
+    socket_path: Path, home: Path
+) -> None:
+    daemon = Daemon(socket_path, home / "data", program=[sys.executable, "-P", "-c", BUG])
+    daemon.start()
+    try:
+        with daemon.connect() as link:
+            link.ask("session/create", cwd="/p", session_id=SESSION)
+            with pytest.raises(Refused) as caught:
+                link.say(SESSION, MARK)
+            assert link.ask("server/ping") is not None
+        assert daemon.end(signal.SIGTERM) == 0
+    finally:
+        daemon.discard()
+    said = daemon.said()
+    assert caught.value.kind == "internal"
+    assert MARK not in str(caught.value.data)
+    assert caught.value.data["incident_id"] in said
+    assert "with_a_bug" in said
+    assert "ValueError" in said
+    assert MARK not in said
 
 
 def provoke(link: Link) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.harness.daemon import Daemon
+from tests.processes.harness.daemon import SESSIOND, Daemon
 from tests.processes.harness.link import request
 
 pytestmark = pytest.mark.slow
@@ -31,8 +31,8 @@ def traced(
     probe = subprocess.run([strace, "-f", "true"], capture_output=True, check=False)
     if probe.returncode and os.environ.get("CI") != "true":
         pytest.skip("this machine lets nobody trace")
-    command = [strace, "-f", "-y", "-s", "400", "-e", f"trace={CALLS}", "-o", str(trace)]
-    daemon = Daemon(socket_path, home / "data", before=command)
+    command = [strace, "-f", "-y", "-s", "400", "-e", f"trace={CALLS}", "-o", str(trace), SESSIOND]
+    daemon = Daemon(socket_path, home / "data", program=command)
     daemon.start()
     yield daemon, trace
     daemon.discard()

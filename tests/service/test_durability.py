@@ -190,18 +190,18 @@ async def test_a_failed_sync_fails_everyone_who_waited_and_a_retry_is_stored_onc
     assert [line["id"] for line in house.stored()].count("n0") == 1
 
 
-FAULTS: dict[str, Callable[[Any], None]] = {
+def fail_sync_and_repair(disk: Any) -> None:
+    disk.fail("fdatasync", errno=5)
+    disk.fail("truncate", errno=5)
+
+
+FAULTS: dict[str, Callable[[Any], Any]] = {
     "write": lambda disk: disk.fail("write", errno=5),
     "half a write": lambda disk: disk.fail("write", errno=28, partial=40),
     "all of a write": lambda disk: disk.fail("write", errno=5, partial=10_000),
     "sync": lambda disk: disk.fail("fdatasync", errno=5),
     "sync that kept half": lambda disk: disk.fail("fdatasync", errno=5, partial=40),
-    "sync and the repair": lambda disk: [
-        disk.fail("fdatasync", errno=5),
-        disk.fail("fdatasync", nth=2, errno=5),
-        disk.fail("truncate", errno=5),
-    ]
-    and None,
+    "sync and the repair": fail_sync_and_repair,
 }
 
 
@@ -284,6 +284,17 @@ async def test_a_refused_entry_in_the_middle_of_an_atom_refuses_all_of_it(
     assert [line["atom"] for line in house.stored()[-3:]] == [[1, 3], [2, 3], [3, 3]]
 
 
+async def test_an_id_that_a_caller_brings_is_given_to_no_other_entry_of_the_call(
+    house: Any,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await start(wire, filled=False)
+        unnamed = {"type": "message", "message": {"role": "user"}}
+        # The next id that the daemon would give is e1.
+        answer = await append(wire, unnamed, message("e1"), unnamed)
+        assert [entry["id"] for entry in answer["entries"]] == ["e2", "e1", "e3"]
+
+
 async def test_a_refused_call_in_a_batch_leaves_the_others_of_the_batch_whole(
     house: Any, arrived: Arrived
 ) -> None:
@@ -292,12 +303,15 @@ async def test_a_refused_call_in_a_batch_leaves_the_others_of_the_batch_whole(
         with house.disk.hold("fdatasync") as gate:
             asked = [await wire.request("append", session_id=SESSION, entry=message("a"))]
             await arrived(gate)
-            for entries in (
+            calls = (
                 [message("b1"), message("b2")],
                 [message("c1"), BAD["no role"]],
                 [message("d1")],
-            ):
-                asked.append(await wire.request("append", session_id=SESSION, entries=entries))
+            )
+            asked += [
+                await wire.request("append", session_id=SESSION, entries=entries)
+                for entries in calls
+            ]
             await wire.call("server/ping")
         await wire.answer(asked[0])
         assert (await wire.answer(asked[1]))["seq"] == 3
@@ -310,15 +324,19 @@ async def test_a_refused_call_in_a_batch_leaves_the_others_of_the_batch_whole(
 async def test_a_retry_whose_stored_entry_cannot_be_read_fails_alone(house: Any) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=True)
+        host = daemon.service.host(SESSION)
         house.disk.fail("pread")
         failed = await refusal(
             wire, await wire.request("append", session_id=SESSION, entry=message("old1"))
         )
         assert failed.data["kind"] == "storage_error"
         assert (await append(wire, message("n1")))["seq"] == 5
+        assert daemon.service.host(SESSION) is host
 
 
-async def test_what_a_power_cut_leaves_is_what_was_acknowledged(house: Any, arrived: Arrived) -> None:
+async def test_what_a_power_cut_leaves_is_what_was_acknowledged(
+    house: Any, arrived: Arrived
+) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=True)
         shown = await look(wire)

@@ -17,12 +17,15 @@ TIME = b'"timestamp":"2026-01-15T10:30:00.000Z"'
 
 
 def line(entry_id: str, parent: str | None, more: bytes = b"", content: bytes = b"hi") -> bytes:
-    return b'{"type":"message","id":"%s","parent_id":%s,%s,"message":{"role":"user","content":"%s"}%s}\n' % (
-        entry_id.encode(),
-        json.dumps(parent).encode(),
-        TIME,
-        content,
-        more,
+    return (
+        b'{"type":"message","id":"%s","parent_id":%s,%s,"message":{"role":"user","content":"%s"}%s}\n'
+        % (
+            entry_id.encode(),
+            json.dumps(parent).encode(),
+            TIME,
+            content,
+            more,
+        )
     )
 
 
@@ -222,13 +225,9 @@ async def test_lines_that_a_failed_append_left_in_another_programs_file_count_as
         assert refused.data["kind"] == "storage_error"
         # The next append finds the lines: they come first, and its sender tries again.
         third = {"type": "message", "id": "aaaaaaa2", "message": message}
-        for _ in range(2):
-            try:
-                answer = await wire.call("append", session_id=SESSION, entry=third)
-                break
-            except Refusal as again:
-                assert again.data["retryable"]
-        assert answer["seq"] == 3
+        again = await refusal(wire, "append", session_id=SESSION, entry=third)
+        assert (again.data["kind"], again.data["retryable"]) == ("storage_error", True)
+        assert (await wire.call("append", session_id=SESSION, entry=third))["seq"] == 3
         assert (await wire.call("append", session_id=SESSION, entries=entries))["duplicate"]
         events = [await watcher.next_notification() for _ in range(3)]
         assert [(e["params"]["seq"], e["params"]["entry"]["id"]) for e in events] == [
@@ -337,3 +336,29 @@ async def test_what_refers_to_nothing_is_reported_and_shown(house: Any) -> None:
         event = await wire.next_notification()
         assert event["params"]["entry"]["id"] == "l1"
         assert "leaf_id" not in event["params"] or event["params"]["leaf_id"] == "orphan"
+
+
+# -- epochs ----------------------------------------------------------------------------------
+
+EPOCHS: dict[str, tuple[bytes, bool]] = {
+    "as it was": (GOOD, True),
+    "longer": (GOOD + line("n3", "n2"), True),
+    "shorter": (HEADER + line("n1", None), False),
+    "another of the same length": (HEADER + line("n1", None) + line("x2", "n1"), False),
+}
+
+
+@pytest.mark.parametrize("case", EPOCHS)
+async def test_an_epoch_lasts_as_long_as_what_was_seen_under_it_is_still_there(
+    house: Any, case: str
+) -> None:
+    content, lasts = EPOCHS[case]
+    path = house.put(GOOD)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        epoch = (await info_of(wire))["epoch"]
+    house.disk.put(path, content)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert ((await info_of(wire))["epoch"] == epoch) is lasts
+        answer = await wire.call("subscribe", session_id=SESSION, after={"seq": 2, "epoch": epoch})
+        reason = {"shorter": "ahead", "another of the same length": "epoch"}.get(case)
+        assert answer.get("replaced") == reason

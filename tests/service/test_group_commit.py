@@ -286,5 +286,3 @@ async def test_commands_of_a_session_that_cannot_be_opened_are_all_answered(hous
             assert refused.value.data["kind"] == "session_not_found"
         await make(wire)
         assert (await wire.answer(await append_soon(wire, "e1")))["seq"] == 1
-
-

@@ -142,7 +142,11 @@ async def test_a_large_read_is_answered_although_the_session_is_closed_behind_it
         await wire.call("session/get", session_id=SESSION)
         requests = [
             b'{"id":%d,"method":"%s","params":{"session_id":"session-a"}}\n' % (number, method)
-            for number, method in [(70, b"build_context"), (71, b"session/close"), (72, b"session/get")]
+            for number, method in [
+                (70, b"build_context"),
+                (71, b"session/close"),
+                (72, b"session/get"),
+            ]
         ]
         # One chunk, so that all of it is dispatched before any task of it runs.
         await wire.send_bytes(b"".join(requests))
@@ -207,6 +211,26 @@ async def test_trouble_at_the_closing_of_a_session_is_not_the_end_of_the_daemon(
             assert await kind_of(wire, again) == "session_not_found"
         else:
             assert (await wire.answer(again))["session"]["seq"] == 1
+
+
+async def test_a_bug_at_the_closing_of_a_session_is_reported_and_nothing_more(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        store = daemon.service.store
+        close = store.close_session
+
+        def fail(opened: Any) -> None:
+            close(opened)
+            raise RuntimeError("a bug")
+
+        monkeypatch.setattr(store, "close_session", fail)
+        await wire.call("session/close", session_id=SESSION)
+        assert (await append(wire, "n1"))["seq"] == 1
+        monkeypatch.undo()
+        assert [str(bug) for bug in house.bugs] == ["a bug"]
+        house.bugs.clear()
 
 
 # -- how many ----------------------------------------------------------------------------
@@ -332,9 +356,7 @@ async def test_a_session_in_memory_cannot_take_the_id_of_a_file(house: Any) -> N
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await wire.call("session/close", session_id=SESSION)
-        number = await wire.request(
-            "session/create", cwd="/p", session_id=SESSION, persist="never"
-        )
+        number = await wire.request("session/create", cwd="/p", session_id=SESSION, persist="never")
         assert await kind_of(wire, number) == "session_exists"
 
 
@@ -361,9 +383,7 @@ async def test_draining_answers_what_was_asked_and_refuses_what_comes_after(
         async with anyio.create_task_group() as tasks:
             with house.disk.hold("fdatasync") as gate, house.disk.hold("pread") as reads:
                 reads.open.set()
-                asked = [
-                    await wire.request("append", session_id=SESSION, message={"role": "user"})
-                ]
+                asked = [await wire.request("append", session_id=SESSION, message={"role": "user"})]
                 await arrived(gate)
                 asked += [
                     await wire.request("append", session_id=SESSION, message={"role": "user"})

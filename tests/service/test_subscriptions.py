@@ -202,9 +202,7 @@ async def test_unsubscribing_ends_the_events(house: Any) -> None:
             assert refused.value.code == -32040
 
 
-async def test_flush_answers_behind_every_event_up_to_its_seq(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_flush_answers_behind_every_event_up_to_its_seq(house: Any, arrived: Arrived) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
         await make(wire)
         for n in range(1, 4):

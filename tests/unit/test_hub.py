@@ -83,9 +83,11 @@ class FakeListener:
     def close(self) -> None:
         """Nothing reads here."""
 
-    def start(self, function: Callable[..., Awaitable[Any]], *args: object) -> bool:
-        self.tasks.start_soon(function, *args)
-        return True
+    def start(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
+        async def run() -> None:
+            await function(*args)
+
+        self.tasks.start_soon(run)
 
     def empty(self) -> None:
         self.read += self.queued

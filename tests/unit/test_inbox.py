@@ -54,7 +54,11 @@ def said(one: Command) -> list[Any]:
 
 def draft() -> Draft:
     return Draft(
-        Session(NATIVE.rules), NATIVE, new_id=lambda: "n1", now="2026-01-15T10:30:00.000Z", stored={}
+        Session(NATIVE.rules),
+        NATIVE,
+        new_id=lambda: "n1",
+        now="2026-01-15T10:30:00.000Z",
+        stored={},
     )
 
 
@@ -82,7 +86,7 @@ def test_a_batch_is_as_much_of_the_line_as_one_write_may_carry(
 ) -> None:
     inbox = Inbox()
     for size in sizes:
-        inbox.put(command(**size))
+        inbox.put(command("c", **size))
     assert len(inbox.take()) == first
     assert len(inbox) == len(sizes) - first
 
@@ -134,10 +138,10 @@ def test_dropping_takes_a_command_out_of_the_line_once() -> None:
     one, two = command(), command()
     inbox.put(one)
     inbox.put(two)
-    assert inbox.commands == (one, two)
+    assert list(inbox.commands) == [one, two]
     assert inbox.drop(one)
     assert not inbox.drop(one)
-    assert inbox.commands == (two,)
+    assert list(inbox.commands) == [two]
 
 
 # -- what became of a command -----------------------------------------------------------------

@@ -26,11 +26,13 @@ PATIENCE_SECONDS: Final = 30
 class Daemon:
     """`sessiond serve` on one socket and one home."""
 
-    def __init__(self, socket_path: Path, home: Path, *, before: Sequence[str] = ()) -> None:
+    def __init__(
+        self, socket_path: Path, home: Path, *, program: Sequence[str] = (SESSIOND,)
+    ) -> None:
         self.socket_path = socket_path
         self.home = home
         self.log = home.with_name(f"{home.name}.log")
-        self._command = [*before, SESSIOND, "serve", "--socket", str(socket_path)]
+        self._command = [*program, "serve", "--socket", str(socket_path)]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

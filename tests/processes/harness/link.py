@@ -17,6 +17,7 @@ __all__ = ["Link", "Refused", "request"]
 
 PATIENCE_SECONDS: Final = 30.0
 _TRY_AGAIN_SECONDS: Final = 0.01
+_STUCK_SECONDS: Final = 0.5
 
 
 class Refused(Exception):
@@ -66,10 +67,7 @@ class Link:
     def line(self) -> bytes | None:
         """The next line; None when the daemon has closed the connection."""
         while b"\n" not in self._received:
-            try:
-                data = self._socket.recv(1 << 20)
-            except ConnectionResetError:
-                data = b""
+            data = self._receive()
             if not data:
                 assert not self._received, "the connection ended inside a line"
                 return None
@@ -85,11 +83,31 @@ class Link:
         return message
 
     def rest(self) -> bytes:
-        """Everything up to the end of the connection."""
-        lines = []
-        while (line := self.line()) is not None:
-            lines.append(line + b"\n")
-        return b"".join(lines)
+        """Everything up to the end of the connection, whatever it is."""
+        parts = [self._received]
+        self._received = b""
+        while data := self._receive():
+            parts.append(data)
+        return b"".join(parts)
+
+    def flood(self, data: bytes, total: int) -> int:
+        """Send this again and again and read nothing, until `total` or until nothing is taken."""
+        self._socket.settimeout(_STUCK_SECONDS)
+        sent = 0
+        try:
+            while sent < total:
+                sent += self._socket.send(data)
+        except TimeoutError:
+            return sent
+        finally:
+            self._socket.settimeout(PATIENCE_SECONDS)
+        return sent
+
+    def _receive(self) -> bytes:
+        try:
+            return self._socket.recv(1 << 20)
+        except ConnectionResetError:
+            return b""
 
     def ask(self, method: str, **params: Any) -> Any:
         """The result of a call; notifications before it are passed over. Raises Refused."""

@@ -1,0 +1,147 @@
+"""A disk that is really full: nothing acknowledged is lost, and work goes on when there is room."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.processes.harness.daemon import Daemon, running
+from tests.processes.harness.link import Link, Refused
+
+pytestmark = pytest.mark.slow
+
+SESSION = "session-a"
+DISK_BYTES = 4 << 20
+FILLER_BYTES = 1 << 20
+ENTRY_BYTES = 100_000
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path, program: Callable[[str], str]) -> Iterator[Path]:
+    """A file system of 4 MB; CI must be able to mount one, elsewhere only root is."""
+    mount, umount = program("mount"), program("umount")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    options = f"size={DISK_BYTES},mode=0700,uid={os.getuid()}"
+    command = [mount, "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"cannot mount (in CI nothing may be missing): {done.stderr}")
+        pytest.skip(f"cannot mount: {done.stderr}")
+    try:
+        yield folder
+    finally:
+        subprocess.run([umount, "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk_refuses_and_loses_nothing(small_disk: Path, socket_path: Path) -> None:
+    filler = small_disk / "filler"
+    filler.write_bytes(bytes(FILLER_BYTES))
+    daemon = Daemon(socket_path, small_disk / "data")
+    # Its log is no part of the test, and there will be no room for it.
+    daemon.log = socket_path.with_name("log")
+    with running(daemon):
+        with daemon.connect() as link, daemon.connect() as watching:
+            link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+            watching.ask("session/subscribe", session_id=SESSION)
+            kept = fill_up(link)
+            assert_all_agree(daemon, link, kept)
+            # Nothing got lighter by itself: the next one is refused as well, in the same words.
+            assert refusal(link, "y" * ENTRY_BYTES).data["errno"] == "ENOSPC"
+            assert_all_agree(daemon, link, kept)
+            filler.unlink()
+            kept.append("there is room again")
+            assert link.say(SESSION, kept[-1])["seq"] == len(kept)
+            kept.append("z" * ENTRY_BYTES)
+            assert link.say(SESSION, kept[-1])["seq"] == len(kept)
+            assert_all_agree(daemon, link, kept)
+            assert seen_by(watching, len(kept)) == kept
+    with running(daemon), daemon.connect() as link:
+        assert_all_agree(daemon, link, kept)
+
+
+def fill_up(link: Link) -> list[str]:
+    """Append until there is no room; gives what was acknowledged."""
+    kept: list[str] = []
+    while len(kept) < DISK_BYTES // ENTRY_BYTES:
+        content = f"{len(kept)} ".ljust(ENTRY_BYTES, "x")
+        try:
+            assert link.say(SESSION, content)["durability"] == "disk"
+        except Refused as refused:
+            assert refused.kind == "storage_error"
+            assert refused.data["errno"] == "ENOSPC"
+            assert refused.data["retryable"] is True
+            assert len(kept) > 10
+            return kept
+        kept.append(content)
+    raise AssertionError("the disk never got full")
+
+
+def refusal(link: Link, content: str) -> Refused:
+    with pytest.raises(Refused) as caught:
+        link.say(SESSION, content)
+    return caught.value
+
+
+def assert_all_agree(daemon: Daemon, link: Link, kept: list[str]) -> None:
+    """The daemon's memory, its reading of the file, and the file."""
+    info = link.ask("session/get", session_id=SESSION)["session"]
+    assert info["seq"] == len(kept)
+    assert link.contents(SESSION) == kept
+    (path,) = daemon.files(SESSION)
+    lines = path.read_bytes().split(b"\n")
+    assert lines.pop() == b""
+    assert len(lines) == 1 + len(kept)
+    assert info["leaf_id"].encode() in lines[-1]
+    for content, line in zip(kept, lines[1:], strict=True):
+        assert content.encode() in line
+
+
+def seen_by(watching: Link, count: int) -> list[str]:
+    """What a subscriber that did not read until now was told; it may have lagged meanwhile."""
+    events: list[dict[str, Any]] = []
+    while len(events) < count:
+        message = watching.message()
+        if message["method"] == "session/event":
+            events.append(message["params"])
+    assert [event["seq"] for event in events] == list(range(1, count + 1))
+    return [event["entry"]["message"]["content"] for event in events]
+
+
+def test_on_a_full_disk_nothing_is_created_and_what_is_there_is_served(
+    small_disk: Path, socket_path: Path
+) -> None:
+    filler = small_disk / "filler"
+    daemon = Daemon(socket_path, small_disk / "data")
+    daemon.log = socket_path.with_name("log")
+    with running(daemon):
+        with daemon.connect() as link:
+            link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+            link.say(SESSION, "here")
+        fill_with(filler)
+        with daemon.connect() as link:
+            with pytest.raises(Refused) as caught:
+                link.ask("session/create", cwd="/p", session_id="session-b")
+            assert caught.value.data["errno"] == "ENOSPC"
+            assert daemon.files("session-b") == []
+            assert link.contents(SESSION) == ["here"]
+            filler.unlink()
+            link.ask("session/create", cwd="/p", session_id="session-b")
+            link.say("session-b", "too")
+
+
+def fill_with(path: Path) -> None:
+    """A file that takes all the room there is."""
+    with path.open("wb", buffering=0) as file:
+        for size in (1 << 16, 1 << 12):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                continue
