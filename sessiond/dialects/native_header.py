@@ -78,8 +78,8 @@ def header_fields(line: bytes) -> dict[str, Raw]:
         return fields(line)
     except UnicodeDecodeError:
         raise BadHeader("is not UTF-8") from None
-    except BadLine as error:
-        raise BadHeader(str(error)) from None
+    except BadLine:
+        raise BadHeader("is no session header") from None
 
 
 def header_version(found: dict[str, Raw]) -> int:

@@ -14,10 +14,10 @@ __all__ = ["NOTIFICATIONS", "Closed", "Draining", "Lagged", "Origin", "SessionEv
 
 
 class Origin(Struct, frozen=True, omit_defaults=True):
-    """Who made an entry; live events only. `request_id` is the JSON text of the request's id."""
+    """Who made an entry; live events only. `request_id` is the id of the request, as it was sent."""
 
     client_id: str | None = None
-    request_id: str | None = None
+    request_id: str | int | float | None = None
     external: bool = False
 
 

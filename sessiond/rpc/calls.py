@@ -24,6 +24,9 @@ Put = Callable[[bytes], None]
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
+_decode_id: Final[Callable[[bytes], str | int | float | None]] = msgspec.json.Decoder(
+    str | int | float | None
+).decode
 
 
 class Peer(Protocol):
@@ -90,9 +93,9 @@ class Call(Generic[C]):
         self.settled = False
 
     @property
-    def request_id(self) -> str | None:
-        """The id as text."""
-        return None if self.id is None else self.id.decode()
+    def request_id(self) -> str | int | float | None:
+        """The id as a value; None for a notification."""
+        return None if self.id is None else _decode_id(self.id)
 
     @property
     def is_notification(self) -> bool:

@@ -2,7 +2,7 @@
 
 {"jsonrpc":"2.0","method":"session/event","params":{"session_id":"…","epoch":"…",
  "seq":7,"entry":{…the stored line…},"head":"main","leaf_id":"a1b2c3d4",
- "origin":{"client_id":"…","request_id":"3"}}}
+ "origin":{"client_id":"…","request_id":3}}}
 """
 
 from __future__ import annotations

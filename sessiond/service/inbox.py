@@ -124,14 +124,23 @@ class Inbox:
         command.fail(Cancelled("cancelled before it took effect"))
 
     def take(self) -> list[Command]:
-        """The next batch, as much of the line as one write may carry."""
+        """The next batch, as much of the line as one write may carry.
+
+        A question is answered once its batch is stored, so what the same client sent
+        behind it waits for the next one: it is not for that answer to show.
+        """
         batch: list[Command] = []
+        asked: set[Any] = set()
         entries = size = 0
         while self._commands:
             command = self._commands[0]
             entries += command.entries
             size += command.size
             if batch and (entries > BATCH_ENTRIES_MAX or size > BATCH_BYTES_MAX):
+                break
+            if command.stage is None:
+                asked.add(command.ticket.client)
+            elif asked and command.ticket.client in asked:
                 break
             batch.append(self._commands.popleft())
         return batch

@@ -20,15 +20,21 @@ from sessiond.session.state import Session
 __all__ = ["Indexer"]
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_OLDER_VERSION: Final = "the file is of an older version; bring it in with session/import"
 # What a dialect says of a line that was never meant for it.
 _NOT_MINE: Final = frozenset({"is no session header", "is empty"})
 
 
 class Indexer:
-    """Takes a file's lines in order through `visit`."""
+    """Takes a file's lines in order through `visit`.
 
-    def __init__(self, path: Path) -> None:
+    `in_place`: the file is to be served where it is, so it must be of its dialect's
+    current version; an older one is brought up to it by an import.
+    """
+
+    def __init__(self, path: Path, *, in_place: bool = False) -> None:
         self._path = path
+        self._in_place = in_place
         self._dialect: Dialect | None = None
         self._session: Session | None = None
         self._header: Header | None = None
@@ -93,6 +99,8 @@ class Indexer:
             except BadHeader as bad:
                 reasons.append(str(bad))
                 continue
+            if self._in_place and dialect.migrate([line]) != [line]:
+                raise self._corrupt(1, _OLDER_VERSION)
             self._dialect = dialect
             self._session = Session(dialect.rules)
             # Looked up once: these run for every line of the file.

@@ -59,8 +59,8 @@ class Ticket(Protocol):
         ...
 
     @property
-    def request_id(self) -> str | None:
-        """The id of the request as text, None for a notification."""
+    def request_id(self) -> str | int | float | None:
+        """The id of the request, None for a notification."""
         ...
 
     def answer(self, result: Any) -> None:

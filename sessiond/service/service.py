@@ -68,6 +68,7 @@ class Service:
         self.request_stop = request_stop
         self.draining = False
         self.revision = 0
+        self._shown: dict[bool, int] = {}
         self.clients: dict[Client, None] = {}
         self._tasks = tasks
         self._hosts: dict[str, Host] = {}
@@ -230,7 +231,15 @@ class Service:
         for host in self._open_hosts():
             if host.in_memory and host.session_id not in listed:
                 listing.sessions.append(host.opened.info())
+        self._count_revision(listing, drafts=drafts)
         return listing
+
+    def _count_revision(self, listing: Listing, *, drafts: bool) -> None:
+        """The revision grows when a list shows something else than the last one did."""
+        shown = hash(frozenset((info.id, info.seq, info.updated_at) for info in listing.sessions))
+        if self._shown.get(drafts) != shown:
+            self._shown[drafts] = shown
+            self.revision += 1
 
     # -- the end -------------------------------------------------------------------
 

@@ -6,17 +6,13 @@ the memory of what was seen the catalog's; here they are put together.
 
 from __future__ import annotations
 
-import hashlib
-import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
-import msgspec
 from msgspec import Struct
 
-from sessiond.catalog.catalog import Catalog, Fingerprint, KnownSession
+from sessiond.catalog.catalog import Catalog, KnownSession
 from sessiond.dialects.native import NATIVE
 from sessiond.errors import SessiondError, SessionExists, SessionNotFound, StorageError
 from sessiond.journal.files import Files
@@ -28,13 +24,13 @@ from sessiond.model.entries import Header
 from sessiond.model.ids import derive_session_id, is_session_id
 from sessiond.model.times import rfc3339
 from sessiond.service.indexer import Indexer
+from sessiond.service.mending import open_mended
 from sessiond.service.opened import Opened, Persist, SessionInfo
 from sessiond.service.ports import Environment
-from sessiond.session.state import Problem, Session
+from sessiond.service.register import Register
+from sessiond.session.state import Session
 
 __all__ = ["Listing", "Store", "Unreadable"]
-
-_info_decoder: Final = msgspec.json.Decoder(SessionInfo)
 
 
 class Unreadable(Struct, frozen=True):
@@ -59,7 +55,8 @@ class Store:
         self._files = files
         self.environment = environment
         layout.make_folders(files)
-        self._catalog = Catalog(layout.catalog)
+        catalog = Catalog(layout.catalog)
+        self._register = Register(catalog, files, environment.new_epoch)
 
     @property
     def data_folder(self) -> str:
@@ -68,7 +65,7 @@ class Store:
 
     def close(self) -> None:
         """Close the catalog."""
-        self._catalog.close()
+        self._register.close()
 
     # -- create ------------------------------------------------------------------
 
@@ -85,7 +82,7 @@ class Store:
         path = self._layout.pending_path(session_id) if pending else place
         journal = Journal.create(self._files, path, line, locks=self._layout.locks)
         opened = self._new(header, journal, persist, place if pending else None)
-        self.remember(opened)
+        self._register.note(opened)
         return opened
 
     def _new(
@@ -134,7 +131,7 @@ class Store:
                 try:
                     if opened.pending and touched < oldest:
                         opened.journal.move(self._layout.trash / path.name)
-                        self._catalog.forget(session_id)
+                        self._register.forget(session_id)
                 finally:
                     opened.journal.close()
 
@@ -154,41 +151,36 @@ class Store:
     def _find(self, session_id: str) -> Path | None:
         found = self._layout.find(self._files, session_id)
         if found is None:
-            known = self._known(session_id)
+            known = self._register.known(session_id)
             if known is not None and self._files.exists(known.path):
                 found = Path(known.path)
         return found
 
     def identify(self, path: Path) -> str:
         """The session id of a file, which may lie anywhere. Raises SessionCorrupt, StorageError."""
+        # Two spellings of one path are one session.
+        path = path.resolve()
         own = self._layout.id_of(path)
         if own is not None:
             return own
-        indexer = Indexer(path)
+        indexer = Indexer(path, in_place=True)
         scan(self._files, path, indexer.visit, lines_max=1)
         header_id = indexer.header.id
         taken = self._find(header_id) if is_session_id(header_id) else path
         usable = is_session_id(header_id) if taken is None or taken == path else False
         session_id = header_id if usable else derive_session_id(str(path))
-        if self._catalog.get(session_id) is None:
-            self._catalog.put(_unseen(session_id, path, self.environment.new_epoch()))
+        self._register.place(session_id, path)
         return session_id
 
-    def _open(self, path: Path, session_id: str, mended: Sequence[Problem] = ()) -> Opened:
-        indexer = Indexer(path)
-        journal = Journal.open(self._files, path, indexer.visit, locks=self._layout.locks)
+    def _open(self, path: Path, session_id: str) -> Opened:
+        journal, indexer = open_mended(
+            self._files, path, locks=self._layout.locks, stamp=self.environment.file_stamp
+        )
         try:
-            mended = [*mended, *self._mend_tail(journal, indexer)]
-            if indexer.incomplete_atom is not None and journal.truncates:
-                mended.append(self._cut_atom(journal, indexer.incomplete_atom))
-                journal.close()
-                return self._open(path, session_id, mended)
-            for problem in mended:
-                indexer.session.report(problem.line, problem.kind, problem.detail)
             opened = self._opened(path, session_id, journal, indexer)
             if opened.pending and opened.session.has_assistant:
                 opened.promote()
-            self.remember(opened)
+            self._register.note(opened)
         except BaseException:
             journal.close()
             raise
@@ -205,85 +197,12 @@ class Store:
             journal,
             indexer.dialect,
             indexer.header,
-            epoch=self._epoch(session_id, journal),
+            epoch=self._register.epoch(session_id, journal),
             persist="immediate" if place is None else "on_assistant",
             place=place,
             created_at=created_at,
             updated_at=updated_at,
         )
-
-    def _mend_tail(self, journal: Journal, indexer: Indexer) -> list[Problem]:
-        """Keep or cut what a crash left behind the last newline; what is to be reported of it."""
-        tail, seq = journal.tail, journal.line_count
-        if tail and not seq:
-            # All there is: a file without a valid header is refused before it is written to.
-            indexer.visit(0, tail)
-            journal.keep_tail()
-            tail = b""
-        journal.truncates = indexer.dialect.rules.truncates
-        if not tail:
-            return []
-        if indexer.parses(tail) or not journal.truncates:
-            journal.keep_tail()
-            indexer.visit(seq, tail)
-            return []
-        kept = Path(journal.cut_tail(self.environment.file_stamp()))
-        return [Problem(seq + 1, "torn_tail", f"half a line was moved to {kept.name}")]
-
-    def _cut_atom(self, journal: Journal, seq: int) -> Problem:
-        """Cut the first lines of an append whose last ones never came."""
-        count = journal.line_count - seq
-        kept = Path(journal.cut_tail(self.environment.file_stamp(), seq))
-        return Problem(
-            seq + 1, "torn_tail", f"{count} lines of half an append were moved to {kept.name}"
-        )
-
-    # -- remember --------------------------------------------------------------------
-
-    def _epoch(self, session_id: str, journal: Journal) -> str:
-        """The epoch the file was last seen under, if what was seen is still there."""
-        known = self._known(session_id)
-        if known is not None and known.seen_seq < journal.line_count:
-            (line,) = journal.read(known.seen_seq, known.seen_seq)
-            if _digest(line) == known.seen_digest:
-                return known.epoch
-        return self.environment.new_epoch()
-
-    def _known(self, session_id: str) -> KnownSession | None:
-        with suppress(sqlite3.Error):
-            return self._catalog.get(session_id)
-        return None
-
-    def remember(self, opened: Opened) -> None:
-        """Note a session's file, its epoch and what lists show of it.
-
-        The catalog is never the truth: what it cannot note costs a look at the file later.
-        """
-        # The file may be gone, or the disk full: neither is this call's to tell.
-        with suppress(sqlite3.Error, StorageError, OSError):
-            self._note(opened)
-
-    def _note(self, opened: Opened) -> None:
-        journal = opened.journal
-        if not isinstance(journal, Journal):
-            return
-        last = journal.line_count - 1
-        (line,) = journal.read(last, last)
-        self._catalog.put(
-            KnownSession(
-                opened.session_id,
-                str(journal.path),
-                opened.epoch,
-                last,
-                _digest(line),
-                self._fingerprint(journal.path),
-                msgspec.json.encode(opened.info()),
-            )
-        )
-
-    def _fingerprint(self, path: Path) -> Fingerprint:
-        found = self._files.stat(path)
-        return Fingerprint(found.st_ino, found.st_size, found.st_mtime_ns)
 
     def write_new(self, path: Path, text: bytes) -> None:
         """A new file of whole lines, private and durable. Raises StorageError (EEXIST)."""
@@ -297,7 +216,7 @@ class Store:
             session_id = self._layout.id_of(path)
             if session_id is None or session_id in besides:
                 continue
-            indexer = Indexer(path)
+            indexer = Indexer(path, in_place=True)
             try:
                 Journal.read_only(self._files, path, indexer.visit).close()
                 if entry_id in indexer.session.ids:
@@ -314,7 +233,7 @@ class Store:
             # Nobody is left to be told if that fails; whoever was promised anything has it.
             with suppress(StorageError):
                 opened.journal.sync()
-            self.remember(opened)
+            self._register.note(opened)
         finally:
             opened.journal.close()
 
@@ -323,7 +242,7 @@ class Store:
     def list(self, live: Callable[[str], SessionInfo | None], *, drafts: bool) -> Listing:
         """Every session, in no order. `live` answers for the open ones."""
         listing = Listing([], [])
-        known = {row.path: row for row in self._catalog.all()}
+        known = self._register.by_path()
         for path in self._layout.scan(self._files, drafts=drafts):
             session_id = self._layout.id_of(path)
             info = live(session_id) if session_id else None
@@ -345,33 +264,21 @@ class Store:
     ) -> SessionInfo | None:
         """What the catalog knows of an unchanged file, else what the file says."""
         try:
-            mark = self._fingerprint(path)
-            if row is not None and row.fingerprint == mark:
-                return _info_decoder.decode(row.info)
-            return self._index(session_id, path)
+            return self._register.unchanged(row, path) or self._index(session_id, path)
         except (SessiondError, OSError) as error:
             listing.unreadable.append(Unreadable(str(path), str(error)))
             return None
 
     def _index(self, session_id: str, path: Path) -> SessionInfo:
         """Read a file that changed since it was last seen, without opening it for writing."""
-        indexer = Indexer(path)
+        indexer = Indexer(path, in_place=True)
         journal = Journal.read_only(self._files, path, indexer.visit)
         try:
             opened = self._opened(path, session_id, journal, indexer)
-            self.remember(opened)
+            self._register.note(opened)
             return opened.info()
         finally:
             journal.close()
-
-
-def _digest(line: bytes) -> str:
-    return hashlib.sha256(line).hexdigest()
-
-
-def _unseen(session_id: str, path: Path, epoch: str) -> KnownSession:
-    """A row that only says where the file is; its epoch is decided at the first open."""
-    return KnownSession(session_id, str(path), epoch, 0, "", Fingerprint(0, 0, 0), b"")
 
 
 def _times(indexer: Indexer, journal: Journal) -> tuple[str, str]:

@@ -139,6 +139,10 @@ class Draft:
             )
         return head.leaf
 
+    def _head_count(self) -> int:
+        staged = {name for name, at in self._heads.items() if at is not None}
+        return len(staged | self.session.heads.keys())
+
     def is_above(self, ancestor: int, seq: int) -> bool:
         """Whether `ancestor` is on the path of `seq`. Walks only down to `ancestor`."""
         while seq > ancestor:
@@ -198,7 +202,7 @@ class Draft:
             raise HeadNotFound("files of this dialect have one head, main", head=head)
         if parent is None:
             parent = self.leaf(head)
-        elif self.head(head) is None and len(self.session.heads) >= HEADS_MAX:
+        elif self.head(head) is None and self._head_count() >= HEADS_MAX:
             raise TooLarge("the session has as many heads as it may have", limit=HEADS_MAX)
         if entry.id is UNSET:
             entry.id = self.fresh_id()

@@ -181,7 +181,9 @@ def test_a_spoiled_history_is_told(spoil: Callable[[History], None], words: str)
 
 
 HEADER = b'{"type":"session_header"}\n'
-LINE = b'{"type":"message","id":"i%d","parent_id":null,"message":{"role":"user","content":"t%d:xx"}}'
+LINE = (
+    b'{"type":"message","id":"i%d","parent_id":null,"message":{"role":"user","content":"t%d:xx"}}'
+)
 
 
 def test_a_file_is_read_line_by_line() -> None:

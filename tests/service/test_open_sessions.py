@@ -200,7 +200,7 @@ async def test_trouble_at_the_closing_of_a_session_is_not_the_end_of_the_daemon(
         elif trouble == "file gone":
             house.disk.unlink(house.session_files()[0])
         else:
-            catalog = daemon.service.store._catalog
+            catalog = daemon.service.store._register._catalog
             await to_thread.run_sync(catalog._connection.execute, "PRAGMA query_only = ON")
             with pytest.raises(sqlite3.OperationalError):
                 await to_thread.run_sync(catalog.forget, SESSION)

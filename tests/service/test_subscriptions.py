@@ -352,7 +352,7 @@ async def test_origin_names_who_asked_in_live_events(house: Any) -> None:
         await subscribe(other)
         number = await wire.request("append", session_id=SESSION, message={"role": "user"})
         event = await other.next_notification()
-        assert event["params"]["origin"] == {"client_id": "editor-1", "request_id": str(number)}
+        assert event["params"]["origin"] == {"client_id": "editor-1", "request_id": number}
 
 
 # -- slow readers ------------------------------------------------------------------------

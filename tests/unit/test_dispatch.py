@@ -351,7 +351,7 @@ def test_a_deferred_call_is_answered_when_it_is_settled_and_flushed_by_who_settl
     (call,) = rig.pending
     assert call.client == "client-1"
     assert call.id == b'"a"'
-    assert call.request_id == '"a"'
+    assert call.request_id == "a"
     assert not call.is_notification
     assert rig.exchange.in_flight == 1
     call.answer(Result("done"))

@@ -153,8 +153,8 @@ def test_a_dialect_that_breaks_a_promise_is_caught(broken: Native) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (b"", "truncated"),
-        (b"[]", "expected"),
+        (b"", "no session header"),
+        (b"[]", "no session header"),
         (b"\xef\xbb\xbf" + HEADER, "byte order mark"),
         (HEADER.replace(b"/x", b"\xff"), "UTF-8"),
         (HEADER.replace(b'"version":1', b'"version":2'), "newer version"),

@@ -103,6 +103,6 @@ def running(daemon: Daemon, *, umask: int = 0o022) -> Iterator[Daemon]:
         yield daemon
         if daemon.socket_path.exists():
             assert daemon.end(signal.SIGTERM) == 0, daemon.said()
-        assert '"bug"' not in daemon.said()
+        assert '"bug"' not in daemon.said(), daemon.said()
     finally:
         daemon.discard()

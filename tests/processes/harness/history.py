@@ -111,9 +111,7 @@ def _file_faults(stored: Sequence[Stored]) -> list[str]:
     return found
 
 
-def _promise_faults(
-    stored: Sequence[Stored], acknowledged: Iterable[Acknowledged]
-) -> list[str]:
+def _promise_faults(stored: Sequence[Stored], acknowledged: Iterable[Acknowledged]) -> list[str]:
     """What was acknowledged is there once and where it was said to be; nothing else is there."""
     places: defaultdict[str, list[int]] = defaultdict(list)
     for seq, line in enumerate(stored, 1):
