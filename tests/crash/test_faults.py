@@ -292,7 +292,7 @@ class BusyDisk(FaultDisk):
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_lines_of_another_program_come_first_and_the_batch_is_tried_again(late: bool) -> None:  # noqa: FBT001
+def test_lines_of_another_program_come_first_and_the_batch_is_tried_again(late: bool) -> None:
     disk = BusyDisk(FOLDER, LOCKS)
     disk.put(FILE, text(STORED))
     journal = opened(disk, truncates=False)

@@ -62,7 +62,7 @@ class Life(RuleBasedStateMachine):
     # -- what happens ----------------------------------------------------------------
 
     @rule(count=st.integers(1, 4), sync=st.booleans(), faults=FAULTS)
-    def append(self, count: int, sync: bool, faults: list[Fault]) -> None:  # noqa: FBT001
+    def append(self, count: int, sync: bool, faults: list[Fault]) -> None:
         batch = self.new_lines(count)
         self.set_up(faults)
         try:
@@ -100,7 +100,7 @@ class Life(RuleBasedStateMachine):
         self.refused = []
 
     @rule(nth=st.integers(1, 5), fails=st.booleans())
-    def move(self, nth: int, fails: bool) -> None:  # noqa: FBT001
+    def move(self, nth: int, fails: bool) -> None:
         target = PLACES[PLACES[0] == self.journal.path]
         if fails:
             self.disk.fail(None, nth=nth)
