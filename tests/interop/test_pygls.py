@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -52,6 +52,11 @@ class Editor(JsonRPCClient):
     async def event(self) -> Any:
         return await asyncio.wait_for(self.events.get(), 20)
 
+    async def leave(self) -> None:
+        """Until the server has ended and nothing of it is left here."""
+        stop: Callable[[], Awaitable[None]] = self.stop
+        await asyncio.wait_for(stop(), 20)
+
     async def server_exit(self, server: asyncio.subprocess.Process) -> None:
         self.exit_code = server.returncode
 
@@ -69,11 +74,11 @@ async def editor(home: Path) -> AsyncGenerator[Editor]:
         yield client
         assert await client.ask("shutdown") is None
         client.tell("exit")
-        await asyncio.wait_for(client.stop(), 20)
+        await client.leave()
     finally:
         if client.exit_code is None and client._server is not None:
             client._server.kill()
-            await client.stop()
+            await client.leave()
     assert client.problems == []
     assert client.exit_code == 0
 
@@ -128,6 +133,7 @@ async def test_a_refusal_reaches_pygls_as_an_error_with_its_data(home: Path) -> 
         with pytest.raises(JsonRpcException) as missing:
             await client.ask("session/get", session_id="nothing-here")
         assert missing.value.code == -32020
+        assert missing.value.data is not None
         assert missing.value.data["kind"] == "session_not_found"
         with pytest.raises(JsonRpcException) as unknown:
             await client.ask("textDocument/hover", textDocument={"uri": "file:///x"})
@@ -143,7 +149,7 @@ async def test_an_editor_that_leaves_without_a_word_ends_its_server(home: Path) 
     assert client._server is not None
     assert client._server.stdin is not None
     client._server.stdin.close()
-    await asyncio.wait_for(client.stop(), 20)
+    await client.leave()
     assert client.exit_code == 0
     (path,) = (home / "data").glob("profiles/default/sessions/*.jsonl")
     assert path.read_bytes().count(b"\n") == 2

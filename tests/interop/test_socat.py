@@ -28,7 +28,7 @@ SCRIPT = """
 {"method":"no/such/thing"}
 {"id":5,"method":"build_context","params":{"session_id":"my-session"}}
 {"id":6,"method":"session/entries","params":{"session_id":"my-session"}}
-{"id":7,"method":"append","params":{"session_id":"my-session","mesage":{}}}
+{"id":7,"method":"append","params":{"session_id":"my-session","msg":{}}}
 [{"id":8,"method":"session/heads","params":{"session_id":"my-session"}},{"id":9,"method":"server/ping"}]
 {"id":10,"method":"session/list"}"""
 CONTENTS = ["hi", "said without an id", "bye"]
@@ -97,7 +97,7 @@ def check(output: bytes) -> None:
     rows = answers["6"]["result"]["entries"]
     assert [row["entry"]["message"]["content"] for row in rows] == CONTENTS
     assert answers["7"]["error"]["code"] == -32602
-    assert "mesage" in answers["7"]["error"]["message"] + answers["7"]["error"]["data"]["path"]
+    assert "msg" in answers["7"]["error"]["message"] + answers["7"]["error"]["data"]["path"]
     (batch,) = [one for one in messages if isinstance(one, list)]
     assert [one["id"] for one in batch] == [8, 9]
     assert "sessions" in answers["10"]["result"]

@@ -13,9 +13,7 @@ import os
 import select
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -178,16 +176,16 @@ async def watch_in_tasks(socket: str, session_id: str, log: Log) -> None:
 
 def main() -> None:
     act, socket, session_id, name, path = sys.argv[1:]
-    log = Log(str(Path(path)))
-    match act, name.partition("-")[0]:
-        case "append", "tasks":
-            anyio.run(append_at_once, socket, session_id, name, log)
-        case "append", _:
-            append(socket, session_id, name, log)
-        case "watch", "tasks":
-            anyio.run(watch_in_tasks, socket, session_id, log)
-        case "watch", kind:
-            watch(socket, session_id, log, stay=STAY if kind == "restless" else None)
+    log = Log(path)
+    kind = name.partition("-")[0]
+    if act == "append" and kind == "tasks":
+        anyio.run(append_at_once, socket, session_id, name, log)
+    elif act == "append":
+        append(socket, session_id, name, log)
+    elif kind == "tasks":
+        anyio.run(watch_in_tasks, socket, session_id, log)
+    else:
+        watch(socket, session_id, log, stay=STAY if kind == "restless" else None)
 
 
 if __name__ == "__main__":

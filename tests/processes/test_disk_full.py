@@ -46,22 +46,21 @@ def test_a_full_disk_refuses_and_loses_nothing(small_disk: Path, socket_path: Pa
     daemon = Daemon(socket_path, small_disk / "data")
     # Its log is no part of the test, and there will be no room for it.
     daemon.log = socket_path.with_name("log")
-    with running(daemon):
-        with daemon.connect() as link, daemon.connect() as watching:
-            link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
-            watching.ask("session/subscribe", session_id=SESSION)
-            kept = fill_up(link)
-            assert_all_agree(daemon, link, kept)
-            # Nothing got lighter by itself: the next one is refused as well, in the same words.
-            assert refusal(link, "y" * ENTRY_BYTES).data["errno"] == "ENOSPC"
-            assert_all_agree(daemon, link, kept)
-            filler.unlink()
-            kept.append("there is room again")
-            assert link.say(SESSION, kept[-1])["seq"] == len(kept)
-            kept.append("z" * ENTRY_BYTES)
-            assert link.say(SESSION, kept[-1])["seq"] == len(kept)
-            assert_all_agree(daemon, link, kept)
-            assert seen_by(watching, len(kept)) == kept
+    with running(daemon), daemon.connect() as link, daemon.connect() as watching:
+        link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        watching.ask("session/subscribe", session_id=SESSION)
+        kept = fill_up(link)
+        assert_all_agree(daemon, link, kept)
+        # Nothing got lighter by itself: the next one is refused as well, in the same words.
+        assert refusal(link, "y" * ENTRY_BYTES).data["errno"] == "ENOSPC"
+        assert_all_agree(daemon, link, kept)
+        filler.unlink()
+        kept.append("there is room again")
+        assert link.say(SESSION, kept[-1])["seq"] == len(kept)
+        kept.append("z" * ENTRY_BYTES)
+        assert link.say(SESSION, kept[-1])["seq"] == len(kept)
+        assert_all_agree(daemon, link, kept)
+        assert seen_by(watching, len(kept)) == kept
     with running(daemon), daemon.connect() as link:
         assert_all_agree(daemon, link, kept)
 
@@ -69,18 +68,20 @@ def test_a_full_disk_refuses_and_loses_nothing(small_disk: Path, socket_path: Pa
 def fill_up(link: Link) -> list[str]:
     """Append until there is no room; gives what was acknowledged."""
     kept: list[str] = []
-    while len(kept) < DISK_BYTES // ENTRY_BYTES:
+    refused = None
+    while refused is None:
+        assert len(kept) < DISK_BYTES // ENTRY_BYTES, "the disk never got full"
         content = f"{len(kept)} ".ljust(ENTRY_BYTES, "x")
         try:
             assert link.say(SESSION, content)["durability"] == "disk"
-        except Refused as refused:
-            assert refused.kind == "storage_error"
-            assert refused.data["errno"] == "ENOSPC"
-            assert refused.data["retryable"] is True
-            assert len(kept) > 10
-            return kept
-        kept.append(content)
-    raise AssertionError("the disk never got full")
+            kept.append(content)
+        except Refused as error:
+            refused = error
+    assert refused.kind == "storage_error"
+    assert refused.data["errno"] == "ENOSPC"
+    assert refused.data["retryable"] is True
+    assert len(kept) > 10
+    return kept
 
 
 def refusal(link: Link, content: str) -> Refused:
