@@ -15,6 +15,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from sessiond.errors import StorageError
+
 __all__ = ["Catalog", "Fingerprint", "KnownSession"]
 
 _VERSION: Final = 1
@@ -122,9 +124,24 @@ def _known(row: tuple[str, str, str, int, str, int, int, int, bytes]) -> KnownSe
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Open the catalog; one that is no database, or of another version, is begun anew."""
+    """Open the catalog; one that is no database, or of another version, is begun anew.
+
+    Raises StorageError, and leaves the catalog alone, when the disk does not let us: it is
+    no fault of the index, and its epochs cannot be made again.
+    """
+    try:
+        return _begun_anew_if_bad(path)
+    except sqlite3.OperationalError as error:
+        full = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL
+        name = "ENOSPC" if full else "EIO"
+        raise StorageError(f"cannot open {path}: {error}", errno=name, path=str(path)) from error
+
+
+def _begun_anew_if_bad(path: Path) -> sqlite3.Connection:
     try:
         return _connect(path)
+    except sqlite3.OperationalError:
+        raise
     except (sqlite3.DatabaseError, _OtherVersion):
         for suffix in ("", "-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -135,6 +136,30 @@ def test_on_a_full_disk_nothing_is_created_and_what_is_there_is_served(
             filler.unlink()
             link.ask("session/create", cwd="/p", session_id="session-b")
             link.say("session-b", "too")
+
+
+def test_a_daemon_that_finds_the_disk_full_says_so_and_forgets_nothing(
+    small_disk: Path, socket_path: Path
+) -> None:
+    filler = small_disk / "filler"
+    daemon = Daemon(socket_path, small_disk / "data")
+    daemon.log = socket_path.with_name("log")
+    with running(daemon), daemon.connect() as link:
+        link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        link.say(SESSION, "here")
+        epoch = link.ask("session/subscribe", session_id=SESSION)["epoch"]
+    fill_with(filler)
+    daemon.log.unlink()
+    daemon.start()
+    assert daemon.end() == 1
+    (line,) = daemon.said().splitlines()
+    assert str(daemon.home) in json.loads(line)["reason"]
+    assert not socket_path.exists()
+    filler.unlink()
+    with running(daemon), daemon.connect() as link:
+        # The epoch is nowhere but in the catalog.
+        assert link.ask("session/subscribe", session_id=SESSION)["epoch"] == epoch
+        assert link.contents(SESSION) == ["here"]
 
 
 def fill_with(path: Path) -> None:
