@@ -128,7 +128,12 @@ class _Daemon:
             store.close()
 
     async def _serve(self, service: Service, tasks: TaskGroup) -> None:
-        dispatcher = Dispatcher(METHODS, log_exception=self._log_exception, allow=allow)
+        dispatcher = Dispatcher(
+            METHODS,
+            log_exception=self._log_exception,
+            allow=allow,
+            new_incident_id=_new_incident_id,
+        )
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
 
@@ -157,7 +162,7 @@ class _Daemon:
                 self._stop.set()
 
     def _report_bug(self, work: str, error: BaseException) -> str:
-        incident_id = secrets.token_hex(8)
+        incident_id = _new_incident_id()
         self._log_exception(incident_id, work, error)
         return incident_id
 
@@ -177,3 +182,7 @@ async def _unload_idle(service: Service) -> None:
     while True:
         await anyio.sleep(_IDLE_LOOK_SECONDS)
         service.unload_idle()
+
+
+def _new_incident_id() -> str:
+    return secrets.token_hex(8)
