@@ -40,6 +40,13 @@ _KIND_OF_ROLE: Final[dict[str, int]] = {
 }
 
 
+_ROLE_FIRST: Final = b'{"role":"'
+_PLAIN_KINDS: Final = {
+    _ROLE_FIRST + role.encode(): kind for role, kind in _KIND_OF_ROLE.items() if kind != _ASSISTANT
+}
+_PLAIN_BEGINNINGS: Final = tuple(beginning + b'"' for beginning in _PLAIN_KINDS)
+
+
 class _Said(Struct, gc=False):
     """What the index reads of a payload."""
 
@@ -141,10 +148,26 @@ def _unusual_row(line: bytes) -> Row:
     )
 
 
+def _plain_kind(message: bytes) -> int | None:
+    """The kind of a message whose first words say it, so that the rest need not be parsed.
+
+    Its JSON was checked where it came in. An assistant may name a model further on, and a
+    role may be said again, also with an escape in its name: those are parsed.
+    """
+    if not message.startswith(_PLAIN_BEGINNINGS):
+        return None
+    if message.count(b'"role"') > 1 or b"\\u" in message:
+        return None
+    return _PLAIN_KINDS[message[: message.index(b'"', len(_ROLE_FIRST))]]
+
+
 def _message_kind(message: Raw | None) -> tuple[int, bool]:
     """The kind of a message and whether it names its model; opaque if it has no role."""
     if message is None:
         return Kind.OPAQUE, False
+    plain = _plain_kind(bytes(message))
+    if plain is not None:
+        return plain, False
     try:
         said = _said.decode(message)
     except _DECODE_ERRORS:

@@ -781,3 +781,31 @@ def test_what_is_no_text_or_list_reads_as_none() -> None:
     assert text(rb'"\q\ud83d"') is None
     assert items(b"{}") is None
     assert items(rb'{"a":"\ud83d"}') is None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b'{"role":"user","content":"x"}',
+        b'{"role":"user"}',
+        b'{"role":"tool","content":[]}',
+        b'{"role":"toolResult","model":"m"}',
+        b'{"role":"user","role":"assistant","model":"m"}',
+        b'{"role":"user","r\\u006fle":"assistant","model":"m"}',
+        b'{"role":"user","content":"she said \\"role\\""}',
+        b'{"role":"users"}',
+        b'{"role":"assistant","model":"m"}',
+        b'{"content":"first","role":"user"}',
+        b'{ "role":"user"}',
+        b'{"role":""}',
+        b'{"role":"user\\u0041"}',
+        b'[{"role":"user"}]',
+    ],
+)
+def test_a_message_is_to_the_index_the_same_before_and_after_it_is_stored(message: bytes) -> None:
+    entry = Message(id="m1", parent_id=None, timestamp="", message=Raw(message))
+    try:
+        before = NATIVE.row_of(entry)
+    except EntryInvalid:
+        return
+    assert NATIVE.row(NATIVE.encode(entry)) == before
