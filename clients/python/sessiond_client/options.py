@@ -57,7 +57,6 @@ class ConnectOptions(TypedDict, total=False):
 class _Move(Timed, total=False):
     head: str
     expected: Json
-    lease_id: str
 
 
 class CreateOptions(Timed, total=False):
@@ -90,16 +89,7 @@ class ListOptions(Timed, total=False):
     """session/list."""
 
     cwd: str
-    tags: Sequence[str]
-    agent: str
-    status: str
-    archived: bool
-    query: str
-    updated_after: str
-    root: str
-    profile: str
     drafts: bool
-    sort: str
     limit: int
     cursor: str
 
@@ -154,7 +144,7 @@ class PathOptions(Timed, total=False):
 class TreeOptions(Timed, total=False):
     """session/tree, flat."""
 
-    layout: Any
+    form: Literal["flat"]
     limit: int
     cursor: str
 
@@ -166,22 +156,17 @@ class ContextOptions(Timed, total=False):
     entry_id: str
     known: Json
     if_none_match: str
-    repair: bool
-    shape: str
-    include: Sequence[str]
 
 
 class CompactOptions(_Move, total=False):
-    """session/compact: a summary, replacement messages, or nothing = run."""
+    """session/compact: a summary, or replacement messages."""
 
-    plan_id: str
     summary: str
     first_kept_entry_id: str
     messages: Sequence[Json | Raw]
     details: Any
     tokens_before: int
     idempotency_key: str
-    instructions: str
 
 
 class ImportOptions(Timed, total=False):
@@ -207,4 +192,3 @@ class SubscribeOptions(Timed, total=False):
     types: Sequence[str]
     heads: Sequence[str]
     bodies: bool
-    signals: bool

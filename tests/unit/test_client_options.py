@@ -1,0 +1,42 @@
+"""The Python client offers what the protocol takes: no more, no less, by the published schema."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+from sessiond_client import options
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "protocol.schema.json").read_bytes())
+
+# Options, their method, and what the helper takes by position.
+OFFERED: list[tuple[Any, str, set[str]]] = [
+    (options.CreateOptions, "session/create", {"cwd"}),
+    (options.OpenOptions, "session/open", set()),
+    (options.ListOptions, "session/list", set()),
+    (options.AppendOptions, "session/append", {"session_id"}),
+    (options.BranchOptions, "session/branch", {"session_id", "entry_id"}),
+    (options.MoveOptions, "session/reset", {"session_id"}),
+    (options.EntriesOptions, "session/entries", {"session_id"}),
+    (options.PathOptions, "session/path", {"session_id"}),
+    (options.TreeOptions, "session/tree", {"session_id"}),
+    (options.ContextOptions, "session/build_context", {"session_id"}),
+    (options.CompactOptions, "session/compact", {"session_id"}),
+    (options.ImportOptions, "session/import", set()),
+    (options.ExportOptions, "session/export", {"session_id"}),
+    (options.SubscribeOptions, "session/subscribe", {"session_id"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("offered", "method", "by_position"), OFFERED, ids=[method for _, method, _ in OFFERED]
+)
+def test_a_helper_offers_every_parameter_of_its_method(
+    offered: Any, method: str, by_position: set[str]
+) -> None:
+    name = SCHEMA["methods"][method]["params"]["$ref"].removeprefix("#/$defs/")
+    taken = set(SCHEMA["$defs"][name]["properties"]) - {"_meta"}
+    assert (set(get_type_hints(offered)) - {"timeout"}) | by_position == taken
