@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
 import pytest
 from blockbuster import BlockBuster, BlockBusterFunction
@@ -136,7 +137,13 @@ def program() -> Callable[[str], str]:
     return find
 
 
-def _absent(reason: str) -> str:
+@pytest.fixture(scope="session")
+def absent() -> Callable[[str], NoReturn]:
+    """Says that something the test needs is not there: a skip at home, a failure in CI."""
+    return _absent
+
+
+def _absent(reason: str) -> NoReturn:
     if IN_CI:
         pytest.fail(f"{reason} (in CI nothing may be missing)")
     pytest.skip(reason)

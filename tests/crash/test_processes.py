@@ -6,9 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -125,7 +126,7 @@ def test_a_lock_dies_with_its_process_and_the_record_changes_hands(path: Path) -
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def small_disk(tmp_path: Path, absent: Callable[[str], NoReturn]) -> Iterator[Path]:
     """A file system of 256 KiB."""
     place = tmp_path / "small"
     place.mkdir()
@@ -133,9 +134,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     try:
         done = subprocess.run(mount, check=False, capture_output=True)
     except FileNotFoundError:
-        pytest.skip("no mount program; the file size limit below tests the same")
+        absent("no mount program; the file size limit below tests the same")
     if done.returncode:
-        pytest.skip("mounting needs root; the file size limit below tests the same")
+        absent("mounting needs root; the file size limit below tests the same")
     yield place
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
