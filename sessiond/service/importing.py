@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from sessiond.dialects.base import BadHeader, BadLine, Dialect
+from sessiond.dialects.base import BadLine, Dialect
 from sessiond.dialects.loose import fields, with_field
 from sessiond.dialects.native import NATIVE
 from sessiond.errors import InvalidParams, SessionCorrupt
@@ -58,7 +58,7 @@ def read_import(
             problems.append(Problem(len(lines) + 1, "torn_tail", "half a line was left out"))
     version = indexer.header.version
     current = dialect.migrate(lines)
-    _check(current, dialect, name, problems)
+    problems += _check(current, name)
     current[0] = _new_header(current[0], dialect, session_id, cwd)
     return current, ImportReport(
         format=dialect.name,
@@ -73,18 +73,15 @@ def _read(path: str) -> bytes:
         return Path(path).read_bytes()
 
 
-def _check(lines: list[bytes], dialect: Dialect, name: str, problems: list[Problem]) -> None:
+def _check(lines: list[bytes], name: str) -> list[Problem]:
     """Every line must be an entry; what refers wrongly is reported."""
-    indexer = Indexer(Path(name))
+    indexer = Indexer(Path(name), strict=True)
     try:
-        indexer.visit(0, lines[0])
-        for seq, line in enumerate(lines[1:], 1):
-            if line.strip():
-                dialect.row(line)
+        for seq, line in enumerate(lines):
             indexer.visit(seq, line)
-    except (BadHeader, BadLine) as bad:
+    except BadLine as bad:
         raise _corrupt(name, indexer.session.seq + 2, str(bad)) from bad
-    problems += indexer.session.problems
+    return indexer.session.problems
 
 
 def _corrupt(name: str, line: int, why: str) -> SessionCorrupt:

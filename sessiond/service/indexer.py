@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from sessiond.dialects import DIALECTS, sniff
+from sessiond.dialects import UNKNOWN_HEADER, recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect
 from sessiond.errors import SessionCorrupt
 from sessiond.model.entries import Header
@@ -21,20 +21,20 @@ __all__ = ["Indexer"]
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _OLDER_VERSION: Final = "the file is of an older version; bring it in with session/import"
-# What a dialect says of a line that was never meant for it.
-_NOT_MINE: Final = frozenset({"is no session header", "is empty"})
 
 
 class Indexer:
     """Takes a file's lines in order through `visit`.
 
     `in_place`: the file is to be served where it is, so it must be of its dialect's
-    current version; an older one is brought up to it by an import.
+    current version; an older one is brought up to it by an import. `strict`: a line
+    that is no entry is refused with BadLine instead of kept.
     """
 
-    def __init__(self, path: Path, *, in_place: bool = False) -> None:
+    def __init__(self, path: Path, *, in_place: bool = False, strict: bool = False) -> None:
         self._path = path
         self._in_place = in_place
+        self._strict = strict
         self._dialect: Dialect | None = None
         self._session: Session | None = None
         self._header: Header | None = None
@@ -68,13 +68,15 @@ class Indexer:
         return self._atom[0] if self._atom is not None else None
 
     def visit(self, seq: int, line: bytes) -> None:
-        """Take in the next line. Raises SessionCorrupt for a bad header."""
+        """Take in the next line. Raises SessionCorrupt for a bad header, BadLine if strict."""
         if seq == 0:
             self._begin(line)
             return
         try:
             row = self._row(line)
         except BadLine as bad:
+            if self._strict and line.strip():
+                raise
             self._skip(self.session, seq, line, str(bad))
             return
         self._fold(row, len(line))
@@ -84,30 +86,23 @@ class Indexer:
     def parses(self, line: bytes) -> bool:
         """Whether an unterminated last line is whole after all."""
         try:
-            if self._dialect is None:
-                return sniff(line) is not None
-            self._dialect.row(line)
+            self.dialect.row(line)
         except BadLine:
             return False
         return True
 
     def _begin(self, line: bytes) -> None:
-        reasons: list[str] = []
-        for dialect in DIALECTS:
-            try:
-                self._header = dialect.decode_header(line)
-            except BadHeader as bad:
-                reasons.append(str(bad))
-                continue
-            if self._in_place and dialect.migrate([line]) != [line]:
-                raise self._corrupt(1, _OLDER_VERSION)
-            self._dialect = dialect
-            self._session = Session(dialect.rules)
-            # Looked up once: these run for every line of the file.
-            self._row = dialect.row
-            self._fold = self._session.fold
-            return
-        raise self._corrupt(1, _why_no_header(line, reasons))
+        try:
+            dialect, self._header = recognise(line)
+        except BadHeader as bad:
+            raise self._corrupt(1, _why_no_header(line, str(bad))) from bad
+        if self._in_place and dialect.migrate([line]) != [line]:
+            raise self._corrupt(1, _OLDER_VERSION)
+        self._dialect = dialect
+        self._session = Session(dialect.rules)
+        # Looked up once: these run for every line of the file.
+        self._row = dialect.row
+        self._fold = self._session.fold
 
     def _skip(self, session: Session, seq: int, line: bytes, why: str) -> None:
         session.skip()
@@ -135,13 +130,9 @@ class Indexer:
         )
 
 
-def _why_no_header(line: bytes, reasons: list[str]) -> str:
-    """The most telling of what the dialects say."""
+def _why_no_header(line: bytes, reason: str) -> str:
     if line.startswith(_BYTE_ORDER_MARK):
         return "it begins with a byte order mark; save the file without one"
     if not line.strip():
         return "it is empty; a session begins with a header line"
-    for reason in reasons:
-        if reason not in _NOT_MINE:
-            return f"the header {reason}"
-    return "it is no session header of a known format"
+    return f"it {reason}" if reason == UNKNOWN_HEADER else f"the header {reason}"
