@@ -11,6 +11,7 @@ from typing import Final
 import anyio
 
 from sessiond.limits import RETRY_AFTER_MS
+from sessiond.model.events import Draining
 from sessiond.service.events import notification
 from sessiond.service.service import Service
 
@@ -22,7 +23,7 @@ _LAST_ANSWERS_SECONDS: Final = 5.0
 
 async def end_service(service: Service) -> None:
     """Tell everybody, serve what was asked, let go of every file, close every connection."""
-    told = notification("server/draining", {"retry_after_ms": RETRY_AFTER_MS})
+    told = notification("server/draining", Draining(RETRY_AFTER_MS))
     for client in service.clients:
         client.listener.put(client.listener.encode(told))
         client.listener.flush()

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -42,7 +42,7 @@ def type_word(kind: int, wire: bytes) -> str:
     return TYPE_OF_KIND.get(kind) or _type_only.decode(wire).type
 
 
-def notification(method: str, params: Any) -> bytes:
+def notification(method: str, params: Struct) -> bytes:
     """A notification's body."""
     return _HEAD % (method.encode(), _encoder.encode(params))
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 from sessiond.errors import StorageError
 from sessiond.limits import REPLAY_CHUNK_BYTES
 from sessiond.model.entries import Kind, Rules
+from sessiond.model.events import Closed, Lagged, Synced
 from sessiond.service.events import Event, event_body, event_prefix, notification, type_word
 from sessiond.service.ports import Listener
 
@@ -245,13 +246,15 @@ class Hub:
         synced = False
         if subscription.lagged:
             subscription.lagged = False
-            lagged = self._told("session/lagged", subscription.position, dropped_signals=0)
-            await self._hand_over(subscription, subscription.variant.encode(lagged))
+            lagged = Lagged(self._session_id, subscription.position, dropped_signals=0)
+            body = notification("session/lagged", lagged)
+            await self._hand_over(subscription, subscription.variant.encode(body))
         while not subscription.closed:
             if not synced and subscription.position >= subscription.watermark:
                 synced = True
-                told = self._told("session/synced", subscription.watermark)
-                await self._hand_over(subscription, subscription.variant.encode(told))
+                told = Synced(self._session_id, subscription.watermark)
+                body = notification("session/synced", told)
+                await self._hand_over(subscription, subscription.variant.encode(body))
             elif subscription.position >= self._log.seq:
                 # No await since the last look: nothing can be published in between.
                 self._replaying.pop(subscription, None)
@@ -285,12 +288,9 @@ class Hub:
                 self._tell_closed(subscription, reason)
 
     def _tell_closed(self, subscription: Subscription, reason: str) -> None:
-        told = notification("session/closed", {"session_id": self._session_id, "reason": reason})
+        told = notification("session/closed", Closed(self._session_id, reason))
         subscription.listener.put(subscription.variant.encode(told))
         subscription.listener.flush()
-
-    def _told(self, method: str, seq: int, **more: int) -> bytes:
-        return notification(method, {"session_id": self._session_id, "seq": seq, **more})
 
     def statistics(self) -> HubStatistics:
         """How busy it is."""
