@@ -39,13 +39,11 @@ class CreateResult(Struct, frozen=True):
     created: bool
 
 
-def handle(client: Client, params: CreateParams, call: Call[Client]) -> Any:
-    """Create in a worker thread; later requests for the session queue behind it."""
-    return create(client, params, call)
-
-
 def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
-    """Create the session, or open it if it exists and the caller said so."""
+    """Create the session, or open it if it exists and the caller said so.
+
+    That happens in a worker thread; later requests for the session queue behind it.
+    """
     service = client.service
     session_id = params.session_id or service.environment.new_session_id()
     header = _header(params, session_id, service.environment.now())
@@ -81,6 +79,6 @@ METHOD = Method(
     name="session/create",
     params=CreateParams,
     result=CreateResult,
-    handle=handle,
+    handle=create,
     access="write",
 )

@@ -61,7 +61,7 @@ def _node_above(session: Session, seq: int) -> int:
 
 def _mend_first_kept(session: Session, seq: int, fields: dict[str, Raw]) -> None:
     """A first kept entry that becomes a record hands its part to the next one down."""
-    kept = session.compactions[seq].kept_from
+    kept = session.kept_from[seq]
     if not kept or session.kinds[kept] not in _RECORDS:
         return
     below = seq

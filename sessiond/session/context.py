@@ -77,7 +77,7 @@ def entries_between(session: Session, above: int, leaf: int) -> list[int]:
 
 def _kept(session: Session, compaction: int) -> list[int]:
     """What a pointer compaction keeps before it, newest first."""
-    first = session.compactions[compaction].kept_from
+    first = session.kept_from[compaction]
     if not first:
         return []
     return entries_between(session, first - 1, session.parents[compaction])[::-1]
@@ -103,7 +103,7 @@ def estimate_tokens(session: Session, leaf: int, compaction_bytes: Callable[[int
     if not compaction:
         return totals[leaf]
     tokens = (compaction_bytes(compaction) + 3) // 4 + totals[leaf] - totals[compaction]
-    first = session.compactions[compaction].kept_from
+    first = session.kept_from[compaction]
     if first:
         tokens += totals[compaction] - totals[session.parents[first]]
     return tokens

@@ -35,7 +35,7 @@ from sessiond.model.entries import (
 )
 from sessiond.model.ids import MAIN
 
-__all__ = ["CompactionState", "Head", "LabelState", "Problem", "Session"]
+__all__ = ["Head", "LabelState", "Problem", "Session"]
 
 # Plain ints: this is asked once a line when a file opens, and a member of an enum is looked up.
 _ASSISTANT: Final = int(Kind.ASSISTANT)
@@ -59,12 +59,6 @@ class LabelState(Struct, frozen=True):
     seq: int
 
 
-class CompactionState(Struct, frozen=True):
-    """What a compaction keeps: from the line `kept_from` on, or nothing when that is 0."""
-
-    kept_from: int
-
-
 class Problem(Struct, frozen=True):
     """Something in the file that was kept but does not mean what its writer meant."""
 
@@ -79,13 +73,13 @@ class Session:
     __slots__ = (
         "_record",
         "compaction_refs",
-        "compactions",
         "context_tokens",
         "depths",
         "facts",
         "has_assistant",
         "heads",
         "ids",
+        "kept_from",
         "kinds",
         "labels",
         "message_count",
@@ -112,7 +106,8 @@ class Session:
         self.thinking_refs = array("i", (0,))
         # Estimated tokens of what the path down to here puts into contexts, compactions aside.
         self.context_tokens = array("q", (0,))
-        self.compactions: dict[int, CompactionState] = {}
+        # What each compaction keeps: from this line on, or nothing when that is 0.
+        self.kept_from: dict[int, int] = {}
         self.heads: dict[str, Head] = {MAIN: Head()}
         self.labels: dict[int, LabelState] = {}
         self.facts: dict[str, Any] = {}
@@ -186,7 +181,7 @@ class Session:
     def _apply(self, row: Row, seq: int) -> None:
         match row.effect:
             case CompactionEffect() as effect:
-                self.compactions[seq] = CompactionState(self._kept_from(effect, seq))
+                self.kept_from[seq] = self._first_kept(effect, seq)
             case InfoEffect(facts):
                 for name, value in facts.items():
                     if value is None:
@@ -206,7 +201,7 @@ class Session:
             case None:  # pragma: no cover - the caller looked
                 pass
 
-    def _kept_from(self, effect: CompactionEffect, seq: int) -> int:
+    def _first_kept(self, effect: CompactionEffect, seq: int) -> int:
         """The first line that a pointer compaction keeps; 0 for none."""
         if effect.replacement or effect.first_kept_entry_id is None:
             return 0
