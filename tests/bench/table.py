@@ -11,7 +11,9 @@ from tests.bench.rows import (
     durable_against_disk,
     durable_against_pi,
     fanout,
+    idle,
     instrument,
+    list_sessions,
     long_session,
     open_session,
 )
@@ -25,5 +27,7 @@ ROWS: Final[tuple[Row, ...]] = (
     durable_against_disk.ROW,
     long_session.ROW,
     open_session.ROW,
+    list_sessions.ROW,
     fanout.ROW,
+    idle.ROW,
 )

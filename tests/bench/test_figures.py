@@ -45,8 +45,15 @@ def test_a_goal_is_met_at_its_bound() -> None:
 
 
 def test_goals_read_as_in_the_table() -> None:
-    goals = (at_least(1.3), at_most(1 / 10), at_most(1 / 500), at_most(1.1), at_least(5))
-    assert [str(goal) for goal in goals] == ["≥ 1.3", "≤ 1/10", "≤ 1/500", "≤ 1.1", "≥ 5"]
+    goals = (
+        at_least(1.3),
+        at_most(1 / 3),
+        at_most(1 / 10),
+        at_most(1 / 500),
+        at_most(1.1),
+        at_least(5),
+    )
+    assert [str(goal) for goal in goals] == ["≥ 1.3", "≤ 1/3", "≤ 1/10", "≤ 1/500", "≤ 1.1", "≥ 5"]
 
 
 def test_ranges_that_touch_overlap() -> None:

@@ -79,6 +79,15 @@ def test_a_missing_peer_is_named_with_its_reason_and_ours_is_still_shown() -> No
     assert "pi: no network" in line_of(text, "row  2")
 
 
+def test_a_count_without_a_peer_is_held_against_its_goal() -> None:
+    idle = Figure(
+        case="idle", metric="wakeups", ours=[2.0, 4.0, 5.0], goal=at_most(3), absolute=True
+    )
+    text = report(one_run(RowResult(number=16, title="idle", figures=[idle])))
+    assert line_of(text, "wake-ups/s").split()[2:] == ["4", "-", "-", "-", "≤", "3", "short"]
+    assert "short: idle wakeups 4" in line_of(text, "row 16:")
+
+
 def test_a_recorded_factor_scales_the_peer() -> None:
     figure = Figure(
         case="open", metric="ms", ours=[10], peer=[100], peer_factor=0.5, goal=at_most(1 / 6)

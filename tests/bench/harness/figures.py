@@ -40,7 +40,7 @@ class Goal(Struct, frozen=True):
 
     def __str__(self) -> str:
         sign = "≥" if self.higher_is_better else "≤"
-        fraction = 1 / self.bound if 0 < self.bound < 0.3 else 0
+        fraction = 1 / self.bound if 0 < self.bound < 0.34 else 0
         if fraction and math.isclose(fraction, round(fraction), rel_tol=1e-9):
             return f"{sign} 1/{round(fraction)}"
         return f"{sign} {self.bound:g}"

@@ -13,7 +13,17 @@ from tests.bench.harness.results import Figure, RowResult, Run
 
 __all__ = ["comparison", "report"]
 
-UNITS = {"rate": "/s", "p99_us": "us p99", "us_each": "us each", "ms": "ms"}
+UNITS = {
+    "rate": "/s",
+    "p99_us": "us p99",
+    "us_each": "us each",
+    "ms": "ms",
+    "first": "ms",
+    "again": "ms",
+    "wakeups": "wake-ups/s",
+    "cpu": "% CPU",
+    "kib": "KiB each",
+}
 HEADINGS = ("case", "metric", "ours", "peer", "ratio", "min..max", "goal", "verdict")
 
 
@@ -62,7 +72,7 @@ def _cells(figure: Figure) -> tuple[str, ...]:
         figure.case + (f" (pi x {figure.peer_factor:g})" if figure.peer_factor != 1 else ""),
         UNITS.get(figure.metric, figure.metric),
         _number(spread(figure.ours).median) if figure.ours else "-",
-        _number(spread(scaled).median) if scaled else "missing",
+        _number(spread(scaled).median) if scaled else "-" if figure.absolute else "missing",
         _number(ratio.median) if ratio else "-",
         f"{_number(ratio.low)}..{_number(ratio.high)}" if ratio else "-",
         str(figure.goal) if figure.goal else "-",
@@ -96,9 +106,9 @@ def _summary(run: Run) -> Iterator[str]:
             if word in verdicts
         )
         short = [
-            f"{figure.case} {figure.metric} {_number(figure.ratio.median)}"
+            f"{figure.case} {figure.metric} {_number(figure.judged.median)}"
             for figure in row.figures
-            if figure.verdict == "short" and figure.ratio is not None
+            if figure.verdict == "short" and figure.judged is not None
         ]
         failed = "FAILED" if row.failed else ""
         words = "; ".join(filter(None, [failed, counts or "no goal", *row.missing]))
@@ -137,14 +147,14 @@ def _by_key(run: Run) -> dict[tuple[int, str, str, str], Figure]:
 
 
 def _change(old: Figure, new: Figure) -> tuple[str, ...] | None:
-    before, after = old.ratio, new.ratio
+    before, after = old.judged, new.judged
     if before is None or after is None:
         return None
     verdicts = f"{old.verdict} -> {new.verdict}" if old.verdict != new.verdict else new.verdict
     return (
         _number(before.median),
         _number(after.median),
-        _number(after.median / before.median),
+        _number(after.median / before.median) if before.median else "-",
         verdicts,
         _word(before, after, new),
     )

@@ -36,7 +36,16 @@ class Figure(Struct, kw_only=True):
     peer_factor: float = 1.0
     """Recorded factor from the measured peer to the one the goal names."""
     goal: Goal | None = None
+    absolute: bool = False
+    """The goal bounds ours itself: a count that drifts with no machine has no peer."""
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def judged(self) -> Spread | None:
+        """What the goal is held against."""
+        if self.absolute:
+            return spread(self.ours) if self.ours else None
+        return self.ratio
 
     @property
     def ratio(self) -> Spread | None:
@@ -48,12 +57,12 @@ class Figure(Struct, kw_only=True):
     @property
     def verdict(self) -> str:
         """pass, short, or why it is neither."""
-        ratio = self.ratio
-        if ratio is None:
+        judged = self.judged
+        if judged is None:
             return "no peer" if self.ours else "not run"
         if self.goal is None:
             return "-"
-        return "pass" if self.goal.met(ratio.median) else "short"
+        return "pass" if self.goal.met(judged.median) else "short"
 
 
 class RowResult(Struct, kw_only=True):

@@ -18,7 +18,7 @@ from tests.bench.harness.workload import (
     pi_line,
 )
 
-__all__ = ["native_file", "pi_file"]
+__all__ = ["many_native", "many_pi", "native_file", "pi_file"]
 
 # The messages repeat after this many; ids do not.
 CYCLE = 3000
@@ -34,6 +34,37 @@ def pi_file(cache: Path, entries: int) -> Path:
     """The same messages in pi's spelling."""
     path = cache / f"pi-{entries}-mix.jsonl"
     return _written(path, pi_header(SESSION_ID), pi_line, entries, size=None)
+
+
+def many_native(cache: Path, sessions: int, entries: int) -> Path:
+    """A folder of native sessions of `entries` messages each, named as a daemon names them."""
+    folder = cache / f"native-{sessions}-x-{entries}"
+    return _folder(folder, native_header, native_line, sessions, entries)
+
+
+def many_pi(cache: Path, sessions: int, entries: int) -> Path:
+    """The same messages in pi's spelling, in one of its session folders."""
+    folder = cache / f"pi-{sessions}-x-{entries}"
+    return _folder(folder, pi_header, pi_line, sessions, entries)
+
+
+def _folder(
+    folder: Path,
+    header: Callable[[str], bytes],
+    line: Callable[[int, bytes], bytes],
+    sessions: int,
+    entries: int,
+) -> Path:
+    if folder.exists():
+        return folder
+    rest = b"".join(line(index, body) for index, body in enumerate(messages("mix", entries)))
+    part = folder.with_suffix(".part")
+    part.mkdir(exist_ok=True)
+    for number in range(sessions):
+        session_id = f"bench-{number:010d}"
+        path = part / f"2026-01-15T10-30-00-{number:06d}_{session_id}.jsonl"
+        path.write_bytes(header(session_id) + rest)
+    return part.rename(folder)
 
 
 def _written(

@@ -1,4 +1,4 @@
-// The pi peer of rows 2 and 8: pi's own SessionManager in process, one task a line.
+// The pi peer of rows 2, 8 and 13: pi's own SessionManager in process, one task a line.
 // Law: what pi does not do itself (reading our messages, checking, collecting garbage)
 // happens before the clock starts or after it stops.
 //
@@ -6,6 +6,8 @@
 //   < {"ms":81.2,"count":5000,"path":"…/2026-….jsonl"}
 //   > {"do":"open","path":"…/pi.jsonl"}
 //   < {"ms":1480.5,"count":100000,"path":"…"}
+//   > {"do":"list","folder":"…/sessions"}
+//   < {"ms":2700.1,"count":1000,"path":"…"}
 
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -40,9 +42,16 @@ const tasks = {
     const ms = performance.now() - start;
     return { ms, count: session.getEntries().length, path };
   },
+  async list({ folder }) {
+    global.gc();
+    const start = performance.now();
+    const sessions = await SessionManager.list("/bench", folder);
+    const ms = performance.now() - start;
+    return { ms, count: sessions.length, path: folder };
+  },
 };
 
 for await (const line of createInterface({ input: process.stdin })) {
   const task = JSON.parse(line);
-  process.stdout.write(`${JSON.stringify(tasks[task.do](task))}\n`);
+  process.stdout.write(`${JSON.stringify(await tasks[task.do](task))}\n`);
 }
