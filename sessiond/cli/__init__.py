@@ -1,66 +1,42 @@
 """The command line: the composition root, which knows every other part.
 
-Each command imports what it needs when it runs, so `sessiond --help` and a
-starting daemon do not pay for one another.
+`CONTENTS` is its table of contents. A command is imported when it runs, so neither
+`sessiond --help` nor a starting daemon pays for the others.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from sessiond import __version__
+from sessiond.cli.lazy import LazyGroup, Listed
 
-__all__ = ["main"]
+__all__ = ["CONTENTS", "Listed", "main"]
+
+CONTENTS: Final[tuple[Listed, ...]] = (
+    Listed("Daemon", "serve", "serve", "Run the daemon in the foreground."),
+    Listed("Tools", "schema", "schema", "Print the JSON Schema of the protocol."),
+)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    contents=CONTENTS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="""\b
+With --json a command prints exactly one JSON document, or JSON lines where it
+follows something; a failure is then the document {"error": {...}}.
+\b
+Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 no daemon to talk to,
+4 not found or ambiguous, 130 interrupted, 141 the reader of the output went away.
+""",
+)
 @click.version_option(__version__, prog_name="sessiond")
 def main() -> None:
     """Own agent sessions: many programs read, write and watch one session without loss.
 
-    \b
-    Start a daemon and talk to it:
-      sessiond serve --socket /tmp/me/sessiond.sock
-      echo '{"id":1,"method":"session/list"}' | socat - UNIX:/tmp/me/sessiond.sock
+    SESSION, wherever a command takes one, is an id, at least 4 leading characters of one,
+    a title, or the path of a session file (with a "/" in it, or ending in ".jsonl").
     """
-
-
-@main.command()
-@click.option("--socket", "socket_path", metavar="PATH", help="Listen on this Unix socket.")
-@click.option("--stdio", is_flag=True, help="Serve one client on standard input and output.")
-@click.option(
-    "--profile",
-    envvar="SESSIOND_PROFILE",
-    default="default",
-    show_default=True,
-    help="Which set of sessions; one daemon serves one profile.",
-)
-@click.option(
-    "--home",
-    envvar="SESSIOND_HOME",
-    metavar="FOLDER",
-    help="Where sessions are kept.  [default: the user's data folder]",
-)
-def serve(socket_path: str | None, profile: str, home: str | None, *, stdio: bool) -> None:
-    """Run the daemon in the foreground until SIGTERM, SIGINT or server/stop.
-
-    With --stdio it also ends when its input does, once everything asked is
-    answered. Logs go to standard error, never with message content.
-
-    \b
-    Exit status: 0 after an orderly end, 1 if it cannot serve, 2 for wrong usage.
-    """
-    from sessiond.cli.daemon import DaemonOptions, run
-
-    if socket_path is None and not stdio:
-        raise click.UsageError("say where to serve: --socket PATH, --stdio, or both")
-    options = DaemonOptions(profile=profile, home=home, socket_path=socket_path, stdio=stdio)
-    raise SystemExit(run(options))
-
-
-@main.command()
-def schema() -> None:
-    """Print the JSON Schema of every method's parameters and results."""
-    from sessiond.schema import schema_text
-
-    click.echo(schema_text(), nl=False)

@@ -1,0 +1,143 @@
+"""What went wrong, as one line that says what to do next, and as an exit status.
+
+Law: every failure that a user can meet passes through `explain`; whatever it does not
+know is a bug and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from sessiond.cli.text import printable
+
+if TYPE_CHECKING:
+    from sessiond_client import RpcError, SessiondClientError
+
+__all__ = ["Failure", "Status", "explain", "report", "usage"]
+
+
+class Status(IntEnum):
+    """How a run ended; scripts may rely on it."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    NO_DAEMON = 3
+    NOT_FOUND = 4
+    INTERRUPTED = 130
+    READER_GONE = 141
+
+
+_NOT_FOUND: Final = frozenset(
+    {"session_not_found", "entry_not_found", "head_not_found", "ambiguous_ref"}
+)
+
+# What to do next, by the kind of the daemon's error. The others speak for themselves.
+_NEXT: Final[Mapping[str, str]] = {
+    "ambiguous_ref": "say more of it, or use an id",
+    "cancelled": "run it again if you still want it",
+    "draining": "the daemon is stopping; try again in a moment",
+    "entry_exists": "leave the id out, or use another",
+    "entry_invalid": "see the entry types in protocol.md",
+    "entry_not_found": "see `sessiond tree SESSION` for the ids",
+    "head_not_found": "see `sessiond show SESSION` for the heads; `sessiond branch` makes one",
+    "idempotency_conflict": "use another key if you mean another entry",
+    "internal": "this is a bug of sessiond; its log says more under the incident id",
+    "invalid_params": "see protocol.md, or `sessiond schema`, for what the method takes",
+    "method_not_found": "see `sessiond call --list` for the methods of this daemon",
+    "overloaded": "try again in a moment",
+    "permission_denied": "it is not for this connection",
+    "precondition_failed": "look at what was added (`sessiond tail SESSION`) and decide again",
+    "session_archived": "bring it back first: `sessiond unarchive SESSION`",
+    "session_corrupt": "see `sessiond verify SESSION`, then `sessiond repair SESSION`",
+    "session_exists": "use another id, or --open to take the one that is there",
+    "session_locked": "another process holds its file; try again when it has ended",
+    "session_not_found": "see `sessiond list --archived any` for what there is",
+    "storage_error": "see the log of the daemon and the disk, then run it again",
+    "summarizer_unavailable": "give the summary with --summary",
+    "too_large": "ask for less, or send less",
+    "version_unsupported": "restart the daemon: `sessiond restart`",
+}
+
+
+class Failure(Exception):
+    """Ends a command: what went wrong, what to do next, and the status."""
+
+    def __init__(
+        self,
+        what: str,
+        then: str,
+        status: Status = Status.FAILED,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.then = then
+        self.status = status
+        self.facts: Mapping[str, Any] = {} if facts is None else facts
+        """What a program may want to know beside the texts."""
+
+
+def explain(error: Exception) -> Failure | None:
+    """The failure behind an exception; None if it is no failure but a bug."""
+    if isinstance(error, Failure):
+        return error
+    if isinstance(error, click.ClickException):
+        return usage(error)
+    if isinstance(error, OSError):
+        where = "" if error.filename is None else f"{error.filename}: "
+        what = f"{where}{error.strerror or error}"
+        return Failure(what, "check the path and its permissions", facts={"kind": "os_error"})
+    # Not imported for this: what was never imported was never raised.
+    if "sessiond_client" in sys.modules:
+        from sessiond_client import RpcError, SessiondClientError
+
+        if isinstance(error, RpcError):
+            return _refusal(error)
+        if isinstance(error, SessiondClientError):
+            return _lost(error)
+    return None
+
+
+def usage(error: click.ClickException) -> Failure:
+    """What click has to say about a command line."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    path = "sessiond" if context is None else context.command_path
+    what = error.format_message().rstrip(".")
+    return Failure(what, f"see `{path} --help`", Status.USAGE, {"kind": "usage"})
+
+
+def report(failure: Failure, *, as_json: bool) -> Status:
+    """Say it on standard error, for programs on standard output too; gives the status."""
+    line = f"sessiond: {failure.what}: {failure.then}"
+    click.echo(printable(line.replace("\n", " ")), err=True)
+    if as_json:
+        from sessiond.cli.output import emit
+
+        body = {"message": failure.what, "next": failure.then, "status": int(failure.status)}
+        emit({"error": {**failure.facts, **body}})
+    return failure.status
+
+
+def _refusal(error: RpcError) -> Failure:
+    status = Status.NOT_FOUND if error.kind in _NOT_FOUND else Status.FAILED
+    then = _NEXT.get(error.kind, "see protocol.md for this error")
+    path = error.data.get("path")
+    what = f"{error.message} ({path})" if path and path not in error.message else error.message
+    matches: list[dict[str, Any]] = error.data.get("matches", [])
+    if matches:
+        named = [f"{match['session_id']} {match.get('title') or ''}".strip() for match in matches]
+        then = f"{then}: {', '.join(named)}"
+    return Failure(what, then, status, {"code": error.code, **error.data})
+
+
+def _lost(error: SessiondClientError) -> Failure:
+    then = "see `sessiond status`, then run it again"
+    if getattr(error, "outcome_unknown", False):
+        then = "it may have been done: look before you run it again"
+    return Failure(str(error), then, Status.NO_DAEMON, {"kind": "no_daemon"})

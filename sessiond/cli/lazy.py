@@ -1,0 +1,105 @@
+"""A group of commands that imports the one that runs, and how a run ends.
+
+Law: help and completion read the table of contents alone. However a command ends,
+what went wrong is said once, by `failures`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import click
+from click.shell_completion import CompletionItem
+
+from sessiond.cli.failures import Status, explain, report, usage
+from sessiond.cli.options import wants_json
+
+__all__ = ["LazyGroup", "Listed"]
+
+
+class Listed(NamedTuple):
+    """A line of the table of contents."""
+
+    section: str
+    name: str
+    module: str
+    help: str
+
+
+class LazyGroup(click.Group):
+    """The commands of a table of contents."""
+
+    def __init__(self, *, contents: Sequence[Listed], **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self._contents = {listed.name: listed for listed in contents}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(self._contents)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        listed = self._contents.get(cmd_name)
+        if listed is None:
+            return None
+        module = importlib.import_module(f"sessiond.cli.commands.{listed.module}")
+        found: click.Command = module.COMMAND
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        width = max(map(len, self._contents))
+        sections = dict.fromkeys(listed.section for listed in self._contents.values())
+        for section in sections:
+            rows = [
+                (listed.name.ljust(width), listed.help)
+                for listed in self._contents.values()
+                if listed.section == section
+            ]
+            with formatter.section(section):
+                formatter.write_dl(rows)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        # The one of click imports every command for its help; the table has it.
+        names = [
+            CompletionItem(listed.name, help=listed.help)
+            for listed in self._contents.values()
+            if listed.name.startswith(incomplete)
+        ]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
+
+    def main(self, *args: Any, **settings: Any) -> NoReturn:
+        """Run, and end the process with the status of the run."""
+        try:
+            # What `invoke` gives: None at the end of a command, or the status of `ctx.exit`.
+            status: int | None = super().main(*args, **{**settings, "standalone_mode": False})
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _forget_output()
+            status = Status.READER_GONE
+        except click.Abort:
+            status = Status.INTERRUPTED
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            status = error.exit_code
+        except click.ClickException as error:
+            # What is wrong with the command line before there is a command.
+            status = report(usage(error), as_json=False)
+        sys.exit(status)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            failure = explain(error)
+            if failure is None:
+                raise
+            ctx.exit(report(failure, as_json=wants_json(ctx)))
+
+
+def _forget_output() -> None:
+    # Python flushes standard output once more at its end: into nothing, then.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,132 @@
+"""The flags that commands share, and the values they become.
+
+`place_options` says which daemon is meant; `shared_options` adds how to answer; both
+pass one value to the command, so no command names the flags again.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+__all__ = [
+    "Command",
+    "Place",
+    "Shared",
+    "json_option",
+    "place_options",
+    "shared_options",
+    "wants_json",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_JSON = "sessiond.json"
+
+
+class Place(NamedTuple):
+    """Which daemon: what the flags and the environment said; None where they said nothing."""
+
+    socket: str | None
+    profile: str | None
+    home: str | None
+
+
+class Shared(NamedTuple):
+    """Which daemon, whether it may be started, and how to answer."""
+
+    place: Place
+    as_json: bool
+    may_start: bool
+
+
+class Command(click.Command):
+    """A command with examples, each of which a test runs."""
+
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        self._examples = tuple(examples)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        if self._examples:
+            with formatter.section("Examples"):
+                for example in self._examples:
+                    formatter.write(f"{'':{formatter.current_indent}}{example}\n")
+
+
+def place_options(command: F) -> F:
+    """`--profile --socket --home`, passed as `place`."""
+
+    @functools.wraps(command)
+    def run(
+        *arguments: Any, socket: str | None, profile: str | None, home: str | None, **named: Any
+    ) -> Any:
+        return command(*arguments, place=Place(socket, profile, home), **named)
+
+    for add in (_HOME, _SOCKET, _PROFILE):
+        run = add(run)
+    return run  # type: ignore[return-value]  # click's decorators give back what they are given
+
+
+def json_option(command: F) -> F:
+    """`--json`, passed as `as_json`."""
+    return _AS_JSON(command)
+
+
+def shared_options(command: F) -> F:
+    """What every command that talks to a daemon takes, passed as `shared`."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, place: Place, as_json: bool, may_start: bool, **named: Any) -> Any:
+        return command(*arguments, shared=Shared(place, as_json, may_start), **named)
+
+    return json_option(place_options(_NO_START(run)))  # type: ignore[return-value]
+
+
+def wants_json(context: click.Context) -> bool:
+    """Whether the command that runs was given `--json`."""
+    return bool(context.meta.get(_JSON))
+
+
+def _note_json(context: click.Context, _: click.Parameter, value: object) -> object:
+    context.meta[_JSON] = value
+    return value
+
+
+_PROFILE = click.option(
+    "--profile",
+    envvar="SESSIOND_PROFILE",
+    metavar="NAME",
+    help="Which set of sessions; one daemon serves one.  [env: SESSIOND_PROFILE; default: default]",
+)
+_SOCKET = click.option(
+    "--socket",
+    envvar="SESSIOND_SOCKET",
+    metavar="PATH",
+    help="The daemon's Unix socket.  [env: SESSIOND_SOCKET; default: by profile and home]",
+)
+_HOME = click.option(
+    "--home",
+    envvar="SESSIOND_HOME",
+    metavar="FOLDER",
+    help="Where sessions are kept.  [env: SESSIOND_HOME; default: the user's data folder]",
+)
+_AS_JSON = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    is_eager=True,
+    callback=_note_json,
+    help="Print JSON, for programs.",
+)
+_NO_START = click.option(
+    "--no-start",
+    "may_start",
+    flag_value=False,
+    default=True,
+    help="Do not start a daemon when none runs.",
+)

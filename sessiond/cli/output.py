@@ -1,0 +1,62 @@
+"""What a command prints on standard output: a JSON document, text, or a table.
+
+Law: JSON for programs has every value as it came; text for people has control characters
+spelled out. Colours and boxes are for terminals, and rich is imported only there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from sessiond.cli.text import one_line, printable
+
+__all__ = ["emit", "emit_raw", "is_terminal", "say", "table"]
+
+
+def is_terminal() -> bool:
+    """Whether a person reads standard output."""
+    return sys.stdout.isatty()
+
+
+def emit(document: Any) -> None:
+    """One JSON document: indented on a terminal, else one line."""
+    emit_raw(msgspec.json.encode(document))
+
+
+def emit_raw(document: bytes) -> None:
+    """The same, of JSON bytes, which stay what they are."""
+    if is_terminal():
+        click.echo(printable(msgspec.json.format(document, indent=2).decode()))
+    else:
+        click.echo(document)
+
+
+def say(text: str) -> None:
+    """A line or more for people."""
+    click.echo(printable(text))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Aligned under headings on a terminal; else one line a row, with tabs and no headings."""
+    cells = [[one_line(cell) for cell in row] for row in rows]
+    if not is_terminal():
+        for row in cells:
+            click.echo("\t".join(row))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        drawn.add_column(column, overflow="ellipsis", no_wrap=True)
+    for row in cells:
+        drawn.add_row(*map(Text, row))
+    # rich heeds NO_COLOR for colours but not for weight.
+    Console(no_color="NO_COLOR" in os.environ or None, highlight=False).print(drawn)
