@@ -72,6 +72,8 @@ HEADS_MAX: Final = 1024
 # session: ids that a precondition_failed reports as missed; ids that session_not_found offers.
 MISSED_IDS_MAX: Final = 100
 AVAILABLE_IDS_MAX: Final = 20
+# session: ids of entries that session/rewind names; beyond it they are only counted.
+REWOUND_IDS_MAX: Final = 10_000
 # session: problems of one file that are kept word by word; the rest is counted.
 PROBLEMS_MAX: Final = 100
 # dialects: characters of a preview.
