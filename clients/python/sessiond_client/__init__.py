@@ -6,30 +6,36 @@
 
 `connect` is for anyio programs, `connect_blocking` for scripts and threads; the
 surface is the same. It imports nothing of sessiond: the wire is all they share.
+
+The names below are imported at their first use: a program that only looks for the
+daemon (`sessiond_client.place`) does not wait for anyio.
 """
 
 from __future__ import annotations
 
-from sessiond_client.aio import Client, Subscription, connect
-from sessiond_client.blocking import BlockingClient, BlockingSubscription, connect_blocking
-from sessiond_client.errors import (
-    ClientClosed,
-    ConnectionLost,
-    ProtocolViolation,
-    RpcError,
-    SessiondClientError,
-    Timeout,
-)
-from sessiond_client.events import (
-    Cursor,
-    EntryEvent,
-    Event,
-    Flushed,
-    Lagged,
-    Notice,
-    Replaced,
-    Synced,
-)
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sessiond_client.aio import Client, Subscription, connect
+    from sessiond_client.blocking import BlockingClient, BlockingSubscription, connect_blocking
+    from sessiond_client.errors import (
+        ClientClosed,
+        ConnectionLost,
+        ProtocolViolation,
+        RpcError,
+        SessiondClientError,
+        Timeout,
+    )
+    from sessiond_client.events import (
+        Cursor,
+        EntryEvent,
+        Event,
+        Flushed,
+        Lagged,
+        Notice,
+        Replaced,
+        Synced,
+    )
 
 __all__ = [
     "BlockingClient",
@@ -56,3 +62,19 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+# What the names above come from, the quicker to import first.
+_MODULES = ("errors", "events", "blocking", "aio")
+
+if not TYPE_CHECKING:  # a checker would take it for leave to ask for anything
+
+    def __getattr__(name):
+        """The first use of a name: import where it comes from, and keep it here."""
+        from importlib import import_module
+
+        for home in _MODULES if name in __all__ else ():
+            module = import_module(f"{__name__}.{home}")
+            if name in module.__all__:
+                value = globals()[name] = getattr(module, name)
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Sequence
 
 from sessiond_client.limits import READ_BYTES
+from sessiond_client.place import address
 
 __all__ = ["Port"]
 
@@ -19,7 +20,8 @@ class Port:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self.socket.settimeout(0)
-            self.socket.connect(os.fspath(path))
+            with address(path) as name:
+                self.socket.connect(name)
         except BaseException:
             self.socket.close()
             raise

@@ -1,0 +1,138 @@
+"""Where the daemon of a profile listens: one rule for the daemon and every client.
+
+Law: standard library only and quick to import, since `sessiond stdio` waits for it.
+
+    --socket or an argument
+    $SESSIOND_SOCKET
+    $XDG_RUNTIME_DIR/sessiond/<name>.sock
+    $TMPDIR (else /tmp)/sessiond-<uid>/<name>.sock     the folder must be ours, 0700 and no link
+
+`<name>` is the profile; with a home of its own it is `<profile>-<8 hex digits>`, the first of
+the SHA-256 of the home's absolute path. A default place too long for a socket gets a hashed
+name in the temporary folder; a long path that somebody chose is reached through /proc/self/fd.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+__all__ = [
+    "ADDRESS_BYTES_MAX",
+    "DEFAULT_PROFILE",
+    "UnsafeFolder",
+    "address",
+    "default_place",
+    "is_shared_folder",
+    "require_private",
+    "socket_place",
+]
+
+DEFAULT_PROFILE: Final = "default"
+# What fits into sockaddr_un beside the NUL.
+ADDRESS_BYTES_MAX: Final = 107 if sys.platform == "linux" else 103
+_HASH_DIGITS: Final = 8
+_LONG_HASH_DIGITS: Final = 24
+_OWN_FOLDERS: Final = Path("/proc/self/fd")
+
+
+class UnsafeFolder(OSError):
+    """The folder of the sockets is not this user's alone; the text says what to do."""
+
+
+def socket_place(
+    environ: Mapping[str, str],
+    *,
+    socket: str | os.PathLike[str] | None = None,
+    profile: str | None = None,
+    home: str | os.PathLike[str] | None = None,
+) -> Path:
+    """The path of the socket, absolute. Raises UnsafeFolder for a folder others may write to."""
+    named = os.fspath(socket) if socket else environ.get("SESSIOND_SOCKET")
+    if named:
+        return Path(named).expanduser().absolute()
+    place = default_place(environ, profile=profile, home=home)
+    if is_shared_folder(environ, place.parent):
+        require_private(place.parent)
+    return place
+
+
+def default_place(
+    environ: Mapping[str, str],
+    *,
+    profile: str | None = None,
+    home: str | os.PathLike[str] | None = None,
+) -> Path:
+    """Where a daemon listens that was told nothing. Raises ValueError for what is no profile."""
+    name = profile or environ.get("SESSIOND_PROFILE") or DEFAULT_PROFILE
+    if "/" in name or name.startswith("."):
+        raise ValueError(f"{name!r} is no profile: a profile is a plain name")
+    own_home = os.fspath(home) if home else environ.get("SESSIOND_HOME")
+    if own_home:
+        name = f"{name}-{_hash(str(Path(own_home).expanduser().absolute()), _HASH_DIGITS)}"
+    runtime = Path(environ.get("XDG_RUNTIME_DIR", ""))
+    # The specification of the variable: a relative path is to be ignored.
+    folder = runtime / "sessiond" if runtime.is_absolute() else _temporary(environ)
+    place = folder / f"{name}.sock"
+    if len(os.fsencode(place)) <= ADDRESS_BYTES_MAX:
+        return place
+    return _temporary(environ) / f"{_hash(os.fspath(place), _LONG_HASH_DIGITS)}.sock"
+
+
+def is_shared_folder(environ: Mapping[str, str], folder: Path) -> bool:
+    """Whether it is the one in the temporary folder, where anyone could have made it first."""
+    return folder == _temporary(environ)
+
+
+def require_private(folder: Path) -> None:
+    """Raises UnsafeFolder unless the folder is ours alone, or not there yet."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(found.st_mode):
+        flaw = "is no folder"
+    elif found.st_uid != os.getuid():
+        flaw = f"belongs to the user with uid {found.st_uid}"
+    elif stat.S_IMODE(found.st_mode) & 0o077:
+        flaw = f"is open to others (mode {stat.S_IMODE(found.st_mode):04o}, 0700 is needed)"
+    else:
+        return
+    raise UnsafeFolder(
+        f"{folder} {flaw}, so another user could stand in for the daemon; "
+        "mend it, or choose a place with --socket or SESSIOND_SOCKET"
+    )
+
+
+@contextmanager
+def address(path: str | os.PathLike[str]) -> Generator[str]:
+    """What to give to `bind` or `connect` for a path of any length. Raises OSError."""
+    text = os.fspath(path)
+    if len(os.fsencode(text)) <= ADDRESS_BYTES_MAX or not _OWN_FOLDERS.is_dir():
+        yield text
+        return
+    folder, name = os.path.split(text)
+    descriptor = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"{_OWN_FOLDERS}/{descriptor}/{name}"
+    finally:
+        os.close(descriptor)
+
+
+def _temporary(environ: Mapping[str, str]) -> Path:
+    root = Path(environ.get("TMPDIR", ""))
+    if not root.is_absolute():
+        root = Path("/tmp")  # noqa: S108 - the folder in it is checked
+    return root / f"sessiond-{os.getuid()}"
+
+
+def _hash(text: str, digits: int) -> str:
+    # Only who has a home of its own waits for the library.
+    from hashlib import sha256
+
+    return sha256(os.fsencode(text)).hexdigest()[:digits]
