@@ -28,6 +28,8 @@ OUTBOX_BYTES_MAX: Final = 1024 * 1024
 IN_FLIGHT_MAX: Final = 1024
 # transports: open connections; one more is accepted and closed at once.
 CONNECTIONS_MAX: Final = 4096
+# transports: how long a start waits for whoever changes the sockets of the same folder.
+FOLDER_LOCK_SECONDS: Final = 5.0
 # transports: a socket that takes no byte this long while an answer waits is closed.
 STUCK_SOCKET_SECONDS: Final = 30.0
 
@@ -49,12 +51,6 @@ IDLE_SESSION_SECONDS: Final = 300.0
 DRAFT_SECONDS: Final = 24 * 3600.0
 # service: what a refusal tells a client to wait.
 RETRY_AFTER_MS: Final = 250
-
-# service: a request that asked for `$/progress` is told at most this often; what finds the
-# outbox full is dropped.
-PROGRESS_SECONDS: Final = 0.2
-# service: lines between two reports of what goes over a whole file.
-PROGRESS_LINES: Final = 1024
 
 # service: one read of the log by a replay, and what a read may do inline on the loop.
 REPLAY_CHUNK_BYTES: Final = 256 * 1024
@@ -78,12 +74,23 @@ HEADS_MAX: Final = 1024
 # session: ids that a precondition_failed reports as missed; ids that session_not_found offers.
 MISSED_IDS_MAX: Final = 100
 AVAILABLE_IDS_MAX: Final = 20
-# session: ids of entries that session/rewind names; beyond it they are only counted.
-REWOUND_IDS_MAX: Final = 10_000
 # session: problems of one file that are kept word by word; the rest is counted.
 PROBLEMS_MAX: Final = 100
 # dialects: characters of a preview.
 PREVIEW_CHARS: Final = 60
+
+# cli: how long a start waits for another start, for a daemon that is ending, and for the new one.
+START_SECONDS: Final = 30.0
+# cli: how long `sessiond stop` waits for the process to be gone, unless told otherwise.
+STOP_SECONDS: Final = 30.0
+# cli: how long a daemon may take to answer a question of `sessiond status` and the like.
+ANSWER_SECONDS: Final = 10.0
+# cli: daemon.log is put aside at a start when it is longer.
+LOG_BYTES_MAX: Final = 1024 * 1024
+# cli: the soft limit of open files is raised to the hard one, up to this.
+OPEN_FILES_MAX: Final = 65_536
+# cli: a daemon that was started for its clients ends after this long without any.
+IDLE_EXIT_SECONDS: Final = 1800.0
 
 # The longest line one append can make must pass the frame limit on its way out again.
 assert FRAME_BYTES_MAX < RESULT_BYTES_MAX

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,8 @@ from sessiond.transports import outbox as outbox_module
 from sessiond.transports import unix as unix_module
 from sessiond.transports.base import FdPort, Port, SocketPort
 from sessiond.transports.connection import Connection, serve_connection
-from sessiond.transports.unix import CannotListen, serve_unix
+from sessiond.transports.listening import CannotListen, listen
+from sessiond.transports.unix import serve_unix
 
 
 async def quiet() -> None:
@@ -677,10 +679,13 @@ async def test_log_lines_hold_no_content(caplog: pytest.LogCaptureFixture) -> No
 
 
 @asynccontextmanager
-async def listening(daemon: Daemon, path: Path) -> AsyncGenerator[TaskGroup]:
+async def listening(
+    daemon: Daemon, path: Path, *, connections_max: int = 10
+) -> AsyncGenerator[TaskGroup]:
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
-            await tasks.start(serve_unix, path, daemon.serve)
+            serve = partial(serve_unix, connections_max=lambda: connections_max)
+            await tasks.start(serve, partial(listen, path), daemon.serve)
             yield tasks
             tasks.cancel_scope.cancel()
 
@@ -749,7 +754,7 @@ async def test_a_dead_socket_is_replaced(socket_path: Path) -> None:
 async def test_a_socket_that_somebody_listens_on_is_left_alone(socket_path: Path) -> None:
     async with listening(Daemon(), socket_path):
         with pytest.raises(CannotListen, match="another process listens"):
-            await serve_unix(socket_path, Daemon().serve)
+            await serve_unix(partial(listen, socket_path), Daemon().serve)
         wire = await connect(socket_path)
         await wire.send(request(1))
         assert (await wire.line())["id"] == 1
@@ -768,7 +773,7 @@ async def test_what_is_no_socket_is_never_removed(socket_path: Path, kind: str) 
             dead.bind(str(target))
         socket_path.symlink_to(target)
     with pytest.raises(CannotListen, match=r"is not a socket; it was left alone"):
-        await serve_unix(socket_path, Daemon().serve)
+        await serve_unix(partial(listen, socket_path), Daemon().serve)
     assert socket_path.exists()
     if kind == "file":
         assert socket_path.read_text() == "precious"
@@ -776,10 +781,10 @@ async def test_what_is_no_socket_is_never_removed(socket_path: Path, kind: str) 
 
 async def test_a_path_that_the_kernel_refuses_is_named(socket_path: Path) -> None:
     with pytest.raises(CannotListen, match="too long"):
-        await serve_unix(socket_path.parent / ("x" * 120), Daemon().serve)
+        await serve_unix(partial(listen, socket_path.parent / ("x" * 120)), Daemon().serve)
     socket_path.write_text("in the way")
     with pytest.raises(CannotListen, match=str(socket_path)):
-        await serve_unix(socket_path / "s", Daemon().serve)
+        await serve_unix(partial(listen, socket_path / "s"), Daemon().serve)
 
 
 async def test_a_socket_that_replaced_ours_is_not_removed_at_the_end(socket_path: Path) -> None:
@@ -804,11 +809,10 @@ async def test_another_users_process_is_closed_and_logged(
 
 
 async def test_one_connection_too_many_is_closed_and_the_next_is_served_again(
-    socket_path: Path, monkeypatch: pytest.MonkeyPatch
+    socket_path: Path,
 ) -> None:
-    monkeypatch.setattr(unix_module, "CONNECTIONS_MAX", 1)
     daemon = Daemon()
-    async with listening(daemon, socket_path):
+    async with listening(daemon, socket_path, connections_max=1):
         first = await connect(socket_path)
         await first.send(request(1))
         await first.line()

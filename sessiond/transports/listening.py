@@ -1,0 +1,158 @@
+"""A listening Unix socket: one of our own at a path, or one that the service manager opened.
+
+Rule 1: the socket is 0600 from its first moment; a directory made for it is 0700.
+Rule 2: only a dead socket of our own is ever removed, and only while the folder is
+locked, so that of two daemons that start at once none removes the other's.
+Rule 3: an inherited socket is its giver's; its path is never touched.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+import stat
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from sessiond.limits import FOLDER_LOCK_SECONDS
+from sessiond_client.place import address
+
+__all__ = ["CannotListen", "Listening", "listen", "listen_on_inherited"]
+
+_BACKLOG: Final = 128
+_LOOK_AGAIN_SECONDS: Final = 0.01
+_umask_lock: Final = threading.Lock()
+
+
+class CannotListen(Exception):
+    """The path cannot be listened on; the text says why and what was left alone."""
+
+
+class Listening(NamedTuple):
+    """A socket that takes connections, and how it is known again: None = it is not ours to remove."""
+
+    socket: socket.socket
+    path: Path
+    identity: tuple[int, int] | None
+
+    def end(self) -> None:
+        """Take no more connections; remove the socket unless it is another one by now. Blocking."""
+        # Who finds the path and no listener may remove it too, so it goes first.
+        if self.identity is not None:
+            _remove_own(self.path, self.identity)
+        self.socket.close()
+
+
+def listen(path: Path) -> Listening:
+    """Listen at a path; a dead socket of ours gives way. Blocking. Raises CannotListen."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(0)
+        _make_folder(path.parent)
+        with _locked(path.parent):
+            _remove_dead(path)
+            _bind(sock, path)
+            sock.listen(_BACKLOG)
+            found = path.lstat()
+    except OSError as error:
+        sock.close()
+        raise CannotListen(f"cannot listen on {path}: {error.strerror or error}") from error
+    except CannotListen:
+        sock.close()
+        raise
+    return Listening(sock, path, (found.st_dev, found.st_ino))
+
+
+def listen_on_inherited(descriptor: int) -> Listening:
+    """Take over a descriptor that the service manager opened. Raises CannotListen."""
+    try:
+        is_socket = stat.S_ISSOCK(os.fstat(descriptor).st_mode)
+    except OSError as error:
+        raise CannotListen(f"there is no descriptor {descriptor}: {error.strerror}") from error
+    if not is_socket:
+        raise CannotListen(f"descriptor {descriptor} is no socket")
+    sock = socket.socket(fileno=os.dup(descriptor))
+    os.close(descriptor)
+    kind = sock.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE)
+    if sock.family != socket.AF_UNIX or kind != socket.SOCK_STREAM:
+        sock.close()
+        raise CannotListen(f"descriptor {descriptor} is no Unix stream socket")
+    if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        sock.close()
+        raise CannotListen(f"descriptor {descriptor} is a socket that does not listen")
+    sock.settimeout(0)
+    return Listening(sock, Path(os.fsdecode(sock.getsockname())), None)
+
+
+def _bind(sock: socket.socket, path: Path) -> None:
+    # The mode must be right before anyone can connect, and the umask is the
+    # process's: nobody else may bind meanwhile, and files are chmod-ed by whoever makes them.
+    with address(path) as name, _umask_lock:
+        before = os.umask(0o177)
+        try:
+            sock.bind(name)
+        finally:
+            os.umask(before)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make what is missing, for this user alone; what exists is the user's own choice."""
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    # 0700 at once and not by a chmod: in a shared folder somebody may be waiting for it.
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    """Nobody else who keeps this rule changes the sockets of the folder meanwhile."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        end = time.monotonic() + FOLDER_LOCK_SECONDS
+        while True:
+            with suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            if time.monotonic() > end:
+                raise CannotListen(
+                    f"another process holds the lock of {folder} for {FOLDER_LOCK_SECONDS:.0f} s"
+                )
+            time.sleep(_LOOK_AGAIN_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _remove_dead(path: Path) -> None:
+    """Remove a socket of ours that nobody listens on. Raises CannotListen for anything else."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise CannotListen(f"{path} is not a socket; it was left alone")
+    if found.st_uid != os.getuid():
+        raise CannotListen(f"{path} belongs to another user; it was left alone")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, address(path) as name:
+        probe.settimeout(0)
+        code = probe.connect_ex(name)
+    if code == errno.ECONNREFUSED:
+        path.unlink(missing_ok=True)
+    elif code != errno.ENOENT:
+        raise CannotListen(f"another process listens on {path}")
+
+
+def _remove_own(path: Path, identity: tuple[int, int]) -> None:
+    """Remove the socket, unless somebody has put another one in its place."""
+    # Without the lock or the folder it stays: the next daemon knows it for a dead one.
+    with suppress(FileNotFoundError, CannotListen), _locked(path.parent):
+        found = path.lstat()
+        if (found.st_dev, found.st_ino) == identity:
+            path.unlink()
