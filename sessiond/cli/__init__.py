@@ -16,7 +16,14 @@ from sessiond.cli.lazy import LazyGroup, Listed
 __all__ = ["CONTENTS", "Listed", "main"]
 
 CONTENTS: Final[tuple[Listed, ...]] = (
+    Listed("Daemon", "start", "start", "Start the daemon, unless it runs."),
+    Listed("Daemon", "stop", "stop", "Stop the daemon; done when its process is gone."),
+    Listed("Daemon", "restart", "restart", "Stop the daemon and start one."),
+    Listed("Daemon", "status", "status", "Say whether the daemon runs, and how busy it is."),
     Listed("Daemon", "serve", "serve", "Run the daemon in the foreground."),
+    Listed("Daemon", "stdio", "stdio", "Speak the protocol on stdin and stdout, for editors."),
+    Listed("Daemon", "sockname", "sockname", "Print the path of the daemon's socket."),
+    Listed("Daemon", "profiles", "profiles", "List the profiles and which have a daemon."),
     Listed("Tools", "schema", "schema", "Print the JSON Schema of the protocol."),
 )
 

@@ -14,6 +14,8 @@ import secrets
 import signal
 import sys
 import traceback
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -23,10 +25,16 @@ from msgspec import Struct
 
 from sessiond.cli.environment import real_environment
 from sessiond.cli.log import configure_log
+from sessiond.cli.startup import (
+    listener_at,
+    listener_inherited,
+    raise_open_files,
+    take_profile,
+)
 from sessiond.errors import SessiondError
 from sessiond.journal.files import Files
-from sessiond.journal.layout import Layout, data_home, is_profile
-from sessiond.journal.lock import Held, Holder, lock_daemon
+from sessiond.journal.layout import Layout
+from sessiond.journal.lock import Held, Holder
 from sessiond.methods import METHODS
 from sessiond.methods.access import allow
 from sessiond.rpc.dispatch import Dispatcher
@@ -35,8 +43,9 @@ from sessiond.service.service import Service
 from sessiond.service.store import Store
 from sessiond.transports.base import Port
 from sessiond.transports.connection import serve_connection
+from sessiond.transports.listening import CannotListen, Listening
 from sessiond.transports.stdio import serve_stdio
-from sessiond.transports.unix import CannotListen, serve_unix
+from sessiond.transports.unix import serve_unix
 
 __all__ = ["DaemonOptions", "run"]
 
@@ -51,10 +60,12 @@ _GC_THRESHOLDS = (50_000, 20, 50)
 class DaemonOptions(Struct, frozen=True):
     """What the command line said."""
 
-    profile: str
-    home: str | None
-    socket_path: str | None
+    layout: Layout
+    socket: Path | None
+    """Where to listen; None = only `stdio`."""
     stdio: bool
+    told: int | None = None
+    """A descriptor through which the starter hears that clients can connect."""
 
 
 def run(options: DaemonOptions) -> int:
@@ -62,30 +73,33 @@ def run(options: DaemonOptions) -> int:
     configure_log()
     log = logging.getLogger("sessiond")
     sys.setswitchinterval(_SWITCH_SECONDS)
-    if not is_profile(options.profile):
-        log.error("cannot start", extra={"reason": "a profile is a plain name: A-Z a-z 0-9 _ . -"})
-        return 1
     files = Files()
-    environ = {**os.environ, "SESSIOND_HOME": options.home or ""}
-    layout = Layout(data_home(environ), options.profile)
+    raise_open_files()
     try:
-        layout.make_folders(files)
-        lock = lock_daemon(files, layout)
+        listener = _listener(options)
+        lock = take_profile(files, options.layout, options.socket)
     except Held as held:
         log.error("cannot start", extra={"reason": _who_serves(held.holder)})  # noqa: TRY400
         return 1
-    except (SessiondError, OSError) as error:
+    except (SessiondError, CannotListen, OSError) as error:
         log.error("cannot start", extra={"reason": str(error)})  # noqa: TRY400
         return 1
     status = 0
     try:
-        anyio.run(_Daemon(options, layout, files).serve)
+        anyio.run(_Daemon(options, files, listener).serve)
     except* (SessiondError, CannotListen, OSError) as errors:
         log.error("cannot serve", extra={"reason": _first(errors)})  # noqa: TRY400
         status = 1
     finally:
         lock.close()
     return status
+
+
+def _listener(options: DaemonOptions) -> Callable[[], Listening] | None:
+    inherited = listener_inherited(os.environ)
+    if inherited is not None or options.socket is None:
+        return inherited
+    return listener_at(options.socket)
 
 
 def _who_serves(holder: Holder | None) -> str:
@@ -102,10 +116,13 @@ def _first(errors: BaseExceptionGroup[Exception]) -> str:
 class _Daemon:
     """The parts of one daemon and the order in which they start and end."""
 
-    def __init__(self, options: DaemonOptions, layout: Layout, files: Files) -> None:
+    def __init__(
+        self, options: DaemonOptions, files: Files, listener: Callable[[], Listening] | None
+    ) -> None:
         self._options = options
-        self._layout = layout
+        self._layout = options.layout
         self._files = files
+        self._listener = listener
         self._log = logging.getLogger("sessiond")
         self._stop = anyio.Event()
 
@@ -119,7 +136,7 @@ class _Daemon:
                     store,
                     store.environment,
                     tasks,
-                    profile=self._options.profile,
+                    profile=self._layout.profile,
                     request_stop=self._stop.set,
                 )
                 await self._serve(service, tasks)
@@ -146,15 +163,23 @@ class _Daemon:
 
         tasks.start_soon(self._watch_signals)
         tasks.start_soon(_unload_idle, service)
-        if self._options.socket_path is not None:
-            await tasks.start(serve_unix, Path(self._options.socket_path), connection)
+        if self._listener is not None:
+            await tasks.start(serve_unix, self._listener, connection)
         if self._options.stdio:
             tasks.start_soon(stdio)
-        where = {"socket": self._options.socket_path, "stdio": self._options.stdio}
-        self._log.info("serving", extra=where)
+        where = None if self._options.socket is None else str(self._options.socket)
+        self._log.info("serving", extra={"socket": where, "stdio": self._options.stdio})
+        self._tell_starter()
         await self._stop.wait()
         await end_service(service)
         self._log.info("stopped")
+
+    def _tell_starter(self) -> None:
+        if self._options.told is not None:
+            # A starter that gave up waiting is no reason to end.
+            with suppress(BrokenPipeError):
+                os.write(self._options.told, b"1")
+            os.close(self._options.told)
 
     async def _watch_signals(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:

@@ -8,6 +8,7 @@ renamed file keeps it and two profiles that open one file find the same record.
     pid 4242
     host workstation
     since 2026-01-15T10:30:00.000Z
+    socket /run/user/1000/sessiond/default.sock        (of a daemon that listens)
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
 from sessiond.model.times import rfc3339
 
-__all__ = ["FileLock", "Held", "Holder", "lock_daemon", "own_session"]
+__all__ = ["DaemonLock", "FileLock", "Held", "Holder", "lock_daemon", "own_session", "read_holder"]
 
-_RECORD_BYTES_MAX: Final = 1024
+# A path has at most 4096 bytes.
+_RECORD_BYTES_MAX: Final = 8192
 
 
 class Holder(Struct, frozen=True):
@@ -34,6 +36,7 @@ class Holder(Struct, frozen=True):
     pid: int
     host: str
     since: str
+    socket: str | None = None
 
 
 class Held(Exception):
@@ -52,13 +55,12 @@ class FileLock:
         self._record = record
 
     @classmethod
-    def take(cls, files: Files, fd: int, locks: Path) -> FileLock:
+    def take(cls, files: Files, fd: int, locks: Path, socket: str | None = None) -> FileLock:
         """Lock what the descriptor refers to. Raises Held, OSError."""
-        found = files.fstat(fd)
-        record = locks / f"{found.st_dev:x}-{found.st_ino}"
+        record = _record_of(files, fd, locks)
         if not files.lock(fd):
             raise Held(_read(files, record))
-        holder = Holder(files.pid(), files.host(), rfc3339(files.now()))
+        holder = Holder(files.pid(), files.host(), rfc3339(files.now()), socket)
         # A full disk must not keep a session from being read: the lock itself is taken.
         with suppress(OSError):
             _write(files, record, holder)
@@ -97,8 +99,10 @@ def own_session(files: Files, fd: int, locks: Path) -> FileLock:
         ) from held
 
 
-def lock_daemon(files: Files, layout: Layout) -> DaemonLock:
+def lock_daemon(files: Files, layout: Layout, socket: str | None = None) -> DaemonLock:
     """Become the daemon of a profile whose folders exist. Raises Held, OSError.
+
+    `socket` is where it will listen, for those who look for it.
 
     The locked file is never removed: a name that is gone could be locked twice.
     """
@@ -107,14 +111,26 @@ def lock_daemon(files: Files, layout: Layout) -> DaemonLock:
     except FileExistsError:
         fd = files.open_update(layout.daemon_lock)
     try:
-        return DaemonLock(files, fd, FileLock.take(files, fd, layout.locks))
+        return DaemonLock(files, fd, FileLock.take(files, fd, layout.locks, socket))
     except BaseException:
         files.close(fd)
         raise
 
 
+def read_holder(files: Files, fd: int, locks: Path) -> Holder | None:
+    """What is recorded of the holder of an open file; true only while somebody holds it."""
+    return _read(files, _record_of(files, fd, locks))
+
+
+def _record_of(files: Files, fd: int, locks: Path) -> Path:
+    found = files.fstat(fd)
+    return locks / f"{found.st_dev:x}-{found.st_ino}"
+
+
 def _write(files: Files, record: Path, holder: Holder) -> None:
     text = f"pid {holder.pid}\nhost {holder.host}\nsince {holder.since}\n"
+    if holder.socket is not None:
+        text += f"socket {holder.socket}\n"
     with suppress(FileNotFoundError):
         files.unlink(record)
     fd = files.create(record)
@@ -132,6 +148,6 @@ def _read(files: Files, record: Path) -> Holder | None:
         finally:
             files.close(fd)
         fields = dict(line.split(" ", 1) for line in text.split("\n") if line)
-        return Holder(int(fields["pid"]), fields["host"], fields["since"])
+        return Holder(int(fields["pid"]), fields["host"], fields["since"], fields.get("socket"))
     except (OSError, ValueError, KeyError):
         return None

@@ -49,8 +49,7 @@ async def _list(
     found = [
         info
         for info in newest_first(listing)
-        if not info.archived
-        and (params.cwd is None or info.cwd == params.cwd)
+        if (params.cwd is None or info.cwd == params.cwd)
         and (after is None or (info.updated_at, info.id) < after)
     ]
     page = found[:limit]

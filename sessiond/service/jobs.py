@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
 from anyio import CancelScope
 
 from sessiond.errors import Cancelled, Internal, SessiondError
 from sessiond.service.ports import Environment, Ticket
-from sessiond.service.progress import ProgressTeller
 
 __all__ = ["answer_later"]
 
@@ -18,31 +16,24 @@ __all__ = ["answer_later"]
 def answer_later(
     ticket: Ticket, job: Callable[[], Awaitable[Any]], environment: Environment
 ) -> None:
-    """Start `job` and answer with its result; cancelling the request cancels it.
-
-    What the job reports to `ticket.progress` is told while it runs.
-    """
+    """Start `job` and answer with its result; cancelling the request cancels it."""
     scope = CancelScope()
     ticket.defer(scope.cancel)
-    teller = ProgressTeller(ticket)
 
-    async def outcome() -> Callable[[], None]:
-        """What there is to say in the end: an answer or a refusal."""
-        try:
-            with scope:
-                return partial(ticket.answer, await job())
-        except SessiondError as error:
-            return partial(ticket.fail, error)
-        except Exception as bug:  # noqa: BLE001 - one request's bug must not end the others
-            incident_id = environment.report_bug("job", bug)
-            return partial(ticket.fail, Internal("a bug in sessiond", incident_id=incident_id))
-        return partial(ticket.fail, Cancelled("cancelled while it was being answered"))
+    async def run() -> None:
+        with scope:
+            ticket.answer(await job())
+        if scope.cancelled_caught:
+            ticket.fail(Cancelled("cancelled while it was being answered"))
 
     async def settle() -> None:
-        say = await outcome()
-        teller.end()
-        say()
+        try:
+            await run()
+        except SessiondError as error:
+            ticket.fail(error)
+        except Exception as bug:  # noqa: BLE001 - one request's bug must not end the others
+            incident_id = environment.report_bug("job", bug)
+            ticket.fail(Internal("a bug in sessiond", incident_id=incident_id))
         ticket.flush()
 
     ticket.client.listener.start(settle)
-    teller.start()

@@ -87,8 +87,6 @@ class Opened(Struct, eq=False):
     created_at: str
     updated_at: str
     created: bool = False
-    archived: bool = False
-    """It lies in the archive: kept to be read, no longer to be changed."""
     dirty: bool = False
     """The file has entries that no sync has covered yet."""
 
@@ -123,7 +121,7 @@ class Opened(Struct, eq=False):
             persisted=self.journal.blocking and not self.pending,
             persist=self.persist,
             dialect=self.dialect.name,
-            archived=self.archived,
+            archived=False,
             read_only=session.read_only_line is not None,
             problems=session.problem_count,
             epoch=self.epoch,

@@ -202,7 +202,6 @@ class Store:
             place=place,
             created_at=created_at,
             updated_at=updated_at,
-            archived=self._layout.is_archived(path),
         )
 
     def write_new(self, path: Path, text: bytes) -> None:

@@ -12,24 +12,30 @@ __all__ = ["COMMAND"]
 @click.command("serve", cls=Command)
 @place_options
 @click.option("--stdio", is_flag=True, help="Serve one client on standard input and output.")
-def serve(place: Place, *, stdio: bool) -> None:
+@click.option("--detached", type=int, hidden=True, help="Started by another command.")
+def serve(place: Place, detached: int | None, *, stdio: bool) -> None:
     """Run the daemon in the foreground until SIGTERM, SIGINT or server/stop.
 
-    With --stdio it also ends when its input does, once everything asked is
-    answered. Logs go to standard error, never with message content.
+    It listens where `sessiond sockname` says. With --stdio it serves its own input and
+    output instead (beside the socket if --socket is given) and also ends when its input does,
+    once everything asked is answered. Logs go to standard error, never with message content.
 
     \b
     Exit status: 0 after an orderly end, 1 if it cannot serve, 2 for wrong usage.
     """
-    from sessiond.cli.daemon import DaemonOptions, run
+    if detached is not None:
+        from sessiond.cli.startup import leave_starter
 
-    if place.socket is None and not stdio:
-        raise click.UsageError("say where to serve: --socket PATH, --stdio, or both")
+        leave_starter()
+    from sessiond.cli.daemon import DaemonOptions, run
+    from sessiond.cli.daemons import find_socket, layout_of
+
+    listens = place.socket is not None or not stdio
     options = DaemonOptions(
-        profile=place.profile or "default",
-        home=place.home,
-        socket_path=place.socket,
+        layout=layout_of(place),
+        socket=find_socket(place) if listens else None,
         stdio=stdio,
+        told=detached,
     )
     raise SystemExit(run(options))
 

@@ -1,0 +1,40 @@
+"""`sessiond profiles`: the sets of sessions of a home."""
+
+from __future__ import annotations
+
+import click
+
+from sessiond.cli.options import Command, Place, json_option, place_options
+
+__all__ = ["COMMAND"]
+
+
+@click.command("profiles", cls=Command, examples=("sessiond profiles", "sessiond profiles --json"))
+@json_option
+@place_options
+def profiles(place: Place, *, as_json: bool) -> None:
+    """List the profiles of a home, and which of them have a daemon running."""
+    from sessiond.cli.daemons import layout_of
+    from sessiond.cli.output import emit, say, table
+    from sessiond.cli.running import profiles_of
+
+    home = layout_of(place).home
+    found = profiles_of(home)
+    if as_json:
+        emit({"home": str(home), "profiles": found})
+    elif not found:
+        say(f"no profiles in {home}")
+    else:
+        rows = [
+            (
+                profile.name,
+                "running" if profile.running else "stopped",
+                "" if profile.pid is None else str(profile.pid),
+                profile.socket or "",
+            )
+            for profile in found
+        ]
+        table(("PROFILE", "DAEMON", "PID", "SOCKET"), rows)
+
+
+COMMAND = profiles

@@ -1,0 +1,36 @@
+"""`sessiond restart`: stop, then start."""
+
+from __future__ import annotations
+
+import click
+
+from sessiond.cli.options import Command, Place, json_option, place_options
+from sessiond.limits import STOP_SECONDS
+
+__all__ = ["COMMAND"]
+
+
+@click.command("restart", cls=Command, examples=("sessiond restart",))
+@json_option
+@place_options
+def restart(place: Place, *, as_json: bool) -> None:
+    """Stop the daemon if it runs, then start one: a new version, a new configuration.
+
+    Clients come back by themselves and resume; what they sent is stored once.
+    """
+    from sessiond.cli.joining import join
+    from sessiond.cli.output import emit, say
+    from sessiond.cli.running import running
+    from sessiond.cli.stopping import stop_daemon
+
+    stopped = stop_daemon(place, STOP_SECONDS)
+    joined = join(place)
+    if as_json:
+        facts = {"started": joined.started, "stopped": stopped is not None}
+        emit({**running(place, joined.socket, joined.info), **facts})
+    else:
+        word = "restarted" if stopped is not None else "started"
+        say(f"{word}: pid {joined.info['pid']}, {joined.socket}")
+
+
+COMMAND = restart

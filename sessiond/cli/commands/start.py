@@ -1,0 +1,33 @@
+"""`sessiond start`: a daemon in the background, if there is none."""
+
+from __future__ import annotations
+
+import click
+
+from sessiond.cli.options import Command, Place, json_option, place_options
+
+__all__ = ["COMMAND"]
+
+
+@click.command("start", cls=Command, examples=("sessiond start", "sessiond start --json"))
+@json_option
+@place_options
+def start(place: Place, *, as_json: bool) -> None:
+    """Start the daemon of a profile, unless it runs; done when it answers.
+
+    Started at once from many places, there is one. It ends by itself after half an hour without
+    clients (`idle_exit_seconds` in the configuration). Its log is daemon.log in the profile's folder.
+    """
+    from sessiond.cli.joining import join
+    from sessiond.cli.output import emit, say
+    from sessiond.cli.running import running
+
+    joined = join(place)
+    if as_json:
+        emit({**running(place, joined.socket, joined.info), "started": joined.started})
+    else:
+        word = "started" if joined.started else "runs already"
+        say(f"{word}: pid {joined.info['pid']}, {joined.socket}")
+
+
+COMMAND = start

@@ -1,0 +1,54 @@
+"""`sessiond status`: whether the daemon runs, and how it is."""
+
+from __future__ import annotations
+
+import click
+
+from sessiond.cli.failures import Status
+from sessiond.cli.options import Command, Place, json_option, place_options
+
+__all__ = ["COMMAND"]
+
+
+@click.command("status", cls=Command, examples=("sessiond status", "sessiond status --json"))
+@json_option
+@place_options
+@click.pass_context
+def status(context: click.Context, place: Place, *, as_json: bool) -> None:
+    """Say whether the daemon of a profile runs, and how busy it is.
+
+    \b
+    Exit status: 0 it runs, 3 it does not.
+    """
+    from sessiond.cli.daemons import ask, find_socket, layout_of, profile_of, who_serves
+    from sessiond.cli.output import emit, say
+    from sessiond.cli.running import running
+    from sessiond.limits import ANSWER_SECONDS
+
+    path = find_socket(place)
+    info = ask(path, "server/info", seconds=ANSWER_SECONDS)
+    stats = ask(path, "server/stats", seconds=ANSWER_SECONDS) if info is not None else None
+    if info is None or stats is None:
+        layout = layout_of(place)
+        serving = who_serves(layout)
+        why = "" if serving is None else f": {serving} serves the profile and {serving.place}"
+        if as_json:
+            facts = {"profile": layout.profile, "home": str(layout.home)}
+            emit({"running": False, "socket": str(path), **facts})
+        else:
+            say(f"not running: nobody listens on {path}{why}")
+        context.exit(Status.NO_DAEMON)
+    if as_json:
+        busy = {name: value for name, value in stats.items() if name != "sessions"}
+        emit({**running(place, path, info), "started_at": info["started_at"], **busy})
+        return
+    say(f"running: pid {info['pid']}, version {info['version']}, since {info['started_at']}")
+    say(f"profile {profile_of(place)}, {info['data_folder']}")
+    say(f"listens on {path}")
+    counts = f"{stats['clients']} clients, {stats['sessions_open']} open sessions"
+    say(f"{counts}, {stats['requests_waiting']} requests waiting")
+    if stats["draining"]:
+        say("it is about to end")
+
+
+COMMAND = status

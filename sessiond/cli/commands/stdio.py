@@ -1,0 +1,52 @@
+"""`sessiond stdio`: the bridge that an editor or an agent spawns."""
+
+from __future__ import annotations
+
+import signal
+
+import click
+
+from sessiond.cli.failures import Failure, Status
+from sessiond.cli.options import Command, Place, place_options
+
+__all__ = ["COMMAND"]
+
+
+@click.command(
+    "stdio",
+    cls=Command,
+    examples=("""echo '{"id":1,"method":"session/list"}' | sessiond stdio""",),
+)
+@place_options
+def stdio(place: Place) -> None:
+    """Speak the protocol on standard input and output, through the daemon.
+
+    Joins the daemon that runs and starts one when there is none. Lines and Content-Length
+    framing both pass. Ends with 0 when the input has ended and everything asked is answered,
+    with 1 when the daemon ended first: run it again, and it joins the next one.
+    """
+    from sessiond.cli.bridge import bridge
+    from sessiond.cli.daemons import connect, find_socket
+    from sessiond.limits import ANSWER_SECONDS
+
+    # An interrupt ends a bridge, it is no error to report.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    path = find_socket(place)
+    sock = connect(path, ANSWER_SECONDS)
+    if sock is None:
+        from sessiond.cli.joining import join
+
+        join(place)
+        sock = connect(path, ANSWER_SECONDS)
+    if sock is None:
+        what = f"the daemon ended before it could be joined on {path}"
+        raise Failure(what, "run it again", Status.NO_DAEMON)
+    if not bridge(sock):
+        from sessiond.cli.joining import answering
+
+        # A daemon that is well has closed this connection on purpose: it was told `exit`.
+        if answering(path) is None:
+            raise Failure("the daemon ended", "run it again to join the next one")
+
+
+COMMAND = stdio

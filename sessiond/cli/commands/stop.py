@@ -1,0 +1,40 @@
+"""`sessiond stop`: the daemon's orderly end."""
+
+from __future__ import annotations
+
+import click
+
+from sessiond.cli.options import Command, Place, json_option, place_options
+from sessiond.limits import STOP_SECONDS
+
+__all__ = ["COMMAND"]
+
+
+@click.command("stop", cls=Command, examples=("sessiond stop", "sessiond stop --timeout 5"))
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=STOP_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait until the process is gone.",
+)
+@json_option
+@place_options
+def stop(place: Place, timeout: float, *, as_json: bool) -> None:
+    """Stop the daemon of a profile; done when its process is gone.
+
+    Clients are told, what was asked is stored and answered, then it ends. That nothing runs
+    is no failure.
+    """
+    from sessiond.cli.output import emit, say
+    from sessiond.cli.stopping import stop_daemon
+
+    pid = stop_daemon(place, timeout)
+    if as_json:
+        emit({"running": False, "stopped": pid is not None, "pid": pid})
+    else:
+        say("nothing runs" if pid is None else f"stopped: pid {pid}")
+
+
+COMMAND = stop

@@ -1,0 +1,143 @@
+"""Which daemon is meant, whether it is there, and one question to it.
+
+Law: nothing here starts or ends a daemon, and nothing of the service is imported:
+`sessiond stdio` goes through here each time an editor opens.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sessiond.cli.failures import Failure, Status
+from sessiond.cli.options import Place
+from sessiond_client.place import DEFAULT_PROFILE, UnsafeFolder, address, socket_place
+
+if TYPE_CHECKING:
+    from sessiond.journal.layout import Layout
+    from sessiond.journal.lock import Holder
+
+__all__ = ["Serving", "ask", "connect", "find_socket", "layout_of", "profile_of", "who_serves"]
+
+
+def profile_of(place: Place) -> str:
+    """The profile that is meant."""
+    return place.profile or DEFAULT_PROFILE
+
+
+def find_socket(place: Place, environ: Mapping[str, str] | None = None) -> Path:
+    """Where the daemon listens, or would. Raises Failure."""
+    try:
+        return socket_place(
+            os.environ if environ is None else environ,
+            socket=place.socket,
+            profile=place.profile,
+            home=place.home,
+        )
+    except UnsafeFolder as error:
+        raise Failure(str(error), "nothing was done", Status.NO_DAEMON) from error
+    except ValueError as error:
+        raise _no_profile(profile_of(place)) from error
+
+
+def layout_of(place: Place) -> Layout:
+    """The folders of the profile. Raises Failure."""
+    from sessiond.journal.layout import Layout, data_home, is_profile
+
+    profile = profile_of(place)
+    if not is_profile(profile):
+        raise _no_profile(profile)
+    return Layout(data_home({**os.environ, "SESSIOND_HOME": place.home or ""}), profile)
+
+
+def _no_profile(profile: str) -> Failure:
+    what = f"{profile!r} cannot be a profile"
+    return Failure(what, "a plain name of A-Z a-z 0-9 _ . - is needed", Status.USAGE)
+
+
+def connect(path: Path, seconds: float) -> socket.socket | None:
+    """A connection with that timeout; None when nobody listens. Raises OSError for what is odd."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(seconds)
+        with address(path) as name:
+            sock.connect(name)
+    except (FileNotFoundError, ConnectionRefusedError):
+        sock.close()
+        return None
+    except OSError as error:
+        sock.close()
+        error.filename = os.fspath(path)
+        raise
+    return sock
+
+
+def ask(path: Path, method: str, *, seconds: float) -> dict[str, Any] | None:
+    """The answer to a question without parameters; None when nobody listens, or hangs up.
+
+    Raises OSError (TimeoutError), and Failure for an error answer.
+    """
+    import json
+
+    sock = connect(path, seconds)
+    if sock is None:
+        return None
+    with closing(sock), sock.makefile("rb") as lines:
+        try:
+            sock.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method}).encode() + b"\n")
+            for line in lines:
+                message = json.loads(line)
+                if message.get("id") == 1:
+                    break
+            else:
+                return None
+        except (BrokenPipeError, ConnectionResetError):
+            return None
+    if "error" in message:
+        raise Failure(message["error"]["message"], "see the log of the daemon")
+    answer: dict[str, Any] = message["result"]
+    return answer
+
+
+class Serving(NamedTuple):
+    """A process that holds a profile; what it left on record may be missing."""
+
+    holder: Holder | None
+
+    def __str__(self) -> str:
+        if self.holder is None:
+            return "another daemon"
+        return f"the daemon with pid {self.holder.pid}, there since {self.holder.since},"
+
+    @property
+    def place(self) -> str:
+        """Where it can be talked to, in words."""
+        if self.holder is None or self.holder.socket is None:
+            return "listens on no socket"
+        return f"listens on {self.holder.socket}"
+
+
+def who_serves(layout: Layout) -> Serving | None:
+    """The process that is the profile's daemon now; None if there is none. Raises OSError."""
+    from sessiond.journal.files import Files
+    from sessiond.journal.lock import read_holder
+
+    files = Files()
+    try:
+        descriptor = files.open_read(layout.daemon_lock)
+    except FileNotFoundError:
+        return None
+    try:
+        # Shared, so that two who look do not take each other for a daemon.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return Serving(read_holder(files, descriptor, layout.locks))
+    else:
+        return None
+    finally:
+        files.close(descriptor)

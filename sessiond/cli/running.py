@@ -1,0 +1,63 @@
+"""What `start`, `status` and `profiles` say of daemons, as values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from sessiond.cli.daemons import layout_of, who_serves
+from sessiond.cli.options import Place
+from sessiond.journal.layout import Layout, is_profile
+
+__all__ = ["Profile", "profiles_of", "running"]
+
+
+class Profile(Struct, frozen=True):
+    """A profile folder, and its daemon if it has one."""
+
+    name: str
+    folder: str
+    running: bool
+    pid: int | None = None
+    since: str | None = None
+    socket: str | None = None
+
+
+def running(place: Place, path: Path, info: dict[str, Any]) -> dict[str, Any]:
+    """A daemon that answered: its own words and where it was found."""
+    return {
+        "running": True,
+        "pid": info["pid"],
+        "socket": str(path),
+        "profile": info["profile"],
+        "home": str(layout_of(place).home),
+        "version": info["version"],
+        "instance_id": info["instance_id"],
+    }
+
+
+def profiles_of(home: Path) -> list[Profile]:
+    """Every profile of a home, by name. Raises OSError."""
+    try:
+        names = sorted(path.name for path in (home / "profiles").iterdir() if path.is_dir())
+    except FileNotFoundError:
+        return []
+    return [_profile(Layout(home, name)) for name in names if is_profile(name)]
+
+
+def _profile(layout: Layout) -> Profile:
+    serving = who_serves(layout)
+    folder = str(layout.root)
+    if serving is None or serving.holder is None:
+        return Profile(layout.profile, folder, running=serving is not None)
+    holder = serving.holder
+    return Profile(
+        name=layout.profile,
+        folder=folder,
+        running=True,
+        pid=holder.pid,
+        since=holder.since,
+        socket=holder.socket,
+    )
