@@ -52,6 +52,12 @@ DRAFT_SECONDS: Final = 24 * 3600.0
 # service: what a refusal tells a client to wait.
 RETRY_AFTER_MS: Final = 250
 
+# service: a request that asked for `$/progress` is told at most this often; what finds the
+# outbox full is dropped.
+PROGRESS_SECONDS: Final = 0.2
+# service: lines between two reports of what goes over a whole file.
+PROGRESS_LINES: Final = 1024
+
 # service: one read of the log by a replay, and what a read may do inline on the loop.
 REPLAY_CHUNK_BYTES: Final = 256 * 1024
 INLINE_READ_BYTES: Final = 64 * 1024
@@ -74,6 +80,8 @@ HEADS_MAX: Final = 1024
 # session: ids that a precondition_failed reports as missed; ids that session_not_found offers.
 MISSED_IDS_MAX: Final = 100
 AVAILABLE_IDS_MAX: Final = 20
+# session: ids of entries that session/rewind names; beyond it they are only counted.
+REWOUND_IDS_MAX: Final = 10_000
 # session: problems of one file that are kept word by word; the rest is counted.
 PROBLEMS_MAX: Final = 100
 # dialects: characters of a preview.

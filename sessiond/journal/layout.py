@@ -6,8 +6,9 @@ Law: names are made and taken apart here and nowhere else.
       locks/<device>-<inode>      who has a session file open, for every profile of this home
       profiles/<profile>/
         sessions/2026-01-15T10-30-00-000000_<session id>.jsonl
+        archive/                          the same names: kept, but not in the way
         pending/<session id>.jsonl        drafts: no assistant message yet
-        trash/                            what was deleted, until it is emptied
+        trash/                            what was deleted, until it is purged
         catalog.sqlite                    an index that can be thrown away
         daemon.lock                       one daemon per profile
 """
@@ -56,6 +57,7 @@ class Layout:
         self.profile = profile
         self.root = home / "profiles" / profile
         self.sessions = self.root / "sessions"
+        self.archive = self.root / "archive"
         self.pending = self.root / "pending"
         self.trash = self.root / "trash"
         self.locks = home / "locks"
@@ -68,8 +70,8 @@ class Layout:
         Below the home, which may be a folder that somebody chose, every folder is 0700.
         """
         self._make_home(files)
-        inner = (self.locks, self.root.parent, self.root, self.sessions, self.pending, self.trash)
-        for folder in inner:
+        kept = (self.sessions, self.archive, self.pending, self.trash)
+        for folder in (self.locks, self.root.parent, self.root, *kept):
             files.make_folder(folder)
         # Also where all were there: an earlier start may have been cut off before this.
         for parent in (self.home, self.root.parent, self.root):
@@ -101,9 +103,13 @@ class Layout:
         """Whether the file is a draft of this profile."""
         return path.parent == self.pending
 
+    def is_archived(self, path: Path) -> bool:
+        """Whether the file is an archived session of this profile."""
+        return path.parent == self.archive
+
     def id_of(self, path: Path) -> str | None:
         """The session id in a name that was made here; None for any other file."""
-        if path.parent == self.sessions:
+        if path.parent in (self.sessions, self.archive):
             return _id_in(path.name)
         if path.parent == self.pending:
             return _draft_id_in(path.name)
@@ -112,30 +118,43 @@ class Layout:
     # -- what is there -------------------------------------------------------------
 
     def find(self, files: Files, session_id: str) -> Path | None:
-        """The file of a session or of a draft. Raises StorageError."""
-        ending = f"_{session_id}{_SUFFIX}"
-        # Ids may contain "_", so the ending alone does not decide. Of two files that a copy
-        # gave the same id, the older name is the session.
-        for name in sorted(name for name in _names(files, self.sessions) if name.endswith(ending)):
-            if _id_in(name) == session_id:
-                return self.sessions / name
+        """The file of a session, archived or not, or of a draft. Raises StorageError."""
+        found = self.find_all(files, session_id)
+        return found[0] if found else None
+
+    def find_all(self, files: Files, session_id: str) -> list[Path]:
+        """Every file of this id, the one that is the session first. Raises StorageError."""
+        # Of two files that a copy gave the same id, the older name is the session.
+        found = [
+            folder / name
+            for folder in (self.sessions, self.archive)
+            for name in sorted(_names_ending(files, folder, f"_{session_id}{_SUFFIX}"))
+            if _id_in(name) == session_id
+        ]
         draft = self.pending_path(session_id) if is_session_id(session_id) else None
-        return draft if draft is not None and files.exists(draft) else None
+        if draft is not None and files.exists(draft):
+            found.append(draft)
+        return found
 
     def session_ids(self, files: Files) -> list[str]:
-        """The ids of the sessions, the latest begun first. Raises StorageError."""
-        names = sorted(_names(files, self.sessions), reverse=True)
+        """The ids of the sessions, the latest begun first, archived ones last. Raises StorageError."""
+        names = (
+            name
+            for folder in (self.sessions, self.archive)
+            for name in sorted(_names(files, folder), reverse=True)
+        )
         found = (_id_in(name) for name in names)
         return list(dict.fromkeys(session_id for session_id in found if session_id is not None))
 
     def scan(self, files: Files, *, drafts: bool) -> Iterator[Path]:
-        """Every file that may be a session, also one that somebody dropped here.
+        """Every file that may be a session, archived ones and what somebody dropped there too.
 
         Raises StorageError.
         """
-        for name in _names(files, self.sessions):
-            if name.endswith(_SUFFIX) and not name.startswith("."):
-                yield self.sessions / name
+        for folder in (self.sessions, self.archive):
+            for name in _names(files, folder):
+                if name.endswith(_SUFFIX) and not name.startswith("."):
+                    yield folder / name
         if drafts:
             yield from self.drafts(files)
 
@@ -154,6 +173,11 @@ def _id_in(name: str) -> str | None:
 def _draft_id_in(name: str) -> str | None:
     session_id = name.removesuffix(_SUFFIX)
     return session_id if session_id != name and is_session_id(session_id) else None
+
+
+def _names_ending(files: Files, folder: Path, ending: str) -> list[str]:
+    # Ids may contain "_", so the ending alone does not decide; but it leaves few to look at.
+    return [name for name in _names(files, folder) if name.endswith(ending)]
 
 
 def _names(files: Files, folder: Path) -> list[str]:

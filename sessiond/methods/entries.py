@@ -9,7 +9,7 @@ from anyio import to_thread
 from msgspec import Meta, Raw, Struct
 
 from sessiond.errors import InvalidParams
-from sessiond.limits import INLINE_READ_BYTES, REPLAY_CHUNK_BYTES, RESULT_BYTES_MAX
+from sessiond.limits import INLINE_READ_BYTES, RESULT_BYTES_MAX
 from sessiond.methods.common import (
     Call,
     Client,
@@ -20,7 +20,7 @@ from sessiond.methods.common import (
     page_limit,
     raw,
 )
-from sessiond.methods.rows import entry_row
+from sessiond.methods.rows import chunks, entry_row
 from sessiond.model.entries import Kind
 from sessiond.service.events import type_word
 from sessiond.service.host import Host
@@ -98,23 +98,10 @@ def _lines(opened: Opened, params: EntriesParams, upto: int) -> Iterator[tuple[i
     else:
         order = range((params.after_seq or 0) + 1, upto + 1)
     wanted = (seq for seq in order if kinds[seq] != Kind.NONE)
-    for chunk in _chunks(opened, wanted):
+    for chunk in chunks(opened, wanted):
         for seq, line in zip(chunk, opened.journal.read_many(chunk), strict=True):
             if types is None or type_word(kinds[seq], opened.dialect.wire(line)) in types:
                 yield seq, line
-
-
-def _chunks(opened: Opened, seqs: Iterator[int]) -> Iterator[list[int]]:
-    chunk: list[int] = []
-    size = 0
-    for seq in seqs:
-        chunk.append(seq)
-        size += opened.journal.line_bytes(seq)
-        if size >= REPLAY_CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 METHOD = Method(name="session/entries", params=EntriesParams, result=EntriesResult, handle=handle)

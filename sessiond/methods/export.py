@@ -52,7 +52,7 @@ def handle(client: Client, params: ExportParams, call: Call[Client]) -> Any:
         def work() -> ExportResult:
             if params.path is None:
                 require_result_fits(host.opened.journal.span_bytes(0, upto))
-            text, notes = export_native(host.opened, upto)
+            text, notes = export_native(host.opened, upto, call.progress)
             if params.path is None:
                 return ExportResult(content=text.decode(), entries=upto, notes=notes)
             client.service.store.write_new(Path(params.path), text)

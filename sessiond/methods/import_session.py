@@ -37,11 +37,11 @@ def handle(client: Client, params: ImportParams, call: Call[Client]) -> Any:
         raise InvalidParams("send path or content", path="path")
     if params.path is not None:
         require_path(params.path)
-    client.service.work(call, lambda: _import(client, params))
+    client.service.work(call, lambda: _import(client, params, call))
     return DEFERRED
 
 
-async def _import(client: Client, params: ImportParams) -> ImportResult:
+async def _import(client: Client, params: ImportParams, call: Call[Client]) -> ImportResult:
     service = client.service
     session_id = service.environment.new_session_id()
 
@@ -51,8 +51,10 @@ async def _import(client: Client, params: ImportParams) -> ImportResult:
             wanted=params.format,
             session_id=session_id,
             cwd=params.cwd,
+            progress=call.progress,
         )
         service.store.adopt(session_id, lines)
+        call.progress.report(len(lines), len(lines), "lines")
         return report
 
     report = await to_thread.run_sync(work)

@@ -49,7 +49,8 @@ async def _list(
     found = [
         info
         for info in newest_first(listing)
-        if (params.cwd is None or info.cwd == params.cwd)
+        if not info.archived
+        and (params.cwd is None or info.cwd == params.cwd)
         and (after is None or (info.updated_at, info.id) < after)
     ]
     page = found[:limit]

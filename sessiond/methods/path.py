@@ -8,7 +8,7 @@ from anyio import to_thread
 from msgspec import Raw, Struct
 
 from sessiond.errors import EntryNotFound, InvalidParams
-from sessiond.limits import INLINE_WALK_STEPS, RESULT_BYTES_MAX
+from sessiond.limits import INLINE_WALK_STEPS
 from sessiond.methods.common import (
     Call,
     Client,
@@ -20,7 +20,7 @@ from sessiond.methods.common import (
     raw,
 )
 from sessiond.methods.place import leaf_of
-from sessiond.methods.rows import children_are_near, details, entry_row, is_small
+from sessiond.methods.rows import children_are_near, details, entry_row, fitting, is_small
 from sessiond.model.ids import EntryId, HeadName
 from sessiond.service.host import Host
 
@@ -82,24 +82,13 @@ def _page(
     path = host.opened.session.path(leaf)
     if from_end:
         end = len(path) if start is None else start
-        begin = _fitting(host, path[:end][::-1], limit)
+        begin = fitting(host.opened, path[:end][::-1], limit)
         begin = end - begin
         more = f"{leaf}:{begin}" if begin > 0 else None
         return path[begin:end], more
     begin = start or 0
-    end = begin + _fitting(host, path[begin:], limit)
+    end = begin + fitting(host.opened, path[begin:], limit)
     return path[begin:end], f"{leaf}:{end}" if end < len(path) else None
-
-
-def _fitting(host: Host, seqs: list[int], limit: int) -> int:
-    """How many of these entries one answer holds: at least one."""
-    size = count = 0
-    for seq in seqs[:limit]:
-        size += host.opened.journal.line_bytes(seq)
-        if count and size > RESULT_BYTES_MAX // 2:
-            break
-        count += 1
-    return count
 
 
 def _read(host: Host, seqs: list[int], more: str | None, upto: int) -> Raw:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from sessiond.limits import INLINE_READ_BYTES, INLINE_WALK_STEPS
+from sessiond.limits import (
+    INLINE_READ_BYTES,
+    INLINE_WALK_STEPS,
+    REPLAY_CHUNK_BYTES,
+    RESULT_BYTES_MAX,
+)
 from sessiond.methods.common import encode
 from sessiond.service.host import Host
 from sessiond.service.opened import Opened
 from sessiond.session.state import Session
 
-__all__ = ["entry_row", "is_small", "label_of"]
+__all__ = [
+    "children_are_near",
+    "chunks",
+    "details",
+    "entry_row",
+    "fitting",
+    "is_small",
+    "label_of",
+]
 
 
 def entry_row(opened: Opened, seq: int, line: bytes, more: bytes = b"") -> bytes:
@@ -34,6 +47,31 @@ def details(host: Host, seq: int) -> bytes:
 def is_small(opened: Opened, seqs: Sequence[int]) -> bool:
     """Whether these lines may be read on the loop."""
     return sum(map(opened.journal.line_bytes, seqs)) <= INLINE_READ_BYTES
+
+
+def fitting(opened: Opened, seqs: Sequence[int], limit: int) -> int:
+    """How many of these lines one answer holds, at most `limit`: at least one if there is one."""
+    size = count = 0
+    for seq in seqs[:limit]:
+        size += opened.journal.line_bytes(seq)
+        if count and size > RESULT_BYTES_MAX // 2:
+            break
+        count += 1
+    return count
+
+
+def chunks(opened: Opened, seqs: Iterable[int]) -> Iterator[list[int]]:
+    """Lines to read at a time, so that a long answer does not hold a long file."""
+    chunk: list[int] = []
+    size = 0
+    for seq in seqs:
+        chunk.append(seq)
+        size += opened.journal.line_bytes(seq)
+        if size >= REPLAY_CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def children_are_near(host: Host) -> bool:

@@ -6,11 +6,22 @@ here is its shape, so that the schema, and every test, can hold it to it.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-__all__ = ["NOTIFICATIONS", "Closed", "Draining", "Lagged", "Origin", "SessionEvent", "Synced"]
+__all__ = [
+    "NOTIFICATIONS",
+    "Closed",
+    "Draining",
+    "Figures",
+    "Lagged",
+    "Origin",
+    "ProgressTold",
+    "ProgressValue",
+    "SessionEvent",
+    "Synced",
+]
 
 
 class Origin(Struct, frozen=True, omit_defaults=True):
@@ -61,10 +72,31 @@ class Draining(Struct, frozen=True):
     retry_after_ms: int
 
 
+Figures = tuple[int, int | None, str]
+"""How much is done, of how much (None: not known), in which unit."""
+
+
+class ProgressValue(Struct, frozen=True):
+    """How far the work is: `done` of `total` (null when that is not known) of a unit."""
+
+    kind: Literal["begin", "report", "end"]
+    done: int
+    total: int | None
+    unit: str
+
+
+class ProgressTold(Struct, frozen=True):
+    """How far a request is that asked to be told, by the token it gave."""
+
+    token: str | int
+    value: ProgressValue
+
+
 NOTIFICATIONS: Final[dict[str, type[Struct]]] = {
     "session/event": SessionEvent,
     "session/synced": Synced,
     "session/lagged": Lagged,
     "session/closed": Closed,
     "server/draining": Draining,
+    "$/progress": ProgressTold,
 }

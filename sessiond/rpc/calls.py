@@ -16,6 +16,7 @@ import msgspec
 from sessiond.errors import SessiondError, TooLarge
 from sessiond.limits import RESULT_BYTES_MAX
 from sessiond.rpc.messages import error_body, result_body
+from sessiond.rpc.progress import NO_PROGRESS
 
 __all__ = ["BatchAnswer", "Call", "CallTable", "Peer"]
 
@@ -80,7 +81,7 @@ class CallTable(Generic[C]):
 class Call(Generic[C]):
     """A request, or a notification, that a handler is working on."""
 
-    __slots__ = ("_held", "_put", "_table", "client", "id", "method", "settled")
+    __slots__ = ("_held", "_put", "_table", "client", "id", "method", "progress", "settled")
 
     def __init__(self, table: CallTable[C], method: str, id_text: bytes | None, put: Put) -> None:
         self._table = table
@@ -91,6 +92,8 @@ class Call(Generic[C]):
         self.client = table.client
         self.method = method
         self.settled = False
+        # Who wants to be told gets one of its own, before the handler runs.
+        self.progress = NO_PROGRESS
 
     @property
     def request_id(self) -> str | int | float | None:

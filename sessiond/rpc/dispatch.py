@@ -37,7 +37,8 @@ from sessiond.rpc.messages import (
     decode_request,
     error_body,
 )
-from sessiond.rpc.params import Params, invalid_params
+from sessiond.rpc.params import Params, RequestMeta, invalid_params
+from sessiond.rpc.progress import Progress
 
 __all__ = ["DEFERRED", "Call", "Dispatcher", "Exchange", "Method", "Peer"]
 
@@ -182,22 +183,25 @@ class Exchange(Generic[C]):
                     params = entry.decode(request.params)
                 except (DecodeError, RecursionError):
                     params = _decode_params(entry.decode, request.params)
+                if params.meta:
+                    _take_meta(call, params.meta)
                 result = entry.handle(self.client, params, call)
-        except SessiondError as error:
-            self._fail(call, error)
-        except ValidationError as error:
-            self._fail(call, invalid_params(error))
         except Exception as error:  # noqa: BLE001  # rule 3: a bug in a handler ends one request
-            self._fail(call, self._incident(request.method, error))
+            refusal = self._refusal(request.method, error)
+            if not call.settled:
+                call.fail(refusal)
         else:
             if result is DEFERRED:
                 call.hold()
             else:
                 call.answer(result)
 
-    def _fail(self, call: Call[C], error: SessiondError) -> None:
-        if not call.settled:
-            call.fail(error)
+    def _refusal(self, method: str, error: Exception) -> SessiondError:
+        if isinstance(error, SessiondError):
+            return error
+        if isinstance(error, ValidationError):
+            return invalid_params(error)
+        return self._incident(method, error)
 
     def _own(self, request: Request) -> Any:
         """`$/cancelRequest` belongs to JSON-RPC itself, not to a method of the table."""
@@ -206,6 +210,12 @@ class Exchange(Generic[C]):
         params = _decode_params(_decode_cancel, request.params)
         self.calls.cancel(params.id)
         return None
+
+
+def _take_meta(call: Call[C], meta: RequestMeta) -> None:
+    """What a client asked for beside the call itself. Nobody waits for a notification's progress."""
+    if meta.progress_token is not UNSET and not call.is_notification:
+        call.progress = Progress(meta.progress_token)
 
 
 _decode_cancel: Final = msgspec.json.Decoder(_CancelParams).decode

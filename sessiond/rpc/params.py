@@ -1,28 +1,42 @@
 """The base of every method's parameters, and what a client is told when they do not fit.
 
 Strict: an unknown field is an error that names it, because a typo that is
-silently ignored costs its author an afternoon. `_meta` is always allowed.
+silently ignored costs its author an afternoon. `_meta` is always allowed, and
+what it holds beside the members below is not looked at.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import UNSET, Raw, Struct, UnsetType, ValidationError, field
+from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, field
 
 from sessiond.errors import InvalidParams
 
-__all__ = ["Params", "invalid_params"]
+__all__ = ["Params", "RequestMeta", "invalid_params"]
 
 # msgspec's words for a field that is named in the message instead of in the path.
 _FIELD_PHRASES: Final = ("Object contains unknown field `", "Object missing required field `")
 _TEXT_CHARS_MAX: Final = 300
 
 
+# It is sent back with every report, so it is short, and an integer that every client can hold.
+ProgressToken = (
+    Annotated[str, Meta(min_length=1, max_length=128)]
+    | Annotated[int, Meta(ge=-(2**53) + 1, le=2**53 - 1)]
+)
+
+
+class RequestMeta(Struct):
+    """What a client asks for beside the call itself: `progress_token` wants `$/progress`."""
+
+    progress_token: ProgressToken | UnsetType = UNSET
+
+
 class Params(Struct, forbid_unknown_fields=True, kw_only=True):
     """What a method takes; a subclass adds its fields."""
 
-    meta: Raw | UnsetType = field(name="_meta", default=UNSET)
+    meta: RequestMeta | UnsetType | None = field(name="_meta", default=UNSET)
 
 
 def invalid_params(error: ValidationError, prefix: str = "") -> InvalidParams:

@@ -13,8 +13,10 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from sessiond.dialects.native import NATIVE
+from sessiond.limits import PROGRESS_LINES
 from sessiond.model.entries import Kind
 from sessiond.service.opened import Opened
+from sessiond.service.ports import Progress
 from sessiond.session.state import Session
 
 __all__ = ["export_native"]
@@ -24,9 +26,12 @@ _encode: Final = msgspec.json.Encoder().encode
 _RECORDS: Final = NATIVE.rules.records
 
 
-def export_native(opened: Opened, upto: int) -> tuple[bytes, list[str]]:
+def export_native(opened: Opened, upto: int, progress: Progress) -> tuple[bytes, list[str]]:
     """The file's bytes as of line `upto`, and what had to change."""
-    lines = opened.journal.read(0, upto)
+    lines: list[bytes] = []
+    for first in range(0, upto + 1, PROGRESS_LINES):
+        lines += opened.journal.read(first, min(first + PROGRESS_LINES - 1, upto))
+        progress.report(len(lines), upto + 1, "lines")
     if opened.dialect is NATIVE:
         return b"\n".join(lines) + b"\n", []
     session = opened.session

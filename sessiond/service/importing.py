@@ -18,7 +18,9 @@ from sessiond.dialects.loose import fields, with_field
 from sessiond.dialects.native import NATIVE
 from sessiond.errors import InvalidParams, SessionCorrupt
 from sessiond.journal.failures import telling
+from sessiond.limits import PROGRESS_LINES
 from sessiond.service.indexer import Indexer
+from sessiond.service.ports import Progress
 from sessiond.session.state import Problem
 
 __all__ = ["ImportReport", "read_import"]
@@ -36,7 +38,12 @@ class ImportReport(Struct, frozen=True):
 
 
 def read_import(
-    source: str | bytes, *, wanted: str, session_id: str, cwd: str | None
+    source: str | bytes,
+    *,
+    wanted: str,
+    session_id: str,
+    cwd: str | None,
+    progress: Progress,
 ) -> tuple[list[bytes], ImportReport]:
     """The lines of the copy. Raises SessionCorrupt naming file and line, StorageError."""
     name = source if isinstance(source, str) else "content"
@@ -58,7 +65,7 @@ def read_import(
             problems.append(Problem(len(lines) + 1, "torn_tail", "half a line was left out"))
     version = indexer.header.version
     current = dialect.migrate(lines)
-    problems += _check(current, name)
+    problems += _check(current, name, progress)
     current[0] = _new_header(current[0], dialect, session_id, cwd)
     return current, ImportReport(
         format=dialect.name,
@@ -73,12 +80,14 @@ def _read(path: str) -> bytes:
         return Path(path).read_bytes()
 
 
-def _check(lines: list[bytes], name: str) -> list[Problem]:
-    """Every line must be an entry; what refers wrongly is reported."""
+def _check(lines: list[bytes], name: str, progress: Progress) -> list[Problem]:
+    """Every line must be an entry; what refers wrongly is a problem."""
     indexer = Indexer(Path(name), strict=True)
     try:
         for seq, line in enumerate(lines):
             indexer.visit(seq, line)
+            if not (seq + 1) % PROGRESS_LINES:
+                progress.report(seq + 1, len(lines), "lines")
     except BadLine as bad:
         raise _corrupt(name, indexer.session.seq + 2, str(bad)) from bad
     return indexer.session.problems

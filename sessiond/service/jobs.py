@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from anyio import CancelScope
 
 from sessiond.errors import Cancelled, Internal, SessiondError
 from sessiond.service.ports import Environment, Ticket
+from sessiond.service.progress import ProgressTeller
 
 __all__ = ["answer_later"]
 
@@ -16,24 +18,31 @@ __all__ = ["answer_later"]
 def answer_later(
     ticket: Ticket, job: Callable[[], Awaitable[Any]], environment: Environment
 ) -> None:
-    """Start `job` and answer with its result; cancelling the request cancels it."""
+    """Start `job` and answer with its result; cancelling the request cancels it.
+
+    What the job reports to `ticket.progress` is told while it runs.
+    """
     scope = CancelScope()
     ticket.defer(scope.cancel)
+    teller = ProgressTeller(ticket)
 
-    async def run() -> None:
-        with scope:
-            ticket.answer(await job())
-        if scope.cancelled_caught:
-            ticket.fail(Cancelled("cancelled while it was being answered"))
-
-    async def settle() -> None:
+    async def outcome() -> Callable[[], None]:
+        """What there is to say in the end: an answer or a refusal."""
         try:
-            await run()
+            with scope:
+                return partial(ticket.answer, await job())
         except SessiondError as error:
-            ticket.fail(error)
+            return partial(ticket.fail, error)
         except Exception as bug:  # noqa: BLE001 - one request's bug must not end the others
             incident_id = environment.report_bug("job", bug)
-            ticket.fail(Internal("a bug in sessiond", incident_id=incident_id))
+            return partial(ticket.fail, Internal("a bug in sessiond", incident_id=incident_id))
+        return partial(ticket.fail, Cancelled("cancelled while it was being answered"))
+
+    async def settle() -> None:
+        say = await outcome()
+        teller.end()
+        say()
         ticket.flush()
 
     ticket.client.listener.start(settle)
+    teller.start()

@@ -87,6 +87,8 @@ class Opened(Struct, eq=False):
     created_at: str
     updated_at: str
     created: bool = False
+    archived: bool = False
+    """It lies in the archive: kept to be read, no longer to be changed."""
     dirty: bool = False
     """The file has entries that no sync has covered yet."""
 
@@ -121,7 +123,7 @@ class Opened(Struct, eq=False):
             persisted=self.journal.blocking and not self.pending,
             persist=self.persist,
             dialect=self.dialect.name,
-            archived=False,
+            archived=self.archived,
             read_only=session.read_only_line is not None,
             problems=session.problem_count,
             epoch=self.epoch,

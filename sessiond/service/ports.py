@@ -13,8 +13,9 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from sessiond.errors import SessiondError
+from sessiond.model.events import Figures
 
-__all__ = ["Environment", "Listener", "Ticket"]
+__all__ = ["Environment", "Listener", "Progress", "Ticket"]
 
 
 class Listener(Protocol):
@@ -50,6 +51,24 @@ class Listener(Protocol):
         ...
 
 
+class Progress(Protocol):
+    """Where work says how far it is, for whoever waits for it and asked to be told."""
+
+    @property
+    def token(self) -> str | int | None:
+        """What the asker calls its request by; None when it did not ask."""
+        ...
+
+    @property
+    def latest(self) -> Figures | None:
+        """What was reported last."""
+        ...
+
+    def report(self, done: int, total: int | None, unit: str) -> None:
+        """So much is done, of so much (None: not known). From any thread, for every item."""
+        ...
+
+
 class Ticket(Protocol):
     """Somebody who waits for an answer. Settled once, by `answer` or `fail`."""
 
@@ -61,6 +80,11 @@ class Ticket(Protocol):
     @property
     def request_id(self) -> str | int | float | None:
         """The id of the request, None for a notification."""
+        ...
+
+    @property
+    def progress(self) -> Progress:
+        """Where to report how far the work on it is; never None."""
         ...
 
     def answer(self, result: Any) -> None:

@@ -202,6 +202,7 @@ class Store:
             place=place,
             created_at=created_at,
             updated_at=updated_at,
+            archived=self._layout.is_archived(path),
         )
 
     def write_new(self, path: Path, text: bytes) -> None:

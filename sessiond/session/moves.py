@@ -1,4 +1,4 @@
-"""Moving heads and naming entries: branch, reset, label.
+"""Moving heads and naming entries: branch, reset, rewind, label.
 
 In native files a move is a `leaf` record and a label is a record; where the
 dialect knows no such record the move is a custom node at the target, which
@@ -12,12 +12,23 @@ from typing import Final, Literal
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.errors import EntryInvalid, HeadNotFound
+from sessiond.limits import REWOUND_IDS_MAX
 from sessiond.model.entries import BranchSummary, Custom, Label, Leaf
 from sessiond.model.ids import MAIN
 from sessiond.session.append import Expected, require_expected
 from sessiond.session.draft import Draft
 
-__all__ = ["BranchRequest", "Labelled", "Moved", "branch", "drop", "label", "reset"]
+__all__ = [
+    "BranchRequest",
+    "Labelled",
+    "Moved",
+    "Rewound",
+    "branch",
+    "drop",
+    "label",
+    "reset",
+    "rewind",
+]
 
 LEAF_CUSTOM_TYPE: Final = "sessiond.leaf"
 
@@ -28,6 +39,16 @@ class Moved(Struct, frozen=True):
     leaf_id: str | None
     head: str
     seq: int
+
+
+class Rewound(Moved, frozen=True):
+    """The same, and the entries that are no longer on the head's path, oldest first.
+
+    Of more than REWOUND_IDS_MAX only the oldest are named; `rewound_count` counts them all.
+    """
+
+    rewound: list[str]
+    rewound_count: int
 
 
 class Labelled(Struct, frozen=True):
@@ -87,6 +108,33 @@ def reset(draft: Draft, head: str, expected: Expected | None) -> Moved:
     return _move(draft, head, 0, "reset")
 
 
+def rewind(draft: Draft, to: str | None, head: str, expected: Expected | None) -> Rewound:
+    """Put a head back to an entry of its own path, or before the first; what followed stays."""
+    draft.require_writable()
+    require_expected(draft, head, expected)
+    target = draft.node(to, "to") if to is not None else 0
+    at = draft.leaf(head)
+    left: list[int] = []
+    while at > target:
+        left.append(at)
+        at = draft.parent(at)
+    if at != target:
+        raise EntryInvalid(
+            "the entry is not on the path of the head; use session/branch to go to another one",
+            entry_id=to,
+            path="to",
+        )
+    left.reverse()
+    moved = _move(draft, head, target, "rewind")
+    return Rewound(
+        moved.leaf_id,
+        moved.head,
+        moved.seq,
+        rewound=[draft.id_of(seq) or "" for seq in left[:REWOUND_IDS_MAX]],
+        rewound_count=len(left),
+    )
+
+
 def label(draft: Draft, entry_id: str, text: str | None) -> Labelled:
     """Name an entry, or clear its name with None or ""."""
     draft.require_writable()
@@ -96,7 +144,9 @@ def label(draft: Draft, entry_id: str, text: str | None) -> Labelled:
     return Labelled(seq)
 
 
-def _move(draft: Draft, head: str, target: int, reason: Literal["branch", "reset"]) -> Moved:
+def _move(
+    draft: Draft, head: str, target: int, reason: Literal["branch", "reset", "rewind"]
+) -> Moved:
     with draft.all_or_nothing():
         if draft.session.rules.leaf_records:
             at = draft.head(head)

@@ -125,10 +125,12 @@ def test_there_is_no_row_for_an_error_that_is_no_more() -> None:
 def test_every_entry_type_notification_and_limit_has_its_row() -> None:
     text = PAGE.read_text()
     names = [*ENTRY_TYPES, *NOTIFICATIONS, *Limits.__struct_fields__]
-    missing = [name for name in names if not re.search(rf"^\| `{name}` \|", text, re.MULTILINE)]
+    missing = [
+        name for name in names if not re.search(rf"^\| `{re.escape(name)}` \|", text, re.MULTILINE)
+    ]
     assert not missing
     for word, kind in {**ENTRY_TYPES, **NOTIFICATIONS}.items():
-        row = re.search(rf"^\| `{word}` \|.*$", text, re.MULTILINE)
+        row = re.search(rf"^\| `{re.escape(word)}` \|.*$", text, re.MULTILINE)
         assert row
         common = fields_of(Entry) if issubclass(kind, Entry) else []
         own = [name for name in fields_of(kind) if name not in common]

@@ -11,6 +11,7 @@ from sessiond.dialects.native import NATIVE
 from sessiond.errors import EntryInvalid, Overloaded, SessiondError, StorageError
 from sessiond.limits import BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, INBOX_COMMANDS_MAX
 from sessiond.model.entries import Custom
+from sessiond.rpc.progress import NO_PROGRESS
 from sessiond.service.inbox import LATER, Command, Inbox
 from sessiond.session.draft import Draft
 from sessiond.session.state import Session
@@ -22,6 +23,7 @@ class FakeTicket:
     def __init__(self, client: str = "c") -> None:
         self.client = client
         self.request_id = "1"
+        self.progress = NO_PROGRESS
         self.said: list[Any] = []
         self.cancel: Callable[[], None] = lambda: None
 

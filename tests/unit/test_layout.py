@@ -20,7 +20,7 @@ LAYOUT = Layout(Path("/home/sessiond"))
 
 @pytest.fixture
 def disk() -> FaultDisk:
-    return FaultDisk(LAYOUT.sessions, LAYOUT.pending)
+    return FaultDisk(LAYOUT.sessions, LAYOUT.archive, LAYOUT.pending)
 
 
 @pytest.mark.parametrize("session_id", ["abcdefgh", "a_b_c_d_e", "-_-_-_-_", "x" * 128])
@@ -28,10 +28,12 @@ def test_a_name_says_which_session_it_is(session_id: str) -> None:
     path = LAYOUT.session_path(session_id, STAMP)
     assert path.name == f"{STAMP}_{session_id}.jsonl"
     assert LAYOUT.id_of(path) == session_id
+    archived = LAYOUT.archive / path.name
+    assert LAYOUT.id_of(archived) == session_id
     draft = LAYOUT.pending_path(session_id)
     assert LAYOUT.id_of(draft) == session_id
-    assert LAYOUT.is_pending(draft)
-    assert not LAYOUT.is_pending(path)
+    assert [LAYOUT.is_pending(one) for one in (path, archived, draft)] == [False, False, True]
+    assert [LAYOUT.is_archived(one) for one in (path, archived, draft)] == [False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -74,25 +76,40 @@ def test_a_session_is_found_before_a_draft_and_the_older_copy_first(disk: FaultD
     assert LAYOUT.find(disk, "abcdefgh") == LAYOUT.session_path("abcdefgh", STAMP)
 
 
-def test_ids_are_listed_once_the_latest_first(disk: FaultDisk) -> None:
+def test_an_archived_session_is_found_unless_another_file_has_its_id(disk: FaultDisk) -> None:
+    draft = LAYOUT.pending_path("abcdefgh")
+    session = LAYOUT.session_path("abcdefgh", LATER)
+    archived = LAYOUT.archive / LAYOUT.session_path("abcdefgh", STAMP).name
+    other = LAYOUT.archive / LAYOUT.session_path("x_abcdefgh", STAMP).name
+    for path in (draft, archived, other):
+        disk.put(path, b"h\n")
+    assert LAYOUT.find(disk, "abcdefgh") == archived
+    disk.put(session, b"h\n")
+    assert LAYOUT.find_all(disk, "abcdefgh") == [session, archived, draft]
+
+
+def test_ids_are_listed_once_the_latest_first_and_archived_ones_last(disk: FaultDisk) -> None:
+    name = LAYOUT.session_path("archived-one", "2026-02-01T00-00-00-000000").name
+    disk.put(LAYOUT.archive / name, b"")
     disk.put(LAYOUT.session_path("older-one", STAMP), b"")
     disk.put(LAYOUT.session_path("newer-one", LATER), b"")
     disk.put(LAYOUT.session_path("older-one", "2026-01-01T00-00-00-000000"), b"")
     disk.put(LAYOUT.pending_path("draft-one"), b"")
     disk.put(LAYOUT.sessions / "notes.txt", b"")
-    assert LAYOUT.session_ids(disk) == ["newer-one", "older-one"]
+    assert LAYOUT.session_ids(disk) == ["newer-one", "older-one", "archived-one"]
 
 
 def test_a_scan_gives_what_may_be_a_session_and_drafts_on_request(disk: FaultDisk) -> None:
     session, draft = LAYOUT.session_path("abcdefgh", STAMP), LAYOUT.pending_path("draft-one")
     dropped = LAYOUT.sessions / "from-somewhere.jsonl"
-    for path in (session, draft, dropped):
+    archived = LAYOUT.archive / dropped.name
+    for path in (session, draft, dropped, archived):
         disk.put(path, b"h\n")
         disk.put(path.with_name(path.name + ".torn-x"), b"")
         disk.put(path.with_name(path.name + ".new"), b"")
         disk.put(path.with_name("." + path.name), b"")
-    assert set(LAYOUT.scan(disk, drafts=False)) == {session, dropped}
-    assert set(LAYOUT.scan(disk, drafts=True)) == {session, dropped, draft}
+    assert set(LAYOUT.scan(disk, drafts=False)) == {session, dropped, archived}
+    assert set(LAYOUT.scan(disk, drafts=True)) == {session, dropped, archived, draft}
 
 
 def test_folders_that_are_not_there_are_empty() -> None:
@@ -114,7 +131,7 @@ def test_folders_survive_a_power_cut_once_they_are_made() -> None:
     disk = FaultDisk("/home")
     LAYOUT.make_folders(disk)
     rebooted = disk.crash()
-    for folder in (LAYOUT.sessions, LAYOUT.pending, LAYOUT.trash, LAYOUT.locks):
+    for folder in (LAYOUT.sessions, LAYOUT.archive, LAYOUT.pending, LAYOUT.trash, LAYOUT.locks):
         assert rebooted.exists(folder)
 
 
@@ -135,7 +152,7 @@ def test_making_folders_can_be_cut_off_anywhere_and_repeated() -> None:
         assert rebooted.exists(LAYOUT.locks)
         if not fault.hit:
             break
-    assert nth == 11
+    assert nth == 12
 
 
 def test_a_home_that_somebody_chose_keeps_its_mode_and_a_file_in_the_way_its_content(

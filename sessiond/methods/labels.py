@@ -1,0 +1,78 @@
+"""session/labels: every label in force, in the order of the entries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyio import to_thread
+from msgspec import Struct
+
+from sessiond.errors import InvalidParams
+from sessiond.limits import INLINE_WALK_STEPS
+from sessiond.methods.common import Call, Client, Method, SessionParams, ask, page_limit
+from sessiond.methods.rows import fitting, is_small
+from sessiond.service.host import Host
+from sessiond.session.state import LabelState
+
+__all__ = ["METHOD"]
+
+
+class LabelsParams(SessionParams):
+    """A page of the labels."""
+
+    limit: int | None = None
+    cursor: str | None = None
+
+
+class LabelRow(Struct, frozen=True):
+    """An entry, its label, and when that was set; "" where its line has no time."""
+
+    entry_id: str
+    label: str
+    timestamp: str
+
+
+class LabelsResult(Struct, frozen=True):
+    """A page, sorted by the `seq` of the labelled entry."""
+
+    labels: list[LabelRow]
+    next_cursor: str | None
+
+
+def handle(client: Client, params: LabelsParams, call: Call[Client]) -> Any:
+    """Answer from the index; only the times are read from the file."""
+    limit = page_limit(params.limit)
+    after = _cursor(params.cursor)
+
+    def look(host: Host) -> Any:
+        # The writer may set labels while a worker thread looks at these.
+        labels = host.opened.session.labels.copy()
+        seqs = [state.seq for state in labels.values()]
+        if len(seqs) <= INLINE_WALK_STEPS and is_small(host.opened, seqs):
+            return _page(host, labels, limit, after)
+        return host.later(call, lambda: to_thread.run_sync(_page, host, labels, limit, after))
+
+    return ask(client, call, params.session_id, look)
+
+
+def _page(host: Host, labels: dict[int, LabelState], limit: int, after: int) -> LabelsResult:
+    opened = host.opened
+    wanted = sorted(seq for seq in labels if seq > after)
+    count = fitting(opened, [labels[seq].seq for seq in wanted], limit)
+    rows = [
+        LabelRow(opened.session.names[seq], labels[seq].label, opened.line_time(labels[seq].seq))
+        for seq in wanted[:count]
+    ]
+    return LabelsResult(rows, str(wanted[count - 1]) if count < len(wanted) else None)
+
+
+def _cursor(text: str | None) -> int:
+    """The `seq` of the last labelled entry given, which is the cursor."""
+    if text is None:
+        return 0
+    if not text.isdecimal() or len(text) > 15:
+        raise InvalidParams("this is no cursor of session/labels", path="cursor")
+    return int(text)
+
+
+METHOD = Method(name="session/labels", params=LabelsParams, result=LabelsResult, handle=handle)

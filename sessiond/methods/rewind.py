@@ -1,0 +1,35 @@
+"""session/rewind: put a head back on its own path, as if what followed had not been tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond.methods.common import Call, Client, Method, SessionParams, submit
+from sessiond.model.ids import MAIN, EntryId, HeadName
+from sessiond.session.append import Expected
+from sessiond.session.moves import Rewound, rewind
+
+__all__ = ["METHOD"]
+
+
+class RewindParams(SessionParams):
+    """The entry to go back to; null is before the first one."""
+
+    to: EntryId | None
+    head: HeadName = MAIN
+    expected: Expected | None = None
+
+
+def handle(client: Client, params: RewindParams, call: Call[Client]) -> Any:
+    """Put the move in line."""
+    return submit(
+        client,
+        call,
+        params.session_id,
+        lambda draft: rewind(draft, params.to, params.head, params.expected),
+    )
+
+
+METHOD = Method(
+    name="session/rewind", params=RewindParams, result=Rewound, handle=handle, access="write"
+)
