@@ -82,6 +82,15 @@ class Failure(Exception):
         self.facts: Mapping[str, Any] = {} if facts is None else facts
         """What a program may want to know beside the texts."""
 
+    def about(self, subject: str) -> Failure:
+        """The same, said of one of several."""
+        return Failure(f"{subject}: {self.what}", self.then, self.status, self.facts)
+
+    def body(self) -> dict[str, Any]:
+        """The same, for programs."""
+        texts = {"message": self.what, "next": self.then, "status": int(self.status)}
+        return {**self.facts, **texts}
+
 
 def explain(error: Exception) -> Failure | None:
     """The failure behind an exception; None if it is no failure but a bug."""
@@ -119,14 +128,15 @@ def report(failure: Failure, *, as_json: bool) -> Status:
     if as_json:
         from sessiond.cli.output import emit
 
-        body = {"message": failure.what, "next": failure.then, "status": int(failure.status)}
-        emit({"error": {**failure.facts, **body}})
+        emit({"error": failure.body()})
     return failure.status
 
 
 def _refusal(error: RpcError) -> Failure:
     status = Status.NOT_FOUND if error.kind in _NOT_FOUND else Status.FAILED
     then = _NEXT.get(error.kind, "see protocol.md for this error")
+    if error.kind == "storage_error" and not error.retryable:
+        then = "check the path and its permissions"
     path = error.data.get("path")
     what = f"{error.message} ({path})" if path and path not in error.message else error.message
     matches: list[dict[str, Any]] = error.data.get("matches", [])

@@ -1,0 +1,145 @@
+"""What several commands take: a session, a head, a guard, a folder, a moment, JSON."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+import msgspec
+from click.shell_completion import CompletionItem
+from msgspec import Raw
+
+__all__ = [
+    "FOLDER",
+    "JSON",
+    "MOMENT",
+    "SESSION",
+    "TEXT",
+    "expect_option",
+    "head_option",
+    "key_option",
+    "session_argument",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Session(click.ParamType[str]):
+    """A session as a user writes it; completed from a daemon that runs."""
+
+    name = "session"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from sessiond.cli.completing import complete_session
+
+        del param
+        return complete_session(ctx, incomplete)
+
+
+class _Folder(click.ParamType[str]):
+    """A folder, absolute, whether it exists or not."""
+
+    name = "folder"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        del param, ctx
+        return str(Path(value).expanduser().absolute())
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        del ctx, param
+        return [CompletionItem(incomplete, type="dir")]
+
+
+class _Text(click.ParamType[str]):
+    """A text; "-" stands for standard input."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        del param, ctx
+        return sys.stdin.read() if value == "-" else value
+
+
+class _Json(click.ParamType[Raw]):
+    """A JSON value, kept as the bytes it is; "-" stands for standard input."""
+
+    name = "json"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Raw:
+        text = sys.stdin.buffer.read() if value == "-" else str(value).encode()
+        try:
+            return msgspec.json.decode(text, type=Raw)
+        except msgspec.DecodeError as error:
+            self.fail(f"this is not JSON: {error}", param, ctx)
+
+
+class _Moment(click.ParamType[str]):
+    """A time: RFC 3339, a date, or how long ago (30m, 12h, 7d)."""
+
+    name = "time"
+    _AGO: Final = re.compile(r"(\d{1,6})([mhd])")
+    _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            if ago := self._AGO.fullmatch(value):
+                span = timedelta(**{self._UNITS[ago[2]]: int(ago[1])})
+                moment = datetime.now(UTC) - span
+            else:
+                moment = datetime.fromisoformat(value).astimezone(UTC)
+        except (ValueError, OverflowError):
+            self.fail("a time is 2026-01-31, 2026-01-31T12:00:00Z, or 30m, 12h, 7d ago", param, ctx)
+        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+SESSION: Final = _Session()
+FOLDER: Final = _Folder()
+TEXT: Final = _Text()
+JSON: Final = _Json()
+MOMENT: Final = _Moment()
+
+
+def session_argument(command: F) -> F:
+    """SESSION, passed as `session`."""
+    return click.argument("session", type=SESSION)(command)
+
+
+def head_option(command: F) -> F:
+    """`--head`, passed as `head`."""
+    return click.option("--head", metavar="NAME", help="Which head.  [default: main]")(command)
+
+
+def expect_option(command: F) -> F:
+    """`--expect-leaf`, passed as `expected`: the params' `expected`, or None."""
+    return click.option(
+        "--expect-leaf",
+        "expected",
+        metavar="ENTRY",
+        callback=_expected,
+        help='Refuse unless the head\'s leaf is this entry ("null": before the first).',
+    )(command)
+
+
+def key_option(command: F) -> F:
+    """`--key`, passed as `idempotency_key`."""
+    return click.option(
+        "--key",
+        "idempotency_key",
+        metavar="TEXT",
+        help="Run again with the same key, it is stored once.",
+    )(command)
+
+
+def _expected(
+    _: click.Context, __: click.Parameter, value: str | None
+) -> dict[str, str | None] | None:
+    return None if value is None else {"leaf_id": None if value == "null" else value}

@@ -1,0 +1,92 @@
+"""`sessiond append`: store an entry."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import click
+import msgspec
+from msgspec import Raw
+
+from sessiond.cli.arguments import (
+    JSON,
+    TEXT,
+    expect_option,
+    head_option,
+    key_option,
+    session_argument,
+)
+from sessiond.cli.asking import NULL, answer, ask, connected, find
+from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.output import say
+
+__all__ = ["COMMAND"]
+
+
+@click.command(
+    "append",
+    cls=Command,
+    examples=(
+        'sessiond append my-session "Why is it late?"',
+        "echo 'The cron job.' | sessiond append my-session --role assistant",
+        """sessiond append my-session --json-message '{"role":"user","content":"And now?"}'""",
+        """sessiond append my-session --entry '{"type":"custom","custom_type":"note","data":1}'""",
+    ),
+)
+@shared_options
+@session_argument
+@click.argument("text", type=TEXT, required=False)
+@click.option("--role", default="user", show_default=True, help="Of the text.")
+@click.option("--json-message", "message", type=JSON, help='A whole message; "-": from stdin.')
+@click.option("--entry", type=JSON, help='A whole entry; "-": from stdin.')
+@head_option
+@click.option("--parent", "parent_id", metavar="ENTRY", help='Below this entry ("null": a root).')
+@expect_option
+@key_option
+def append(  # noqa: PLR0913 - what click passes
+    shared: Shared,
+    session: str,
+    text: str | None,
+    role: str,
+    message: Raw | None,
+    entry: Raw | None,
+    parent_id: str | None,
+    **params: Any,
+) -> None:
+    """Store TEXT, or standard input, as a message, and print the id of its entry.
+
+    From standard input the line break at the end is not part of the message.
+    """
+    if sum(given is not None for given in (text, message, entry)) > 1:
+        raise click.UsageError("give one of TEXT, --json-message, --entry")
+    if text is None and message is None and entry is None:
+        text = sys.stdin.read().removesuffix("\n")
+    with connected(shared) as client:
+        known = find(client, session)
+        if text is not None:
+            message = _message(role, text, known["dialect"])
+        stored = ask(
+            client,
+            "session/append",
+            session_id=known["id"],
+            message=message,
+            entry=entry,
+            parent_id=NULL if parent_id == "null" else parent_id,
+            **params,
+        )
+    answer(shared, stored, lambda result: say("\n".join(e["id"] for e in result["entries"])))
+
+
+def _message(role: str, text: str, dialect: str) -> Raw:
+    """The text as that dialect spells it."""
+    content: Any = text
+    stamp: dict[str, Any] = {}
+    if dialect == "pi":
+        content = [{"type": "text", "text": text}]
+        stamp = {"timestamp": int(time.time() * 1000)}
+    return Raw(msgspec.json.encode({"role": role, "content": content, **stamp}))
+
+
+COMMAND = append

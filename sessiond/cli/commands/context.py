@@ -1,0 +1,66 @@
+"""`sessiond context`: what a model is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from sessiond.cli.arguments import head_option, session_argument
+from sessiond.cli.asking import answer, ask, connected, session_id
+from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.output import say
+
+__all__ = ["COMMAND"]
+
+_TEXTS = ("content", "text", "summary", "output")
+
+
+@click.command(
+    "context",
+    cls=Command,
+    examples=("sessiond context my-session", "sessiond context my-session --json"),
+)
+@shared_options
+@session_argument
+@head_option
+@click.option("--entry", "entry_id", metavar="ENTRY", help="Of this entry instead of a head.")
+def context(shared: Shared, session: str, head: str | None, entry_id: str | None) -> None:
+    """Print the messages that a model is given, and about how many tokens they are."""
+    with connected(shared) as client:
+        built = ask(
+            client,
+            "session/build_context",
+            session_id=session_id(client, session),
+            head=head,
+            entry_id=entry_id,
+            timeout=600,
+        )
+    answer(shared, built, _show)
+
+
+def _show(result: dict[str, Any]) -> None:
+    for message, source in zip(result["messages"], result["sources"], strict=True):
+        say(f"--- {message.get('role', '')} ({source})")
+        say(_text(message))
+    count = len(result["messages"])
+    click.echo(f"{count} messages, about {result['tokens']} tokens", err=True)
+
+
+def _text(message: dict[str, Any]) -> str:
+    """What a message says; what is no text as JSON."""
+    said = next((message[name] for name in _TEXTS if name in message), message)
+    if isinstance(said, str):
+        return said
+    blocks = msgspec.convert(said, list[Any]) if isinstance(said, list) else [said]
+    return "\n".join(map(_block, blocks))
+
+
+def _block(block: Any) -> str:
+    fields = msgspec.convert(block, dict[str, Any]) if isinstance(block, dict) else {}
+    text = fields.get("text", block)
+    return text if isinstance(text, str) else msgspec.json.encode(block).decode()
+
+
+COMMAND = context

@@ -1,0 +1,45 @@
+"""`sessiond dump`: a session file line by line."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from sessiond.cli.arguments import SESSION
+from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.output import say
+from sessiond.cli.text import one_line
+
+__all__ = ["COMMAND"]
+
+
+@click.command(
+    "dump",
+    cls=Command,
+    examples=("sessiond dump session.jsonl", "sessiond dump my-session-id --content"),
+)
+@shared_options
+@click.argument("session", metavar="FILE|SESSION", type=SESSION)
+@click.option("--content", is_flag=True, help="Also the first words of each entry.")
+def dump(shared: Shared, session: str, *, content: bool) -> None:
+    """Print a line for every line of a session file, damaged or not.
+
+    Line, offset, size in bytes, type, id, parent; then what is wrong with it, if anything.
+    A file, or a session by its id, needs no daemon. With --json: one object a line.
+    """
+    from sessiond.cli.files import session_file
+    from sessiond.cli.lines import lines_of
+
+    for line in lines_of(session_file(shared, session), with_preview=content):
+        if shared.as_json:
+            click.echo(msgspec.json.encode(line))
+            continue
+        cells = (line.line, line.offset, line.size, line.type, line.id, line.parent_id)
+        notes = [f"! {line.problem}"] if line.problem else []
+        words = [*("-" if cell is None else str(cell) for cell in cells), *notes]
+        if line.preview:
+            words.append(line.preview)
+        say("\t".join(map(one_line, words)))
+
+
+COMMAND = dump

@@ -1,0 +1,93 @@
+"""`sessiond import`: bring files of sessions in."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+from msgspec import Raw
+
+from sessiond.cli.arguments import FOLDER
+from sessiond.cli.asking import connected
+from sessiond.cli.failures import Status, explain, report
+from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.output import emit_raw, say
+from sessiond.cli.progress import Steps
+
+if TYPE_CHECKING:
+    from sessiond_client import BlockingClient
+
+__all__ = ["COMMAND"]
+
+
+@click.command(
+    "import",
+    cls=Command,
+    examples=("sessiond import session.jsonl", "sessiond import --cwd . - <session.jsonl"),
+)
+@shared_options
+@click.option("--format", type=click.Choice(["auto", "native", "pi"]), default="auto")
+@click.option("--cwd", type=FOLDER, help="Put them into this project.  [default: as in the file]")
+@click.argument(
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(allow_dash=True)
+)
+@click.pass_context
+def import_sessions(
+    ctx: click.Context, /, shared: Shared, files: tuple[str, ...], **params: Any
+) -> None:
+    """Copy session files in under new ids, and print each id; "-" is standard input.
+
+    The files are read, never written. One that cannot be taken does not stop the others;
+    then the exit status is 1. With --json: {"imported": [{"file", "session", "report"}],
+    "failed": [{"file", "error"}]}.
+    """
+    imported: list[dict[str, Raw]] = []
+    failed: list[dict[str, Any]] = []
+    steps = Steps("import", len(files), "files")
+    with connected(shared) as client:
+        for file in files:
+            steps.next(file)
+            try:
+                result = _import(client, file, params)
+            except Exception as error:
+                failure = explain(error)
+                # Without a daemon the other files fare no better.
+                if failure is None or failure.status is Status.NO_DAEMON:
+                    raise
+                report(failure.about(file), as_json=False)
+                failed.append({"file": file, "error": failure.body()})
+                continue
+            imported.append({"file": _raw(file), **result})
+            if not shared.as_json:
+                _say(result)
+    steps.end()
+    if shared.as_json:
+        emit_raw(msgspec.json.encode({"imported": imported, "failed": failed}))
+    if failed:
+        ctx.exit(Status.FAILED)
+
+
+def _import(client: BlockingClient, file: str, params: dict[str, Any]) -> dict[str, Raw]:
+    given = {name: value for name, value in params.items() if value is not None}
+    if file == "-":
+        given["content"] = sys.stdin.read()
+    else:
+        given["path"] = FOLDER.convert(file, None, None)
+    result = client.call_raw("session/import", **given, timeout=None)
+    return msgspec.json.decode(result, type=dict[str, Raw])
+
+
+def _say(result: dict[str, Raw]) -> None:
+    say(msgspec.json.decode(result["session"])["id"])
+    problems = msgspec.json.decode(result["report"])["problems"]
+    for problem in problems:
+        click.echo(f"line {problem['line']}: {problem['kind']}: {problem['detail']}", err=True)
+
+
+def _raw(value: Any) -> Raw:
+    return Raw(msgspec.json.encode(value))
+
+
+COMMAND = import_sessions

@@ -1,0 +1,57 @@
+"""`sessiond label`: name entries, and list the names."""
+
+from __future__ import annotations
+
+import click
+
+from sessiond.cli.arguments import session_argument
+from sessiond.cli.asking import NULL, answer, ask, connected, session_id
+from sessiond.cli.looks import when
+from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.output import say, table
+
+__all__ = ["COMMAND"]
+
+
+@click.command(
+    "label",
+    cls=Command,
+    examples=(
+        "sessiond label my-session entry-1 start",
+        "sessiond label my-session",
+        "sessiond label my-session entry-1 --clear",
+    ),
+)
+@shared_options
+@session_argument
+@click.argument("entry", required=False)
+@click.argument("label", required=False)
+@click.option("--clear", is_flag=True, help="Take the label off.")
+def label(
+    shared: Shared, session: str, entry: str | None, label: str | None, *, clear: bool
+) -> None:
+    """Name an entry; without ENTRY, list what is named."""
+    if entry is not None and (label is None) is not clear:
+        raise click.UsageError("give the LABEL of the entry, or --clear")
+    with connected(shared) as client:
+        found = session_id(client, session)
+        if entry is None:
+            named = ask(client, "session/labels", session_id=found)
+            columns = ("ENTRY", "LABEL", "SINCE")
+            answer(
+                shared,
+                named,
+                lambda result: table(
+                    columns,
+                    [
+                        (at["entry_id"], at["label"], when(at["timestamp"]))
+                        for at in result["labels"]
+                    ],
+                ),
+            )
+            return
+        done = ask(client, "session/label", session_id=found, entry_id=entry, label=label or NULL)
+    answer(shared, done, lambda result: say(str(result["seq"])))
+
+
+COMMAND = label

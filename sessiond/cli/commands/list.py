@@ -1,0 +1,90 @@
+"""`sessiond list`: which sessions there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from sessiond.cli.arguments import FOLDER, MOMENT
+from sessiond.cli.asking import NULL, answer, ask, connected
+from sessiond.cli.looks import session_table
+from sessiond.cli.options import Command, Shared, shared_options
+
+if TYPE_CHECKING:
+    from sessiond_client import BlockingClient
+
+__all__ = ["COMMAND"]
+
+_ROWS = 50
+_PAGE = 1000
+_ARCHIVED = {"no": None, "only": True, "any": NULL}
+
+
+@click.command(
+    "list",
+    cls=Command,
+    examples=(
+        "sessiond list",
+        "sessiond list --here --updated-after 7d --sort title",
+        "sessiond list --all --archived any --json",
+    ),
+)
+@shared_options
+@click.option("--cwd", type=FOLDER, help="Only of this project.")
+@click.option("--here", is_flag=True, help="Only of the project in this folder.")
+@click.option("--title", metavar="WORDS", help="Only with these words in the title.")
+@click.option("--query", "-q", metavar="WORDS", help="... in title, first message or folder.")
+@click.option("--tag", "tags", multiple=True, help="Only with this tag; may be repeated.")
+@click.option("--agent", help="Only of this agent.")
+@click.option("--status", help="Only in this status.")
+@click.option("--archived", type=click.Choice(list(_ARCHIVED)), default="no", show_default=True)
+@click.option("--created-after", type=MOMENT, help="A time, a date, or how long ago: 30m 12h 7d.")
+@click.option("--created-before", type=MOMENT)
+@click.option("--updated-after", type=MOMENT)
+@click.option("--updated-before", type=MOMENT)
+@click.option("--drafts", is_flag=True, default=None, help="Also those without an answer yet.")
+@click.option("--sort", type=click.Choice(["updated_at", "created_at", "title", "message_count"]))
+@click.option("--order", type=click.Choice(["asc", "desc"]))
+@click.option("--limit", "-n", type=click.IntRange(1), default=_ROWS, show_default=True)
+@click.option("--cursor", help="Go on behind an earlier page.")
+@click.option("--all", "all_pages", is_flag=True, help="Every page, whatever --limit says.")
+def list_sessions(
+    shared: Shared, *, here: bool, all_pages: bool, limit: int, **filters: Any
+) -> None:
+    """List the sessions, the latest first."""
+    if here:
+        if filters["cwd"] is not None:
+            raise click.UsageError("--here and --cwd name two folders: give one")
+        filters["cwd"] = FOLDER.convert(".", None, None)
+    filters["archived"] = _ARCHIVED[filters["archived"]]
+    filters["tags"] = list(filters["tags"]) or None
+    with connected(shared) as client:
+        if all_pages:
+            found = _all_pages(client, filters)
+        else:
+            found = ask(client, "session/list", **filters, limit=limit)
+    answer(shared, found, _show)
+
+
+def _all_pages(client: BlockingClient, filters: dict[str, Any]) -> bytes:
+    """The pages as one."""
+    whole = msgspec.json.decode(ask(client, "session/list", **filters, limit=_PAGE))
+    while whole["next_cursor"] is not None:
+        filters["cursor"] = whole["next_cursor"]
+        page = msgspec.json.decode(ask(client, "session/list", **filters, limit=_PAGE))
+        whole["sessions"] += page["sessions"]
+        whole["next_cursor"] = page["next_cursor"]
+    return msgspec.json.encode(whole)
+
+
+def _show(page: dict[str, Any]) -> None:
+    session_table(page["sessions"])
+    if page["next_cursor"] is not None:
+        click.echo("There are more: see them with --all, or filter.", err=True)
+    for file in page.get("unreadable", ()):
+        click.echo(f"{file['path']} cannot be read as a session: see `sessiond verify`", err=True)
+
+
+COMMAND = list_sessions

@@ -1,0 +1,49 @@
+"""`sessiond new`: make a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sessiond.cli.arguments import FOLDER
+from sessiond.cli.asking import answer, ask, connected
+from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.output import say
+
+__all__ = ["COMMAND"]
+
+
+@click.command(
+    "new",
+    cls=Command,
+    examples=(
+        'sessiond new --title "tidy up"',
+        "sessiond new --cwd /tmp --id tidy-up-2 --tag chore",
+    ),
+)
+@shared_options
+@click.option("--cwd", type=FOLDER, default=".", help="Its project.  [default: this folder]")
+@click.option("--id", "session_id", metavar="ID", help="Its id: 8 to 128 of A-Z a-z 0-9 _ -")
+@click.option("--title", "-t", help="Its title.")
+@click.option("--agent", help="Which agent works in it.")
+@click.option("--model", help="Which model answers.")
+@click.option("--tag", "tags", multiple=True, help="A tag; may be repeated.")
+@click.option("--system-prompt", metavar="TEXT", help="What the model is told first.")
+@click.option(
+    "--persist",
+    type=click.Choice(["immediate", "on_assistant", "never"]),
+    default="immediate",
+    show_default=True,
+    help="When it becomes a file that is listed; never: it ends with the daemon.",
+)
+@click.option("--open", "may_exist", is_flag=True, help="Take the session if the id is there.")
+def new(shared: Shared, *, tags: tuple[str, ...], may_exist: bool, **params: Any) -> None:
+    """Make a session and print its id."""
+    if_exists = "open" if may_exist else "fail"
+    with connected(shared) as client:
+        made = ask(client, "session/create", **params, tags=list(tags) or None, if_exists=if_exists)
+    answer(shared, made, lambda result: say(result["session"]["id"]))
+
+
+COMMAND = new

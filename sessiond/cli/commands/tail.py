@@ -1,0 +1,88 @@
+"""`sessiond tail`: the last entries of a session, and those to come."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+from msgspec import Raw
+
+from sessiond.cli.arguments import session_argument
+from sessiond.cli.asking import ask, connected, find
+from sessiond.cli.looks import entry_line
+from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.output import say
+
+if TYPE_CHECKING:
+    from sessiond_client import BlockingClient
+
+__all__ = ["COMMAND"]
+
+
+class _At(msgspec.Struct):
+    seq: int
+    entry: Raw
+
+
+class _Page(msgspec.Struct):
+    entries: list[_At]
+    seq: int
+
+
+@click.command(
+    "tail",
+    cls=Command,
+    examples=("sessiond tail my-session", "sessiond tail -n 3 --json my-session"),
+)
+@shared_options
+@session_argument
+@click.option("--follow", "-f", is_flag=True, help="Go on with what is stored from now on.")
+@click.option("--lines", "-n", type=click.IntRange(0), default=10, show_default=True)
+def tail(shared: Shared, session: str, lines: int, *, follow: bool) -> None:
+    """Print the last entries of a session, one line each, in the order they were stored.
+
+    A line is: seq, id, type or role, first words. With --json it is {"seq", "entry"}, the
+    entry byte for byte. With --follow it goes on until Ctrl-C (exit status 130), also over a
+    restart of the daemon: every entry comes once.
+    """
+    with connected(shared) as client:
+        known = find(client, session)
+        page = _last(client, known["id"], lines)
+        for at in page.entries[::-1]:
+            _print(shared, at.seq, at.entry)
+        if follow:
+            sys.stdout.flush()
+            _follow(shared, client, known, page.seq)
+
+
+def _last(client: BlockingClient, session_id: str, lines: int) -> _Page:
+    """The latest entries, newest first, and the seq up to which that is all."""
+    ask_for = {"session_id": session_id, "before_seq": 2**53 - 1, "limit": max(lines, 1)}
+    page = msgspec.json.decode(ask(client, "session/entries", **ask_for), type=_Page)
+    page.entries = page.entries[:lines]
+    return page
+
+
+def _follow(shared: Shared, client: BlockingClient, known: dict[str, str], seq: int) -> None:
+    from sessiond_client import Cursor, EntryEvent, Replaced
+
+    after = Cursor(seq, epoch=known["epoch"])
+    with client.subscribe(known["id"], after=after) as events:
+        for event in events:
+            if isinstance(event, EntryEvent):
+                _print(shared, event.seq, event.raw)
+                sys.stdout.flush()
+            elif isinstance(event, Replaced):
+                click.echo("sessiond: the file was replaced; here it is from the start", err=True)
+
+
+def _print(shared: Shared, seq: int, entry: Raw) -> None:
+    if shared.as_json:
+        click.echo(b'{"seq":%d,"entry":%s}' % (seq, bytes(entry)))
+    else:
+        say(entry_line(seq, bytes(entry)))
+
+
+COMMAND = tail

@@ -1,0 +1,39 @@
+"""`sessiond tree`: the entries of a session as a tree."""
+
+from __future__ import annotations
+
+import click
+
+from sessiond.cli.arguments import session_argument
+from sessiond.cli.asking import answer, ask, connected, session_id
+from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.output import say
+
+__all__ = ["COMMAND"]
+
+
+@click.command(
+    "tree",
+    cls=Command,
+    examples=("sessiond tree my-session", "sessiond tree my-session --form flat --json"),
+)
+@shared_options
+@session_argument
+@click.option(
+    "--form",
+    type=click.Choice(["text", "flat", "nested"]),
+    default="text",
+    show_default=True,
+    help="flat and nested are JSON.",
+)
+def tree(shared: Shared, session: str, form: str) -> None:
+    """Draw the tree of a session, the path of its main head first."""
+    shared = shared._replace(as_json=shared.as_json or form != "text")
+    with connected(shared) as client:
+        drawn = ask(
+            client, "session/tree", session_id=session_id(client, session), form=form, timeout=600
+        )
+    answer(shared, drawn, lambda result: say(result["text"].removesuffix("\n")))
+
+
+COMMAND = tree

@@ -1,0 +1,13 @@
+"""`sessiond unarchive`: bring sessions back."""
+
+from __future__ import annotations
+
+from sessiond.cli.putting import for_each
+
+__all__ = ["COMMAND"]
+
+COMMAND = for_each(
+    "unarchive",
+    "Bring archived sessions back.",
+    examples=("sessiond unarchive my-session",),
+)

@@ -1,0 +1,117 @@
+"""The lines of a session file as `dump` shows them, however damaged the file is.
+
+Law: every byte of the file belongs to one line, and no line is left out; nothing here
+writes, locks or judges the file as a whole.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from sessiond.dialects import DIALECTS, sniff
+from sessiond.dialects.base import BadLine, Dialect
+from sessiond.journal.recovery import Splitter
+
+__all__ = ["Line", "lines_of"]
+
+_CHUNK_BYTES = 1024 * 1024
+
+
+class Line(Struct, frozen=True):
+    """One line: where it is and what it is. `problem` says why it is no entry."""
+
+    line: int
+    """The first is 1, as in messages about files; its seq is one less."""
+    offset: int
+    size: int
+    """Bytes with the newline."""
+    type: str | None = None
+    id: str | None = None
+    parent_id: str | None = None
+    problem: str | None = None
+    preview: str | None = None
+
+
+class _Named(Struct):
+    type: str | None = None
+    id: str | None = None
+
+
+def lines_of(path: Path, *, with_preview: bool) -> Iterator[Line]:
+    """Every line of a file in order, the torn one at the end too. Raises OSError."""
+    reader = _Reader(with_preview=with_preview)
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield from reader.feed(chunk)
+    yield from reader.end()
+
+
+class _Reader:
+    """Lines out of chunks; the first line decides the dialect."""
+
+    def __init__(self, *, with_preview: bool) -> None:
+        self._ends = array("Q")
+        self._found: list[tuple[int, bytes]] = []
+        self._splitter = Splitter(self._ends, self._note)
+        self._dialect: Dialect | None = None
+        self._with_preview = with_preview
+        self._offset = 0
+
+    def feed(self, chunk: bytes) -> Iterator[Line]:
+        """The lines that this chunk completes."""
+        self._splitter.feed(chunk)
+        found, self._found = self._found, []
+        for ordinal, line in found:
+            end = self._ends[ordinal]
+            yield self._line(ordinal, end - self._offset, line)
+            self._offset = end
+
+    def end(self) -> Iterator[Line]:
+        """What no newline ended."""
+        if rest := self._splitter.rest():
+            line = self._line(len(self._ends), len(rest), rest)
+            torn = "has no newline at its end: torn, or being written"
+            problem = f"{line.problem}; it {torn}" if line.problem else torn
+            yield msgspec.structs.replace(line, problem=problem)
+
+    def _note(self, _: int, line: bytes) -> None:
+        self._found.append((len(self._ends) - 1, line))
+
+    def _line(self, ordinal: int, size: int, data: bytes) -> Line:
+        place = (ordinal + 1, self._offset, size)
+        if not data.strip():
+            return Line(*place, problem="is blank")
+        if ordinal == 0 and (dialect := sniff(data)) is not None:
+            self._dialect = dialect
+            header = dialect.decode_header(data)
+            return Line(*place, type="session_header", id=header.id)
+        return self._entry(place, data)
+
+    def _entry(self, place: tuple[int, int, int], data: bytes) -> Line:
+        # A file without a header that anybody knows may still have lines that are somebody's.
+        dialects = DIALECTS if self._dialect is None else (self._dialect,)
+        problem = ""
+        for dialect in dialects:
+            try:
+                row = dialect.row(data)
+            except BadLine as bad:
+                problem = problem or str(bad)
+                continue
+            preview = dialect.preview(data) if self._with_preview else None
+            flaw = "is no session header of a known format" if place[0] == 1 else None
+            kind = _named(data).type
+            return Line(*place, kind, row.id, row.parent_id, problem=flaw, preview=preview)
+        named = _named(data)
+        return Line(*place, named.type, named.id, problem=problem)
+
+
+def _named(data: bytes) -> _Named:
+    try:
+        return msgspec.json.decode(data, type=_Named)
+    except msgspec.DecodeError:
+        return _Named()
