@@ -43,7 +43,7 @@ def _write(result: dict[str, Any]) -> None:
     if "content" in result:
         # The file itself, for another program: not a byte of it is changed.
         click.echo(result["content"].encode(), nl=False)
-    for note in result["notes"]:
+    for note in result.get("notes", ()):
         click.echo(note, err=True)
 
 

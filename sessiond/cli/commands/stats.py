@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import click
-import msgspec
 
 from sessiond.cli.asking import answer, ask, connected
 from sessiond.cli.looks import facts
 from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.output import table
 
 __all__ = ["COMMAND"]
 
+_COLUMNS = ("SESSION", "SEQ", "WAITING", "BATCHES", "ENTRIES", "SUBSCRIBERS", "REPLAYING", "EVENTS")
 
-@click.command("stats", cls=Command, examples=("sessiond stats",))
+
+@click.command("stats", cls=Command, examples=("sessiond stats", "sessiond stats --json"))
 @shared_options
 def stats(shared: Shared) -> None:
-    """Print the counters of the daemon."""
+    """Print the counters of the daemon, then those of each open session."""
     with connected(shared) as client:
         counters = ask(client, "server/stats")
-    answer(shared, counters, lambda result: facts(_flat("", result)))
+    answer(shared, counters, _show)
 
 
-def _flat(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Every counter under its dotted name."""
-    if isinstance(value, dict):
-        for name, inner in msgspec.convert(value, dict[str, Any]).items():
-            yield from _flat(f"{prefix}.{name}".lstrip("."), inner)
-    elif isinstance(value, list):
-        yield prefix, len(msgspec.convert(value, list[Any]))
-    else:
-        yield prefix, value
+def _show(result: dict[str, Any]) -> None:
+    sessions: dict[str, Any] = result.pop("sessions")
+    facts(result.items())
+    table(_COLUMNS, [(found, *_row(counters)) for found, counters in sessions.items()])
+
+
+def _row(counters: dict[str, Any]) -> tuple[str, ...]:
+    writer, hub = counters["writer"], counters["hub"]
+    numbers = (
+        counters["seq"],
+        counters["inbox"],
+        writer["batches"],
+        writer["entries"],
+        hub["subscribers"],
+        hub["replaying"],
+        hub["events"],
+    )
+    return tuple(map(str, numbers))
 
 
 COMMAND = stats
