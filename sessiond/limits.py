@@ -72,6 +72,9 @@ RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 # methods: rows of one page unless the caller says otherwise, and at most.
 PAGE_ROWS_DEFAULT: Final = 500
 PAGE_ROWS_MAX: Final = 10_000
+# methods: levels of a nested tree; more is too_large. Deeper ones are more than most readers
+# of JSON can take.
+NESTED_LEVELS_MAX: Final = 500
 
 # session: entries of one append call.
 APPEND_ENTRIES_MAX: Final = 512

@@ -22,6 +22,10 @@ __all__ = ["cut", "entry_preview"]
 _PREFIX_BYTES: Final = PREVIEW_CHARS * 16
 _WHOLE_ESCAPES: Final = re.compile(rb'"(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*')
 _BLOCKS_MAX: Final = 16
+# C0 and C1 controls, DEL; marks, embeddings, overrides and isolates of direction; the BOM.
+_OBEYED: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
+)
 _WORDS: Final = (
     "summary",
     "label",
@@ -47,8 +51,11 @@ def entry_preview(found: Mapping[str, Raw]) -> str:
 
 
 def cut(words: str) -> str:
-    """One line of at most PREVIEW_CHARS characters, and "..." if there is more."""
-    line = " ".join(words.split())
+    """One line of at most PREVIEW_CHARS characters, and "..." if there is more.
+
+    What a terminal would obey instead of showing it (escapes, changes of direction) is U+FFFD.
+    """
+    line = _OBEYED.sub("\ufffd", " ".join(words.split()))
     return line if len(line) <= PREVIEW_CHARS else line[:PREVIEW_CHARS].rstrip() + "..."
 
 

@@ -1,118 +1,159 @@
-"""session/tree: every node in pre-order, the active branch first."""
+"""session/tree: every node in pre-order, the active branch first: as rows, nested, or drawn."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Literal
 
-import msgspec
 from anyio import to_thread
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from sessiond.errors import InvalidParams
-from sessiond.methods.common import Call, Client, Method, SessionParams, ask, page_limit
-from sessiond.methods.rows import label_of
-from sessiond.model.entries import Kind
-from sessiond.service.events import type_word
+from sessiond.errors import InvalidParams, TooLarge
+from sessiond.limits import NESTED_LEVELS_MAX, RESULT_BYTES_MAX
+from sessiond.methods.common import (
+    Call,
+    Client,
+    Method,
+    SessionParams,
+    ask,
+    encode,
+    page_limit,
+    raw,
+)
+from sessiond.methods.nodes import FlatNode, NestedNode, drawn, laid_out, read_nodes
 from sessiond.service.host import Host
-from sessiond.session.tree import TreeRow, preorder
+from sessiond.session.drawing import Place, lay_out
+from sessiond.session.tree import preorder
 
 __all__ = ["METHOD"]
 
 
 class TreeParams(SessionParams):
-    """A page of the flat form."""
+    """Which form; `layout`, `limit` and `cursor` are for the flat one."""
 
-    form: Literal["flat"] = "flat"
+    form: Literal["flat", "nested", "text"] = "flat"
+    layout: bool = False
     limit: int | None = None
     cursor: str | None = None
-
-
-class TreeNode(Struct, frozen=True):
-    """A node; `children` is how many it has, `preview` its first words."""
-
-    id: str
-    parent_id: str | None
-    seq: int
-    type: str
-    depth: int
-    children: int
-    on_active_path: bool
-    label: str | None
-    preview: str
-    tokens_before: int | None
-    timestamp: str
 
 
 class TreeResult(Struct, frozen=True):
     """A page of nodes; `seq` is the line the tree was drawn at, for all its pages."""
 
-    nodes: list[TreeNode]
+    nodes: list[FlatNode]
     next_cursor: str | None
     seq: int
 
 
-class _TokensBefore(Struct):
-    tokens_before: int | None = None
+class NestedTree(Struct, frozen=True):
+    """The whole tree, each node with its children."""
+
+    roots: list[NestedNode]
+    seq: int
 
 
-_tokens_before = msgspec.json.Decoder(_TokensBefore)
+class TextTree(Struct, frozen=True):
+    """The whole tree as lines of text."""
+
+    text: str
+    seq: int
+
+
+class _Sight(Struct, frozen=True):
+    """The tree as of one moment: the last line then, and the leaf of main."""
+
+    host: Host
+    seq: int
+    leaf: int
+
+    def places(self) -> Iterator[Place]:
+        """Every node where it is drawn."""
+        opened, children = self.host.opened, self.host.children
+        children.extend(opened.session, self.seq)
+        return lay_out(
+            preorder(opened.session, children, seq=self.seq, leaf=self.leaf, when=opened.line_time)
+        )
 
 
 def handle(client: Client, params: TreeParams, call: Call[Client]) -> Any:
     """Draw in a worker thread, at the line and leaf of now or of the first page."""
     limit = page_limit(params.limit)
+    if params.form != "flat":
+        for name in ("layout", "limit", "cursor"):
+            if getattr(params, name) not in {None, False}:
+                raise InvalidParams(f"{name} is for the flat form; this one is whole", path=name)
 
     def look(host: Host) -> Any:
         session = host.opened.session
-        at = (session.seq, session.heads["main"].leaf, 0)
+        seq, leaf, start = session.seq, session.heads["main"].leaf, 0
         if params.cursor is not None:
-            at = _cursor(params.cursor, session.seq)
-        return host.later(call, lambda: to_thread.run_sync(_page, host, limit, at))
+            seq, leaf, start = _cursor(params.cursor, session.seq)
+        sight = _Sight(host, seq, leaf)
+
+        def work() -> Raw:
+            match params.form:
+                case "flat":
+                    return _flat(sight, start, limit, layout=params.layout)
+                case "nested":
+                    return _nested(sight)
+                case "text":
+                    return _text(sight)
+
+        return host.later(call, lambda: to_thread.run_sync(work))
 
     return ask(client, call, params.session_id, look)
 
 
-def _page(host: Host, limit: int, at: tuple[int, int, int]) -> TreeResult:
-    opened = host.opened
-    seq, leaf, start = at
-    host.children.extend(opened.session, seq)
-    rows = preorder(opened.session, host.children, seq=seq, leaf=leaf, when=opened.line_time)
-    page = list(islice(rows, start, start + limit))
-    nodes = [
-        _node(host, row, line)
-        for row, line in zip(page, opened.journal.read_many([r.seq for r in page]), strict=True)
-    ]
-    more = next(rows, None) is not None
-    return TreeResult(nodes, f"{seq}:{leaf}:{start + limit}" if more else None, seq)
+def _flat(sight: _Sight, start: int, limit: int, *, layout: bool) -> Raw:
+    page = islice(sight.places(), start, start + limit + 1)
+    rows: list[bytes] = []
+    size = 0
+    more: str | None = None
+    for place, node in read_nodes(sight.host.opened, page):
+        row = encode(laid_out(place, node, layout=layout))
+        if len(rows) == limit or (rows and size + len(row) > RESULT_BYTES_MAX // 2):
+            more = f"{sight.seq}:{sight.leaf}:{start + len(rows)}"
+            break
+        rows.append(row)
+        size += len(row)
+    tail = b'],"next_cursor":%s,"seq":%d}' % (encode(more), sight.seq)
+    return raw((b'{"nodes":[', b",".join(rows), tail))
 
 
-def _node(host: Host, row: TreeRow, line: bytes) -> TreeNode:
-    opened = host.opened
-    session, dialect = opened.session, opened.dialect
-    kind = session.kinds[row.seq]
-    wire = dialect.wire(line) if kind in {Kind.COMPACTION, Kind.OPAQUE} else b""
-    return TreeNode(
-        id=session.names[row.seq],
-        parent_id=session.id_of(session.parents[row.seq]),
-        seq=row.seq,
-        type=type_word(kind, wire),
-        depth=row.depth,
-        children=row.children,
-        on_active_path=row.on_active_path,
-        label=label_of(session, row.seq),
-        preview=dialect.preview(line),
-        tokens_before=_tokens(wire) if kind == Kind.COMPACTION else None,
-        timestamp=dialect.timestamp(line),
-    )
+def _nested(sight: _Sight) -> Raw:
+    parts = [b'{"roots":[']
+    size = opened = 0
+    for place, node in read_nodes(sight.host.opened, sight.places()):
+        depth = place.row.depth
+        if depth >= NESTED_LEVELS_MAX:
+            raise _too_large("the tree is deeper than a nested one may be", NESTED_LEVELS_MAX)
+        if opened > depth:
+            # Its elder sibling and what is below that are complete.
+            parts.append(b"]}" * (opened - depth) + b",")
+        parts.append(encode(node)[:-1] + b',"children":[')
+        opened = depth + 1
+        size += len(parts[-1])
+        if size > RESULT_BYTES_MAX:
+            raise _too_large("the tree is over the limit of an answer", RESULT_BYTES_MAX)
+    parts.append(b"]}" * opened + b'],"seq":%d}' % sight.seq)
+    return raw(parts)
 
 
-def _tokens(wire: bytes) -> int | None:
-    try:
-        return _tokens_before.decode(wire).tokens_before
-    except msgspec.ValidationError:
-        # Another program's number; it is shown by session/entry as it stands.
-        return None
+def _text(sight: _Sight) -> Raw:
+    kinds = sight.host.opened.session.kinds
+    lines: list[str] = []
+    size = 0
+    for place, node in read_nodes(sight.host.opened, sight.places()):
+        lines.append(drawn(place, node, kind=kinds[node.seq], leaf=sight.leaf))
+        size += len(lines[-1])
+        if size > RESULT_BYTES_MAX:
+            raise _too_large("the drawing is over the limit of an answer", RESULT_BYTES_MAX)
+    return Raw(encode(TextTree("\n".join(lines), sight.seq)))
+
+
+def _too_large(what: str, limit: int) -> TooLarge:
+    return TooLarge(f"{what}; ask for the flat form, a page at a time", limit=limit)
 
 
 def _cursor(text: str, seq: int) -> tuple[int, int, int]:
@@ -124,4 +165,9 @@ def _cursor(text: str, seq: int) -> tuple[int, int, int]:
     raise InvalidParams("this is no cursor of session/tree on this session", path="cursor")
 
 
-METHOD = Method(name="session/tree", params=TreeParams, result=TreeResult, handle=handle)
+METHOD = Method(
+    name="session/tree",
+    params=TreeParams,
+    result=TreeResult | NestedTree | TextTree,
+    handle=handle,
+)

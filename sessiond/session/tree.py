@@ -70,12 +70,14 @@ class ChildIndex:
 
 
 class TreeRow(Struct, frozen=True):
-    """One node in pre-order."""
+    """One node in pre-order. `forked`: it has siblings; `last`: none of them follows it."""
 
     seq: int
     depth: int
     children: int
     on_active_path: bool
+    forked: bool
+    last: bool
 
 
 def preorder(
@@ -98,9 +100,16 @@ def preorder(
             found.sort(key=lambda child: (child not in active, when(child), child))
         return found
 
-    stack = [(root, 0) for root in reversed(ordered(0))]
+    stack: list[tuple[int, int, bool, bool]] = []
+
+    def await_turn(family: list[int], depth: int) -> None:
+        """The first of them comes next, and what is below it before its sibling."""
+        forked = len(family) > 1
+        stack.extend((child, depth, forked, child == family[-1]) for child in reversed(family))
+
+    await_turn(ordered(0), 0)
     while stack:
-        at, depth = stack.pop()
+        at, depth, forked, last = stack.pop()
         below = ordered(at)
-        yield TreeRow(at, depth, len(below), at in active)
-        stack.extend((child, depth + 1) for child in reversed(below))
+        await_turn(below, depth + 1)
+        yield TreeRow(at, depth, len(below), at in active, forked, last)

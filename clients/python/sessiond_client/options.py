@@ -142,9 +142,10 @@ class PathOptions(Timed, total=False):
 
 
 class TreeOptions(Timed, total=False):
-    """session/tree, flat."""
+    """session/tree; `layout`, `limit` and `cursor` for the flat form."""
 
-    form: Literal["flat"]
+    form: Literal["flat", "nested", "text"]
+    layout: bool
     limit: int
     cursor: str
 

@@ -1,0 +1,123 @@
+"""The nodes of a tree as answers show them, read from the file a few at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from sessiond.dialects.preview import cut
+from sessiond.methods.rows import chunks, label_of
+from sessiond.model.entries import Kind
+from sessiond.service.events import type_word
+from sessiond.service.opened import Opened
+from sessiond.session.drawing import Gutter, Place
+
+__all__ = ["FlatNode", "NestedNode", "TreeNode", "drawn", "laid_out", "read_nodes"]
+
+
+class TreeNode(Struct, frozen=True):
+    """A node; `preview` is its first words, `tokens_before` what a compaction says."""
+
+    id: str
+    parent_id: str | None
+    seq: int
+    type: str
+    depth: int
+    on_active_path: bool
+    label: str | None
+    preview: str
+    tokens_before: int | None
+    timestamp: str
+
+
+class FlatNode(TreeNode, frozen=True, kw_only=True):
+    """A row; `children` is how many it has. The last four are there with `layout`."""
+
+    children: int
+    indent: int | UnsetType = UNSET
+    connector: bool | UnsetType = UNSET
+    last: bool | UnsetType = UNSET
+    gutters: list[Gutter] | UnsetType = UNSET
+
+
+class NestedNode(TreeNode, frozen=True):
+    """A node with what is below it."""
+
+    children: list[NestedNode]
+
+
+class _TokensBefore(Struct):
+    tokens_before: int | None = None
+
+
+_tokens_before = msgspec.json.Decoder(_TokensBefore)
+
+_ROLES = {Kind.USER: "user", Kind.ASSISTANT: "assistant", Kind.TOOL: "tool"}
+
+
+def read_nodes(opened: Opened, places: Iterable[Place]) -> Iterator[tuple[Place, TreeNode]]:
+    """Every place with its node, in order."""
+    ahead: deque[Place] = deque()
+
+    def seqs() -> Iterator[int]:
+        for place in places:
+            ahead.append(place)
+            yield place.row.seq
+
+    for chunk in chunks(opened, seqs()):
+        for line in opened.journal.read_many(chunk):
+            place = ahead.popleft()
+            yield place, _node(opened, place, line)
+
+
+def _node(opened: Opened, place: Place, line: bytes) -> TreeNode:
+    session, dialect, row = opened.session, opened.dialect, place.row
+    kind = session.kinds[row.seq]
+    wire = dialect.wire(line) if kind in {Kind.COMPACTION, Kind.OPAQUE} else b""
+    return TreeNode(
+        id=session.names[row.seq],
+        parent_id=session.id_of(session.parents[row.seq]),
+        seq=row.seq,
+        type=type_word(kind, wire),
+        depth=row.depth,
+        on_active_path=row.on_active_path,
+        label=label_of(session, row.seq),
+        preview=dialect.preview(line),
+        tokens_before=_tokens(wire) if kind == Kind.COMPACTION else None,
+        timestamp=dialect.timestamp(line),
+    )
+
+
+def _tokens(wire: bytes) -> int | None:
+    try:
+        return _tokens_before.decode(wire).tokens_before
+    except msgspec.ValidationError:
+        # Another program's number; it is shown by session/entry as it stands.
+        return None
+
+
+def laid_out(place: Place, node: TreeNode, *, layout: bool) -> FlatNode:
+    """A node as a row of the flat form."""
+    common = {name: getattr(node, name) for name in TreeNode.__struct_fields__}
+    if not layout:
+        return FlatNode(**common, children=place.row.children)
+    return FlatNode(
+        **common,
+        children=place.row.children,
+        indent=place.indent,
+        connector=place.connector,
+        last=place.row.last,
+        gutters=place.gutters,
+    )
+
+
+def drawn(place: Place, node: TreeNode, *, kind: int, leaf: int) -> str:
+    """A node as a line of the text form."""
+    marker = "▶" if node.seq == leaf else "•" if node.on_active_path else " "
+    what = _ROLES.get(Kind(kind), cut(node.type))
+    preview = f": {node.preview}" if node.preview else ""
+    label = f" [{cut(node.label)}]" if node.label else ""
+    return f"{place.prefix}{marker} {what}{preview}{label}"

@@ -1,0 +1,189 @@
+"""session/tree in every form, over a real daemon: bounds, pages, other programs' files, hostile words."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from sessiond.testing.daemon import Refusal, Wire
+
+SESSION = "session-a"
+
+
+def message(entry_id: str, parent_id: str | None, content: Any, role: str = "user") -> Any:
+    return {
+        "type": "message",
+        "id": entry_id,
+        "parent_id": parent_id,
+        "timestamp": "2026-01-15T10:30:00.000Z",
+        "message": {"role": role, "content": content},
+    }
+
+
+def chain(count: int) -> list[Any]:
+    return [message(f"n{n}", f"n{n - 1}" if n else None, "x") for n in range(count)]
+
+
+def pi_text(lines: list[Any]) -> bytes:
+    header = {"type": "session", "version": 3, "id": SESSION, "timestamp": "", "cwd": "/p"}
+    spelled = [
+        {("parentId" if name == "parent_id" else name): value for name, value in line.items()}
+        for line in lines
+    ]
+    return b"".join(json.dumps(line).encode() + b"\n" for line in [header, *spelled])
+
+
+async def tree(wire: Wire, **more: Any) -> Any:
+    return await wire.call("session/tree", session_id=SESSION, **more)
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+async def test_the_three_forms_show_one_tree(house: Any, dialect: str) -> None:
+    lines = [
+        message("a", None, "first"),
+        message("b", "a", [{"type": "text", "text": "second"}], "assistant"),
+        message("c", "a", [{"type": "text", "text": "other"}], "assistant"),
+        message("d", "c", "last"),
+    ]
+    house.put(pi_text(lines) if dialect == "pi" else lines)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        flat = (await tree(wire, layout=True))["nodes"]
+        nested = (await tree(wire, form="nested"))["roots"]
+        text = (await tree(wire, form="text"))["text"]
+
+    found: list[Any] = []
+
+    def visit(node: Any) -> None:
+        below = node.pop("children")
+        found.append(node | {"children": len(below)})
+        for child in below:
+            visit(child)
+
+    for root in nested:
+        visit(root)
+    layout = {"indent", "connector", "last", "gutters"}
+    assert found == [{name: row[name] for name in row if name not in layout} for row in flat]
+    assert [(row["id"], row["indent"], row["connector"], row["last"]) for row in flat] == [
+        ("a", 0, False, True),
+        ("c", 1, True, False),
+        ("d", 2, False, True),
+        ("b", 1, True, True),
+    ]
+    assert flat[2]["gutters"] == [{"position": 0, "show": True}]
+    assert text.split("\n") == [
+        "• user: first",
+        "├── • assistant: other",
+        "│       ▶ user: last",
+        "└──   assistant: second",
+    ]
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+async def test_what_a_terminal_would_obey_is_not_in_a_drawing(house: Any, dialect: str) -> None:
+    hostile = "\x1b[2J\x1b]0;mine\x07 a\rb\nc\x9b31m\u2028d\u202ee\x00"
+    lines = [
+        message("a", None, hostile),
+        {"type": "x\x1b[1m\n", "id": "b", "parent_id": "a", "timestamp": ""},
+    ]
+    house.put(pi_text(lines) if dialect == "pi" else lines)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/label", session_id=SESSION, entry_id="a", label="l\x1b\n" * 99)
+        text = (await tree(wire, form="text"))["text"]
+        (first, *_) = (await tree(wire))["nodes"]
+    rows = text.split("\n")
+    assert len(rows) == (2 if dialect == "native" else 3)
+    assert all(character.isprintable() for row in rows for character in row)
+    assert "mine" in rows[0]
+    assert all(len(row) < 160 for row in rows)
+    # The label is whole where it is data; the preview never is what a terminal obeys.
+    assert len(first["label"]) == 3 * 99
+    assert first["preview"].isprintable()
+
+
+@pytest.fixture
+def deep_reader() -> Generator[None]:
+    """Python's readers of JSON take about 490 levels of a nested tree unless they are told."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(4 * before)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.mark.usefixtures("deep_reader")
+async def test_a_nested_tree_has_at_most_500_levels_and_flat_any(house: Any) -> None:
+    house.put(chain(500))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        node = (await tree(wire, form="nested"))["roots"][0]
+        for _ in range(499):
+            (node,) = node["children"]
+        assert (node["id"], node["children"]) == ("n499", [])
+        await wire.call("append", session_id=SESSION, message={"role": "user"})
+        with pytest.raises(Refusal) as refused:
+            await tree(wire, form="nested")
+        assert refused.value.data["kind"] == "too_large"
+        assert "flat" in refused.value.message
+        assert refused.value.data["limit"] == 500
+        assert len((await tree(wire, limit=1000))["nodes"]) == 501
+        assert len((await tree(wire, form="text"))["text"].split("\n")) == 501
+
+
+@pytest.mark.parametrize("form", ["nested", "text"])
+async def test_a_whole_tree_over_the_limit_is_refused_and_flat_is_named(
+    house: Any, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    house.put([message(f"n{n}", None, "x") for n in range(50)])
+    monkeypatch.setattr(sys.modules["sessiond.methods.tree"], "RESULT_BYTES_MAX", 500)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        with pytest.raises(Refusal) as refused:
+            await tree(wire, form=form)
+        assert refused.value.data["kind"] == "too_large"
+        assert "flat" in refused.value.message
+
+
+async def test_a_page_ends_early_where_rows_are_large_and_pages_make_the_whole(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.put([message(f"n{n}", f"n{n // 3}" if n else None, "x") for n in range(60)])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        whole = await tree(wire, layout=True)
+        assert whole == await tree(wire, layout=True)
+        monkeypatch.setattr(sys.modules["sessiond.methods.tree"], "RESULT_BYTES_MAX", 4000)
+        rows: list[Any] = []
+        cursor = None
+        pages = 0
+        while pages == 0 or cursor is not None:
+            page = await tree(wire, layout=True, limit=40, cursor=cursor)
+            rows += page["nodes"]
+            cursor = page["next_cursor"]
+            pages += 1
+        assert rows == whole["nodes"]
+        assert pages > 2
+
+
+async def test_siblings_of_one_moment_stand_in_the_order_of_the_file(house: Any) -> None:
+    later = message("early", "a", "1") | {"timestamp": "2026-01-15T10:31:00.000Z"}
+    house.put(
+        [
+            message("a", None, "0"),
+            later,
+            message("b", "a", "2"),
+            message("c", "a", "3"),
+            message("d", "a", "4"),
+        ]
+    )
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        nodes = (await tree(wire))["nodes"]
+        # d is main's leaf; the others go by time and then by seq.
+        assert [node["id"] for node in nodes] == ["a", "d", "b", "c", "early"]
+
+
+async def test_an_empty_tree_in_every_form(house: Any) -> None:
+    house.put([])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await tree(wire) == {"nodes": [], "next_cursor": None, "seq": 0}
+        assert await tree(wire, form="nested") == {"roots": [], "seq": 0}
+        assert await tree(wire, form="text") == {"text": "", "seq": 0}
