@@ -6,6 +6,7 @@ ARGS ?=
 FAST := -m "not slow and not interop"
 SLOW := -m "slow or interop" --timeout 600
 SOURCES := sessiond clients tests
+SCHEMAS := jsonschema:protocol.schema.json openrpc:protocol.openrpc.json typescript:clients/typescript/protocol.d.ts
 # A venv that was copied with its folder would run the code of the folder it came from.
 ifneq ($(shell cat .venv/made-in 2>/dev/null),$(shell pwd -P))
 $(shell rm -f .venv/ready-*)
@@ -22,7 +23,7 @@ help:
 	@echo 'make check       what every commit passes: format, lint, types, layers, spelling, tests'
 	@echo 'make check-slow  processes, torture and clients of other makes'
 	@echo 'make bench       measurements against the goals'
-	@echo 'make schema      write protocol.schema.json'
+	@echo 'make schema      write what is generated from the types of the protocol'
 	@echo 'make fix         format and mend what can be mended by a program'
 	@echo 'make lock        resolve the dependencies again; ARGS="--upgrade" for newer ones'
 	@echo 'make bare-root   test and demo in a bare Debian root (needs root and debootstrap)'
@@ -60,8 +61,9 @@ bench: $(ALL)
 	@$(BIN)/python tests/bench/run.py $(ARGS)
 
 schema: $(RUN)
-	$(BIN)/sessiond schema >.venv/protocol.schema.json
-	mv .venv/protocol.schema.json protocol.schema.json
+	@for one in $(SCHEMAS); do \
+	$(BIN)/sessiond schema --format "$${one%%:*}" >.venv/schema && mv .venv/schema "$${one#*:}" || exit 1; \
+	done
 
 fix: $(ALL)
 	$(BIN)/ruff check --fix --exit-zero $(SOURCES)

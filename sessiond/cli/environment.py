@@ -27,6 +27,7 @@ def real_environment(report_bug: Callable[[str, BaseException], str]) -> Environ
         new_session_id=_new_session_id,
         new_epoch=_new_epoch,
         file_stamp=_file_stamp,
+        describe=_describe,
         report_bug=report_bug,
     )
 
@@ -53,6 +54,13 @@ def _new_session_id() -> str:
 
 def _new_epoch() -> str:
     return secrets.token_hex(8)
+
+
+def _describe() -> bytes:
+    # Who never asks does not pay for it.
+    from sessiond.schema import openrpc_bytes
+
+    return openrpc_bytes()
 
 
 def _file_stamp() -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from sessiond.errors import InvalidParams, TooLarge
 from sessiond.limits import APPEND_ENTRIES_MAX
 from sessiond.methods.common import DEFERRED, Call, Client, Method, SessionParams, parse_entry
-from sessiond.model.entries import Entry, Message, Opaque
+from sessiond.model.entries import Entry, EntryBytes, Message, MessageBytes, Opaque
 from sessiond.model.ids import MAIN, EntryId, HeadName, derive_entry_id
 from sessiond.service.inbox import Command
 from sessiond.session.append import AppendRequest, Expected, Receipt, append
@@ -20,9 +20,9 @@ __all__ = ["METHOD"]
 class AppendParams(SessionParams):
     """One of `message`, `entry`, `entries`; where; under which condition."""
 
-    message: Raw | UnsetType = UNSET
-    entry: Raw | UnsetType = UNSET
-    entries: list[Raw] | UnsetType = UNSET
+    message: MessageBytes | UnsetType = UNSET
+    entry: EntryBytes | UnsetType = UNSET
+    entries: list[EntryBytes] | UnsetType = UNSET
     head: HeadName = MAIN
     parent_id: EntryId | UnsetType | None = UNSET
     expected: Expected | None = None

@@ -10,6 +10,7 @@ from msgspec import Meta, Raw, Struct
 from sessiond.dialects.base import ModelName
 from sessiond.methods.common import Call, Client, Method, SessionParams, ask, encode, raw
 from sessiond.methods.place import leaf_of
+from sessiond.model.entries import MessageBytes
 from sessiond.model.ids import EntryId, HeadName
 from sessiond.service.contexts import Context, build_context
 from sessiond.service.host import Host
@@ -40,7 +41,7 @@ class BuildContextResult(Struct, frozen=True):
     `tokens` is an estimate of the whole context: a quarter of its stored bytes.
     """
 
-    messages: list[Raw]
+    messages: list[MessageBytes]
     sources: list[str]
     thinking_level: str
     model: ModelName | None

@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.errors import InvalidParams, SummarizerUnavailable
 from sessiond.methods.common import DEFERRED, Call, Client, Method, SessionParams
+from sessiond.model.entries import MessageBytes
 from sessiond.model.ids import MAIN, EntryId, HeadName, derive_entry_id
 from sessiond.service.host import Host
 from sessiond.service.inbox import Command
@@ -23,7 +24,7 @@ class CompactParams(SessionParams):
 
     summary: str | UnsetType = UNSET
     first_kept_entry_id: EntryId | UnsetType | None = UNSET
-    messages: list[Raw] | UnsetType = UNSET
+    messages: list[MessageBytes] | UnsetType = UNSET
     tokens_before: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
     details: Raw | UnsetType = UNSET
     head: HeadName = MAIN

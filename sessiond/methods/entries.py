@@ -21,7 +21,7 @@ from sessiond.methods.common import (
     raw,
 )
 from sessiond.methods.rows import chunks, entry_row
-from sessiond.model.entries import Kind
+from sessiond.model.entries import EntryBytes, Kind
 from sessiond.service.events import type_word
 from sessiond.service.host import Host
 from sessiond.service.opened import Opened
@@ -42,7 +42,7 @@ class EntryAt(Struct, frozen=True):
     """An entry and its seq."""
 
     seq: int
-    entry: Raw
+    entry: EntryBytes
 
 
 class EntriesResult(Struct, frozen=True):

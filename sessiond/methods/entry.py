@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 from sessiond.errors import EntryNotFound
 from sessiond.methods.common import Call, Client, Method, SessionParams, ask, encode, raw
 from sessiond.methods.rows import children_are_near, entry_row, is_small, label_of
+from sessiond.model.entries import EntryBytes
 from sessiond.model.ids import EntryId
 from sessiond.service.host import Host
 
@@ -25,7 +26,7 @@ class EntryParams(SessionParams):
 class EntryResult(Struct, frozen=True):
     """The entry as stored, its seq, the ids of its children in file order, its label."""
 
-    entry: Raw
+    entry: EntryBytes
     seq: int
     children: list[str]
     label: str | None

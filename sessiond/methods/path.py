@@ -21,6 +21,7 @@ from sessiond.methods.common import (
 )
 from sessiond.methods.place import leaf_of
 from sessiond.methods.rows import children_are_near, details, entry_row, fitting, is_small
+from sessiond.model.entries import EntryBytes
 from sessiond.model.ids import EntryId, HeadName
 from sessiond.service.host import Host
 
@@ -41,7 +42,7 @@ class PathEntry(Struct, frozen=True):
     """An entry on the path; `children` is how many it has."""
 
     seq: int
-    entry: Raw
+    entry: EntryBytes
     children: int
     label: str | None
 

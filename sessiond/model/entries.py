@@ -21,6 +21,7 @@ from sessiond.model.ids import MAIN, EntryId, HeadName, NewEntryId
 __all__ = [
     "CONTEXT_KINDS",
     "ENTRY_TYPES",
+    "HOLDS",
     "NODE_RULES_NATIVE",
     "BranchSummary",
     "Compaction",
@@ -29,6 +30,7 @@ __all__ = [
     "CustomMessage",
     "Effect",
     "Entry",
+    "EntryBytes",
     "Header",
     "InfoEffect",
     "Kind",
@@ -37,6 +39,7 @@ __all__ = [
     "Leaf",
     "LeafEffect",
     "Message",
+    "MessageBytes",
     "ModelChange",
     "Opaque",
     "Row",
@@ -44,6 +47,13 @@ __all__ = [
     "SessionInfoEntry",
     "ThinkingLevelChange",
 ]
+
+
+HOLDS: Final = "x-holds"
+"""Marks a field whose bytes are passed on: the schema's name for what they spell."""
+
+EntryBytes = Annotated[Raw, Meta(extra_json_schema={HOLDS: "AnyEntry"})]
+MessageBytes = Annotated[Raw, Meta(extra_json_schema={HOLDS: "AgentMessage"})]
 
 
 class Kind(IntEnum):
@@ -132,7 +142,7 @@ class Entry(Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True):
 class Message(Entry, kw_only=True, tag="message"):
     """A turn of the conversation. `message` is an object with a string `role`."""
 
-    message: Raw
+    message: MessageBytes
     blocks: Raw | UnsetType = UNSET
     turn_status: str | UnsetType = UNSET
     started_at: str | UnsetType = UNSET
@@ -162,7 +172,7 @@ class Compaction(Entry, kw_only=True, tag="compaction"):
 
     summary: str | UnsetType = UNSET
     first_kept_entry_id: EntryId | UnsetType | None = UNSET
-    messages: list[Raw] | UnsetType = UNSET
+    messages: list[MessageBytes] | UnsetType = UNSET
     tokens_before: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
     tokens_after: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
     details: Raw | UnsetType = UNSET

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
+
+from sessiond.model.entries import EntryBytes
 
 __all__ = [
     "NOTIFICATIONS",
@@ -38,7 +40,7 @@ class SessionEvent(Struct, frozen=True):
     session_id: str
     epoch: str
     seq: int
-    entry: Raw
+    entry: EntryBytes
     head: str | UnsetType = UNSET
     leaf_id: str | UnsetType | None = UNSET
     origin: Origin | UnsetType = UNSET

@@ -40,7 +40,7 @@ from sessiond.rpc.messages import (
 from sessiond.rpc.params import Params, RequestMeta, invalid_params
 from sessiond.rpc.progress import Progress
 
-__all__ = ["DEFERRED", "Call", "Dispatcher", "Exchange", "Method", "Peer"]
+__all__ = ["DEFERRED", "Call", "CancelParams", "Dispatcher", "Exchange", "Method", "Peer"]
 
 C = TypeVar("C")
 P = TypeVar("P", bound=Params)
@@ -63,7 +63,9 @@ class Method(Generic[C, P]):
     """Unknown parameters are accepted, as LSP's clients send them with `initialize`."""
 
 
-class _CancelParams(Params, forbid_unknown_fields=False):
+class CancelParams(Params, forbid_unknown_fields=False):
+    """The id of a request of this connection that still waits: it is given up."""
+
     id: str | int | float | None
 
 
@@ -218,7 +220,7 @@ def _take_meta(call: Call[C], meta: RequestMeta) -> None:
         call.progress = Progress(meta.progress_token)
 
 
-_decode_cancel: Final = msgspec.json.Decoder(_CancelParams).decode
+_decode_cancel: Final = msgspec.json.Decoder(CancelParams).decode
 
 
 def _decode_params(decode_params: Callable[[bytes | Raw], P], raw: Raw) -> P:

@@ -105,7 +105,7 @@ class Ticket(Protocol):
 
 
 class Environment(Struct, frozen=True):
-    """Clock and ids: the real ones in production, standing still in tests."""
+    """What the service is given: in production the real clock and ids, in tests ones that stand still."""
 
     now: Callable[[], str]
     """RFC 3339 UTC with milliseconds."""
@@ -115,5 +115,7 @@ class Environment(Struct, frozen=True):
     new_epoch: Callable[[], str]
     file_stamp: Callable[[], str]
     """For file names: YYYY-MM-DDTHH-MM-SS-ffffff, UTC."""
+    describe: Callable[[], bytes]
+    """The protocol as one OpenRPC document, JSON on one line. The first call takes a while."""
     report_bug: Callable[[str, BaseException], str]
     """Log an exception that should not be, under the name of the work; gives the incident id."""

@@ -27,6 +27,7 @@ from sessiond.methods import METHODS
 from sessiond.methods.access import allow
 from sessiond.rpc.dispatch import Dispatcher
 from sessiond.rpc.framing import Framing
+from sessiond.schema import openrpc_bytes
 from sessiond.service.client import Client
 from sessiond.service.ending import end_service
 from sessiond.service.ports import Environment
@@ -58,6 +59,7 @@ def standing_environment(bugs: list[BaseException] | None = None) -> Environment
         new_session_id=lambda: f"session-{next(sessions)}",
         new_epoch=lambda: f"epoch-{next(epochs)}",
         file_stamp=lambda: f"2026-01-15T10-30-00-{next(stamps):06d}",
+        describe=openrpc_bytes,
         report_bug=report_bug,
     )
 

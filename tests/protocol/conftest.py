@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from sessiond import __version__
+from sessiond.schema import openrpc_bytes
 from sessiond.testing.transcripts import Placeholders
 
 SAMPLES = Path(__file__).parent.parent / "samples"
@@ -21,11 +25,23 @@ def recording() -> bool:
     return os.environ.get("UPDATE") == "1"
 
 
+def json_text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
 @pytest.fixture
 def placeholders(home: Path) -> Placeholders:
-    """`$HOME` is the daemon's, `$FILES` a copy of tests/protocol/files in it."""
+    """`$HOME` is the daemon's, `$FILES` a copy of tests/protocol/files in it.
+
+    The long members of the OpenRPC document are shown by their names.
+    """
     files = shutil.copytree(FILES, home / "files")
+    discovered = json.loads(openrpc_bytes())
     return (
+        *(
+            (f'"${name}"', json_text(discovered[name]))
+            for name in ("methods", "components", "x-notifications")
+        ),
         ("$FILES", str(files)),
         ("$HOME", str(home)),
         ("$SAMPLES", str(SAMPLES)),

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,58 +12,26 @@ from sessiond.errors import ERRORS
 from sessiond.methods import METHODS
 from sessiond.model.entries import ENTRY_TYPES
 from sessiond.model.events import NOTIFICATIONS
-from sessiond.schema import schema_text
-from sessiond.testing.transcripts import Line, parse
+from sessiond.schema import FORMATS
+from tests.protocol.happened import NAMES, REPOSITORY, answered, messages, transcripts
 
-REPOSITORY = Path(__file__).parent.parent.parent
-SCHEMA: dict[str, Any] = json.loads(schema_text())
-NAMES = {name: method.name for method in METHODS for name in (method.name, *method.aliases)}
-BLOCK = re.compile(r"^```transcript[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def transcripts() -> Iterator[list[Line]]:
-    """Those of the tests and those of protocol.md."""
-    for path in sorted((Path(__file__).parent / "transcripts").glob("*.txt")):
-        yield parse(path.read_text())
-    for block in BLOCK.finditer((REPOSITORY / "protocol.md").read_text()):
-        yield parse(block[1])
-
-
-def messages(arrow: str, lines: list[Line]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every message in one direction with its connection, those of batches too."""
-    for line in lines:
-        if line.arrow != arrow or line.body == "closed":
-            continue
-        try:
-            body = json.loads(line.body)
-        except ValueError:
-            continue
-        for message in body if isinstance(body, list) else [body]:
-            if isinstance(message, dict):
-                yield line.connection, message
+SCHEMA: dict[str, Any] = json.loads(FORMATS["jsonschema"]())
+CHECKED_IN = {
+    "jsonschema": "protocol.schema.json",
+    "openrpc": "protocol.openrpc.json",
+    "typescript": "clients/typescript/protocol.d.ts",
+}
 
 
 def validator(schema: dict[str, Any]) -> Draft202012Validator:
     return Draft202012Validator({**schema, "$defs": SCHEMA["$defs"]})
 
 
-def answered(lines: list[Line]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Every request that got an answer, with the answer."""
-    asked: dict[tuple[str, str], dict[str, Any]] = {}
-    for connection, message in messages(">", lines):
-        if "method" in message and "id" in message:
-            key = (connection, json.dumps(message["id"]))
-            assert key not in asked, f"{key} is the id of two requests"
-            asked[key] = message
-    for connection, message in messages("<", lines):
-        request = asked.get((connection, json.dumps(message.get("id"))))
-        if request is not None and "id" in message:
-            yield request, message
-
-
-def test_the_checked_in_schema_is_todays() -> None:
-    text = (REPOSITORY / "protocol.schema.json").read_text()
-    assert text == schema_text(), "protocol.schema.json is of another day; run: make schema"
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_is_checked_in_is_todays(format: str) -> None:
+    name = CHECKED_IN[format]
+    text = (REPOSITORY / name).read_text()
+    assert text == FORMATS[format](), f"{name} is of another day; run: make schema"
 
 
 def test_the_schema_is_a_schema_and_names_everything() -> None:

@@ -5,16 +5,25 @@ from __future__ import annotations
 import click
 
 from sessiond.cli.options import Command
+from sessiond.schema import FORMATS
 
 __all__ = ["COMMAND"]
 
 
-@click.command("schema", cls=Command, examples=("sessiond schema",))
-def schema() -> None:
-    """Print the JSON Schema of every method's parameters and results."""
-    from sessiond.schema import schema_text
-
-    click.echo(schema_text(), nl=False)
+@click.command(
+    "schema", cls=Command, examples=("sessiond schema", "sessiond schema --format typescript")
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(list(FORMATS)),
+    default="jsonschema",
+    show_default=True,
+    help="JSON Schema, the OpenRPC document that rpc.discover answers, or declarations.",
+)
+def schema(format_: str) -> None:
+    """Print the shapes of the protocol: every method, notification, entry and error."""
+    click.echo(FORMATS[format_](), nl=False)
 
 
 COMMAND = schema

@@ -1,0 +1,54 @@
+"""The protocol as JSON Schema, draft 2020-12."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Final
+
+from sessiond.errors import ERRORS, SessiondError
+from sessiond.methods import METHODS
+from sessiond.methods.initialize import PROTOCOL_VERSIONS
+from sessiond.model.events import NOTIFICATIONS
+from sessiond.schema.shapes import CLIENT_NOTIFICATIONS, ENTRIES, Shapes, summary_of
+
+__all__ = ["json_schema"]
+
+_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema() -> dict[str, Any]:
+    """Methods, notifications, entries and errors, each with its schemas."""
+    shapes = Shapes("#/$defs/{name}")
+    return {
+        "$schema": _DIALECT,
+        "title": "The protocol of sessiond",
+        "protocol_version": PROTOCOL_VERSIONS[0],
+        "methods": {
+            method.name: {
+                "summary": summary_of(method),
+                "aliases": list(method.aliases),
+                "access": method.access,
+                "params": shapes.of(method.params),
+                "result": shapes.of(method.result),
+            }
+            for method in METHODS
+        },
+        "client_notifications": {
+            name: {"params": shapes.of(kind)} for name, kind in CLIENT_NOTIFICATIONS.items()
+        },
+        "notifications": {
+            name: {"params": shapes.of(kind)} for name, kind in NOTIFICATIONS.items()
+        },
+        "entries": {word: shapes.of(kind) for word, kind in ENTRIES.items()},
+        "errors": [_error(kind) for kind in ERRORS],
+        "$defs": shapes.components,
+    }
+
+
+def _error(kind: type[SessiondError]) -> dict[str, Any]:
+    return {
+        "code": kind.code,
+        "kind": kind.kind,
+        "retryable": kind.retryable,
+        "meaning": " ".join((inspect.getdoc(kind) or "").split()),
+    }

@@ -1,0 +1,140 @@
+"""The protocol as an OpenRPC document, which `rpc.discover` answers.
+
+What OpenRPC has no place for is in `x-` members: a method's `x-aliases` and
+`x-access`, and `x-notifications`, what the daemon says unasked (OpenRPC's methods
+are what a client calls). A method without a result is a notification to the daemon.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from sessiond.errors import (
+    ERRORS,
+    Cancelled,
+    Draining,
+    Internal,
+    InvalidParams,
+    Overloaded,
+    PermissionDenied,
+    SessionCorrupt,
+    SessiondError,
+    SessionLocked,
+    SessionNotFound,
+    StorageError,
+    TooLarge,
+)
+from sessiond.methods import METHODS
+from sessiond.methods.common import Client, Method
+from sessiond.methods.initialize import PROTOCOL_VERSIONS
+from sessiond.model.events import NOTIFICATIONS
+from sessiond.schema.shapes import CLIENT_NOTIFICATIONS, Schema, Shapes, respelled, summary_of
+
+__all__ = ["openrpc_document"]
+
+_SPECIFICATION: Final = "1.3.2"
+_DESCRIPTION: Final = (
+    "sessiond owns agent sessions: it keeps each as a tree of entries in one append-only file, and any number "
+    "of clients write, read and watch it. Spoken over a Unix socket or stdio, as newline-delimited JSON or with "
+    "Content-Length headers; parameters go by name. protocol.md says what the shapes mean."
+)
+_ANY_METHOD: Final = (InvalidParams, PermissionDenied, TooLarge, Internal, Cancelled)
+_ANY_SESSION: Final = (
+    SessionNotFound,
+    SessionCorrupt,
+    SessionLocked,
+    StorageError,
+    Overloaded,
+    Draining,
+)
+
+
+def openrpc_document() -> dict[str, Any]:
+    """The document, the same in every run."""
+    shapes = Shapes("#/components/schemas/{name}")
+    return {
+        "openrpc": _SPECIFICATION,
+        "info": {
+            "title": "The protocol of sessiond",
+            "version": PROTOCOL_VERSIONS[0],
+            "description": _DESCRIPTION,
+        },
+        "methods": [
+            *(_method(method, shapes) for method in METHODS),
+            *(
+                {"name": name, **_params(kind, shapes), "x-access": "status"}
+                for name, kind in CLIENT_NOTIFICATIONS.items()
+            ),
+        ],
+        "components": {
+            "schemas": {name: _draft_07(schema) for name, schema in shapes.components.items()},
+            "errors": {kind.kind: _error(kind) for kind in ERRORS},
+        },
+        "x-notifications": [
+            {"name": name, "summary": _sentence(kind), **_params(kind, shapes)}
+            for name, kind in NOTIFICATIONS.items()
+        ],
+    }
+
+
+def _method(method: Method[Client, Any], shapes: Shapes) -> dict[str, Any]:
+    on_session = "session_id" in method.params.__struct_fields__
+    errors = (*_ANY_METHOD, *(_ANY_SESSION if on_session else ()))
+    return {
+        "name": method.name,
+        "summary": summary_of(method),
+        **_params(method.params, shapes),
+        "result": {"name": "result", "schema": _draft_07(shapes.of(method.result))},
+        "errors": [{"$ref": f"#/components/errors/{error.kind}"} for error in errors],
+        "x-aliases": list(method.aliases),
+        "x-access": method.access,
+    }
+
+
+def _params(kind: type[Struct], shapes: Shapes) -> dict[str, Any]:
+    """One content descriptor per parameter, in the order of the type, required ones first."""
+    schema = shapes.components[kind.__name__]
+    required = set(schema["required"])
+    names = [field.encode_name for field in msgspec.structs.fields(kind)]
+    params: list[dict[str, Any]] = []
+    for name in sorted(names, key=lambda name: name not in required):
+        part = dict(_draft_07(schema["properties"][name]))
+        told = part.pop("description", None)
+        params.append(
+            {
+                "name": name,
+                **({"summary": told} if told else {}),
+                "required": name in required,
+                "schema": part,
+            }
+        )
+    return {"paramStructure": "by-name", "params": params}
+
+
+def _draft_07(schema: Schema) -> Schema:
+    """OpenRPC's schemas are of draft 7, where a tuple is spelled otherwise."""
+    spelled: Schema = respelled(schema, _with_items)
+    return spelled
+
+
+def _with_items(schema: Schema) -> Schema:
+    if "prefixItems" not in schema:
+        return schema
+    rest = {name: part for name, part in schema.items() if name not in {"prefixItems", "items"}}
+    return {**rest, "items": schema["prefixItems"], "additionalItems": schema.get("items", True)}
+
+
+def _error(kind: type[SessiondError]) -> dict[str, Any]:
+    return {
+        "code": kind.code,
+        "message": _sentence(kind),
+        "data": {"kind": kind.kind, "retryable": kind.retryable},
+    }
+
+
+def _sentence(kind: type) -> str:
+    return " ".join((inspect.getdoc(kind) or "").split())

@@ -1,0 +1,150 @@
+"""Every shape of the wire as JSON Schema, for whichever document wants it.
+
+msgspec gives what the types say. Two things are added that it cannot know: what a
+`Raw` field spells (its `x-holds` mark), and that a member which always goes out is
+required there, although the struct that it is encoded from has a default for it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, Final, get_args
+
+import msgspec
+from msgspec import NODEFAULT, UNSET, Struct
+
+from sessiond.methods import METHODS
+from sessiond.methods.common import Client, Method
+from sessiond.model.entries import ENTRY_TYPES, HOLDS, Header
+from sessiond.model.events import NOTIFICATIONS
+from sessiond.rpc.dispatch import CancelParams
+
+__all__ = ["CLIENT_NOTIFICATIONS", "ENTRIES", "Schema", "Shapes", "respelled", "summary_of"]
+
+Schema = dict[str, Any]
+Json = dict[str, Any] | list[Any] | str | float | None
+
+ENTRIES: Final[dict[str, type[Struct]]] = {"session_header": Header, **ENTRY_TYPES}
+"""What a line of a native file may be, by its type word."""
+
+CLIENT_NOTIFICATIONS: Final[dict[str, type[Struct]]] = {"$/cancelRequest": CancelParams}
+"""What a client may say beside the methods; never answered."""
+
+
+class Shapes:
+    """The schemas of all types, which refer to each other by `ref_template`."""
+
+    def __init__(self, ref_template: str) -> None:
+        self._ref_template = ref_template
+        types = [
+            *(kind for method in METHODS for kind in (method.params, *_forms(method.result))),
+            *NOTIFICATIONS.values(),
+            *CLIENT_NOTIFICATIONS.values(),
+            *ENTRIES.values(),
+        ]
+        schemas, components = msgspec.json.schema_components(types, ref_template=ref_template)
+        self._schema_of = dict(zip(types, schemas, strict=True))
+        for kind in _only_sent():
+            if kind.__name__ in components:
+                components[kind.__name__]["required"] = _always_sent(kind)
+        components |= self._held()
+        self.components: dict[str, Schema] = {
+            name: self._resolved(components[name]) for name in sorted(components)
+        }
+        """By the name of the type."""
+
+    def of(self, kind: Any) -> Schema:
+        """A reference to the schema of a type, or to those of the forms that it has."""
+        forms = [self._resolved(self._schema_of[form]) for form in _forms(kind)]
+        return forms[0] if len(forms) == 1 else {"anyOf": forms}
+
+    def ref(self, name: str) -> Schema:
+        """A reference to a component."""
+        return {"$ref": self._ref_template.format(name=name)}
+
+    def _held(self) -> dict[str, Schema]:
+        """What the bytes of `Raw` fields spell."""
+        known = [self.ref(kind.__name__) for kind in ENTRY_TYPES.values()]
+        return {
+            "AnyEntry": {"anyOf": [self.ref("KnownEntry"), self.ref("OpaqueEntry")]},
+            "KnownEntry": {
+                "description": "An entry of a type that sessiond knows, told apart by `type`.",
+                "anyOf": known,
+            },
+            "OpaqueEntry": {
+                "description": "An entry of a type that sessiond does not know, kept as it came.",
+                "type": "object",
+                "properties": {"type": {"type": "string"}},
+                "required": ["type"],
+                "additionalProperties": True,
+            },
+            "AgentMessage": {
+                "description": "A message as its writer spelled it; only `role` is looked at.",
+                "type": "object",
+                "properties": {"role": {"type": "string"}},
+                "required": ["role"],
+                "additionalProperties": True,
+            },
+        }
+
+    def _resolved(self, schema: Schema) -> Schema:
+        """The schema with each `x-holds` mark replaced by what it names."""
+
+        def resolve(part: Schema) -> Schema:
+            return self.ref(part[HOLDS]) if HOLDS in part else part
+
+        resolved: Schema = respelled(schema, resolve)
+        return resolved
+
+
+def respelled(schema: Json, respell: Callable[[Schema], Schema]) -> Any:
+    """The schema with `respell` done to every object in it, the inner ones first."""
+    if isinstance(schema, list):
+        return [respelled(part, respell) for part in schema]
+    if isinstance(schema, dict):
+        return respell({name: respelled(part, respell) for name, part in schema.items()})
+    return schema
+
+
+def summary_of(method: Method[Client, Any]) -> str:
+    """What the method's module says it does: its first line, behind the method's name."""
+    text = inspect.getdoc(sys.modules[method.handle.__module__]) or ""
+    return text.partition("\n")[0].removeprefix(f"{method.name}: ")
+
+
+def _forms(result: Any) -> tuple[Any, ...]:
+    """The types that a result may have: msgspec takes no union of them."""
+    return get_args(result) or (result,)
+
+
+def _only_sent() -> set[type[Struct]]:
+    """Types of results and notifications that are in no parameters: nobody decodes them."""
+    sent = _reached([*(method.result for method in METHODS), *NOTIFICATIONS.values()])
+    return sent - _reached([*(method.params for method in METHODS), *ENTRIES.values()])
+
+
+def _reached(roots: Iterable[Any]) -> set[type[Struct]]:
+    found: set[type[Struct]] = set()
+    waiting = list(roots)
+    while waiting:
+        kind = waiting.pop()
+        waiting += get_args(kind)
+        if isinstance(kind, type) and issubclass(kind, Struct) and kind not in found:
+            found.add(kind)
+            waiting += [field.type for field in msgspec.structs.fields(kind)]
+    return found
+
+
+def _always_sent(kind: type[Struct]) -> list[str]:
+    """The members that are there whatever they hold."""
+    omits = kind.__struct_config__.omit_defaults
+    return [
+        field.encode_name
+        for field in msgspec.structs.fields(kind)
+        if field.required
+        or not (
+            omits or field.default is UNSET or field.default is field.default_factory is NODEFAULT
+        )
+    ]
