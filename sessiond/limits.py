@@ -6,7 +6,7 @@ bytes, times are seconds unless the name says otherwise.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 # rpc: one message. NDJSON answers too_large and goes on at the next line;
 # Content-Length skips the body.
@@ -98,6 +98,8 @@ STOP_SECONDS: Final = 30.0
 ANSWER_SECONDS: Final = 10.0
 # cli: daemon.log is put aside at a start when it is longer.
 LOG_BYTES_MAX: Final = 1024 * 1024
+# cli: a configuration file; a longer one is refused.
+CONFIG_BYTES_MAX: Final = 1024 * 1024
 # cli: the soft limit of open files is raised to the hard one, up to this.
 OPEN_FILES_MAX: Final = 65_536
 # cli: a daemon that was started for its clients ends after this long without any.
@@ -107,3 +109,17 @@ IDLE_EXIT_SECONDS: Final = 1800.0
 assert FRAME_BYTES_MAX < RESULT_BYTES_MAX
 assert APPEND_ENTRIES_MAX <= BATCH_ENTRIES_MAX
 assert BATCH_MEMBERS_MAX <= IN_FLIGHT_MAX
+
+
+class Bounds(NamedTuple):
+    """The bounds that whoever runs the daemon may set, some of them while it runs."""
+
+    open_sessions: int = OPEN_SESSIONS_MAX
+    memory_sessions: int = MEMORY_SESSIONS_MAX
+    connections: int = CONNECTIONS_MAX
+    idle_session_seconds: float = IDLE_SESSION_SECONDS
+    open_files: int | None = None
+    """What the system lets the process have; None = not asked."""
+
+
+DEFAULT_BOUNDS: Final = Bounds()

@@ -23,6 +23,7 @@ CONTENTS: Final[tuple[Listed, ...]] = (
     Listed("Daemon", "serve", "serve", "Run the daemon in the foreground."),
     Listed("Daemon", "stdio", "stdio", "Speak the protocol on stdin and stdout, for editors."),
     Listed("Daemon", "sockname", "sockname", "Print the path of the daemon's socket."),
+    Listed("Daemon", "config", "config", "Show the effective configuration and its sources."),
     Listed("Daemon", "profiles", "profiles", "List the profiles and which have a daemon."),
     Listed("Daemon", "stats", "stats", "Print the counters of the daemon."),
     Listed("Sessions", "new", "new", "Make a session."),

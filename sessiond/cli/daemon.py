@@ -16,6 +16,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -23,7 +24,10 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
+from sessiond.cli.config import Sources
+from sessiond.cli.config_file import BadConfiguration
 from sessiond.cli.environment import real_environment
+from sessiond.cli.idle import wait_unused
 from sessiond.cli.log import configure_log
 from sessiond.cli.startup import (
     listener_at,
@@ -31,6 +35,7 @@ from sessiond.cli.startup import (
     raise_open_files,
     take_profile,
 )
+from sessiond.cli.tuning import Tuning
 from sessiond.errors import SessiondError
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
@@ -64,6 +69,7 @@ class DaemonOptions(Struct, frozen=True):
     socket: Path | None
     """Where to listen; None = only `stdio`."""
     stdio: bool
+    sources: Sources
     told: int | None = None
     """A descriptor through which the starter hears that clients can connect."""
 
@@ -74,10 +80,14 @@ def run(options: DaemonOptions) -> int:
     log = logging.getLogger("sessiond")
     sys.setswitchinterval(_SWITCH_SECONDS)
     files = Files()
-    raise_open_files()
     try:
+        tuning = Tuning(options.sources, raise_open_files())
+        tuning.set_level()
         listener = _listener(options)
         lock = take_profile(files, options.layout, options.socket)
+    except BadConfiguration as error:
+        log.error("cannot start", extra={"reason": str(error)})  # noqa: TRY400
+        return 2
     except Held as held:
         log.error("cannot start", extra={"reason": _who_serves(held.holder)})  # noqa: TRY400
         return 1
@@ -86,12 +96,13 @@ def run(options: DaemonOptions) -> int:
         return 1
     status = 0
     try:
-        anyio.run(_Daemon(options, files, listener).serve)
+        anyio.run(_Daemon(options, tuning, files, listener).serve)
     except* (SessiondError, CannotListen, OSError) as errors:
         log.error("cannot serve", extra={"reason": _first(errors)})  # noqa: TRY400
         status = 1
     finally:
-        lock.close()
+        # Held to the last moment: who waits for it knows that the process is gone.
+        lock.leave()
     return status
 
 
@@ -117,9 +128,14 @@ class _Daemon:
     """The parts of one daemon and the order in which they start and end."""
 
     def __init__(
-        self, options: DaemonOptions, files: Files, listener: Callable[[], Listening] | None
+        self,
+        options: DaemonOptions,
+        tuning: Tuning,
+        files: Files,
+        listener: Callable[[], Listening] | None,
     ) -> None:
         self._options = options
+        self._tuning = tuning
         self._layout = options.layout
         self._files = files
         self._listener = listener
@@ -139,6 +155,7 @@ class _Daemon:
                     profile=self._layout.profile,
                     request_stop=self._stop.set,
                 )
+                service.bounds = self._tuning.bounds
                 await self._serve(service, tasks)
                 tasks.cancel_scope.cancel()
         finally:
@@ -161,12 +178,14 @@ class _Daemon:
             await serve_stdio(connection)
             self._stop.set()
 
-        tasks.start_soon(self._watch_signals)
+        tasks.start_soon(self._watch_signals, service)
         tasks.start_soon(_unload_idle, service)
         if self._listener is not None:
-            await tasks.start(serve_unix, self._listener, connection)
+            serve = partial(serve_unix, connections_max=lambda: service.bounds.connections)
+            await tasks.start(serve, self._listener, connection)
         if self._options.stdio:
             tasks.start_soon(stdio)
+        tasks.start_soon(self._end_unused, service)
         where = None if self._options.socket is None else str(self._options.socket)
         self._log.info("serving", extra={"socket": where, "stdio": self._options.stdio})
         self._tell_starter()
@@ -181,10 +200,24 @@ class _Daemon:
                 os.write(self._options.told, b"1")
             os.close(self._options.told)
 
-    async def _watch_signals(self) -> None:
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            async for _ in signals:
-                self._stop.set()
+    async def _watch_signals(self, service: Service) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            async for number in signals:
+                if number == signal.SIGHUP:
+                    await to_thread.run_sync(self._tuning.read_again)
+                    service.bounds = self._tuning.bounds
+                    service.note_use()
+                elif self._stop.is_set():
+                    # Whoever asks twice wants no waiting; what was acknowledged is on disk.
+                    self._log.warning("ended at once by a second signal")
+                    os._exit(1)
+                else:
+                    self._stop.set()
+
+    async def _end_unused(self, service: Service) -> None:
+        await wait_unused(service, lambda: self._tuning.current.idle_exit_seconds)
+        self._log.info("ends: nobody used it")
+        self._stop.set()
 
     def _report_bug(self, work: str, error: BaseException) -> str:
         incident_id = _new_incident_id()

@@ -9,11 +9,11 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
-from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sessiond.cli.config_file import BadConfiguration, file_of
 from sessiond.cli.failures import Failure, Status
 from sessiond.cli.options import Place
 from sessiond_client.place import DEFAULT_PROFILE, UnsafeFolder, address, socket_place
@@ -22,7 +22,16 @@ if TYPE_CHECKING:
     from sessiond.journal.layout import Layout
     from sessiond.journal.lock import Holder
 
-__all__ = ["Serving", "ask", "connect", "find_socket", "layout_of", "profile_of", "who_serves"]
+__all__ = [
+    "Serving",
+    "ask",
+    "bad_configuration",
+    "connect",
+    "find_socket",
+    "layout_of",
+    "profile_of",
+    "who_serves",
+]
 
 
 def profile_of(place: Place) -> str:
@@ -30,12 +39,12 @@ def profile_of(place: Place) -> str:
     return place.profile or DEFAULT_PROFILE
 
 
-def find_socket(place: Place, environ: Mapping[str, str] | None = None) -> Path:
+def find_socket(place: Place) -> Path:
     """Where the daemon listens, or would. Raises Failure."""
     try:
         return socket_place(
-            os.environ if environ is None else environ,
-            socket=place.socket,
+            os.environ,
+            socket=place.socket or _configured_socket(place),
             profile=place.profile,
             home=place.home,
         )
@@ -43,6 +52,23 @@ def find_socket(place: Place, environ: Mapping[str, str] | None = None) -> Path:
         raise Failure(str(error), "nothing was done", Status.NO_DAEMON) from error
     except ValueError as error:
         raise _no_profile(profile_of(place)) from error
+
+
+def _configured_socket(place: Place) -> str | None:
+    try:
+        if file_of(os.environ, place.config) is None:
+            return None
+        # Only who has a file waits for what reads it.
+        from sessiond.cli.config import Sources, load
+
+        return load(Sources(os.environ, place.config))[0].socket
+    except BadConfiguration as error:
+        raise bad_configuration(error) from error
+
+
+def bad_configuration(error: BadConfiguration) -> Failure:
+    """What is wrong with a configuration is wrong usage, wherever it was written."""
+    return Failure(str(error), "nothing was done", Status.USAGE, {"kind": "configuration"})
 
 
 def layout_of(place: Place) -> Layout:

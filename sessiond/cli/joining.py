@@ -163,8 +163,9 @@ def _command(place: Place, told: int) -> list[str]:
     command += ["--profile", profile_of(place)]
     if place.socket:
         command += ["--socket", os.fspath(find_socket(place))]
-    if place.home:
-        command += ["--home", os.fspath(Path(place.home).expanduser().absolute())]
+    for flag, path in (("--home", place.home), ("--config", place.config)):
+        if path:
+            command += [flag, os.fspath(Path(path).expanduser().absolute())]
     return command
 
 

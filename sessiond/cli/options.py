@@ -33,6 +33,7 @@ class Place(NamedTuple):
     socket: str | None
     profile: str | None
     home: str | None
+    config: str | None = None
 
 
 class Shared(NamedTuple):
@@ -59,15 +60,20 @@ class Command(click.Command):
 
 
 def place_options(command: F) -> F:
-    """`--profile --socket --home`, passed as `place`."""
+    """`--profile --socket --home --config`, passed as `place`."""
 
     @functools.wraps(command)
     def run(
-        *arguments: Any, socket: str | None, profile: str | None, home: str | None, **named: Any
+        *arguments: Any,
+        socket: str | None,
+        profile: str | None,
+        home: str | None,
+        config: str | None,
+        **named: Any,
     ) -> Any:
-        return command(*arguments, place=Place(socket, profile, home), **named)
+        return command(*arguments, place=Place(socket, profile, home, config), **named)
 
-    for add in (_HOME, _SOCKET, _PROFILE):
+    for add in (_CONFIG, _HOME, _SOCKET, _PROFILE):
         run = add(run)
     return run  # type: ignore[return-value]  # click's decorators give back what they are given
 
@@ -114,6 +120,12 @@ _HOME = click.option(
     envvar="SESSIOND_HOME",
     metavar="FOLDER",
     help="Where sessions are kept.  [env: SESSIOND_HOME; default: the user's data folder]",
+)
+_CONFIG = click.option(
+    "--config",
+    envvar="SESSIOND_CONFIG",
+    metavar="FILE",
+    help="The configuration.  [env: SESSIOND_CONFIG; default: `sessiond config` shows it]",
 )
 _AS_JSON = click.option(
     "--json",

@@ -74,16 +74,20 @@ class FileLock:
 
 
 class DaemonLock:
-    """One daemon per profile: held until `close`, or until the process is gone."""
+    """One daemon per profile: held until the process is gone, or until `close`."""
 
     def __init__(self, files: Files, fd: int, lock: FileLock) -> None:
         self._files = files
         self._fd = fd
         self._lock = lock
 
+    def leave(self) -> None:
+        """The process is about to end, and the lock with it: take the record away."""
+        self._lock.release()
+
     def close(self) -> None:
         """Let another daemon serve the profile."""
-        self._lock.release()
+        self.leave()
         self._files.close(self._fd)
 
 

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import os
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sessiond import __version__
+from sessiond.limits import Bounds
 from sessiond.methods.common import Call, Client, Method, Params
 from sessiond.methods.initialize import PROTOCOL_VERSIONS, Limits, server_limits
 
 __all__ = ["METHOD"]
+
+
+class DaemonLimits(Limits, frozen=True):
+    """Those of `initialize`, and what whoever runs the daemon has set."""
+
+    max_open_sessions: int
+    max_memory_sessions: int
+    max_connections: int
+    idle_session_ms: int
+    open_files: int | None
 
 
 class InfoResult(Struct, frozen=True):
@@ -23,7 +34,7 @@ class InfoResult(Struct, frozen=True):
     profile: str
     data_folder: str
     started_at: str
-    limits: Limits
+    limits: DaemonLimits
 
 
 def handle(client: Client, _params: Params, _call: Call[Client]) -> InfoResult:
@@ -37,7 +48,18 @@ def handle(client: Client, _params: Params, _call: Call[Client]) -> InfoResult:
         profile=service.profile,
         data_folder=service.data_folder,
         started_at=service.started_at,
-        limits=server_limits(),
+        limits=_limits(service.bounds),
+    )
+
+
+def _limits(bounds: Bounds) -> DaemonLimits:
+    return DaemonLimits(
+        **structs.asdict(server_limits()),
+        max_open_sessions=bounds.open_sessions,
+        max_memory_sessions=bounds.memory_sessions,
+        max_connections=bounds.connections,
+        idle_session_ms=int(bounds.idle_session_seconds * 1000),
+        open_files=bounds.open_files,
     )
 
 

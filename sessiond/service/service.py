@@ -18,13 +18,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from sessiond.errors import Draining, Overloaded, SessionExists
-from sessiond.limits import (
-    IDLE_SESSION_SECONDS,
-    MEMORY_SESSIONS_MAX,
-    OPEN_SESSIONS_MAX,
-    RETRY_AFTER_MS,
-    WRITER_THREADS_MAX,
-)
+from sessiond.limits import DEFAULT_BOUNDS, RETRY_AFTER_MS, WRITER_THREADS_MAX, Bounds
 from sessiond.model.entries import Header
 from sessiond.service.client import Client
 from sessiond.service.host import Host, HostStatistics
@@ -66,6 +60,7 @@ class Service:
         self.instance_id = environment.new_session_id()
         self.started_at = environment.now()
         self.request_stop = request_stop
+        self.bounds: Bounds = DEFAULT_BOUNDS
         self.draining = False
         self.revision = 0
         self._shown: dict[bool, int] = {}
@@ -78,6 +73,7 @@ class Service:
         self._writers = CapacityLimiter(WRITER_THREADS_MAX)
         self._client_number = 0
         self._deserted = anyio.Event()
+        self._use = anyio.Event()
 
     # -- clients -------------------------------------------------------------------
 
@@ -86,13 +82,31 @@ class Service:
         self._client_number += 1
         client = Client(self, listener, self._client_number)
         self.clients[client] = None
+        self.note_use()
         return client
 
     def forget(self, client: Client) -> None:
         """A client's connection ended."""
         self.clients.pop(client, None)
+        self.note_use()
         if not self.clients:
             self._deserted.set()
+
+    @property
+    def in_use(self) -> bool:
+        """Whether somebody is connected, or a session would be lost with the daemon."""
+        return bool(self.clients) or any(
+            host.meant_for_memory or host.in_memory for host in self._hosts.values()
+        )
+
+    def note_use(self) -> None:
+        """What `in_use` says, or what follows from it, may be another now."""
+        self._use.set()
+        self._use = anyio.Event()
+
+    async def use_changed(self) -> None:
+        """Until the next `note_use`."""
+        await self._use.wait()
 
     def _is_ready(self, host: Host) -> None:
         self._ready.append(host)
@@ -155,6 +169,7 @@ class Service:
         await host.run()
         if self._hosts.get(host.session_id) is host:
             del self._hosts[host.session_id]
+            self.note_use()
         if host.is_open:
             closed = self._closing.setdefault(host.session_id, anyio.Event())
             try:
@@ -169,7 +184,7 @@ class Service:
 
     def _make_room(self, *, in_memory: bool) -> None:
         same = [host for host in self._hosts.values() if host.meant_for_memory == in_memory]
-        limit = MEMORY_SESSIONS_MAX if in_memory else OPEN_SESSIONS_MAX
+        limit = self.bounds.memory_sessions if in_memory else self.bounds.open_sessions
         if len(same) < limit:
             return
         idle = [host for host in same if host.can_unload]
@@ -190,7 +205,7 @@ class Service:
 
     def unload_idle(self) -> None:
         """Let go of every session that nobody has used for a while."""
-        before = self.environment.monotonic() - IDLE_SESSION_SECONDS
+        before = self.environment.monotonic() - self.bounds.idle_session_seconds
         for host in list(self._hosts.values()):
             if host.can_unload and host.last_used < before:
                 self.unload(host)

@@ -10,8 +10,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from sessiond.limits import IDLE_SESSION_SECONDS, WRITER_THREADS_MAX
-from sessiond.service import service as service_module
+from sessiond.limits import IDLE_SESSION_SECONDS, WRITER_THREADS_MAX, Bounds
 from sessiond.testing.daemon import Daemon, Refusal, Wire
 from sessiond.testing.faults import Gate
 
@@ -237,10 +236,10 @@ async def test_a_bug_at_the_closing_of_a_session_is_reported_and_nothing_more(
 
 
 async def test_the_least_recently_used_idle_session_makes_room(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: Any,
 ) -> None:
-    monkeypatch.setattr(service_module, "OPEN_SESSIONS_MAX", 3)
     async with house.daemon() as daemon, daemon.connect() as wire:
+        daemon.service.bounds = Bounds(open_sessions=3)
         for name in ("a", "b", "c"):
             house.seconds += 1
             await make(wire, f"session-{name}")
@@ -253,10 +252,10 @@ async def test_the_least_recently_used_idle_session_makes_room(
 
 
 async def test_when_all_are_in_use_opening_one_more_is_refused_for_now(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: Any,
 ) -> None:
-    monkeypatch.setattr(service_module, "OPEN_SESSIONS_MAX", 2)
     async with house.daemon() as daemon, daemon.connect() as wire:
+        daemon.service.bounds = Bounds(open_sessions=2)
         for name in ("session-a", "session-b"):
             await make(wire, name)
             await wire.call("subscribe", session_id=name)
@@ -276,10 +275,10 @@ async def test_when_all_are_in_use_opening_one_more_is_refused_for_now(
 
 
 async def test_sessions_in_memory_have_a_bound_of_their_own(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: Any,
 ) -> None:
-    monkeypatch.setattr(service_module, "MEMORY_SESSIONS_MAX", 1)
     async with house.daemon() as daemon, daemon.connect() as wire:
+        daemon.service.bounds = Bounds(memory_sessions=1)
         await make(wire, "session-m", persist="never")
         number = await wire.request(
             "session/create", cwd="/p", session_id="session-n", persist="never"

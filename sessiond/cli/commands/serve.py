@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from sessiond.cli.options import Command, Place, place_options
+from sessiond.limits import IDLE_EXIT_SECONDS
 
 __all__ = ["COMMAND"]
 
@@ -12,29 +15,58 @@ __all__ = ["COMMAND"]
 @click.command("serve", cls=Command)
 @place_options
 @click.option("--stdio", is_flag=True, help="Serve one client on standard input and output.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    help="How much to log.  [env: SESSIOND_LOG_LEVEL; default: info]",
+)
+@click.option(
+    "--idle-exit",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="End after so long without clients, 0 for never.  "
+    "[env: SESSIOND_IDLE_EXIT_SECONDS; default: 0]",
+)
 @click.option("--detached", type=int, hidden=True, help="Started by another command.")
-def serve(place: Place, detached: int | None, *, stdio: bool) -> None:
+def serve(
+    place: Place,
+    log_level: str | None,
+    idle_exit: float | None,
+    detached: int | None,
+    *,
+    stdio: bool,
+) -> None:
     """Run the daemon in the foreground until SIGTERM, SIGINT or server/stop.
 
     It listens where `sessiond sockname` says. With --stdio it serves its own input and
     output instead (beside the socket if --socket is given) and also ends when its input does,
-    once everything asked is answered. Logs go to standard error, never with message content.
+    once everything asked is answered. SIGHUP has it read its configuration again. Logs go to standard error, never with message content.
 
     \b
-    Exit status: 0 after an orderly end, 1 if it cannot serve, 2 for wrong usage.
+    Exit status: 0 after an orderly end, 1 if it cannot serve, 2 for wrong usage or configuration.
     """
     if detached is not None:
         from sessiond.cli.startup import leave_starter
 
         leave_starter()
+    from sessiond.cli.config import Sources
     from sessiond.cli.daemon import DaemonOptions, run
     from sessiond.cli.daemons import find_socket, layout_of
 
+    given = {"log_level": log_level, "idle_exit_seconds": idle_exit, "socket": place.socket}
+    sources = Sources(
+        os.environ,
+        place.config,
+        flags={key: value for key, value in given.items() if value is not None},
+        # Who was started for its clients has no reason to outlive them for long.
+        defaults={} if detached is None else {"idle_exit_seconds": IDLE_EXIT_SECONDS},
+    )
     listens = place.socket is not None or not stdio
     options = DaemonOptions(
         layout=layout_of(place),
         socket=find_socket(place) if listens else None,
         stdio=stdio,
+        sources=sources,
         told=detached,
     )
     raise SystemExit(run(options))

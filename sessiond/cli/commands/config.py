@@ -1,0 +1,46 @@
+"""`sessiond config`: what the configuration says, and where it says it."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from sessiond.cli.options import Command, Place, json_option, place_options
+
+__all__ = ["COMMAND"]
+
+
+@click.command("config", cls=Command, examples=("sessiond config", "sessiond config --json"))
+@json_option
+@place_options
+def config(place: Place, *, as_json: bool) -> None:
+    """Show the effective configuration: each key, its value and where that comes from.
+
+    Flags go over the environment (SESSIOND_LOG_LEVEL, SESSIOND_LIMITS_OPEN_SESSIONS), that
+    over the file, that over the defaults. A daemon reads it again on SIGHUP.
+    """
+    from sessiond.cli.config import Sources, load
+    from sessiond.cli.config_file import BadConfiguration, default_file, file_of
+    from sessiond.cli.daemons import bad_configuration
+    from sessiond.cli.output import emit, say, table
+
+    try:
+        file = file_of(os.environ, place.config)
+        _, settings = load(Sources(os.environ, place.config))
+    except BadConfiguration as error:
+        raise bad_configuration(error) from error
+    if as_json:
+        emit({"file": None if file is None else str(file), "settings": settings})
+        return
+    if file is None:
+        say(f"no file: {default_file(os.environ)} is not there")
+    rows = [(each.key, _shown(each.value), each.source) for each in settings]
+    table(("KEY", "VALUE", "FROM"), rows)
+
+
+def _shown(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+COMMAND = config

@@ -1,0 +1,187 @@
+"""The configuration: flags over the environment over a TOML file over the defaults.
+
+Law: a key or value that is not understood is an error that names where it stands and
+what is allowed there; nothing is passed over.
+
+    socket = "/run/user/1000/sessiond/default.sock"
+    log_level = "info"
+    idle_exit_seconds = 1800
+
+    [limits]
+    open_sessions = 512
+
+In the environment: SESSIOND_LOG_LEVEL, SESSIOND_LIMITS_OPEN_SESSIONS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NamedTuple, cast
+
+import msgspec
+from msgspec import Meta, Struct
+
+from sessiond.cli.config_file import BadConfiguration, file_of
+from sessiond.limits import CONFIG_BYTES_MAX, DEFAULT_BOUNDS, Bounds
+
+__all__ = ["Configuration", "Setting", "Sources", "load"]
+
+_Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+_Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+
+
+class Limits(Struct, frozen=True, forbid_unknown_fields=True):
+    """The bounds that may be set."""
+
+    open_sessions: _Count = DEFAULT_BOUNDS.open_sessions
+    memory_sessions: _Count = DEFAULT_BOUNDS.memory_sessions
+    connections: _Count = DEFAULT_BOUNDS.connections
+    idle_session_seconds: _Seconds = DEFAULT_BOUNDS.idle_session_seconds
+
+    def bounds(self, open_files: int) -> Bounds:
+        """The same, for those who keep them."""
+        return Bounds(
+            open_sessions=self.open_sessions,
+            memory_sessions=self.memory_sessions,
+            connections=self.connections,
+            idle_session_seconds=self.idle_session_seconds,
+            open_files=open_files,
+        )
+
+
+class Retention(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is put into the trash by itself."""
+
+    max_age_hours: _Seconds = 0.0
+
+
+class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that can be set."""
+
+    socket: str | None = None
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    idle_exit_seconds: _Seconds = 0.0
+    limits: Limits = Limits()
+    retention: Retention = Retention()
+
+
+# What a value may be, in the words of an error.
+_ALLOWED: Final[Mapping[str, str]] = {
+    "socket": "an absolute path",
+    "log_level": "debug, info, warning or error",
+    "idle_exit_seconds": "seconds, 0 for never",
+    "limits.open_sessions": "a whole number from 1",
+    "limits.memory_sessions": "a whole number from 1",
+    "limits.connections": "a whole number from 1",
+    "limits.idle_session_seconds": "seconds",
+    "retention.max_age_hours": "hours, 0 for off",
+}
+
+
+class Sources(NamedTuple):
+    """Where settings come from."""
+
+    environ: Mapping[str, str]
+    named: str | None = None
+    """The file that was asked for; None = the usual one, if it is there."""
+    flags: Mapping[str, Any] = {}
+    """By key; only what was given."""
+    defaults: Mapping[str, Any] = {}
+    """What differs from the usual defaults, by key."""
+
+
+class Setting(Struct, frozen=True):
+    """One effective value and where it comes from."""
+
+    key: str
+    value: str | int | float | None
+    source: str
+
+
+def load(sources: Sources) -> tuple[Configuration, list[Setting]]:
+    """The effective configuration, and each setting with its source. Raises BadConfiguration."""
+    file = file_of(sources.environ, sources.named)
+    in_file = dict(_file_values(file)) if file is not None else {}
+    settings: list[Setting] = []
+    tree: dict[str, Any] = {}
+    for key, kind, usual in _keys(Configuration):
+        variable = "SESSIOND_" + key.upper().replace(".", "_")
+        if key in sources.flags:
+            source, value = "flag", sources.flags[key]
+        elif sources.environ.get(variable):
+            source, value = f"${variable}", sources.environ[variable]
+        elif key in in_file:
+            source, value = str(file), in_file[key]
+        else:
+            source, value = "default", sources.defaults.get(key, usual)
+        checked = _checked(key, kind, value, source)
+        settings.append(Setting(key, checked, source))
+        section, _, name = key.rpartition(".")
+        (tree.setdefault(section, {}) if section else tree)[name] = checked
+    return msgspec.convert(tree, Configuration), settings
+
+
+def _keys(kind: type[Struct], section: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Every key with its type and its default."""
+    for field in msgspec.structs.fields(kind):
+        kept: Any = field.type
+        if isinstance(kept, type) and issubclass(kept, Struct):
+            yield from _keys(kept, f"{field.name}.")
+        else:
+            yield section + field.name, kept, field.default
+
+
+def _checked(key: str, kind: Any, value: Any, source: str) -> Any:
+    try:
+        # Text of the environment becomes a number; in the file a number is a number.
+        checked = msgspec.convert(value, kind, strict=not source.startswith("$"))
+    except msgspec.ValidationError as error:
+        raise _wrong(key, value, source) from error
+    if checked != checked:
+        raise _wrong(key, value, source)
+    if key == "socket" and checked is not None:
+        path = Path(checked).expanduser()
+        if not path.is_absolute() and source != "flag":
+            raise _wrong(key, value, source)
+        return str(path.absolute())
+    return checked
+
+
+def _wrong(key: str, value: object, source: str) -> BadConfiguration:
+    return BadConfiguration(f"{source}: {key} is {value!r}; allowed: {_ALLOWED[key]}")
+
+
+def _file_values(path: Path) -> Iterator[tuple[str, Any]]:
+    """The keys and values of a file. Raises BadConfiguration."""
+    import tomllib
+
+    try:
+        with path.open("rb") as file:
+            text = file.read(CONFIG_BYTES_MAX + 1)
+        if len(text) > CONFIG_BYTES_MAX:
+            raise BadConfiguration(f"{path} is longer than {CONFIG_BYTES_MAX} bytes")
+        table: dict[str, Any] = tomllib.loads(text.decode("utf-8"))
+    except OSError as error:
+        raise BadConfiguration(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadConfiguration(f"{path} is not UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise BadConfiguration(f"{path} is not TOML: {error}") from error
+    known = [key for key, _, _ in _keys(Configuration)]
+    sections = {key.partition(".")[0] for key in known if "." in key}
+    for name, value in table.items():
+        if name not in sections:
+            yield _known(path, name, known), value
+        elif isinstance(value, dict):
+            section = cast("dict[str, Any]", value)
+            for inner, inner_value in section.items():
+                yield _known(path, f"{name}.{inner}", known), inner_value
+        else:
+            raise BadConfiguration(f"{path}: {name} is a section: write [{name}]")
+
+
+def _known(path: Path, key: str, known: list[str]) -> str:
+    if key not in known:
+        raise BadConfiguration(f"{path}: {key} is not a key; the keys are {', '.join(known)}")
+    return key

@@ -1,0 +1,40 @@
+"""Which configuration file counts.
+
+Law: quick to import and to ask, since every `sessiond stdio` does.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["BadConfiguration", "default_file", "file_of"]
+
+
+class BadConfiguration(Exception):
+    """The text names the place, the key and what is allowed."""
+
+
+def file_of(environ: Mapping[str, str], named: str | None) -> Path | None:
+    """The configuration file; None where there is none. Raises BadConfiguration."""
+    chosen = named or environ.get("SESSIOND_CONFIG")
+    if not chosen:
+        path = default_file(environ)
+        return path if path.exists() else None
+    path = Path(chosen).expanduser().absolute()
+    if not path.exists():
+        raise BadConfiguration(f"there is no configuration file {path}")
+    return path
+
+
+def default_file(environ: Mapping[str, str]) -> Path:
+    """Where the configuration is looked for."""
+    if sys.platform == "linux":
+        # What platformdirs says, without the 20 ms that importing it would cost every editor.
+        root = environ.get("XDG_CONFIG_HOME", "").strip()
+        folder = Path(root) if root else Path("~/.config").expanduser()
+        return folder / "sessiond" / "config.toml"
+    from platformdirs import user_config_path
+
+    return user_config_path("sessiond", appauthor=False) / "config.toml"

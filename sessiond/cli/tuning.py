@@ -1,0 +1,54 @@
+"""The configuration in force, and what of it can change while the daemon runs.
+
+Law: a configuration is taken as a whole or not at all; what needs a restart is said.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from sessiond.cli.config import Configuration, Sources, load
+from sessiond.cli.config_file import BadConfiguration
+from sessiond.limits import Bounds
+
+__all__ = ["Tuning"]
+
+_log = logging.getLogger("sessiond")
+
+
+class Tuning:
+    """What the daemon runs with."""
+
+    def __init__(self, sources: Sources, open_files: int) -> None:
+        """Raises BadConfiguration."""
+        self._sources = sources
+        self._open_files = open_files
+        self.current, _ = load(sources)
+        self._at_start = self.current
+
+    @property
+    def bounds(self) -> Bounds:
+        """The bounds in force."""
+        return self.current.limits.bounds(self._open_files)
+
+    def set_level(self) -> None:
+        """Log what is asked for."""
+        logging.getLogger().setLevel(self.current.log_level.upper())
+
+    def read_again(self) -> None:
+        """Take the configuration as it is now; a bad one changes nothing."""
+        try:
+            fresh, _ = load(self._sources)
+        except BadConfiguration as error:
+            _log.error("configuration kept", extra={"reason": str(error)})
+            return
+        changed = _changed(self.current, fresh)
+        self.current = fresh
+        self.set_level()
+        _log.info("configuration read", extra={"changed": changed})
+        if fresh.socket != self._at_start.socket:
+            _log.warning("configuration needs a restart", extra={"keys": ["socket"]})
+
+
+def _changed(old: Configuration, new: Configuration) -> list[str]:
+    return [name for name in old.__struct_fields__ if getattr(old, name) != getattr(new, name)]

@@ -1,0 +1,108 @@
+"""A machine of a test's own: its home, its runtime folder, and `sessiond` commands run in them.
+
+Law: whatever daemon a command leaves running is ended when the test ends, and a daemon that
+cannot be ended by `sessiond stop` is a failure.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from tests.processes.harness.daemon import PATIENCE_SECONDS, SESSIOND
+from tests.processes.harness.link import Link
+
+__all__ = ["LIST", "Machine", "machine"]
+
+LIST: Final = b'{"id":1,"method":"session/list"}\n'
+
+
+class Machine:
+    """The environment of its processes, and what they made."""
+
+    def __init__(self, home: Path, runtime: Path) -> None:
+        self.home = home
+        self.runtime = runtime
+        self.environment = {
+            **os.environ,
+            "HOME": str(home),
+            "XDG_RUNTIME_DIR": str(runtime),
+            "TMPDIR": str(runtime),
+        }
+
+    @property
+    def socket(self) -> Path:
+        """Where the daemon of the default profile listens."""
+        return self.runtime / "sessiond" / "default.sock"
+
+    @property
+    def data(self) -> Path:
+        """The home of its sessions."""
+        return self.home / ".local" / "share" / "sessiond"
+
+    @property
+    def profile(self) -> Path:
+        """The folder of the default profile."""
+        return self.data / "profiles" / "default"
+
+    @property
+    def log(self) -> str:
+        """What daemons in the background said."""
+        path = self.profile / "daemon.log"
+        return path.read_text("utf-8") if path.exists() else ""
+
+    def spawn(self, *arguments: object, **settings: Any) -> subprocess.Popen[bytes]:
+        """A command that runs; its end is the test's to wait for."""
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        return subprocess.Popen(
+            [SESSIOND, *map(str, arguments)], env=self.environment, **{**streams, **settings}
+        )
+
+    def run(self, *arguments: object, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        """A command and how it ended."""
+        return subprocess.run(
+            [SESSIOND, *map(str, arguments)],
+            env=self.environment,
+            input=data,
+            capture_output=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+
+    def tell(self, *arguments: object, status: int = 0) -> Any:
+        """The JSON document of a command that ends with this status."""
+        done = self.run(*arguments, "--json")
+        assert done.returncode == status, done
+        return json.loads(done.stdout)
+
+    def connect(self) -> Link:
+        """A connection to the daemon of the default profile."""
+        return Link(self.socket, alive=lambda: None)
+
+    def served(self) -> list[dict[str, Any]]:
+        """The profiles that have a daemon."""
+        found = self.tell("profiles")["profiles"]
+        return [profile for profile in found if profile["running"]]
+
+
+@contextmanager
+def machine(home: Path, runtime: Path) -> Iterator[Machine]:
+    """A machine; at its end nothing of ours runs on it."""
+    made = Machine(home, runtime)
+    try:
+        yield made
+        for profile in made.served():
+            named = ("--profile", profile["name"], "--socket", profile["socket"])
+            stopped = made.run("stop", *named)
+            assert stopped.returncode == 0, stopped
+        assert '"bug"' not in made.log
+    finally:
+        for profile in made.served():
+            os.kill(profile["pid"], signal.SIGKILL)
+    assert made.served() == []
