@@ -222,6 +222,20 @@ export interface CustomMessage {
   details?: unknown;
 }
 
+/** Those of `initialize`, and what whoever runs the daemon has set. */
+export interface DaemonLimits {
+  max_frame_bytes: number;
+  max_result_bytes: number;
+  max_batch_members: number;
+  max_append_entries: number;
+  max_page_rows: number;
+  max_open_sessions: number;
+  max_memory_sessions: number;
+  max_connections: number;
+  idle_session_ms: number;
+  open_files: number | null;
+}
+
 /** The daemon stops. Come back after `retry_after_ms`. */
 export interface Draining {
   retry_after_ms: number;
@@ -439,7 +453,7 @@ export interface InfoResult {
   profile: string;
   data_folder: string;
   started_at: string;
-  limits: Limits;
+  limits: DaemonLimits;
 }
 
 /** What a client says of itself; an LSP client's own params are taken as well. */
