@@ -87,6 +87,8 @@ AVAILABLE_IDS_MAX: Final = 20
 REWOUND_IDS_MAX: Final = 10_000
 # session: problems of one file that are kept word by word; the rest is counted.
 PROBLEMS_MAX: Final = 100
+# methods: characters of a title that is made of a prompt.
+TITLE_CHARS: Final = 60
 # dialects: characters of a preview.
 PREVIEW_CHARS: Final = 60
 

@@ -867,16 +867,23 @@ export interface SessionEvent {
   origin?: Origin;
 }
 
-/** A session as lists and answers show it. Times are RFC 3339 UTC. */
+/**
+ * A session as lists and answers show it. Times are RFC 3339 UTC. The last four may be long:
+ * answers about one session have them, lists do not.
+ */
 export interface SessionInfo {
   id: string;
   path: string | null;
   cwd: string;
   title: string | null;
+  auto_title: string | null;
   agent: string | null;
   model: string | null;
+  provider: string | null;
+  thinking_level: string | null;
   tags: string[];
   status: string | null;
+  dry_run: boolean | null;
   created_at: string;
   updated_at: string;
   seq: number;
@@ -891,9 +898,16 @@ export interface SessionInfo {
   problems: number;
   epoch: string;
   lineage: Lineage;
+  plan?: string | null;
+  system_prompt?: string | null;
+  compaction?: unknown | null;
+  metadata?: unknown | null;
 }
 
-/** Facts about the session, last write wins per field; null clears. */
+/**
+ * Facts about the session, last write wins per field; null clears. `auto_title` is a title that
+ * nobody chose: it is shown while there is no `name`.
+ */
 export interface SessionInfoEntry {
   type: "session_info";
   /** 1 to 128 characters of A-Z a-z 0-9 _ . : - */
@@ -904,6 +918,7 @@ export interface SessionInfoEntry {
   head?: string;
   atom?: [number, number];
   name?: string | null;
+  auto_title?: string | null;
   tags?: string[] | null;
   agent?: string | null;
   status?: string | null;
@@ -1014,6 +1029,28 @@ export interface Unreadable {
   reason: string;
 }
 
+/** What changes; null clears. */
+export interface UpdateParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  title?: string | null;
+  auto_title?: string | boolean | null;
+  tags?: string[] | null;
+  agent?: string | null;
+  model?: string | null;
+  provider?: string | null;
+  thinking_level?: string | null;
+  status?: string | null;
+  plan?: string | null;
+  dry_run?: boolean | null;
+  system_prompt?: string | null;
+  compaction?: unknown;
+  metadata?: unknown;
+  /** Default: null. */
+  expected?: Expected | null;
+  _meta?: RequestMeta | null;
+}
+
 /** What a session was told so far. */
 export interface WriterStatistics {
   batches: number;
@@ -1050,6 +1087,8 @@ export interface Methods {
   "session/close": { params: SessionParams; result: Empty };
   /** what a session is now. Access: status. */
   "session/get": { params: SessionParams; result: SessionResult };
+  /** change what is known of a session as a whole. Access: write. */
+  "session/update": { params: UpdateParams; result: SessionResult };
   /** the sessions, newest first. Access: status. */
   "session/list": { params: ListParams; result: ListResult };
   /** store one entry, or several as one atom. Access: write. */

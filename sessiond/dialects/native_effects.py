@@ -32,6 +32,7 @@ __all__ = ["effect_of_entry", "effect_of_fields"]
 
 _TEXT_FACTS: Final = (
     "name",
+    "auto_title",
     "agent",
     "status",
     "plan",

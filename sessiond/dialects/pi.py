@@ -58,6 +58,7 @@ _RULES: Final = Rules(
     named_heads=False,
     replacement=False,
     atoms=False,
+    auto_title=False,
     truncates=False,
 )
 _ASSISTANT: Final = int(Kind.ASSISTANT)

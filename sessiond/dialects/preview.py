@@ -16,7 +16,7 @@ from sessiond.dialects.base import BadLine
 from sessiond.dialects.loose import fields, items, text
 from sessiond.limits import PREVIEW_CHARS
 
-__all__ = ["cut", "entry_preview"]
+__all__ = ["cut", "entry_preview", "first_line"]
 
 # Enough for PREVIEW_CHARS even if each of them is an escaped pair and a space.
 _PREFIX_BYTES: Final = PREVIEW_CHARS * 16
@@ -50,13 +50,20 @@ def entry_preview(found: Mapping[str, Raw]) -> str:
             return next((said for name in _WORDS if (said := cut(_beginning(found.get(name))))), "")
 
 
-def cut(words: str) -> str:
-    """One line of at most PREVIEW_CHARS characters, and "..." if there is more.
+def first_line(words: str, chars: int) -> str:
+    """The first line that says something, in at most `chars` characters with its "..."."""
+    line = next((line for line in words.splitlines() if line.strip()), "")
+    whole = cut(line, chars)
+    return whole if len(whole) <= chars else cut(line, chars - len("..."))
+
+
+def cut(words: str, chars: int = PREVIEW_CHARS) -> str:
+    """One line of at most `chars` characters, and "..." if there is more.
 
     What a terminal would obey instead of showing it (escapes, changes of direction) is U+FFFD.
     """
     line = _OBEYED.sub("\ufffd", " ".join(words.split()))
-    return line if len(line) <= PREVIEW_CHARS else line[:PREVIEW_CHARS].rstrip() + "..."
+    return line if len(line) <= chars else line[:chars].rstrip() + "..."
 
 
 def _message_preview(message: Raw | None) -> str:

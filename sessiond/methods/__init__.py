@@ -37,6 +37,7 @@ from sessiond.methods import (
     subscribe,
     tree,
     unsubscribe,
+    update,
 )
 from sessiond.rpc.dispatch import Method
 from sessiond.service.client import Client
@@ -57,6 +58,7 @@ METHODS: Final[tuple[Method[Client, Any], ...]] = (
     open.METHOD,
     close.METHOD,
     get.METHOD,
+    update.METHOD,
     list.METHOD,
     append.METHOD,
     branch.METHOD,

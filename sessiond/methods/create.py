@@ -53,7 +53,7 @@ def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
         created = first and host.opened.created
         if not created and params.if_exists == "fail":
             raise SessionExists("a session of this id exists", session_id=session_id)
-        return CreateResult(host.opened.info(), created)
+        return CreateResult(host.opened.whole(), created)
 
     return ask(client, call, session_id, answer)
 

@@ -36,7 +36,7 @@ def handle(client: Client, params: OpenParams, call: Call[Client]) -> Any:
     if params.create:
         return _open_or_create(client, params, call)
     if params.session_id is not None:
-        return ask(client, call, params.session_id, lambda host: SessionResult(host.opened.info()))
+        return ask(client, call, params.session_id, lambda host: SessionResult(host.opened.whole()))
     if params.path is not None:
         require_path(params.path)
     client.service.work(call, lambda: _find_and_open(client, params))

@@ -206,9 +206,13 @@ class Label(Entry, kw_only=True, tag="label"):
 
 
 class SessionInfoEntry(Entry, kw_only=True, tag="session_info"):
-    """Facts about the session, last write wins per field; null clears."""
+    """Facts about the session, last write wins per field; null clears.
+
+    `auto_title` is a title that nobody chose: it is shown while there is no `name`.
+    """
 
     name: str | UnsetType | None = UNSET
+    auto_title: str | UnsetType | None = UNSET
     tags: list[str] | UnsetType | None = UNSET
     agent: str | UnsetType | None = UNSET
     status: str | UnsetType | None = UNSET
@@ -322,6 +326,8 @@ class Rules(Struct, frozen=True):
     """Compaction by replacement messages can be stored."""
     atoms: bool
     """Entries of one call carry `atom`, so half a call is recognised after a crash."""
+    auto_title: bool
+    """A title that was made is kept apart from one that somebody chose."""
     truncates: bool
     """The file is ours alone and may be cut back; others are only ever appended to."""
 
@@ -332,5 +338,6 @@ NODE_RULES_NATIVE: Final = Rules(
     named_heads=True,
     replacement=True,
     atoms=True,
+    auto_title=True,
     truncates=True,
 )

@@ -7,7 +7,7 @@ inbox is bounded: what does not fit is refused at once and nothing was written.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ from sessiond.limits import (
 )
 from sessiond.service.ports import Ticket
 from sessiond.session.draft import Draft
+from sessiond.session.state import Session
 
 __all__ = ["LATER", "Command", "Inbox"]
 
@@ -40,6 +41,8 @@ class Command(Struct, eq=False):
     finish: Callable[[Any, str], Any]
     stage: Callable[[Draft], Any] | None = None
     ids: tuple[str, ...] = ()
+    reads: Callable[[Session], Iterable[int]] | None = None
+    """Lines that `stage` looks at, if they are stored already."""
     entries: int = 1
     size: int = 0
     sync: bool = True

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.dialects.base import BadLine, Dialect
 from sessiond.errors import StorageError
@@ -44,16 +44,23 @@ class Lineage(Struct, frozen=True, omit_defaults=True):
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
-    """A session as lists and answers show it. Times are RFC 3339 UTC."""
+    """A session as lists and answers show it. Times are RFC 3339 UTC.
+
+    The last four may be long: answers about one session have them, lists do not.
+    """
 
     id: str
     path: str | None
     cwd: str
     title: str | None
+    auto_title: str | None
     agent: str | None
     model: str | None
+    provider: str | None
+    thinking_level: str | None
     tags: list[str]
     status: str | None
+    dry_run: bool | None
     created_at: str
     updated_at: str
     seq: int
@@ -68,6 +75,10 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     problems: int
     epoch: str
     lineage: Lineage
+    plan: str | UnsetType | None = UNSET
+    system_prompt: str | UnsetType | None = UNSET
+    compaction: Raw | UnsetType | None = UNSET
+    metadata: Raw | UnsetType | None = UNSET
 
 
 class Opened(Struct, eq=False):
@@ -109,11 +120,15 @@ class Opened(Struct, eq=False):
             id=self.session_id,
             path=str(self.path) if self.path else None,
             cwd=header.cwd,
-            title=self._fact("title", header.title),
+            title=self._fact("title", header.title) or self._fact("auto_title") or None,
+            auto_title=self._fact("auto_title") or None,
             agent=self._fact("agent", header.agent),
             model=self._fact("model", header.model),
+            provider=self._fact("provider"),
+            thinking_level=self._fact("thinking_level"),
             tags=self._fact("tags", header.tags) or [],
-            status=self._fact("status", None),
+            status=self._fact("status"),
+            dry_run=self._fact("dry_run", header.dry_run),
             created_at=self.created_at,
             updated_at=self.updated_at,
             seq=session.seq,
@@ -128,6 +143,17 @@ class Opened(Struct, eq=False):
             problems=session.problem_count,
             epoch=self.epoch,
             lineage=_lineage(header, self.session_id),
+        )
+
+    def whole(self) -> SessionInfo:
+        """The same with what may be long."""
+        header = self.header
+        return msgspec.structs.replace(
+            self.info(),
+            plan=self._fact("plan"),
+            system_prompt=self._fact("system_prompt", header.system_prompt),
+            compaction=self._fact("compaction", _given(header.compaction)),
+            metadata=self._fact("metadata", _given(header.metadata)),
         )
 
     # -- storing: `store` and `promote` run in the writer's worker thread ----------
@@ -185,7 +211,7 @@ class Opened(Struct, eq=False):
             return "memory"
         return "os" if self.dirty and not synced else "disk"
 
-    def _fact(self, name: str, default: Any) -> Any:
+    def _fact(self, name: str, default: Any = None) -> Any:
         return self.session.facts.get(name, default)
 
     def line_time(self, seq: int) -> str:
@@ -201,6 +227,10 @@ def head_infos(session: Session) -> list[HeadInfo]:
 
     names = sorted(session.heads, key=lambda name: (name != "main", name))
     return [shown(name, session.heads[name]) for name in names]
+
+
+def _given(raw: Raw | UnsetType) -> Raw | None:
+    return None if isinstance(raw, UnsetType) else raw
 
 
 _lineage_decoder = msgspec.json.Decoder(Lineage)

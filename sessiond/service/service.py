@@ -223,7 +223,7 @@ class Service:
 
     async def info(self, session_id: str) -> SessionInfo:
         """What a session is, once it is open."""
-        return (await self.host(session_id).ready()).info()
+        return (await self.host(session_id).ready()).whole()
 
     async def identify(self, path: Path) -> str:
         """The session id of a file."""

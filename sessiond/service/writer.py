@@ -58,12 +58,12 @@ class Writer:
         opened = self._opened
         self.writing = True
         try:
-            seqs = self._retried(commands)
+            seqs = self._looked_at(commands)
             stored = dict(zip(seqs, await self._log.read_many(seqs), strict=True))
             batch = stage(commands, opened, self._environment, stored)  # 1, 2
             error = await self._persist(batch) if batch.lines else None  # 3
         except StorageError as unread:
-            # What a retry is compared with could not be read. Nothing was staged yet.
+            # What staging looks at could not be read. Nothing was staged yet.
             self._refuse(commands, unread)
             return
         finally:
@@ -73,17 +73,22 @@ class Writer:
     def write_in_memory(self, commands: Sequence[Command]) -> None:
         """The same for a session without a disk: nothing to wait for."""
         journal = self._opened.journal
-        seqs = self._retried(commands)
+        seqs = self._looked_at(commands)
         stored = dict(zip(seqs, journal.read_many(seqs), strict=True))
         batch = stage(commands, self._opened, self._environment, stored)
         if batch.lines:
             journal.append(batch.lines, sync=False)
         self._conclude(batch, None)
 
-    def _retried(self, commands: Sequence[Command]) -> list[int]:
-        """Stored entries that a command names by id: a retry is compared with them."""
-        ids = self._opened.session.ids
-        return sorted({ids[i] for command in commands for i in command.ids if i in ids})
+    def _looked_at(self, commands: Sequence[Command]) -> list[int]:
+        """Stored entries that staging looks at: a retry is compared with those of its ids."""
+        session = self._opened.session
+        ids = session.ids
+        seqs = {ids[i] for command in commands for i in command.ids if i in ids}
+        for command in commands:
+            if command.reads is not None:
+                seqs.update(command.reads(session))
+        return sorted(seqs)
 
     async def _persist(self, batch: Batch) -> SessiondError | None:
         """One write and one sync for the whole batch; who waits may not cut it short."""

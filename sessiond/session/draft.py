@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import UNSET
 
@@ -20,6 +20,7 @@ from sessiond.limits import HEADS_MAX
 from sessiond.model.entries import (
     CompactionEffect,
     Entry,
+    InfoEffect,
     Kind,
     LabelEffect,
     LeafEffect,
@@ -149,11 +150,30 @@ class Draft:
             seq = self.parent(seq)
         return seq == ancestor
 
-    def wire_of(self, seq: int) -> bytes:
-        """An entry as clients see it: a staged one, or one of the lines given as `stored`."""
+    def fact(self, name: str) -> Any:
+        """What a session_info says last, by the name in `SessionInfo`; None if none does."""
+        for row in reversed(self.rows):
+            if isinstance(row.effect, InfoEffect) and name in row.effect.facts:
+                return row.effect.facts[name]
+        return self.session.facts.get(name)
+
+    def first(self, kind: Kind) -> int:
+        """The first entry of a kind; 0 when there is none."""
+        found = self.session.kinds.find(kind)
+        if found > 0:
+            return found
+        staged = (index for index, row in enumerate(self.rows, 1) if row.kind == kind)
+        return next((self._base_seq + index for index in staged), 0)
+
+    def line_of(self, seq: int) -> bytes:
+        """The line of an entry: a staged one, or one of the lines given as `stored`."""
         if seq <= self._base_seq:
-            return self.codec.wire(self._stored[seq])
-        return self.codec.wire(self.codec.encode(self.entries[seq - self._base_seq - 1]))
+            return self._stored[seq]
+        return self.codec.encode(self.entries[seq - self._base_seq - 1])
+
+    def wire_of(self, seq: int) -> bytes:
+        """An entry as clients see it."""
+        return self.codec.wire(self.line_of(seq))
 
     # -- staging -------------------------------------------------------------
 

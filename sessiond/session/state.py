@@ -183,11 +183,8 @@ class Session:
             case CompactionEffect() as effect:
                 self.kept_from[seq] = self._first_kept(effect, seq)
             case InfoEffect(facts):
-                for name, value in facts.items():
-                    if value is None:
-                        self.facts.pop(name, None)
-                    else:
-                        self.facts[name] = value
+                # None stays: what was cleared does not come back from the header.
+                self.facts.update(facts)
             case LabelEffect(target_id, label):
                 target = self.ids.get(target_id, 0)
                 if target == 0:

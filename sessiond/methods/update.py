@@ -1,0 +1,108 @@
+"""session/update: change what is known of a session as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, Raw, UnsetType
+
+from sessiond.dialects.base import Dialect
+from sessiond.dialects.preview import first_line
+from sessiond.errors import InvalidParams
+from sessiond.limits import TITLE_CHARS
+from sessiond.methods.common import DEFERRED, Call, Client, Method, SessionParams
+from sessiond.methods.get import SessionResult
+from sessiond.model.entries import SessionInfoEntry
+from sessiond.service.inbox import Command
+from sessiond.session.append import Expected
+from sessiond.session.facts import UpdateRequest, prompt_seqs, update
+
+__all__ = ["METHOD"]
+
+_SAME_NAME = (
+    "tags",
+    "agent",
+    "model",
+    "provider",
+    "thinking_level",
+    "status",
+    "plan",
+    "dry_run",
+    "system_prompt",
+    "compaction",
+    "metadata",
+)
+
+
+class UpdateParams(SessionParams):
+    """What changes; null clears."""
+
+    title: str | UnsetType | None = UNSET
+    auto_title: str | bool | UnsetType | None = UNSET
+    tags: list[str] | UnsetType | None = UNSET
+    agent: str | UnsetType | None = UNSET
+    model: str | UnsetType | None = UNSET
+    provider: str | UnsetType | None = UNSET
+    thinking_level: str | UnsetType | None = UNSET
+    status: str | UnsetType | None = UNSET
+    plan: str | UnsetType | None = UNSET
+    dry_run: bool | UnsetType | None = UNSET
+    system_prompt: str | UnsetType | None = UNSET
+    compaction: Raw | UnsetType = UNSET
+    metadata: Raw | UnsetType = UNSET
+    expected: Expected | None = None
+
+
+def handle(client: Client, params: UpdateParams, call: Call[Client]) -> Any:
+    """Put the change in line; the session is shown as it is once that is stored."""
+    entry = _entry(params)
+    if entry == SessionInfoEntry() and params.auto_title is UNSET:
+        raise InvalidParams("nothing to change: send title, tags, …; null clears", path="")
+    host = client.service.host(params.session_id)
+    made = params.auto_title is True and not params.title
+    request = UpdateRequest(
+        entry,
+        make_title=(lambda line: _title(host.opened.dialect, line)) if made else None,
+        expected=params.expected,
+    )
+    command = Command(
+        call,
+        lambda _receipt, _durability: SessionResult(host.opened.whole()),
+        lambda draft: update(draft, request),
+        reads=prompt_seqs if made else None,
+    )
+    host.submit(command)
+    return DEFERRED
+
+
+def _entry(params: UpdateParams) -> SessionInfoEntry:
+    """The facts as they are stored; a title that is made of the prompt comes later."""
+    entry = SessionInfoEntry(
+        name=params.title, **{name: getattr(params, name) for name in _SAME_NAME}
+    )
+    match params.auto_title:
+        case False:
+            raise InvalidParams("auto_title is a title, true, or null", path="auto_title")
+        case True:
+            if isinstance(params.title, str) and params.title:
+                entry.name, entry.auto_title = UNSET, params.title
+        case proposed:
+            entry.auto_title = proposed
+    return entry
+
+
+def _title(dialect: Dialect, line: bytes) -> str:
+    """A title of what a prompt says first; "" if it says nothing in words."""
+    reading = dialect.reading(line)
+    texts = (block.text for block in reading.blocks if block.kind == "text") if reading else ()
+    titles = (first_line(text, TITLE_CHARS) for text in texts)
+    return next(filter(None, titles), "")
+
+
+METHOD = Method(
+    name="session/update",
+    params=UpdateParams,
+    result=SessionResult,
+    handle=handle,
+    access="write",
+)

@@ -1,0 +1,164 @@
+"""session/update: what it stores, what it shows, and that it still says so after a restart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from sessiond.testing.daemon import Refusal, Wire
+
+SESSION = "session-a"
+
+
+async def update(wire: Wire, **facts: Any) -> Any:
+    return (await wire.call("session/update", session_id=SESSION, **facts))["session"]
+
+
+async def shown(wire: Wire) -> Any:
+    return (await wire.call("session/get", session_id=SESSION))["session"]
+
+
+async def make(wire: Wire, **more: Any) -> Any:
+    return await wire.call("session/create", cwd="/p", session_id=SESSION, **more)
+
+
+async def say(wire: Wire, content: Any) -> Any:
+    message = {"role": "user", "content": content}
+    return await wire.call("append", session_id=SESSION, message=message)
+
+
+async def test_what_was_set_and_cleared_is_the_same_after_a_restart(house: Any) -> None:
+    facts: dict[str, Any] = {
+        "title": "t",
+        "auto_title": "made",
+        "tags": ["x"],
+        "agent": "a",
+        "model": "m",
+        "provider": "p",
+        "thinking_level": "low",
+        "status": "s",
+        "plan": "1",
+        "dry_run": False,
+        "system_prompt": "be",
+        "compaction": {"n": 1},
+        "metadata": [1.5],
+    }
+    header = {name: facts[name] for name in ("title", "tags", "agent", "model", "metadata")}
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, **header, system_prompt="header", dry_run=True, compaction={"n": 0})
+        set_to = await update(wire, **facts)
+        assert {name: set_to[name] for name in facts} == facts
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert {name: (await shown(wire))[name] for name in facts} == facts
+        cleared = await update(wire, **dict.fromkeys(facts))
+        nothing: dict[str, Any] = dict.fromkeys(facts) | {"tags": []}
+        assert {name: cleared[name] for name in facts} == nothing
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert {name: (await shown(wire))[name] for name in facts} == nothing
+    assert [line["type"] for line in house.stored()] == ["session_header", *["session_info"] * 2]
+
+
+async def test_a_chosen_title_outlives_made_ones_and_restarts(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await say(wire, "prompt")
+        assert (await update(wire, auto_title=True))["title"] == "prompt"
+        assert (await update(wire, title="chosen"))["title"] == "chosen"
+        assert (await update(wire, title="made", auto_title=True))["title"] == "chosen"
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await update(wire, auto_title="better"))["title"] == "chosen"
+        assert (await update(wire, title=None))["title"] == "better"
+        assert (await update(wire, title=None, auto_title=True))["title"] == "prompt"
+
+
+async def test_long_facts_are_not_in_lists(house: Any) -> None:
+    long = {"plan": "1", "system_prompt": "be", "compaction": {"n": 1}, "metadata": {"m": 2}}
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, persist="immediate")
+        await update(wire, title="t", provider="p", **long)
+        (info,) = (await wire.call("session/list"))["sessions"]
+        assert (info["title"], info["provider"]) == ("t", "p")
+        assert not long.keys() & info.keys()
+        await wire.call("session/close", session_id=SESSION)
+        (info,) = (await wire.call("session/list"))["sessions"]
+        assert not long.keys() & info.keys()
+
+
+@pytest.mark.parametrize(
+    ("content", "title"),
+    [
+        ("one\ntwo", "one"),
+        ("\n \n  spaced   out \r\nmore", "spaced out"),
+        ([{"type": "image"}, {"type": "text", "text": "blocks"}], "blocks"),
+        ("w" * 60, "w" * 60),
+        ("w" * 61, "w" * 57 + "..."),
+        ("a\x1b]0;b\x07", "a\ufffd]0;b\ufffd"),
+    ],
+)
+async def test_a_title_is_made_of_the_first_line(house: Any, content: Any, title: str) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await say(wire, content)
+        await say(wire, "another")
+        assert (await update(wire, auto_title=True))["title"] == title
+
+
+@pytest.mark.parametrize("content", [None, "", " \n", [{"type": "image"}]])
+async def test_no_title_is_made_of_nothing(house: Any, content: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        if content is not None:
+            await say(wire, content)
+        with pytest.raises(Refusal) as refused:
+            await update(wire, auto_title=True, status="s")
+        assert refused.value.data["path"] == "auto_title"
+        assert (await shown(wire))["status"] is None
+
+
+@pytest.mark.parametrize("persist", ["immediate", "never"])
+async def test_a_title_is_made_of_a_prompt_that_waits_for_the_same_write(
+    house: Any, persist: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, persist=persist)
+        requests: list[Any] = [
+            {
+                "id": 70,
+                "method": "append",
+                "params": {"message": {"role": "user", "content": "hm"}},
+            },
+            {"id": 71, "method": "session/update", "params": {"auto_title": True}},
+        ]
+        for request in requests:
+            request["params"] |= {"session_id": SESSION}
+        await wire.send_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in requests))
+        assert (await wire.answer(70))["seq"] == 1
+        assert (await wire.answer(71))["session"]["title"] == "hm"
+
+
+async def test_a_title_is_made_of_a_long_prompt(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await say(wire, "long\n" + "x" * 300_000)
+        await wire.call("session/close", session_id=SESSION)
+        assert (await update(wire, auto_title=True))["title"] == "long"
+
+
+async def test_a_refused_write_changes_no_fact(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        house.disk.fail("fdatasync")
+        with pytest.raises(Refusal, match="storage_error"):
+            await update(wire, title="lost")
+        assert (await shown(wire))["title"] is None
+        assert (await update(wire, title="kept"))["seq"] == 1
+
+
+async def test_a_read_only_session_takes_no_facts(house: Any) -> None:
+    house.put(b'{"type":"session_header","version":1,"id":"session-a","cwd":"/p"}\nbroken\n{}\n')
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        with pytest.raises(Refusal) as refused:
+            await update(wire, title="t")
+        assert refused.value.data["kind"] == "session_corrupt"
