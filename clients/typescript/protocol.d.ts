@@ -108,6 +108,16 @@ export interface CancelParams {
   _meta?: RequestMeta | null;
 }
 
+/** What of the protocol is there: `methods` are its groups, by what stands before the slash. */
+export interface Capabilities {
+  dialects: string[];
+  methods: string[];
+  heads: boolean;
+  subscriptions: boolean;
+  progress: boolean;
+  catalog: boolean;
+}
+
 /** The session was closed under its subscribers; there are no more events of it. */
 export interface Closed {
   session_id: string;
@@ -229,6 +239,9 @@ export interface DaemonLimits {
   max_batch_members: number;
   max_append_entries: number;
   max_page_rows: number;
+  max_nesting: number;
+  max_heads: number;
+  max_waiting_requests: number;
   max_open_sessions: number;
   max_memory_sessions: number;
   max_connections: number;
@@ -468,12 +481,12 @@ export interface InitializeParams {
   _meta?: RequestMeta | null;
 }
 
-/** `capabilities` names the optional parts of the protocol that are there. */
+/** What was agreed on, and what this daemon offers. */
 export interface InitializeResult {
   protocol_version: string;
   server_info: ServerInfo;
   instance_id: string;
-  capabilities: Record<string, unknown>;
+  capabilities: Capabilities;
   limits: Limits;
 }
 
@@ -572,6 +585,9 @@ export interface Limits {
   max_batch_members: number;
   max_append_entries: number;
   max_page_rows: number;
+  max_nesting: number;
+  max_heads: number;
+  max_waiting_requests: number;
 }
 
 /** Where a session comes from. */

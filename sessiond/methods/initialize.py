@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond import __version__, limits
+from sessiond.dialects import DIALECTS
 from sessiond.errors import VersionUnsupported
 from sessiond.methods.common import Call, Client, Method, Params
 from sessiond.service.client import Access
@@ -42,15 +41,29 @@ class Limits(Struct, frozen=True):
     max_batch_members: int
     max_append_entries: int
     max_page_rows: int
+    max_nesting: int
+    max_heads: int
+    max_waiting_requests: int
+
+
+class Capabilities(Struct, frozen=True):
+    """What of the protocol is there: `methods` are its groups, by what stands before the slash."""
+
+    dialects: list[str]
+    methods: list[str]
+    heads: bool
+    subscriptions: bool
+    progress: bool
+    catalog: bool
 
 
 class InitializeResult(Struct, frozen=True):
-    """`capabilities` names the optional parts of the protocol that are there."""
+    """What was agreed on, and what this daemon offers."""
 
     protocol_version: str
     server_info: ServerInfo
     instance_id: str
-    capabilities: dict[str, Any]
+    capabilities: Capabilities
     limits: Limits
 
 
@@ -74,7 +87,7 @@ def handle(client: Client, params: InitializeParams, _call: Call[Client]) -> Ini
         protocol_version=version,
         server_info=ServerInfo("sessiond", __version__),
         instance_id=client.service.instance_id,
-        capabilities={"dialects": ["native", "pi"], "heads": True, "subscriptions": True},
+        capabilities=_capabilities(),
         limits=server_limits(),
     )
 
@@ -87,6 +100,25 @@ def server_limits() -> Limits:
         max_batch_members=limits.BATCH_MEMBERS_MAX,
         max_append_entries=limits.APPEND_ENTRIES_MAX,
         max_page_rows=limits.PAGE_ROWS_MAX,
+        max_nesting=limits.NESTING_MAX,
+        max_heads=limits.HEADS_MAX,
+        max_waiting_requests=limits.IN_FLIGHT_MAX,
+    )
+
+
+def _capabilities() -> Capabilities:
+    """What the tables of this daemon hold."""
+    # Only now: the table of contents lists this module too.
+    from sessiond.methods import METHODS
+
+    names = {method.name for method in METHODS}
+    return Capabilities(
+        dialects=[dialect.name for dialect in DIALECTS],
+        methods=sorted({name.partition("/")[0] for name in names if "/" in name}),
+        heads=True,
+        subscriptions="session/subscribe" in names,
+        progress=True,
+        catalog="catalog/subscribe" in names,
     )
 
 

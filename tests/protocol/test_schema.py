@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -54,8 +55,7 @@ def test_what_transcripts_send_and_get_follows_the_schema(part: str) -> None:
             value = (request.get("params") or {}) if part == "params" else answer["result"]
             validator(SCHEMA["methods"][name][part]).validate(value)
             seen.add(name)
-    # These two are notifications in every transcript.
-    assert seen == set(SCHEMA["methods"]) - {"initialized", "exit"}
+    assert seen == set(SCHEMA["methods"])
 
 
 def test_what_transcripts_are_told_follows_the_schema() -> None:
@@ -82,6 +82,37 @@ def test_what_transcripts_are_refused_with_is_in_the_schema() -> None:
                 seen.add(error["data"]["kind"])
     # What takes a second process, a full table, a bug or the end of the daemon is tested elsewhere.
     assert set(kinds.values()) - seen == {"internal", "overloaded", "session_locked", "draining"}
+
+
+def test_whatever_is_sent_is_strict_json_rpc() -> None:
+    seen: set[frozenset[str]] = set()
+    for lines in transcripts():
+        for _, message in messages("<", lines):
+            assert message["jsonrpc"] == "2.0"
+            assert next(iter(message)) == "jsonrpc"
+            seen.add(frozenset(message) - {"jsonrpc"})
+            if "error" in message:
+                assert set(message["error"]) == {"code", "message", "data"}
+    assert seen == {
+        frozenset({"id", "result"}),
+        frozenset({"id", "error"}),
+        frozenset({"method", "params"}),
+    }
+
+
+def test_what_a_refusal_brings_is_in_the_row_of_its_kind() -> None:
+    page = (REPOSITORY / "protocol.md").read_text()
+    rows = dict(re.findall(r"^\| -\d+ \| (\w+) \|(.*)$", page, re.MULTILINE))
+    for lines in transcripts():
+        for _, message in messages("<", lines):
+            data = message.get("error", {}).get("data", {})
+            told = rows.get(data.get("kind"), "")
+            missing = [
+                name for name in data if name not in told and name not in {"kind", "retryable"}
+            ]
+            assert not missing, (
+                f"{data['kind']} brings {missing}, its row in protocol.md does not say so"
+            )
 
 
 def test_entries_that_are_appended_follow_the_schema() -> None:
