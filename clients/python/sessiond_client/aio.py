@@ -111,7 +111,7 @@ class Client(ClientBase):
         self.disconnect()
 
     async def call(self, method: str, /, **params: Any) -> Any:
-        """The decoded result of any method. `timeout` (seconds) stays here, the rest is sent."""
+        """The decoded result of any method. `timeout` and `on_progress` stay here, the rest is sent."""
         return await self._ask(method, READ_ANY, params)
 
     async def call_raw(self, method: str, /, **params: Any) -> bytes:

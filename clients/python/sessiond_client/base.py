@@ -51,7 +51,8 @@ class ClientBase:
     def _new_call(self, method: str, params: Mapping[str, Any]) -> Call:
         wanted = dict(params)
         deadline = self._deadline(wanted.pop("timeout", self._timeout))
-        return Call(prepare(method, wanted, new_id=_new_entry_id), deadline)
+        on_progress = wanted.pop("on_progress", None)
+        return Call(prepare(method, wanted, new_id=_new_entry_id), deadline, on_progress)
 
     def _new_feed(self, session_id: str, params: Mapping[str, Any], waiter: Waiter) -> FeedDriver:
         wanted = dict(params)

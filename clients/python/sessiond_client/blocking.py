@@ -117,7 +117,7 @@ class BlockingClient(ClientBase):
             super().disconnect()
 
     def call(self, method: str, /, **params: Any) -> Any:
-        """The decoded result of any method. `timeout` (seconds) stays here, the rest is sent."""
+        """The decoded result of any method. `timeout` and `on_progress` stay here, the rest is sent."""
         return self._ask(method, READ_ANY, params)
 
     def call_raw(self, method: str, /, **params: Any) -> bytes:

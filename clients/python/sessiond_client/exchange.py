@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, auto
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from sessiond_client import wire
 from sessiond_client.conversation import Conversation, Setup, backoff, retry_after
@@ -24,6 +24,7 @@ from sessiond_client.errors import (
     Timeout,
 )
 from sessiond_client.limits import REQUEST_BYTES_MAX, RESENDS_MAX, STORAGE_RETRIES_MAX
+from sessiond_client.options import OnProgress
 from sessiond_client.requests import Request, Resend
 
 __all__ = ["Call", "Exchange"]
@@ -31,6 +32,22 @@ __all__ = ["Call", "Exchange"]
 _TOO_LARGE = -32014
 # Answers that say: not done, ask again.
 _NOT_DONE = frozenset({"overloaded", "draining"})
+
+
+class _Progress(Struct, frozen=True):
+    done: int
+    total: int | None
+    unit: str
+
+
+class _Told(Struct, frozen=True):
+    """A `$/progress`; the token is the id of the call."""
+
+    token: int
+    value: _Progress
+
+
+_READ_PROGRESS = wire.reader(_Told)
 
 
 class _State(Enum):
@@ -43,9 +60,12 @@ class _State(Enum):
 class Call:
     """One request and its outcome."""
 
-    def __init__(self, request: Request, deadline: float) -> None:
+    def __init__(
+        self, request: Request, deadline: float, on_progress: OnProgress | None = None
+    ) -> None:
         self.request = request
         self.deadline = deadline
+        self.on_progress = on_progress
         self.result: Raw | None = None
         self.error: SessiondClientError | None = None
         self.wake: Callable[[], None] | None = None
@@ -102,7 +122,10 @@ class Exchange(Conversation):
         """Takes a call into the exchange; it may be settled at once."""
         self._last_id += 1
         call.id = self._last_id
-        call.frame = wire.request(call.id, call.request.method, call.request.params)
+        params = call.request.params
+        if call.on_progress is not None:
+            params = {**params, "_meta": {"progress_token": call.id}}
+        call.frame = wire.request(call.id, call.request.method, params)
         if self._is_closed:
             call.settle(ClientClosed("the client is closed"))
         elif len(call.frame) > REQUEST_BYTES_MAX:
@@ -167,8 +190,14 @@ class Exchange(Conversation):
                     return
         self._settle(call, answer)
 
-    def _notification(self, method: str, params: Raw, size: int) -> None:
-        """Nothing is subscribed on this connection, and a drain is told to each call anyway."""
+    def _notification(self, method: str, params: Raw, size: int) -> None:  # noqa: ARG002
+        # Nothing is subscribed on this connection, and a drain is told to each call anyway.
+        if method != "$/progress":
+            return
+        told = _READ_PROGRESS(params)
+        call = self._calls.get(told.token)
+        if call is not None and call.on_progress is not None:
+            call.on_progress(told.value.done, told.value.total, told.value.unit)
 
     def _lost(self, error: Exception) -> None:
         self._last_loss = error

@@ -7,7 +7,7 @@ out is not sent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from msgspec import Raw
@@ -26,6 +26,7 @@ __all__ = [
     "ImportOptions",
     "ListOptions",
     "MoveOptions",
+    "OnProgress",
     "OpenOptions",
     "PathOptions",
     "SubscribeOptions",
@@ -36,10 +37,16 @@ __all__ = [
 Json = Mapping[str, Any]
 
 
+OnProgress = Callable[[int, int | None, str], None]
+"""Told how far a call is: done, of how many (None: not known), of what. It returns at once."""
+
+
 class Timed(TypedDict, total=False):
     """What every call takes."""
 
     timeout: float | None
+    on_progress: OnProgress | None
+    """Long work is told to it while the call waits, if the daemon has something to tell."""
 
 
 class ConnectOptions(TypedDict, total=False):
