@@ -106,6 +106,8 @@ CONFIG_BYTES_MAX: Final = 1024 * 1024
 OPEN_FILES_MAX: Final = 65_536
 # cli: a daemon that was started for its clients ends after this long without any.
 IDLE_EXIT_SECONDS: Final = 1800.0
+# cli: `sessiond doctor` complains when less is free.
+FREE_BYTES_MIN: Final = 64 * 1024 * 1024
 
 # The longest line one append can make must pass the frame limit on its way out again.
 assert FRAME_BYTES_MAX < RESULT_BYTES_MAX

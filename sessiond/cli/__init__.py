@@ -26,6 +26,7 @@ CONTENTS: Final[tuple[Listed, ...]] = (
     Listed("Daemon", "config", "config", "Show the effective configuration and its sources."),
     Listed("Daemon", "profiles", "profiles", "List the profiles and which have a daemon."),
     Listed("Daemon", "stats", "stats", "Print the counters of the daemon."),
+    Listed("Daemon", "doctor", "doctor", "Look for what is wrong, and say what to do."),
     Listed("Sessions", "new", "new", "Make a session."),
     Listed("Sessions", "list", "list", "List the sessions."),
     Listed("Sessions", "show", "show", "Show a session and its last entries."),

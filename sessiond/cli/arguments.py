@@ -20,6 +20,7 @@ __all__ = [
     "MOMENT",
     "SESSION",
     "TEXT",
+    "absolute",
     "expect_option",
     "head_option",
     "key_option",
@@ -50,7 +51,7 @@ class _Folder(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         del param, ctx
-        return str(Path(value).expanduser().absolute())
+        return absolute(value)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -106,6 +107,11 @@ FOLDER: Final = _Folder()
 TEXT: Final = _Text()
 JSON: Final = _Json()
 MOMENT: Final = _Moment()
+
+
+def absolute(path: str) -> str:
+    """A path of this folder or the home as the daemon, which is elsewhere, needs it."""
+    return str(Path(path).expanduser().absolute())
 
 
 def session_argument(command: F) -> F:

@@ -18,40 +18,70 @@ from sessiond.cli.daemons import find_socket
 from sessiond.cli.failures import Failure, Status
 from sessiond.cli.options import Shared
 from sessiond.cli.output import emit_raw
+from sessiond.cli.progress import Steps
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
 
-__all__ = ["NULL", "answer", "ask", "connected", "find", "is_path", "session_id"]
+__all__ = [
+    "CLIENT_ID",
+    "NULL",
+    "answer",
+    "ask",
+    "ask_long",
+    "connected",
+    "find",
+    "is_path",
+    "session_id",
+    "started",
+]
 
 NULL: Final = Raw(b"null")
 """A parameter that is null, where `None` would be one that was left out."""
-_CLIENT_ID: Final = "sessiond-cli"
+CLIENT_ID: Final = "sessiond-cli"
 
 
 @contextmanager
 def connected(shared: Shared) -> Generator[BlockingClient]:
-    """A client of the daemon that the flags mean."""
+    """A client of the daemon that the flags mean, which is started if it may be."""
     from sessiond_client import ConnectionLost, connect_blocking
 
-    path = find_socket(shared.place)
     with ExitStack() as ending:
         try:
-            client = ending.enter_context(connect_blocking(path, client_id=_CLIENT_ID))
-        except ConnectionLost as lost:
-            if not shared.may_start:
-                what = f"nobody listens on {path}"
-                raise Failure(what, "start it with `sessiond start`", Status.NO_DAEMON) from lost
-            from sessiond.cli.joining import join
-
-            path = join(shared.place).socket
-            client = ending.enter_context(connect_blocking(path, client_id=_CLIENT_ID))
+            client = connect_blocking(find_socket(shared.place), client_id=CLIENT_ID)
+            ending.enter_context(client)
+        except ConnectionLost:
+            client = connect_blocking(started(shared), client_id=CLIENT_ID)
+            ending.enter_context(client)
         yield client
+
+
+def started(shared: Shared) -> Path:
+    """The socket of a daemon that did not answer, once it does. Raises Failure."""
+    from sessiond.cli.joining import join
+
+    if not shared.may_start:
+        what = f"nobody listens on {find_socket(shared.place)}"
+        raise Failure(what, "start it with `sessiond start`", Status.NO_DAEMON)
+    return join(shared.place).socket
 
 
 def ask(client: BlockingClient, method: str, /, **params: Any) -> bytes:
     """The result as the bytes that came; parameters that are None are left out."""
-    return client.call_raw(method, **{k: v for k, v in params.items() if v is not None})
+    return client.call_raw(method, **_given(params))
+
+
+def ask_long(client: BlockingClient, method: str, /, **params: Any) -> bytes:
+    """The same for work that may take long: it may, and whoever waits sees how far it is."""
+    steps = Steps(method.partition("/")[2])
+    try:
+        return client.call_raw(method, **_given(params), timeout=None, on_progress=steps.show)
+    finally:
+        steps.end()
+
+
+def _given(params: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if value is not None}
 
 
 def answer(shared: Shared, result: bytes, text: Callable[[Any], None]) -> None:
@@ -68,7 +98,7 @@ def find(client: BlockingClient, ref: str) -> dict[str, Any]:
         path = Path(ref).expanduser().absolute()
         result = ask(client, "session/open", path=str(path))
     else:
-        result = _resolve(client, ref)
+        result = ask(client, "session/resolve", ref=ref)
     session: dict[str, Any] = msgspec.json.decode(result)["session"]
     return session
 
@@ -82,14 +112,3 @@ def session_id(client: BlockingClient, ref: str) -> str:
 def is_path(ref: str) -> bool:
     """Whether what a user wrote for a session is the path of its file."""
     return "/" in ref or ref.endswith(".jsonl")
-
-
-def _resolve(client: BlockingClient, ref: str) -> bytes:
-    from sessiond_client import RpcError
-
-    try:
-        return ask(client, "session/resolve", ref=ref)
-    except RpcError as error:
-        if error.kind != "method_not_found":
-            raise
-        return ask(client, "session/get", session_id=ref)

@@ -86,7 +86,7 @@ def _no_profile(profile: str) -> Failure:
     return Failure(what, "a plain name of A-Z a-z 0-9 _ . - is needed", Status.USAGE)
 
 
-def connect(path: Path, seconds: float) -> socket.socket | None:
+def connect(path: Path, seconds: float | None) -> socket.socket | None:
     """A connection with that timeout; None when nobody listens. Raises OSError for what is odd."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

@@ -19,27 +19,19 @@ _WIDTH = 70
 
 
 class Steps:
-    """A count of what is done, of how many, and of what."""
+    """What is being done, and how much of it is done."""
 
-    def __init__(self, work: str, total: int | None, unit: str) -> None:
+    def __init__(self, work: str) -> None:
         self._work = work
-        self._total = total
-        self._unit = unit
-        self._done = 0
         self._since = time.monotonic()
         self._is_shown = False
 
-    def next(self, name: str = "") -> None:
-        """One more is begun."""
-        self.show(self._done, self._total, self._unit, name)
-        self._done += 1
-
-    def show(self, done: int, total: int | None, unit: str, name: str = "") -> None:
-        """So much is done."""
+    def show(self, done: int, total: int | None, unit: str) -> None:
+        """So much is done, of how many, of what."""
         if time.monotonic() - self._since < _QUIET_SECONDS or not sys.stderr.isatty():
             return
         of = "" if total is None else f"/{total}"
-        line = one_line(f"{self._work}: {done}{of} {unit} {name}", _WIDTH)
+        line = one_line(f"{self._work}: {done}{of} {unit}", _WIDTH)
         sys.stderr.write(f"{_WIPE}{line}")
         sys.stderr.flush()
         self._is_shown = True

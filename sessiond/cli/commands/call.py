@@ -13,7 +13,6 @@ import msgspec
 from click.shell_completion import CompletionItem
 from msgspec import Raw
 
-from sessiond.cli.asking import connected
 from sessiond.cli.failures import Failure, Status
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import emit_raw, say
@@ -69,15 +68,15 @@ def call(
     if method is None:
         raise click.UsageError("name a METHOD; --list prints them")
     wanted = _params(params)
-    with connected(shared) as client:
-        from sessiond_client import RpcError
+    from sessiond.cli.one_call import call_once
+    from sessiond_client import RpcError
 
-        try:
-            result = client.call_raw(method, **wanted, timeout=timeout)
-        except RpcError as error:
-            if error.kind == "method_not_found":
-                raise _unknown(method) from error
-            raise
+    try:
+        result = call_once(shared, method, wanted, timeout=timeout)
+    except RpcError as error:
+        if error.kind == "method_not_found":
+            raise _unknown(method) from error
+        raise
     emit_raw(result)
 
 

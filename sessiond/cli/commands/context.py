@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from sessiond.cli.arguments import head_option, session_argument
-from sessiond.cli.asking import answer, ask, connected, session_id
+from sessiond.cli.asking import answer, ask_long, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import say
 
@@ -29,13 +29,12 @@ _TEXTS = ("content", "text", "summary", "output")
 def context(shared: Shared, session: str, head: str | None, entry_id: str | None) -> None:
     """Print the messages that a model is given, and about how many tokens they are."""
     with connected(shared) as client:
-        built = ask(
+        built = ask_long(
             client,
             "session/build_context",
             session_id=session_id(client, session),
             head=head,
             entry_id=entry_id,
-            timeout=600,
         )
     answer(shared, built, _show)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from sessiond.cli.arguments import session_argument
-from sessiond.cli.asking import answer, connected, session_id
+from sessiond.cli.arguments import absolute, session_argument
+from sessiond.cli.asking import answer, ask_long, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
 
 __all__ = ["COMMAND"]
@@ -31,11 +30,10 @@ def export(shared: Shared, session: str, file: str, format: str) -> None:
 
     A FILE that exists is not touched.
     """
-    where = {} if file == "-" else {"path": str(Path(file).expanduser().absolute())}
+    path = None if file == "-" else absolute(file)
     with connected(shared) as client:
         found = session_id(client, session)
-        params = {"session_id": found, "format": format, **where}
-        written = client.call_raw("session/export", **params, timeout=None)
+        written = ask_long(client, "session/export", session_id=found, format=format, path=path)
     answer(shared, written, _write)
 
 

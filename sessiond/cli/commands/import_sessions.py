@@ -9,12 +9,11 @@ import click
 import msgspec
 from msgspec import Raw
 
-from sessiond.cli.arguments import FOLDER
-from sessiond.cli.asking import connected
+from sessiond.cli.arguments import FOLDER, absolute
+from sessiond.cli.asking import ask_long, connected
 from sessiond.cli.failures import Status, explain, report
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import emit_raw, say
-from sessiond.cli.progress import Steps
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
@@ -45,10 +44,8 @@ def import_sessions(
     """
     imported: list[dict[str, Raw]] = []
     failed: list[dict[str, Any]] = []
-    steps = Steps("import", len(files), "files")
     with connected(shared) as client:
         for file in files:
-            steps.next(file)
             try:
                 result = _import(client, file, params)
             except Exception as error:
@@ -62,7 +59,6 @@ def import_sessions(
             imported.append({"file": _raw(file), **result})
             if not shared.as_json:
                 _say(result)
-    steps.end()
     if shared.as_json:
         emit_raw(msgspec.json.encode({"imported": imported, "failed": failed}))
     if failed:
@@ -70,12 +66,8 @@ def import_sessions(
 
 
 def _import(client: BlockingClient, file: str, params: dict[str, Any]) -> dict[str, Raw]:
-    given = {name: value for name, value in params.items() if value is not None}
-    if file == "-":
-        given["content"] = sys.stdin.read()
-    else:
-        given["path"] = FOLDER.convert(file, None, None)
-    result = client.call_raw("session/import", **given, timeout=None)
+    source = {"path": absolute(file)} if file != "-" else {"content": sys.stdin.read()}
+    result = ask_long(client, "session/import", **params, **source)
     return msgspec.json.decode(result, type=dict[str, Raw])
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from sessiond.cli.arguments import FOLDER, MOMENT
+from sessiond.cli.arguments import FOLDER, MOMENT, absolute
 from sessiond.cli.asking import NULL, answer, ask, connected
 from sessiond.cli.looks import session_table
 from sessiond.cli.options import Command, Shared, shared_options
@@ -57,7 +57,7 @@ def list_sessions(
     if here:
         if filters["cwd"] is not None:
             raise click.UsageError("--here and --cwd name two folders: give one")
-        filters["cwd"] = FOLDER.convert(".", None, None)
+        filters["cwd"] = absolute(".")
     filters["archived"] = _ARCHIVED[filters["archived"]]
     filters["tags"] = list(filters["tags"]) or None
     with connected(shared) as client:

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from sessiond.cli.arguments import FOLDER
-from sessiond.cli.asking import answer, ask, connected
+from sessiond.cli.arguments import FOLDER, absolute
+from sessiond.cli.asking import answer, ask_long, connected
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import table
 
@@ -25,9 +25,9 @@ __all__ = ["COMMAND"]
 def search(shared: Shared, query: str, cwd: str | None, limit: int, *, here: bool) -> None:
     """Find the entries that hold QUERY, in every session."""
     if here:
-        cwd = FOLDER.convert(".", None, None)
+        cwd = absolute(".")
     with connected(shared) as client:
-        found = ask(client, "session/search", query=query, cwd=cwd, limit=limit, timeout=600)
+        found = ask_long(client, "session/search", query=query, cwd=cwd, limit=limit)
     answer(shared, found, _show)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from sessiond.cli.arguments import session_argument
-from sessiond.cli.asking import answer, ask, connected, session_id
+from sessiond.cli.asking import answer, ask_long, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import say
 
@@ -30,9 +30,7 @@ def tree(shared: Shared, session: str, form: str) -> None:
     """Draw the tree of a session, the path of its main head first."""
     shared = shared._replace(as_json=shared.as_json or form != "text")
     with connected(shared) as client:
-        drawn = ask(
-            client, "session/tree", session_id=session_id(client, session), form=form, timeout=600
-        )
+        drawn = ask_long(client, "session/tree", session_id=session_id(client, session), form=form)
     answer(shared, drawn, lambda result: say(result["text"].removesuffix("\n")))
 
 

@@ -1,0 +1,40 @@
+"""`sessiond doctor`: what is wrong, and what to do."""
+
+from __future__ import annotations
+
+import click
+
+from sessiond.cli.failures import Status
+from sessiond.cli.options import Command, Place, json_option, place_options
+from sessiond.cli.output import emit, say
+
+__all__ = ["COMMAND"]
+
+
+@click.command("doctor", cls=Command, examples=("sessiond doctor", "sessiond doctor --json"))
+@json_option
+@place_options
+@click.pass_context
+def doctor(ctx: click.Context, /, place: Place, *, as_json: bool) -> None:
+    """Look at folders, socket, daemon, configuration, catalog, disk and every session file.
+
+    Nothing is changed and no daemon is started. Exit status 1 if something is wrong; then
+    each line that begins with !! says what to do. With --json: {"ok", "checks": [{"check",
+    "ok", "what", "next"}]}.
+    """
+    from sessiond.cli.examination import examine
+    from sessiond.cli.examined_files import examine_files
+
+    checks = [*examine(place), *examine_files(place)]
+    well = all(check.ok for check in checks)
+    if as_json:
+        emit({"ok": well, "checks": checks})
+    else:
+        for check in checks:
+            then = "" if check.next is None else f": {check.next}"
+            say(f"{'ok' if check.ok else '!!'}  {check.check:8}  {check.what}{then}")
+    if not well:
+        ctx.exit(Status.FAILED)
+
+
+COMMAND = doctor

@@ -1,0 +1,162 @@
+"""What `doctor` looks at, besides the session files: folders, socket, daemon, catalog, disk.
+
+Law: looking changes nothing, starts nothing and needs no daemon. Each finding says what
+was looked at, whether it is well, and if not what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from msgspec import Struct
+
+from sessiond import __version__
+from sessiond.cli.config import Sources, load
+from sessiond.cli.config_file import BadConfiguration, file_of
+from sessiond.cli.daemons import ask, find_socket, layout_of, who_serves
+from sessiond.cli.failures import Failure
+from sessiond.cli.options import Place
+from sessiond.journal.layout import Layout
+from sessiond.limits import ANSWER_SECONDS, FREE_BYTES_MIN
+
+__all__ = ["Finding", "examine"]
+
+
+class Finding(Struct, frozen=True, omit_defaults=True):
+    """One thing that was looked at."""
+
+    check: str
+    ok: bool
+    what: str
+    next: str | None = None
+
+
+def examine(place: Place) -> Iterator[Finding]:
+    """Every check in order; one that cannot be made is a finding too."""
+    layout = layout_of(place)
+    checks: tuple[tuple[str, Callable[[Place, Layout], Iterator[Finding]]], ...] = (
+        ("config", _configuration),
+        ("folders", _folders),
+        ("socket", _socket),
+        ("daemon", _daemon),
+        ("catalog", _catalog),
+        ("disk", _disk),
+    )
+    for name, check in checks:
+        try:
+            yield from check(place, layout)
+        except Failure as failure:
+            yield Finding(name, ok=False, what=failure.what, next=failure.then)
+        except OSError as error:
+            what = f"{error.filename or name}: {error.strerror or error}"
+            yield Finding(name, ok=False, what=what, next="look at the path and its permissions")
+
+
+def _configuration(place: Place, _: Layout) -> Iterator[Finding]:
+    try:
+        file = file_of(os.environ, place.config)
+        load(Sources(os.environ, place.config))
+    except BadConfiguration as error:
+        yield Finding(
+            "config", ok=False, what=str(error), next="mend it; see sessiond config --help"
+        )
+        return
+    what = "there is no file, which is fine" if file is None else f"{file} is well"
+    yield Finding("config", ok=True, what=what)
+
+
+def _folders(_: Place, layout: Layout) -> Iterator[Finding]:
+    if not layout.root.exists():
+        yield Finding("folders", ok=True, what=f"{layout.root} is not there yet")
+        return
+    inner = (layout.sessions, layout.archive, layout.pending, layout.trash)
+    for folder in (layout.root, *inner, layout.locks):
+        if not folder.exists():
+            continue
+        mode = folder.stat().st_mode
+        if not stat.S_ISDIR(mode):
+            then = "move it away; the daemon makes the folder"
+            yield Finding("folders", ok=False, what=f"{folder} is no folder", next=then)
+        elif stat.S_IMODE(mode) & 0o077:
+            what = f"{folder} is open to others (mode {stat.S_IMODE(mode):04o})"
+            yield Finding("folders", ok=False, what=what, next=f"chmod 700 {folder}")
+        else:
+            yield Finding("folders", ok=True, what=f"{folder} is this user's alone")
+
+
+def _socket(place: Place, _: Layout) -> Iterator[Finding]:
+    path = find_socket(place)
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        yield Finding("socket", ok=True, what=f"{path} is not there: no daemon listens")
+        return
+    if not stat.S_ISSOCK(mode):
+        then = "move it away, or choose a place with --socket"
+        yield Finding("socket", ok=False, what=f"{path} is not a socket", next=then)
+    elif stat.S_IMODE(mode) & 0o077:
+        what = f"{path} is open to others (mode {stat.S_IMODE(mode):04o})"
+        yield Finding("socket", ok=False, what=what, next="restart the daemon: sessiond restart")
+    else:
+        yield Finding("socket", ok=True, what=f"{path} is this user's alone")
+
+
+def _daemon(place: Place, layout: Layout) -> Iterator[Finding]:
+    path = find_socket(place)
+    serving = who_serves(layout)
+    try:
+        info = ask(path, "server/info", seconds=ANSWER_SECONDS)
+    except TimeoutError:
+        what = f"whoever listens on {path} gives no answer"
+        yield Finding("daemon", ok=False, what=what, next="look at the process, or end it")
+        return
+    if info is None:
+        if serving is None:
+            yield Finding("daemon", ok=True, what="none runs")
+            return
+        what = f"{serving} serves this profile and {serving.place}"
+        then = "give its socket with --socket, or stop it"
+        yield Finding("daemon", ok=False, what=what, next=then)
+    elif info["version"] != __version__:
+        what = f"version {info['version']} runs, this command is {__version__}"
+        yield Finding("daemon", ok=False, what=what, next="sessiond restart")
+    elif Path(info["data_folder"]) != layout.root:
+        what = f"the daemon on {path} serves {info['data_folder']}, not {layout.root}"
+        yield Finding(
+            "daemon", ok=False, what=what, next="give the --home or --socket that is meant"
+        )
+    else:
+        what = f"pid {info['pid']}, version {info['version']}, since {info['started_at']}"
+        yield Finding("daemon", ok=True, what=what)
+
+
+def _catalog(_: Place, layout: Layout) -> Iterator[Finding]:
+    path = layout.catalog
+    if not path.exists():
+        yield Finding("catalog", ok=True, what=f"{path} is not there yet")
+        return
+    then = f"sessiond stop; rm {path}  (it is made again from the files)"
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
+            (said,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        yield Finding("catalog", ok=False, what=f"{path}: {error}", next=then)
+        return
+    well = said == "ok"
+    yield Finding("catalog", ok=well, what=f"{path}: {said}", next=None if well else then)
+
+
+def _disk(_: Place, layout: Layout) -> Iterator[Finding]:
+    folder = layout.root
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    what = f"{free // 1024**2} MiB are free for {folder}"
+    well = free >= FREE_BYTES_MIN
+    yield Finding("disk", ok=well, what=what, next=None if well else "make room")

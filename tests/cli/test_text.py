@@ -1,0 +1,48 @@
+"""What is printed for people cannot act on their terminal."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessiond.cli.text import one_line, printable
+
+BIDI = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"
+
+
+@given(st.text())
+def test_no_control_character_is_left_but_tab_and_line_feed(text: str) -> None:
+    for character in printable(text):
+        if character not in "\t\n":
+            assert unicodedata.category(character) not in {"Cc", "Zl", "Zp"}
+            assert character not in BIDI
+
+
+@given(st.text())
+def test_a_json_document_stays_the_same_document(text: str) -> None:
+    document = json.dumps([text], ensure_ascii=False)
+    assert json.loads(printable(document)) == [text]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[2Jgone", r"\u001b[2Jgone"),
+        ("a\rb", r"a\u000db"),
+        ("\x9b31m", r"\u009b31m"),
+        ("user\u202etxt.exe", r"user\u202etxt.exe"),
+        ("grün 日本 🙂", "grün 日本 🙂"),
+    ],
+)
+def test_control_characters_are_spelled_out(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_one_line_is_one_line_of_the_width() -> None:
+    assert one_line(" a\n\tb  c ") == "a b c"
+    assert one_line("abcdef", 4) == "abc…"
+    assert one_line("abcd", 4) == "abcd"
