@@ -1,0 +1,128 @@
+"""A user's shell: a home, a folder to work in, a session and files that examples speak of.
+
+Law: a daemon that a command started is ended here, by the pid that it gave; what the
+examples take for granted is made here, in the open, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import sessiond_client
+from tests.processes.harness.daemon import SESSIOND
+
+__all__ = ["Shell", "user_shell"]
+
+PATIENCE_SECONDS: Final = 60
+SESSION_ID: Final = "my-session-id"
+
+
+class Shell:
+    """Runs command lines as a user would."""
+
+    def __init__(self, home: Path) -> None:
+        self.folder = home / "project"
+        runtime = home / "run"
+        runtime.mkdir(mode=0o700)
+        self.environment: Mapping[str, str] = {
+            **os.environ,
+            "HOME": str(home),
+            "XDG_RUNTIME_DIR": str(runtime),
+            "PATH": f"{Path(SESSIOND).parent}{os.pathsep}{os.environ['PATH']}",
+            "SESSIOND_HOME": str(home / "data"),
+            "LC_ALL": "C.UTF-8",
+        }
+
+    def run(self, script: str, *, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """One script to its end."""
+        return subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=self.folder,
+            env=self.environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+
+    def start(self, *arguments: str, **streams: Any) -> subprocess.Popen[str]:
+        """`sessiond` with these arguments, which goes on until it is ended."""
+        return subprocess.Popen(
+            [SESSIOND, *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            **streams,
+        )
+
+    def json(self, script: str) -> Any:
+        """What a command that is done printed, as the one document it must be."""
+        done = self.run(script)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def begin(self) -> None:
+        """An empty folder and one session, the one of the examples; whatever was there is gone."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir()
+        place = self.json("sessiond start --json")["socket"]
+        with sessiond_client.connect_blocking(place) as client:
+            for session in client.call("session/list", drafts=True, archived=None)["sessions"]:
+                client.call("session/delete", session_id=session["id"])
+                client.call("session/purge", session_id=session["id"])
+            client.create(
+                cwd=str(self.folder), persist="immediate", session_id=SESSION_ID, title="my-session"
+            )
+            for number, words in enumerate(("Why is it late?", "The cron job."), start=1):
+                role = "user" if number == 1 else "assistant"
+                entry = {
+                    "type": "message",
+                    "id": f"entry-{number}",
+                    "message": {"role": role, "content": words},
+                }
+                client.append(SESSION_ID, entry=entry)
+            client.export(SESSION_ID, path=str(self.folder / "session.jsonl"))
+        message = '{"role":"user","content":"from a file"}\n'
+        (self.folder / "message.json").write_text(message, "utf-8")
+
+    def end(self) -> None:
+        """End whatever daemon serves this home."""
+        status = json.loads(self.run("sessiond status --json || true").stdout)
+        if status["running"]:
+            os.kill(status["pid"], signal.SIGTERM)
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while _is_there(status["pid"]):
+                assert time.monotonic() < deadline, "the daemon does not end"
+                time.sleep(0.01)
+        log = Path(self.environment["SESSIOND_HOME"], "profiles/default/daemon.log")
+        with suppress(FileNotFoundError):
+            assert '"bug"' not in log.read_text("utf-8"), log.read_text("utf-8")
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@contextmanager
+def user_shell(home: Path) -> Iterator[Shell]:
+    """A shell whose daemon is ended with the block, and had no bug."""
+    shell = Shell(home)
+    try:
+        yield shell
+    finally:
+        shell.end()

@@ -1,0 +1,266 @@
+"""How commands end: by themselves, by a signal, by a lost daemon or reader; and what call can call."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from sessiond.methods import METHODS
+from tests.processes.harness.daemon import SESSIOND
+from tests.processes.harness.shell import PATIENCE_SECONDS, Shell, user_shell
+
+pytestmark = pytest.mark.slow
+
+# Required parameters by name, and what else a call needs to be one that can be done.
+REQUIRED: Final[dict[str, Any]] = {
+    "session_id": "my-session-id",
+    "entry_id": "entry-1",
+    "cwd": "/p",
+    "label": "here",
+    "to": "entry-1",
+    "ref": "my-session",
+    "query": "cron",
+    "max_age_hours": 24,
+}
+ALSO: Final[dict[str, dict[str, Any]]] = {
+    "session/branch": {"entry_id": "entry-1"},
+    "session/append": {"message": {"role": "user", "content": "hi"}},
+    "session/compact": {"summary": "short"},
+    "session/open": {"session_id": "my-session-id"},
+    "session/import": {"path": "@FOLDER/session.jsonl"},
+}
+# Without what only a conversation can have: a subscription, a deleted session.
+REFUSED: Final = {
+    "session/unsubscribe": "subscription_not_found",
+    "session/flush": "subscription_not_found",
+    "catalog/unsubscribe": "subscription_not_found",
+    "session/purge": "session_not_found",
+}
+# What would leave nothing for those that come after it.
+LAST: Final = ("session/archive", "session/unarchive", "session/delete", "server/stop")
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    with user_shell(tmp_path_factory.mktemp("home")) as shell:
+        yield shell
+
+
+@pytest.fixture
+def shell(lasting: Shell) -> Shell:
+    lasting.begin()
+    return lasting
+
+
+def test_call_calls_every_method(shell: Shell) -> None:
+    methods = sorted(
+        METHODS,
+        key=lambda method: (
+            method.name in LAST,
+            LAST.index(method.name) if method.name in LAST else 0,
+        ),
+    )
+    for method in methods:
+        params = {**ALSO.get(method.name, {})}
+        for field in msgspec.structs.fields(method.params):
+            if field.required:
+                assert field.encode_name in REQUIRED, f"say a value of {field.name} here"
+                params[field.encode_name] = REQUIRED[field.encode_name]
+        if path := params.get("path"):
+            params["path"] = path.replace("@FOLDER", str(shell.folder))
+        words = [
+            f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+            for name, value in params.items()
+        ]
+        done = subprocess.run(
+            [SESSIOND, "call", method.name, "--json", *words],
+            cwd=shell.folder,
+            env=shell.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        answer = json.loads(done.stdout)
+        if method.name in REFUSED:
+            assert answer["error"]["kind"] == REFUSED[method.name]
+            assert done.returncode in {1, 4}
+        else:
+            assert done.returncode == 0, f"{method.name}: {done.stderr}"
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "said"),
+    [
+        ("sessiond show no-such-session", 4, "no session"),
+        ("sessiond branch my-session no-such-entry", 4, "see `sessiond tree SESSION`"),
+        ("sessiond append my-session hi --head nobody", 4, "`sessiond branch` makes one"),
+        ("sessiond append my-session hi --expect-leaf entry-1", 1, "decide again"),
+        ("sessiond show ./no-such.jsonl", 1, "No such file"),
+        ("sessiond export my-session session.jsonl", 1, "the name is taken"),
+        ("sessiond call server/pong", 2, "did you mean server/ping"),
+        ("sessiond call session/get sesion_id=my-session-id", 1, "sesion_id"),
+        ("sessiond call session/get session_id", 2, "is not KEY=VALUE"),
+        ("sessiond call session/get @no-such.json", 1, "no-such.json"),
+        ("sessiond show", 2, "see `sessiond show --help`"),
+        ("sessiond list --updated-after yesterday", 2, "7d"),
+        ("sessiond frobnicate", 2, "No such command"),
+        ("sessiond dump /dev", 1, "/dev"),
+    ],
+)
+def test_a_failure_is_one_line_that_says_what_to_do(
+    shell: Shell, line: str, status: int, said: str
+) -> None:
+    done = shell.run(line)
+    assert done.returncode == status
+    assert done.stdout == ""
+    (complaint,) = done.stderr.splitlines()
+    assert complaint.startswith("sessiond: ")
+    assert said in complaint
+    if status != 2:
+        told = shell.run(f"{line} --json")
+        assert told.returncode == status
+        assert told.stderr.splitlines() == [complaint]
+        assert json.loads(told.stdout)["error"]["status"] == status
+
+
+def test_an_ambiguous_title_names_who_could_be_meant(shell: Shell) -> None:
+    other = shell.run("sessiond new --title my-session").stdout.strip()
+    done = shell.run("sessiond show my-session")
+    assert done.returncode == 4
+    assert "my-session-id" in done.stderr
+    assert other in done.stderr
+
+
+def test_without_a_daemon_one_is_started_unless_that_is_refused(shell: Shell) -> None:
+    assert shell.run("sessiond stop").returncode == 0
+    refused = shell.run("sessiond list --no-start")
+    assert refused.returncode == 3
+    assert "sessiond start" in refused.stderr
+    assert shell.json("sessiond status --json || true")["running"] is False
+    assert "my-session" in shell.run("sessiond list").stdout
+    assert shell.json("sessiond status --json")["running"] is True
+
+
+def test_tail_follows_over_a_restart_and_ends_with_130(shell: Shell) -> None:
+    tail = shell.start(
+        "tail",
+        "my-session",
+        "-n",
+        "1",
+        "-f",
+        "--json",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert tail.stdout is not None
+        assert json.loads(tail.stdout.readline())["entry"]["id"] == "entry-2"
+        wanted = []
+        for number in range(6):
+            if number == 3:
+                assert shell.run("sessiond restart").returncode == 0
+            wanted.append(shell.run(f"sessiond append my-session 'number {number}'").stdout.strip())
+        seen = [json.loads(tail.stdout.readline()) for _ in wanted]
+        assert [line["entry"]["id"] for line in seen] == wanted
+        assert [line["seq"] for line in seen] == list(range(3, 9))
+        tail.send_signal(signal.SIGINT)
+        assert tail.wait(PATIENCE_SECONDS) == 130
+        assert tail.stderr is not None
+        assert "Traceback" not in tail.stderr.read()
+    finally:
+        tail.kill()
+        tail.communicate()
+
+
+def test_a_reader_that_goes_away_ends_a_command_without_a_word(shell: Shell) -> None:
+    text = "x" * 1_000_000
+    assert shell.run("sessiond append my-session", stdin=text).returncode == 0
+    done = shell.run(
+        "set +o pipefail; sessiond context my-session | head -c 10; echo ${PIPESTATUS[0]}"
+    )
+    assert done.stdout.endswith("141\n")
+    assert done.stderr == ""
+
+
+def test_what_a_message_holds_cannot_act_on_a_terminal(shell: Shell) -> None:
+    import pty
+
+    evil = "\x1b]0;owned\x07 \x9b31m \u202e"
+    assert shell.run("sessiond append my-session", stdin=evil).returncode == 0
+    for arguments in (
+        ["tail"],
+        ["show"],
+        ["context"],
+        ["tree"],
+        ["tail", "--json"],
+        ["context", "--json"],
+    ):
+        master, slave = pty.openpty()
+        command = shell.start(*arguments, "my-session", stdout=slave, stderr=slave)
+        os.close(slave)
+        shown = _read_all(master)
+        assert command.wait(PATIENCE_SECONDS) == 0
+        assert "owned" in shown, arguments
+        assert "\x1b]" not in shown
+        assert "\x9b" not in shown
+        assert "\u202e" not in shown
+
+
+def _read_all(descriptor: int) -> str:
+    pieces: list[bytes] = []
+    while True:
+        try:
+            piece = os.read(descriptor, 65536)
+        except OSError:  # EIO: the other end is closed
+            break
+        if not piece:
+            break
+        pieces.append(piece)
+    os.close(descriptor)
+    return b"".join(pieces).decode()
+
+
+def test_a_value_of_call_is_json_or_text_or_a_file_or_standard_input(shell: Shell) -> None:
+    (shell.folder / "title.txt").write_text("from a file", "utf-8")
+    made = "sessiond call session/create cwd=/p persist=immediate"
+    for words, stdin, title in [
+        ("title=plain", "", "plain"),
+        ("""title='"2"'""", "", "2"),
+        ("title=@title.txt", "", "from a file"),
+        ("title=-", "from outside", "from outside"),
+        ("title=null", "", None),
+    ]:
+        done = shell.run(f"{made} {words}", stdin=stdin)
+        assert json.loads(done.stdout)["session"]["title"] == title
+    whole = """sessiond call session/create '{"cwd":"/p","title":"whole"}'"""
+    assert json.loads(shell.run(whole).stdout)["session"]["title"] == "whole"
+    twice = shell.run(f"{made} title=a title=b")
+    assert twice.returncode == 2
+    assert "twice" in twice.stderr
+
+
+def test_an_append_with_a_key_is_stored_once(shell: Shell) -> None:
+    first = shell.json("sessiond append my-session hi --key k --json")
+    again = shell.json("sessiond append my-session hi --key k --json")
+    assert again["duplicate"] is True
+    assert again["entries"] == first["entries"]
+
+
+def test_completion_offers_sessions_and_starts_no_daemon(shell: Shell) -> None:
+    asked = "_SESSIOND_COMPLETE=bash_complete COMP_CWORD=2 COMP_WORDS='sessiond show my' sessiond"
+    assert shell.run(asked).stdout.split() == ["plain,my-session-id"]
+    methods = "_SESSIOND_COMPLETE=bash_complete COMP_CWORD=2 COMP_WORDS='sessiond call server/st' sessiond"
+    assert shell.run(methods).stdout.split() == ["plain,server/stats", "plain,server/stop"]
+    shell.run("sessiond stop")
+    done = shell.run(asked)
+    assert done.stdout.strip() == done.stderr == ""
+    assert shell.json("sessiond status --json || true")["running"] is False

@@ -1,0 +1,172 @@
+"""Every command that the README or a --help shows is run here, against a real daemon.
+
+What the examples take for granted is made in harness/shell.py: a session titled my-session
+with the id my-session-id and the entries entry-1 and entry-2, its copy session.jsonl, and
+message.json. The examples of one command are one story before which there is nothing else.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import pytest
+
+from sessiond.cli import CONTENTS
+from tests.processes.harness.shell import Shell, user_shell
+
+pytestmark = pytest.mark.slow
+
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+COMMANDS: Final = {
+    listed.name: importlib.import_module(f"sessiond.cli.commands.{listed.module}").COMMAND
+    for listed in CONTENTS
+}
+
+# What must have happened before an example can be true.
+BEFORE: Final = {
+    "unarchive": "sessiond archive my-session",
+    "purge": "sessiond delete my-session",
+    "repair": "echo 'no entry' >>session.jsonl",
+}
+
+# Each command's --json, and what the document must have.
+JSON: Final[dict[str, tuple[str, set[str]]]] = {
+    "start": ("sessiond start --json", {"running", "started", "pid", "socket"}),
+    "stop": ("sessiond stop --json", {"running"}),
+    "restart": ("sessiond restart --json", {"running", "pid", "socket"}),
+    "status": ("sessiond status --json", {"running", "pid", "version"}),
+    "sockname": ("sessiond sockname --json", {"socket"}),
+    "profiles": ("sessiond profiles --json", {"profiles"}),
+    "stats": ("sessiond stats --json", {"sessions_open", "sessions"}),
+    "new": ("sessiond new --json", {"session", "created"}),
+    "list": ("sessiond list --json", {"sessions", "next_cursor", "revision"}),
+    "show": ("sessiond show my-session --json", {"session", "entries"}),
+    "append": ("sessiond append my-session hi --json", {"entries", "leaf_id", "seq"}),
+    "context": ("sessiond context my-session --json", {"messages", "sources", "tokens"}),
+    "continue": ("sessiond continue --json", {"session", "created"}),
+    "search": ("sessiond search cron --json", {"hits"}),
+    "rename": ("sessiond rename my-session new --json", {"session"}),
+    "archive": ("sessiond archive my-session --json", {"sessions"}),
+    "unarchive": ("sessiond unarchive my-session --json", {"sessions"}),
+    "delete": ("sessiond delete my-session --json", {"sessions"}),
+    "purge": ("sessiond purge --yes my-session-id --json", {"sessions"}),
+    "tree": ("sessiond tree my-session --json", {"text"}),
+    "branch": ("sessiond branch my-session entry-1 --json", {"leaf_id", "head", "seq"}),
+    "label": ("sessiond label my-session --json", {"labels"}),
+    "compact": ("sessiond compact my-session --summary s --json", {"entry", "tokens_after"}),
+    "import": ("sessiond import session.jsonl --json", {"imported", "failed"}),
+    "export": ("sessiond export my-session --json", {"content", "entries"}),
+    "verify": ("sessiond verify session.jsonl --json", {"ok", "problems", "lines"}),
+    "repair": ("sessiond repair my-session --json", {"problems", "dry_run"}),
+    "doctor": ("sessiond doctor --json", {"ok", "checks"}),
+    "call": ("sessiond call server/ping --json", {"ok"}),
+}
+# The same of those that print a document a line.
+JSON_LINES: Final = {
+    "tail": ("sessiond tail my-session --json", {"seq", "entry"}),
+    "dump": ("sessiond dump session.jsonl --json", {"line", "offset", "size", "type"}),
+}
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    with user_shell(tmp_path_factory.mktemp("home")) as shell:
+        yield shell
+
+
+@pytest.fixture
+def shell(lasting: Shell) -> Shell:
+    lasting.begin()
+    return lasting
+
+
+def help_of(command: click.Command) -> str:
+    context = click.Context(command, info_name=f"sessiond {command.name}")
+    return command.get_help(context)
+
+
+def examples_of(command: click.Command) -> list[str]:
+    """The command lines under "Examples:" of its help."""
+    _, _, examples = help_of(command).partition("\nExamples:\n")
+    return [line.strip() for line in examples.splitlines() if line.strip()]
+
+
+def readme_blocks() -> list[str]:
+    """Every block of code in the README, indented or fenced, a fence's language before it."""
+    text = (REPOSITORY / "README.md").read_text("utf-8")
+    fenced = re.findall(r"^```(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    rest = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    indented = re.findall(r"(?:^ {4}.*\n)+", rest, re.MULTILINE)
+    return [
+        *fenced,
+        *("\n" + re.sub(r"^ {4}", "", block, flags=re.MULTILINE) for block in indented),
+    ]
+
+
+def shell_blocks() -> list[str]:
+    return [block for block in readme_blocks() if re.search(r"^\n.*\bsessiond\b", block, re.DOTALL)]
+
+
+def check(done: subprocess.CompletedProcess[str]) -> None:
+    assert done.returncode == 0, f"{done.args[-1]}: {done.stderr}"
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_examples_of_a_help_run(shell: Shell, name: str) -> None:
+    if name in BEFORE:
+        check(shell.run(BEFORE[name]))
+    for example in examples_of(COMMANDS[name]):
+        check(shell.run(example))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_shows_an_example_of_itself(name: str) -> None:
+    # serve goes on until it is ended; test_life.py runs it.
+    if name != "serve":
+        assert any(f"sessiond {name}" in line for line in examples_of(COMMANDS[name]))
+
+
+def test_the_blocks_of_the_readme_run(shell: Shell, program: Callable[[str], str]) -> None:
+    program("socat")
+    blocks = shell_blocks()
+    assert blocks
+    for block in blocks:
+        check(shell.run(block))
+
+
+def test_every_block_of_the_readme_is_run_or_of_a_kind_that_is_not_for_this_test() -> None:
+    for block in readme_blocks():
+        is_make = all(line.startswith("make ") for line in block.strip().splitlines())
+        assert is_make or block.startswith("python\n") or block in shell_blocks(), block
+
+
+@pytest.mark.parametrize("name", [*JSON, *JSON_LINES])
+def test_json_is_one_document_or_lines_of_them(shell: Shell, name: str) -> None:
+    if name in BEFORE:
+        check(shell.run(BEFORE[name]))
+    line, members = {**JSON, **JSON_LINES}[name]
+    done = shell.run(line)
+    check(done)
+    lines = done.stdout.splitlines()
+    assert name in JSON_LINES or len(lines) == 1
+    assert lines
+    for text in lines:
+        document: dict[str, Any] = json.loads(text)
+        assert members <= set(document)
+
+
+def test_the_json_of_no_command_is_left_out() -> None:
+    with_json = {
+        name
+        for name, command in COMMANDS.items()
+        if any(param.name == "as_json" for param in command.params)
+    }
+    assert with_json == {*JSON, *JSON_LINES}
