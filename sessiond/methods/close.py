@@ -17,7 +17,7 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
 
     def leave(host: Host) -> Empty:
         client.leave(params.session_id)
-        client.service.unload_unused(host)
+        client.service.hosts.unload_unused(host)
         return Empty()
 
     return ask(client, call, params.session_id, leave)

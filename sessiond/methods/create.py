@@ -47,7 +47,7 @@ def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
     service = client.service
     session_id = params.session_id or service.environment.new_session_id()
     header = _header(params, session_id, service.environment.now())
-    first = service.create(header, params.persist)
+    first = service.hosts.create(header, params.persist)
 
     def answer(host: Any) -> CreateResult:
         created = first and host.opened.created

@@ -98,7 +98,7 @@ class Client:
 
     def chunk_done(self) -> None:
         """Everything of one read was asked: sessions without a disk are served now."""
-        self.service.run_ready()
+        self.service.hosts.run_ready()
 
     def closed(self) -> None:
         """The connection ended: everything it watched is let go."""

@@ -17,12 +17,13 @@ from msgspec import Struct
 
 from sessiond.errors import Internal, SessiondError, SessionNotFound
 from sessiond.service.contexts import ContextCache
-from sessiond.service.hub import Hub, HubStatistics
+from sessiond.service.hub import Hub, HubStatistics, Subscription
 from sessiond.service.inbox import LATER, Command, Inbox
 from sessiond.service.jobs import answer_later
 from sessiond.service.log import LogReader
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment, Ticket
+from sessiond.service.retirement import Retirement
 from sessiond.service.writer import Writer, WriterStatistics
 from sessiond.session.tree import ChildIndex
 
@@ -73,8 +74,12 @@ class Host:
         self._too_early: tuple[Command, ...] = ()
         self._readers: WeakSet[_Reader] = WeakSet()
         self._taken: list[Command] = []
+        self._watchers: list[Subscription] = []
         self.meant_for_memory = False
-        self.ended = anyio.Event()
+        self.retirement: Retirement | None = None
+        """What is to be done with the file when this host has let go of it."""
+        self.released = anyio.Event()
+        """Set when that is done: the next one may have the file."""
         self._settled = anyio.Event()
         self._failure: SessiondError | None = None
         self.contexts = ContextCache()
@@ -218,8 +223,9 @@ class Host:
             self._settled.set()
             self._refuse([*self._taken, *self._inbox.commands], error)
             if self._hub is not None:
-                self._hub.close(None if self._stopping else error.kind)
-            self.ended.set()
+                self._watchers = self._hub.close()
+                if not self._stopping:
+                    self.tell_watchers(error.kind)
 
     async def _open(self) -> Opened:
         try:
@@ -246,8 +252,15 @@ class Host:
                 # `run` waits meanwhile and would not know why it ends.
                 error = self._closed_by(bug)
                 self._refuse([*self._taken, *self._inbox.commands], error)
-                self.hub.close(error.kind)
+                self._watchers = self.hub.close()
+                self.tell_watchers(error.kind)
                 self.stop()
+
+    def tell_watchers(self, reason: str) -> None:
+        """Tell who watched to the end why there are no more events."""
+        watchers, self._watchers = self._watchers, []
+        for subscription in watchers:
+            self.hub.tell_closed(subscription, reason)
 
     def _closed_by(self, bug: Exception) -> Internal:
         incident_id = self.environment.report_bug(f"writer of {self.session_id}", bug)

@@ -240,7 +240,7 @@ class Hub:
             # Never silence: whoever cannot be given the rest is told so.
             if not subscription.closed:
                 self.remove(subscription)
-                self._tell_closed(subscription, error.kind)
+                self.tell_closed(subscription, error.kind)
 
     async def _catch_up(self, subscription: Subscription) -> None:
         synced = False
@@ -279,15 +279,16 @@ class Hub:
                 return
             await listener.wait_room()
 
-    def close(self, reason: str | None) -> None:
-        """No more events for anyone; with a reason, they are told."""
+    def close(self) -> list[Subscription]:
+        """No more events for anyone; gives everyone who watched."""
         groups = [*self._live.values(), self._replaying]
-        for subscription in [one for group in groups for one in group]:
+        watching = [one for group in groups for one in group]
+        for subscription in watching:
             self.remove(subscription)
-            if reason is not None:
-                self._tell_closed(subscription, reason)
+        return watching
 
-    def _tell_closed(self, subscription: Subscription, reason: str) -> None:
+    def tell_closed(self, subscription: Subscription, reason: str) -> None:
+        """Tell a subscriber that there are no more events, and why."""
         told = notification("session/closed", Closed(self._session_id, reason))
         subscription.listener.put(subscription.variant.encode(told))
         subscription.listener.flush()

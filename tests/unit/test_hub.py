@@ -231,7 +231,8 @@ async def test_closing_tells_everyone_who_watches_and_ends_all_waits() -> None:
         bench.hub.add(subscription, replay=True)
         tasks.start_soon(subscription.reached, 2)
         await anyio.wait_all_tasks_blocked()
-        bench.hub.close("internal")
+        for watcher in bench.hub.close():
+            bench.hub.tell_closed(watcher, "internal")
         assert not bench.hub
         for listener in (live, behind):
             listener.empty()

@@ -1,0 +1,239 @@
+"""Which sessions are open, and whose turn a session's file is.
+
+Law: one at a time has a session's file, its host or an act on the file as a
+whole (a delete, a repair); whoever comes next waits until it is let go. Looking
+a host up and retiring it are synchronous: requests queue in its inbox while a
+worker thread reads the file, so their order is kept and nothing waits for
+another session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import anyio
+from anyio import CapacityLimiter, to_thread
+from anyio.abc import TaskGroup
+
+from sessiond.errors import Draining, Overloaded, SessionExists
+from sessiond.limits import DEFAULT_BOUNDS, RETRY_AFTER_MS, WRITER_THREADS_MAX, Bounds
+from sessiond.model.entries import Header
+from sessiond.service.host import Host
+from sessiond.service.opened import Opened, Persist
+from sessiond.service.ports import Environment
+from sessiond.service.retirement import Retirement
+from sessiond.service.store import Store
+
+__all__ = ["Hosts"]
+
+
+class Hosts:
+    """The open sessions of one daemon."""
+
+    def __init__(
+        self,
+        store: Store,
+        environment: Environment,
+        tasks: TaskGroup,
+        *,
+        on_leave: Callable[[], None],
+    ) -> None:
+        self.bounds: Bounds = DEFAULT_BOUNDS
+        self.draining = False
+        self._on_leave = on_leave
+        self._store = store
+        self._environment = environment
+        self._tasks = tasks
+        self._hosts: dict[str, Host] = {}
+        # Sessions whose file is somebody's who does not take requests any more, until it is let go.
+        self._leaving: dict[str, anyio.Event] = {}
+        self._ready: list[Host] = []
+        # Writers do not queue behind the openings and reads of other sessions.
+        self._writers = CapacityLimiter(WRITER_THREADS_MAX)
+
+    # -- one session ---------------------------------------------------------------
+
+    def host(self, session_id: str) -> Host:
+        """The host of a session, opened on demand. Raises Overloaded, Draining."""
+        found = self._hosts.get(session_id)
+        if found is not None:
+            return found
+        return self._start(session_id, lambda: self._store.open(session_id))
+
+    def find(self, session_id: str) -> Host | None:
+        """The host of a session if it is open or about to be."""
+        return self._hosts.get(session_id)
+
+    def create(self, header: Header, persist: Persist) -> bool:
+        """Let the session's host create it, or open it when the file is there.
+
+        `host.opened.created` will say which. False when it is open already, or somebody
+        else is about to create it.
+        """
+
+        def load() -> Opened:
+            try:
+                return self._store.create(header, persist)
+            except SessionExists:
+                return self._store.open(header.id)
+
+        host = self._hosts.get(header.id)
+        if host is None:
+            host = self._start(header.id, load, in_memory=persist == "never")
+        return host.create_instead(load)
+
+    def retire(
+        self, session_id: str, reason: str, act: Callable[[Opened | None], Any]
+    ) -> Retirement:
+        """End a session's host and let `act` have the file, in a worker thread.
+
+        What was asked before is served first; what is asked from here on waits for the act
+        and then opens the session again. `act` is given the session that was open, let go
+        of by then, or None. When it is done its subscribers are told `reason`, or why it
+        failed. Raises Draining.
+        """
+        self._require_running()
+        retirement = Retirement(reason, act, self._environment)
+        host = self._hosts.get(session_id)
+        if host is not None:
+            host.retirement = retirement
+            self._dismiss(host)
+        else:
+            predecessor = self._leaving.get(session_id)
+            released = self._leaving[session_id] = anyio.Event()
+            self._tasks.start_soon(self._act, session_id, retirement, predecessor, released)
+        return retirement
+
+    def _start(
+        self, session_id: str, load: Callable[[], Opened], *, in_memory: bool = False
+    ) -> Host:
+        self._require_running()
+        self._make_room(in_memory=in_memory)
+        host = Host(
+            session_id,
+            load,
+            self._environment,
+            on_ready=self._ready.append,
+            writers=self._writers,
+        )
+        host.meant_for_memory = in_memory
+        self._hosts[session_id] = host
+        self._tasks.start_soon(self._serve, host, self._leaving.get(session_id))
+        return host
+
+    def _require_running(self) -> None:
+        if self.draining:
+            raise Draining("the daemon is stopping", retry_after_ms=RETRY_AFTER_MS)
+
+    # -- turns -----------------------------------------------------------------------
+
+    async def _serve(self, host: Host, predecessor: anyio.Event | None) -> None:
+        """Run a host to its end, once the one before it has let go of the file."""
+        if predecessor is not None:
+            await predecessor.wait()
+        await host.run()
+        if self._hosts.get(host.session_id) is host:
+            self._leave(host)
+        with anyio.CancelScope(shield=True):
+            try:
+                if host.is_open:
+                    await to_thread.run_sync(self._store.close_session, host.opened)
+            except Exception as bug:  # noqa: BLE001 - one session's end must not be the daemon's
+                self._environment.report_bug(f"closing {host.session_id}", bug)
+            if host.retirement is not None:
+                await host.retirement.run(host.opened if host.is_open else None)
+                host.tell_watchers(host.retirement.told)
+                host.retirement.done.set()
+        self._release(host.session_id, host.released)
+
+    async def _act(
+        self,
+        session_id: str,
+        retirement: Retirement,
+        predecessor: anyio.Event | None,
+        released: anyio.Event,
+    ) -> None:
+        """The same for an act on a session that nobody has open."""
+        if predecessor is not None:
+            await predecessor.wait()
+        with anyio.CancelScope(shield=True):
+            await retirement.run(None)
+        retirement.done.set()
+        self._release(session_id, released)
+
+    def _leave(self, host: Host) -> None:
+        """From here on whoever names the session waits until this host has let go of it."""
+        del self._hosts[host.session_id]
+        self._leaving[host.session_id] = host.released
+        self._on_leave()
+
+    def _release(self, session_id: str, released: anyio.Event) -> None:
+        if self._leaving.get(session_id) is released:
+            del self._leaving[session_id]
+        released.set()
+
+    def _dismiss(self, host: Host) -> None:
+        self._leave(host)
+        host.stop()
+
+    # -- unloading -------------------------------------------------------------------
+
+    def _make_room(self, *, in_memory: bool) -> None:
+        same = [host for host in self._hosts.values() if host.meant_for_memory == in_memory]
+        limit = self.bounds.memory_sessions if in_memory else self.bounds.open_sessions
+        if len(same) < limit:
+            return
+        idle = [host for host in same if host.can_unload]
+        if not idle:
+            raise Overloaded(
+                "as many sessions are open as may be, and all are in use",
+                limit=limit,
+                retry_after_ms=RETRY_AFTER_MS,
+            )
+        self._dismiss(min(idle, key=lambda host: host.last_used))
+
+    def unload_idle(self) -> None:
+        """Let go of every session that nobody has used for a while; a request opens it again."""
+        before = self._environment.monotonic() - self.bounds.idle_session_seconds
+        for host in list(self._hosts.values()):
+            if host.can_unload and host.last_used < before:
+                self._dismiss(host)
+
+    def unload_unused(self, host: Host) -> None:
+        """Let go of a session that its last user has closed."""
+        if host.can_unload and self._hosts.get(host.session_id) is host:
+            self._dismiss(host)
+
+    def run_ready(self) -> None:
+        """Serve what a chunk of requests left for sessions in memory."""
+        ready = self._ready[:]
+        self._ready.clear()
+        for host in ready:
+            host.run_ready()
+
+    async def drain(self) -> None:
+        """Serve what was asked, close every session; nothing new is taken."""
+        self.draining = True
+        hosts = list(self._hosts.values())
+        for host in hosts:
+            host.stop()
+        for host in hosts:
+            await host.released.wait()
+        for released in list(self._leaving.values()):
+            await released.wait()
+
+    # -- all of them -----------------------------------------------------------------
+
+    def open_hosts(self) -> Iterator[Host]:
+        """The sessions that are open now."""
+        return (host for host in self._hosts.values() if host.is_open)
+
+    @property
+    def any_in_memory(self) -> bool:
+        """Whether a session would be lost with the daemon."""
+        return any(host.meant_for_memory or host.in_memory for host in self._hosts.values())
+
+    def requests_waiting(self) -> int:
+        """Commands that wait for a writer."""
+        return sum(host.waiting for host in self._hosts.values())
