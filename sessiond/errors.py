@@ -26,6 +26,7 @@ __all__ = [
     "ParseFailed",
     "PermissionDenied",
     "PreconditionFailed",
+    "SessionArchived",
     "SessionCorrupt",
     "SessionExists",
     "SessionLocked",
@@ -164,6 +165,13 @@ class Draining(SessiondError):
     retryable = True
 
 
+class SessionArchived(SessiondError):
+    """The session is archived: it can be read, not changed. `session/unarchive` it first."""
+
+    code = -32024
+    kind = "session_archived"
+
+
 class SessionCorrupt(SessiondError):
     """The session's file has a line that does not parse; `line` names it (the first line is 1)."""
 
@@ -243,6 +251,7 @@ ERRORS: tuple[type[SessiondError], ...] = (
     SessionExists,
     SessionLocked,
     Draining,
+    SessionArchived,
     SessionCorrupt,
     EntryNotFound,
     EntryInvalid,

@@ -1155,6 +1155,14 @@ export interface Methods {
   "session/import": { params: ImportParams; result: ImportResult };
   /** a session as a file of its own. Access: read. */
   "session/export": { params: ExportParams; result: ExportResult };
+  /** keep a session to be read, out of the lists and closed to changes. Access: write. */
+  "session/archive": { params: SessionParams; result: Empty };
+  /** put an archived session back among the others. Access: write. */
+  "session/unarchive": { params: SessionParams; result: Empty };
+  /** move a session to the trash, from where only session/purge takes it away. Access: write. */
+  "session/delete": { params: SessionParams; result: Empty };
+  /** remove a deleted session from the trash, for good. Access: write. */
+  "session/purge": { params: SessionParams; result: Empty };
 }
 
 /** What a client may say beside the methods; never answered. */
@@ -1202,6 +1210,8 @@ export interface ErrorCodes {
   session_locked: -32022;
   /** The daemon is stopping. Reconnect after `retry_after_ms`. */
   draining: -32023;
+  /** The session is archived: it can be read, not changed. `session/unarchive` it first. */
+  session_archived: -32024;
   /** The session's file has a line that does not parse; `line` names it (the first line is 1). */
   session_corrupt: -32025;
   /** No entry of this id in the session. */

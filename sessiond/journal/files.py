@@ -136,6 +136,10 @@ class Files:
         """Give a file another name; replaces what had that name."""
         old.rename(new)
 
+    def link(self, old: Path, new: Path) -> None:
+        """Give a file a second name; FileExistsError if that is taken."""
+        new.hardlink_to(old)
+
     def unlink(self, path: Path) -> None:
         """Take a name away."""
         path.unlink()

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from sessiond.journal.failures import storage_error
+from sessiond.journal.failures import storage_error, telling
 from sessiond.journal.files import Files
 from sessiond.model.ids import is_session_id
 
@@ -60,6 +60,7 @@ class Layout:
         self.archive = self.root / "archive"
         self.pending = self.root / "pending"
         self.trash = self.root / "trash"
+        self.folders = (self.sessions, self.archive, self.pending)
         self.locks = home / "locks"
         self.catalog = self.root / "catalog.sqlite"
         self.daemon_lock = self.root / "daemon.lock"
@@ -70,11 +71,12 @@ class Layout:
         Below the home, which may be a folder that somebody chose, every folder is 0700.
         """
         self._make_home(files)
-        kept = (self.sessions, self.archive, self.pending, self.trash)
+        kept = (*self.folders, self.trash)
         for folder in (self.locks, self.root.parent, self.root, *kept):
             files.make_folder(folder)
-        # Also where all were there: an earlier start may have been cut off before this.
-        for parent in (self.home, self.root.parent, self.root):
+        # Also where all were there: whoever made or renamed something may have been cut off
+        # before this.
+        for parent in (self.home, self.root.parent, self.root, *kept):
             files.fsync_folder(parent)
 
     def _make_home(self, files: Files) -> None:
@@ -102,6 +104,20 @@ class Layout:
     def is_pending(self, path: Path) -> bool:
         """Whether the file is a draft of this profile."""
         return path.parent == self.pending
+
+    def trash_name(self, path: Path, session_id: str, stamp: str) -> str:
+        """What the file of a session is called in the trash."""
+        if self.id_of(path) == session_id:
+            return path.name
+        return f"{self.session_path(session_id, stamp).name}.from-{path.name}"
+
+    def trashed(self, files: Files, session_id: str) -> list[Path]:
+        """What is in the trash of a session. Raises StorageError."""
+        return [
+            self.trash / name
+            for name in sorted(_names(files, self.trash))
+            if _trashed_id(name) == session_id
+        ]
 
     def is_archived(self, path: Path) -> bool:
         """Whether the file is an archived session of this profile."""
@@ -132,8 +148,9 @@ class Layout:
             if _id_in(name) == session_id
         ]
         draft = self.pending_path(session_id) if is_session_id(session_id) else None
-        if draft is not None and files.exists(draft):
-            found.append(draft)
+        if draft is not None:
+            with telling("look for", draft):
+                found += [draft] if files.exists(draft) else []
         return found
 
     def session_ids(self, files: Files) -> list[str]:
@@ -168,6 +185,12 @@ class Layout:
 def _id_in(name: str) -> str | None:
     stamp, _, rest = name.partition("_")
     return _draft_id_in(rest) if _STAMP.fullmatch(stamp) else None
+
+
+def _trashed_id(name: str) -> str | None:
+    # Ids have no dot: the first suffix ends the name of the session's file.
+    own = name[: name.find(_SUFFIX) + len(_SUFFIX)]
+    return _id_in(own) or _draft_id_in(own)
 
 
 def _draft_id_in(name: str) -> str | None:

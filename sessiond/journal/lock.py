@@ -13,18 +13,29 @@ renamed file keeps it and two profiles that open one file find the same record.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
 from sessiond.errors import SessionLocked
+from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
 from sessiond.model.times import rfc3339
 
-__all__ = ["DaemonLock", "FileLock", "Held", "Holder", "lock_daemon", "own_session", "read_holder"]
+__all__ = [
+    "DaemonLock",
+    "FileLock",
+    "Held",
+    "Holder",
+    "lock_daemon",
+    "own_session",
+    "owned",
+    "read_holder",
+]
 
 # A path has at most 4096 bytes.
 _RECORD_BYTES_MAX: Final = 8192
@@ -101,6 +112,27 @@ def own_session(files: Files, fd: int, locks: Path) -> FileLock:
             "the session's file is open already, in another process or another profile",
             holder=holder and {"pid": holder.pid, "host": holder.host, "since": holder.since},
         ) from held
+
+
+@contextmanager
+def owned(files: Files, path: Path, locks: Path) -> Generator[int]:
+    """A session's file, locked but not read: for what is done to it as a whole.
+
+    Gives a descriptor. Raises SessionLocked, StorageError.
+    """
+    with telling("open", path):
+        fd = files.open_update(path)
+    try:
+        with telling("lock", path):
+            lock = own_session(files, fd, locks)
+        try:
+            yield fd
+        finally:
+            lock.release()
+    finally:
+        # A close that fails has closed all the same.
+        with suppress(OSError):
+            files.close(fd)
 
 
 def lock_daemon(files: Files, layout: Layout, socket: str | None = None) -> DaemonLock:

@@ -9,6 +9,7 @@ given its own name: neither a crash nor a full disk leaves half a session.
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from sessiond.journal.descriptor import write_all
 from sessiond.journal.files import Files
 from sessiond.journal.lock import FileLock
 
-__all__ = ["make_file", "write_new"]
+__all__ = ["make_file", "write_new", "write_pieces"]
 
 
 def make_file(files: Files, path: Path, data: bytes, locks: Path) -> tuple[int, FileLock]:
@@ -44,13 +45,19 @@ def make_file(files: Files, path: Path, data: bytes, locks: Path) -> tuple[int, 
 
 def write_new(files: Files, path: Path, data: bytes) -> int:
     """A file with these bytes, synced, in place of one that a crash left under this name."""
+    return write_pieces(files, path, [data])
+
+
+def write_pieces(files: Files, path: Path, pieces: Iterable[bytes]) -> int:
+    """The same from pieces that come one after another. Gives the descriptor."""
     try:
         fd = files.create(path)
     except FileExistsError:
         files.unlink(path)
         fd = files.create(path)
     try:
-        write_all(files, fd, data)
+        for piece in pieces:
+            write_all(files, fd, piece)
         files.fsync(fd)
     except BaseException:
         with suppress(OSError):

@@ -16,6 +16,7 @@ from sessiond.journal.files import Files
 from sessiond.journal.making import write_new
 from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import split_whole
+from sessiond.journal.scanning import chunks_of
 
 __all__ = ["adopt_lines", "copy_aside", "cut_back"]
 
@@ -87,9 +88,4 @@ def _write_again(files: Files, reader: LineReader, start: int, end: int) -> None
 
 
 def _read_from(files: Files, reader: LineReader, start: int) -> bytes:
-    pieces: list[bytes] = []
-    at = start
-    while chunk := files.pread(reader.fd, _CHUNK_BYTES, at):
-        pieces.append(chunk)
-        at += len(chunk)
-    return b"".join(pieces)
+    return b"".join(chunks_of(files, reader.fd, start))

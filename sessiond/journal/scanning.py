@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,7 @@ from sessiond.journal.files import Files
 from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import Splitter, Visit, split_whole, without_cr
 
-__all__ = ["check_regular", "index_lines", "scan"]
+__all__ = ["check_regular", "chunks_of", "index_lines", "scan"]
 
 _CHUNK_BYTES: Final = 1024 * 1024
 # Who wants a few lines wants the header; nearly every one is shorter than this.
@@ -28,12 +29,21 @@ def check_regular(files: Files, fd: int) -> None:
         raise OSError(errno.EINVAL, "it is not a regular file")
 
 
+def chunks_of(files: Files, fd: int, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+    """What a file holds between two offsets, or to where it ends when it is read."""
+    at = start
+    while end is None or at < end:
+        chunk = files.pread(fd, _CHUNK_BYTES if end is None else min(_CHUNK_BYTES, end - at), at)
+        if not chunk:
+            return
+        at += len(chunk)
+        yield chunk
+
+
 def index_lines(files: Files, reader: LineReader, visit: Visit) -> bytes:
     """Visit every whole line and note where it ends; gives the tail."""
     splitter = Splitter(reader.ends, visit)
-    at = 0
-    while chunk := files.pread(reader.fd, _CHUNK_BYTES, at):
-        at += len(chunk)
+    for chunk in chunks_of(files, reader.fd):
         splitter.feed(chunk)
     return splitter.rest()
 

@@ -6,11 +6,13 @@ from typing import Any, Final
 
 from sessiond.methods import (
     append,
+    archive,
     branch,
     build_context,
     close,
     compact,
     create,
+    delete,
     discover,
     entries,
     entry,
@@ -29,6 +31,7 @@ from sessiond.methods import (
     open,
     path,
     ping,
+    purge,
     reset,
     rewind,
     shutdown,
@@ -36,6 +39,7 @@ from sessiond.methods import (
     stop,
     subscribe,
     tree,
+    unarchive,
     unsubscribe,
     update,
 )
@@ -78,4 +82,8 @@ METHODS: Final[tuple[Method[Client, Any], ...]] = (
     flush.METHOD,
     import_session.METHOD,
     export.METHOD,
+    archive.METHOD,
+    unarchive.METHOD,
+    delete.METHOD,
+    purge.METHOD,
 )

@@ -29,6 +29,7 @@ __all__ = [
     "Method",
     "Params",
     "SessionParams",
+    "act",
     "ask",
     "encode",
     "page_limit",
@@ -67,6 +68,16 @@ def submit(
     """Put a mutation in line; its receipt is the result."""
     host = client.service.host(session_id)
     return _served(host.submit(Command(call, _receipt, stage)))
+
+
+def act(client: Client, call: Call[Client], session_id: str, do: Callable[[Host], None]) -> Any:
+    """Do something to a session's file as a whole, in its turn among the mutations."""
+    host = client.service.host(session_id)
+
+    def done(_receipt: Any, _durability: str) -> Empty:
+        return Empty()
+
+    return _served(host.submit(Command(call, done, act=lambda: do(host), entries=0)))
 
 
 def _receipt(receipt: Any, _durability: str) -> Any:

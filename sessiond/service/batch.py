@@ -57,6 +57,7 @@ def stage(
         now=environment.now(),
         stored=stored,
     )
+    draft.archived = opened.archived
     owners: list[Command] = []
     sync = False
     for command in commands:

@@ -34,12 +34,14 @@ class Command(Struct, eq=False):
 
     `stage` changes a draft and returns a receipt; `finish` turns the receipt
     (None for a question) and the durability reached into the result. Both run
-    synchronously on the loop. `ids` are entry ids that may be stored already.
+    synchronously on the loop. `act` does something to the file as a whole, in a worker
+    thread, with no other command in its batch. `ids` are entry ids that may be stored already.
     """
 
     ticket: Ticket
     finish: Callable[[Any, str], Any]
     stage: Callable[[Draft], Any] | None = None
+    act: Callable[[], None] | None = None
     ids: tuple[str, ...] = ()
     reads: Callable[[Session], Iterable[int]] | None = None
     """Lines that `stage` looks at, if they are stored already."""
@@ -60,6 +62,14 @@ class Command(Struct, eq=False):
         except SessiondError as error:
             self.refusal = error
         self.rests_on_batch = bool(draft.entries)
+
+    def perform(self) -> None:
+        """Act, or remember why that was refused."""
+        assert self.act is not None, "most commands leave the file where it is"
+        try:
+            self.act()
+        except SessiondError as error:
+            self.refusal = error
 
     def settle(
         self,
@@ -141,6 +151,10 @@ class Inbox:
             size += command.size
             if batch and (entries > BATCH_ENTRIES_MAX or size > BATCH_BYTES_MAX):
                 break
+            if batch and command.act is not None:
+                break
+            if command.act is not None:
+                return [self._commands.popleft()]
             if command.stage is None:
                 asked.add(command.ticket.client)
             elif asked and command.ticket.client in asked:

@@ -93,6 +93,17 @@ class Register:
         with suppress(sqlite3.Error):
             self._catalog.forget(session_id)
 
+    def renew(self, session_id: str, path: Path) -> None:
+        """Note that the file will be another one: it gets a new epoch. Raises StorageError."""
+        nothing = Fingerprint(0, 0, 0)
+        row = KnownSession(session_id, str(path), self._new_epoch(), 0, "", nothing, b"")
+        try:
+            self._catalog.put(row)
+        except sqlite3.Error as error:
+            raise StorageError(
+                f"could not note a new epoch: {error}", errno="EIO", path=str(path)
+            ) from error
+
     def unchanged(self, row: KnownSession | None, path: Path) -> SessionInfo | None:
         """What lists showed of a file, if it is still the same file. Raises OSError."""
         mark = self._fingerprint(path)

@@ -14,16 +14,17 @@ from msgspec import Struct
 
 from sessiond.catalog.catalog import Catalog, KnownSession
 from sessiond.dialects.native import NATIVE
-from sessiond.errors import SessiondError, SessionExists, SessionNotFound, StorageError
+from sessiond.errors import SessiondError, SessionExists, StorageError
 from sessiond.journal.files import Files
 from sessiond.journal.journal import Journal, scan
 from sessiond.journal.layout import Layout
 from sessiond.journal.memory import MemoryJournal
-from sessiond.limits import AVAILABLE_IDS_MAX, DRAFT_SECONDS
+from sessiond.limits import DRAFT_SECONDS
 from sessiond.model.entries import Header
 from sessiond.model.ids import derive_session_id, is_session_id
 from sessiond.model.times import rfc3339
 from sessiond.service.indexer import Indexer
+from sessiond.service.keeping import Keeping
 from sessiond.service.mending import open_mended
 from sessiond.service.opened import Opened, Persist, SessionInfo
 from sessiond.service.ports import Environment
@@ -57,6 +58,7 @@ class Store:
         layout.make_folders(files)
         catalog = Catalog(layout.catalog)
         self._register = Register(catalog, files, environment.new_epoch)
+        self.keeping = Keeping(layout, files, self._register, environment)
 
     @property
     def data_folder(self) -> str:
@@ -73,7 +75,7 @@ class Store:
         """A new native session. Raises SessionExists, StorageError."""
         session_id = header.id
         line = NATIVE.encode_header(header)
-        if self._find(session_id) is not None:
+        if self.keeping.find(session_id) is not None:
             raise SessionExists("a session of this id exists", session_id=session_id)
         if persist == "never":
             return self._new(header, MemoryJournal(line), persist, None)
@@ -130,8 +132,7 @@ class Store:
                 opened = self.open(session_id)
                 try:
                     if opened.pending and touched < oldest:
-                        opened.journal.move(self._layout.trash / path.name)
-                        self._register.forget(session_id)
+                        self.keeping.discard_draft(opened)
                 finally:
                     opened.journal.close()
 
@@ -139,22 +140,7 @@ class Store:
 
     def open(self, session_id: str) -> Opened:
         """Open a session by its id. Raises SessionNotFound, SessionCorrupt, SessionLocked."""
-        path = self._find(session_id)
-        if path is None:
-            raise SessionNotFound(
-                "no session of this id",
-                session_id=session_id,
-                available=self._layout.session_ids(self._files)[:AVAILABLE_IDS_MAX],
-            )
-        return self._open(path, session_id)
-
-    def _find(self, session_id: str) -> Path | None:
-        found = self._layout.find(self._files, session_id)
-        if found is None:
-            known = self._register.known(session_id)
-            if known is not None and self._files.exists(known.path):
-                found = Path(known.path)
-        return found
+        return self._open(self.keeping.require(session_id), session_id)
 
     def identify(self, path: Path) -> str:
         """The session id of a file, which may lie anywhere. Raises SessionCorrupt, StorageError."""
@@ -166,7 +152,7 @@ class Store:
         indexer = Indexer(path, in_place=True)
         scan(self._files, path, indexer.visit, lines_max=1)
         header_id = indexer.header.id
-        taken = self._find(header_id) if is_session_id(header_id) else path
+        taken = self.keeping.find(header_id) if is_session_id(header_id) else path
         usable = is_session_id(header_id) if taken is None or taken == path else False
         session_id = header_id if usable else derive_session_id(str(path))
         self._register.place(session_id, path)

@@ -55,6 +55,9 @@ class Writer:
 
     async def write(self, commands: Sequence[Command]) -> None:
         """Store a batch and settle it."""
+        if commands[0].act is not None:
+            await self._act(commands[0])
+            return
         opened = self._opened
         self.writing = True
         try:
@@ -72,6 +75,10 @@ class Writer:
 
     def write_in_memory(self, commands: Sequence[Command]) -> None:
         """The same for a session without a disk: nothing to wait for."""
+        if commands[0].act is not None:
+            commands[0].perform()
+            self._settle(commands, None, "memory")
+            return
         journal = self._opened.journal
         seqs = self._looked_at(commands)
         stored = dict(zip(seqs, journal.read_many(seqs), strict=True))
@@ -121,8 +128,27 @@ class Writer:
             self._batches += 1
             self._entries += len(batch.lines)
             self._batch_entries_max = max(self._batch_entries_max, len(batch.lines))
-        durability = opened.durability(synced=batch.sync)
-        for command in batch.commands:
+        self._settle(batch.commands, error, opened.durability(synced=batch.sync), touched)
+
+    async def _act(self, command: Command) -> None:
+        """Let a command have the file; who waits may not cut it short."""
+        self.writing = True
+        try:
+            with CancelScope(shield=True):
+                await to_thread.run_sync(command.perform, limiter=self._threads)
+        finally:
+            self.writing = False
+        self._settle([command], None, "disk")
+
+    def _settle(
+        self,
+        commands: Sequence[Command],
+        error: SessiondError | None,
+        durability: str,
+        touched: dict[Listener, None] | None = None,
+    ) -> None:
+        touched = {} if touched is None else touched
+        for command in commands:
             command.settle(error, durability, self._environment.report_bug)
             self._inbox.settled(command)
             touched[command.ticket.client.listener] = None

@@ -15,7 +15,14 @@ from typing import Any, Final, Protocol
 
 from msgspec import UNSET
 
-from sessiond.errors import EntryInvalid, EntryNotFound, HeadNotFound, SessionCorrupt, TooLarge
+from sessiond.errors import (
+    EntryInvalid,
+    EntryNotFound,
+    HeadNotFound,
+    SessionArchived,
+    SessionCorrupt,
+    TooLarge,
+)
 from sessiond.limits import HEADS_MAX
 from sessiond.model.entries import (
     CompactionEffect,
@@ -70,6 +77,8 @@ class Draft:
         self.now = now
         self._new_id = new_id
         self._stored = stored
+        self.archived = False
+        """The session's file lies in the archive, so nothing may be staged that would change it."""
         self._base_seq = session.seq
         self.entries: list[Staged] = []
         self.rows: list[Row] = []
@@ -192,7 +201,9 @@ class Draft:
             raise
 
     def require_writable(self) -> None:
-        """Raises SessionCorrupt when a line of the file does not parse."""
+        """Raises SessionArchived, and SessionCorrupt when a line of the file does not parse."""
+        if self.archived:
+            raise SessionArchived("the session is archived; session/unarchive it to go on with it")
         line = self.session.read_only_line
         if line is not None:
             raise SessionCorrupt(

@@ -276,6 +276,16 @@ class FaultDisk(Files):
             raise _error(errors.ENOENT)
         self._names.change(NameChange(new, inode, gone=old))
 
+    def link(self, old: Path, new: Path) -> None:
+        """Give a file a second name."""
+        self.faults.arrive("link")
+        inode = self._inode(old)
+        if new in self._names.seen:
+            raise _error(errors.EEXIST)
+        if self._names.seen.get(new.parent) is not True:
+            raise _error(errors.ENOENT)
+        self._names.change(NameChange(new, inode))
+
     def unlink(self, path: Path) -> None:
         """Take a name away."""
         self.faults.arrive("unlink")

@@ -152,7 +152,7 @@ def test_making_folders_can_be_cut_off_anywhere_and_repeated() -> None:
         assert rebooted.exists(LAYOUT.locks)
         if not fault.hit:
             break
-    assert nth == 12
+    assert nth == 16
 
 
 def test_a_home_that_somebody_chose_keeps_its_mode_and_a_file_in_the_way_its_content(

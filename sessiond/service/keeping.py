@@ -1,0 +1,155 @@
+"""Where a session's file lies: among the sessions, in the archive, in the trash, or elsewhere.
+
+Law: a file is moved as it is and never deleted but from the trash. Blocking,
+for worker threads; what moves the file of an open session runs in its writer's,
+the rest has the file to itself (`hosts.retire`).
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from sessiond.errors import InvalidParams, SessionExists, SessionNotFound
+from sessiond.journal.failures import telling
+from sessiond.journal.files import Files
+from sessiond.journal.layout import Layout
+from sessiond.journal.lock import owned
+from sessiond.journal.trash import Trash
+from sessiond.limits import AVAILABLE_IDS_MAX
+from sessiond.service.opened import Opened
+from sessiond.service.ports import Environment
+from sessiond.service.register import Register
+
+__all__ = ["Keeping", "still_there"]
+
+
+class Keeping:
+    """The places of one profile's session files."""
+
+    def __init__(
+        self, layout: Layout, files: Files, register: Register, environment: Environment
+    ) -> None:
+        self.trash = Trash(layout, files)
+        self._layout = layout
+        self._files = files
+        self._register = register
+        self._environment = environment
+
+    # -- finding ---------------------------------------------------------------------
+
+    def find(self, session_id: str) -> Path | None:
+        """The file of a session, wherever it lies. Raises StorageError."""
+        found = self.find_all(session_id)
+        return found[0] if found else None
+
+    def find_all(self, session_id: str) -> list[Path]:
+        """Every file of this id, the one that is the session first. Raises StorageError."""
+        found = self._layout.find_all(self._files, session_id)
+        if not found:
+            known = self._register.known(session_id)
+            if known is not None:
+                path = Path(known.path)
+                with telling("look for", path):
+                    found = [path] if self._files.exists(path) else []
+        return found
+
+    def require(self, session_id: str) -> Path:
+        """The same, where there must be one. Raises SessionNotFound, StorageError."""
+        found = self.find(session_id)
+        if found is None:
+            raise self.not_found(session_id)
+        return found
+
+    def not_found(self, session_id: str) -> SessionNotFound:
+        """What to say of an id that no file has, with ids that are there."""
+        return SessionNotFound(
+            "no session of this id",
+            session_id=session_id,
+            available=self._layout.session_ids(self._files)[:AVAILABLE_IDS_MAX],
+        )
+
+    # -- the archive -----------------------------------------------------------------
+
+    def archive(self, opened: Opened) -> None:
+        """Put an open session's file into the archive; a draft with it. Safe to repeat.
+
+        Raises InvalidParams for what has no file in this profile, StorageError.
+        """
+        path = opened.path
+        if path is None:
+            raise InvalidParams(
+                "the session is in memory only, so there is no file to archive",
+                path="session_id",
+            )
+        if opened.place is not None:
+            path = opened.place
+        elif path.parent not in self._layout.folders:
+            raise InvalidParams(
+                "its file lies outside the profile, where its program looks for it;"
+                " session/import makes a copy that can be archived",
+                path="session_id",
+            )
+        self._move(opened, self._layout.archive / path.name)
+
+    def unarchive(self, opened: Opened) -> None:
+        """Put an open session's file back among the sessions. Safe to repeat. Raises StorageError."""
+        path = opened.path
+        if path is not None and opened.place is None and path.parent in self._layout.folders:
+            self._move(opened, self._layout.sessions / path.name)
+
+    def _move(self, opened: Opened, path: Path) -> None:
+        try:
+            opened.journal.move(path)
+        finally:
+            # A move that failed in its last step has happened for whoever looks.
+            if opened.path == path:
+                opened.place = None
+                opened.archived = self._layout.is_archived(path)
+        self._register.note(opened)
+
+    # -- the trash -------------------------------------------------------------------
+
+    def discard(self, session_id: str, opened: Opened | None) -> None:
+        """Move every file of a session to the trash. Safe to repeat.
+
+        Raises SessionNotFound if there never was one, SessionLocked, StorageError.
+        """
+        if opened is not None and opened.path is None:
+            return
+        found = self.find_all(session_id)
+        if not found:
+            if not self.trash.of(session_id):
+                raise self.not_found(session_id)
+            self.trash.settle()
+            return
+        with ExitStack() as locks:
+            for path in found:
+                locks.enter_context(owned(self._files, path, self._layout.locks))
+            # The session itself comes last: cut off, this leaves it whole where it was.
+            for path in reversed(found):
+                self.trash.take(path, self._trash_name(path, session_id))
+        self._register.forget(session_id)
+
+    def purge(self, session_id: str) -> None:
+        """Remove a deleted session for good. Raises SessionExists, SessionNotFound, StorageError."""
+        if self.find(session_id) is not None:
+            raise still_there(session_id)
+        if not self.trash.purge(session_id):
+            raise self.not_found(session_id)
+
+    def discard_draft(self, opened: Opened) -> None:
+        """Move the file of a forgotten draft to the trash. Raises StorageError."""
+        assert opened.path is not None, "a draft has a file"
+        self.trash.take(opened.path, self._trash_name(opened.path, opened.session_id))
+        self._register.forget(opened.session_id)
+
+    def _trash_name(self, path: Path, session_id: str) -> str:
+        return self._layout.trash_name(path, session_id, self._environment.file_stamp())
+
+
+def still_there(session_id: str) -> SessionExists:
+    """What to say to whoever would purge a session that nobody deleted."""
+    return SessionExists(
+        "only what is in the trash is purged; session/delete it first", session_id=session_id
+    )

@@ -1,0 +1,206 @@
+"""Archived sessions: read as ever, refused to every mutation, in the order of the requests."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.testing.daemon import Refusal, Wire
+
+SESSION = "session-a"
+HI = {"role": "user", "content": "hi"}
+PI = b'{"type":"session","version":3,"id":"session-p","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
+
+
+async def refusal(wire: Wire, method: str, **params: Any) -> Refusal:
+    with pytest.raises(Refusal) as refused:
+        await wire.call(method, **params)
+    return refused.value
+
+
+async def make(wire: Wire, **more: Any) -> None:
+    await wire.call("session/create", cwd="/p", session_id=SESSION, **more)
+    await wire.call("append", session_id=SESSION, message=HI)
+
+
+async def info_of(wire: Wire, session_id: str = SESSION) -> Any:
+    return (await wire.call("session/get", session_id=session_id))["session"]
+
+
+async def archive(wire: Wire, session_id: str = SESSION) -> Any:
+    return await wire.call("session/archive", session_id=session_id)
+
+
+async def unarchive(wire: Wire, session_id: str = SESSION) -> Any:
+    return await wire.call("session/unarchive", session_id=session_id)
+
+
+def folders(house: Any) -> list[str]:
+    wanted = {*house.layout.folders, house.layout.trash}
+    return [path.parent.name for path in house.disk.paths if path.parent in wanted]
+
+
+READS: list[tuple[str, dict[str, Any]]] = [
+    ("session/open", {}),
+    ("session/get", {}),
+    ("session/heads", {}),
+    ("session/entries", {}),
+    ("session/path", {}),
+    ("session/tree", {}),
+    ("session/build_context", {}),
+    ("session/export", {}),
+    ("session/subscribe", {"after": {"seq": 0}}),
+]
+
+
+@pytest.mark.parametrize("reopened", [False, True], ids=["open", "after a restart"])
+async def test_an_archived_session_answers_every_question_as_before(
+    house: Any, *, reopened: bool
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, persist="immediate")
+        before = [await wire.call(method, session_id=SESSION, **more) for method, more in READS[2:]]
+        epoch = (await info_of(wire))["epoch"]
+        assert await archive(wire) == {}
+        if reopened:
+            await daemon.end()
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        after = [await wire.call(method, session_id=SESSION, **more) for method, more in READS]
+        assert after[2:] == before
+        info = after[0]["session"]
+        assert (info["archived"], info["epoch"], info["seq"]) == (True, epoch, 1)
+        assert Path(info["path"]).parent == house.layout.archive
+        refused = await refusal(wire, "append", session_id=SESSION, message=HI)
+        assert (refused.code, refused.data["kind"]) == (-32024, "session_archived")
+
+
+async def test_lists_leave_it_out_until_it_is_back(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, persist="immediate")
+        await archive(wire)
+        assert (await wire.call("session/list"))["sessions"] == []
+        await unarchive(wire)
+        assert [one["id"] for one in (await wire.call("session/list"))["sessions"]] == [SESSION]
+        assert not (await info_of(wire))["archived"]
+        assert (await wire.call("append", session_id=SESSION, message=HI))["seq"] == 2
+
+
+async def test_what_was_sent_before_is_stored_and_what_comes_after_is_refused(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await make(wire, persist="immediate")
+        await watcher.call("subscribe", session_id=SESSION)
+        asked = [
+            await wire.request("append", session_id=SESSION, message=HI),
+            await wire.request("session/archive", session_id=SESSION),
+            await wire.request("append", session_id=SESSION, message=HI),
+            await wire.request("session/get", session_id=SESSION),
+            await wire.request("session/unarchive", session_id=SESSION),
+            await wire.request("append", session_id=SESSION, message=HI),
+        ]
+        assert (await wire.answer(asked[0]))["seq"] == 2
+        assert await wire.answer(asked[1]) == {}
+        with pytest.raises(Refusal, match="session_archived"):
+            await wire.answer(asked[2])
+        assert (await wire.answer(asked[3]))["session"]["archived"]
+        assert await wire.answer(asked[4]) == {}
+        assert (await wire.answer(asked[5]))["seq"] == 3
+        # Who watches goes on watching.
+        seqs = [(await watcher.next_notification())["params"]["seq"] for _ in range(2)]
+        assert seqs == [2, 3]
+
+
+async def test_a_retry_of_what_is_stored_is_answered_although_it_is_archived(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, persist="immediate")
+        entry = {"type": "message", "id": "mine", "message": HI}
+        await wire.call("append", session_id=SESSION, entry=entry)
+        await archive(wire)
+        assert (await wire.call("append", session_id=SESSION, entry=entry))["duplicate"]
+
+
+async def test_a_draft_is_archived_too_and_has_its_place_from_then_on(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        assert folders(house) == ["pending"]
+        await archive(wire)
+        await archive(wire)
+        assert folders(house) == ["archive"]
+        assert (await info_of(wire))["persisted"]
+        await unarchive(wire)
+        await unarchive(wire)
+        assert folders(house) == ["sessions"]
+        assert [one["id"] for one in (await wire.call("session/list"))["sessions"]] == [SESSION]
+
+
+async def test_unarchiving_leaves_what_is_not_archived_where_it_is(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        assert await unarchive(wire) == {}
+        assert folders(house) == ["pending"]
+
+
+async def test_what_has_no_file_in_the_profile_is_not_archived_and_stays(
+    real_house: Any, tmp_path: Path
+) -> None:
+    foreign = tmp_path / "theirs.jsonl"
+    foreign.write_bytes(PI)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, persist="never")
+        refused = await refusal(wire, "session/archive", session_id=SESSION)
+        assert (refused.data["kind"], refused.data["path"]) == ("invalid_params", "session_id")
+        assert (await wire.call("append", session_id=SESSION, message=HI))["seq"] == 2
+        opened = (await wire.call("session/open", path=str(foreign)))["session"]["id"]
+        refused = await refusal(wire, "session/archive", session_id=opened)
+        assert "outside the profile" in refused.message
+        assert await unarchive(wire, opened) == {}
+    assert foreign.read_bytes() == PI
+
+
+async def test_a_name_that_is_taken_in_the_archive_is_an_error_and_nothing_is_replaced(
+    house: Any,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, persist="immediate")
+        taken = house.layout.archive / Path((await info_of(wire))["path"]).name
+        house.disk.put(taken, b"something\n")
+        refused = await refusal(wire, "session/archive", session_id=SESSION)
+        assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", "EEXIST")
+        assert house.disk.content(taken) == b"something\n"
+        assert not (await info_of(wire))["archived"]
+
+
+@pytest.mark.parametrize("method", ["session/archive", "session/unarchive"])
+@pytest.mark.parametrize("op", ["rename", "fsync_folder"])
+@pytest.mark.parametrize("nth", [1, 2])
+async def test_a_move_that_fails_is_told_and_repeated_and_loses_nothing_in_a_power_cut(
+    house: Any, method: str, op: str, nth: int
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, persist="immediate")
+        if method == "session/unarchive":
+            await archive(wire)
+        house.disk.fail(op, nth=nth, errno=errno.EROFS)
+        if (op, nth) != ("rename", 2):
+            refused = await refusal(wire, method, session_id=SESSION)
+            assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", "EROFS")
+        house.disk.heal()
+        for names in range(4):
+            left = [path for path in house.disk.crash(names=names).paths if SESSION in path.name]
+            assert len([path for path in left if path.suffix == ".jsonl"]) == 1
+        assert await wire.call(method, session_id=SESSION) == {}
+        (kept,) = (p for p in house.disk.crash().paths if p.name.endswith(f"{SESSION}.jsonl"))
+        archived = (await info_of(wire))["archived"]
+        assert archived == (method == "session/archive")
+        assert house.layout.is_archived(kept) == archived
+
+
+async def test_a_session_with_a_bad_line_can_be_archived(house: Any) -> None:
+    content = house.disk.content(house.put([{"type": "label"}])) + b"garbage\n"
+    house.put(content)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await archive(wire) == {}
+        assert (await info_of(wire))["read_only"]
+    assert folders(house) == ["archive"]
