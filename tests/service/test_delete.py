@@ -204,6 +204,7 @@ async def test_what_waits_for_the_disk_is_stored_before_the_file_goes(
             first = await wire.request("append", session_id=SESSION, message=HI)
             await arrived(gate)
             second = await wire.request("append", session_id=SESSION, message=HI)
+            await wire.call("server/ping")
             gone = await other.request("session/delete", session_id=SESSION)
             await other.call("server/ping")
             gate.open.set()
