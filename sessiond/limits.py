@@ -109,6 +109,15 @@ IDLE_EXIT_SECONDS: Final = 1800.0
 # cli: `sessiond doctor` complains when less is free.
 FREE_BYTES_MIN: Final = 64 * 1024 * 1024
 
+# lsp: entries in an outline; its last symbol says how many are left out.
+OUTLINE_SYMBOLS_MAX: Final = 5_000
+# lsp: nodes of a session's tree kept per document; beyond it a hover knows less.
+OUTLINE_NODES_MAX: Final = 100_000
+# lsp: documents of one editor that are watched; the others answer, but show no problems.
+DOCUMENTS_MAX: Final = 256
+# lsp: diagnostics of one document; the last one says how many are left out.
+DIAGNOSTICS_MAX: Final = 500
+
 # The longest line one append can make must pass the frame limit on its way out again.
 assert FRAME_BYTES_MAX < RESULT_BYTES_MAX
 assert APPEND_ENTRIES_MAX <= BATCH_ENTRIES_MAX

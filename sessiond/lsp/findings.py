@@ -1,0 +1,131 @@
+"""What is wrong with a file, and where in the editor's text.
+
+Law: pure. A finding says what to do next, and never quotes what the file carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Any, Final, cast
+
+from msgspec import Struct
+
+from sessiond.limits import DIAGNOSTICS_MAX
+from sessiond.lsp.lines import references
+from sessiond.lsp.text import Text
+
+__all__ = ["Finding", "Severity", "Verdict", "findings", "refusal"]
+
+
+class Severity(Enum):
+    """How much it matters."""
+
+    ERROR = auto()
+    WARNING = auto()
+    NOTE = auto()
+
+
+class Problem(Struct, frozen=True):
+    """One problem as the daemon reports it; lines count from 1."""
+
+    line: int
+    kind: str
+    detail: str = ""
+
+
+class Verdict(Struct, frozen=True):
+    """The answer of session/verify, as far as an editor shows it."""
+
+    problems: list[Problem]
+    read_only: bool = False
+    repairable: bool = False
+
+
+class Finding(Struct, frozen=True):
+    """A diagnostic: a range in one line, in the editor's columns."""
+
+    line: int
+    start: int
+    end: int
+    severity: Severity
+    code: str
+    message: str
+
+
+# The member at fault; the whole line where none is named.
+_AT_FAULT: Final[Mapping[str, str]] = {
+    "orphan": "parent_id",
+    "duplicate_id": "id",
+    "unknown_target": "target_id",
+    "first_kept_off_path": "first_kept_entry_id",
+}
+_SEVERITIES: Final[Mapping[str, Severity]] = {"bad_line": Severity.ERROR}
+
+
+def findings(verdict: Verdict, text: Text, *, is_stale: bool = False) -> list[Finding]:
+    """Every problem at its place; what is said of the whole file comes first.
+
+    `is_stale`: the file was saved over while others have the session open.
+    """
+    found: list[Finding] = []
+    if is_stale:
+        message = "other programs have this session open: until they close it, sessiond goes by what the file was before it was saved"
+        found.append(_whole(text, 0, Severity.WARNING, "in_use", message))
+    if verdict.read_only:
+        then = "; `sessiond repair` makes it writable again" if verdict.repairable else ""
+        message = f"read-only: a line does not parse, so nothing is appended{then}"
+        found.append(_whole(text, 0, Severity.WARNING, "read_only", message))
+    room = DIAGNOSTICS_MAX - len(found) - 1
+    found += [_finding(problem, text) for problem in verdict.problems[:room]]
+    if (left_out := len(verdict.problems) - room) > 0:
+        message = f"{left_out:,} more problems: see `sessiond verify`"
+        found.append(_whole(text, 0, Severity.NOTE, "more", message))
+    return found
+
+
+def refusal(kind: str, message: str, data: Mapping[str, Any], text: Text) -> Finding | None:
+    """What an error of the daemon says about a document; None if it is not about the file."""
+    match kind:
+        case "session_locked":
+            return _whole(text, 0, Severity.NOTE, kind, f"{_holder(data.get('holder'))} has it")
+        case "session_corrupt":
+            line = data.get("line")
+            at = line - 1 if isinstance(line, int) and line > 0 else 0
+            return _whole(text, at, Severity.NOTE, kind, f"not read as a session: {message}")
+        case "storage_error" if data.get("errno") == "ENOENT":
+            # A text that was never saved.
+            return None
+        case "storage_error" | "too_large" | "overloaded" | "session_not_found":
+            return _whole(text, 0, Severity.NOTE, kind, f"sessiond cannot read it: {message}")
+        case _:
+            return None
+
+
+def _holder(holder: object) -> str:
+    if not isinstance(holder, Mapping):
+        return "another process"
+    known = cast("Mapping[str, Any]", holder)
+    words = [f"process {known.get('pid')}"]
+    words += [f"on {host}"] if (host := known.get("host")) else []
+    words += [f"since {since}"] if (since := known.get("since")) else []
+    return " ".join(words)
+
+
+def _finding(problem: Problem, text: Text) -> Finding:
+    number = max(0, problem.line - 1)
+    severity = _SEVERITIES.get(problem.kind, Severity.WARNING)
+    message = problem.detail or problem.kind.replace("_", " ")
+    member = _AT_FAULT.get(problem.kind)
+    for reference in references(text.line(number)) if member else ():
+        if reference.member == member:
+            start, end = text.column(number, reference.start), text.column(number, reference.end)
+            return Finding(number, start, end, severity, problem.kind, message)
+    return _whole(text, number, severity, problem.kind, message)
+
+
+def _whole(text: Text, number: int, severity: Severity, code: str, message: str) -> Finding:
+    # Behind the editor's last line: what was cut away, or stored since. Shown at the end.
+    number = min(number, len(text) - 1)
+    end = text.encoding.units(text.line(number))
+    return Finding(number, 0, end, severity, code, message)

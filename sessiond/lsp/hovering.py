@@ -1,0 +1,101 @@
+"""What a hover says of an entry.
+
+Law: pure; plain text, so that nothing a message holds is taken for markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
+
+from msgspec import Struct
+
+from sessiond.lsp.outline import one_line
+from sessiond_client.results import Head, TreeNode
+
+__all__ = ["Entry", "describe", "describe_header"]
+
+_USAGE: Final = (
+    ("input", ("input_tokens", "input")),
+    ("output", ("output_tokens", "output")),
+    ("cache read", ("cache_read_tokens", "cacheRead")),
+    ("cache write", ("cache_write_tokens", "cacheWrite")),
+    ("total", ("total_tokens", "totalTokens")),
+)
+
+
+class Entry(Struct, frozen=True):
+    """What the daemon knows of one entry; `node` is None for a record, and beyond OUTLINE_NODES_MAX."""
+
+    wire: Mapping[str, Any]
+    seq: int
+    line: int | None
+    children: int | None = None
+    label: str | None = None
+    node: TreeNode | None = None
+
+
+def describe(entry: Entry, heads: Iterable[Head]) -> str:
+    """One fact a line, the first words last."""
+    wire, node = entry.wire, entry.node
+    facts = [
+        ("id", wire.get("id")),
+        ("parent", wire.get("parent_id")),
+        ("target", wire.get("target_id")),
+        ("keeps from", wire.get("first_kept_entry_id")),
+        ("written", wire.get("timestamp")),
+        ("line", None if entry.line is None else entry.line + 1),
+        ("seq", entry.seq),
+        ("depth", None if node is None else node.depth),
+        ("children", entry.children),
+        ("label", entry.label),
+        ("heads here", ", ".join(h.name for h in heads if h.leaf_id == wire.get("id")) or None),
+        ("active path", None if node is None else "yes" if node.on_active_path else "no"),
+        ("tokens", _tokens(wire)),
+    ]
+    rows = [
+        _title(wire),
+        *(f"{name}: {_said(value)}" for name, value in facts if value is not None),
+    ]
+    if node is not None and node.preview:
+        rows += ["", one_line(node.preview)]
+    return "\n".join(rows)
+
+
+def describe_header(info: Mapping[str, Any]) -> str:
+    """What the first line stands for: the session as a whole."""
+    names = ("id", "dialect", "cwd", "title", "agent", "model", "status", "created_at")
+    more = ("updated_at", "seq", "leaf_id", "message_count", "problems", "read_only")
+    rows = [f"{name}: {_said(info[name])}" for name in names + more if info.get(name) is not None]
+    return "\n".join(["session", *rows])
+
+
+def _said(value: object) -> str:
+    return one_line(str(value))
+
+
+def _title(wire: Mapping[str, Any]) -> str:
+    message = _members(wire.get("message"))
+    role = message.get("role") or wire.get("custom_type")
+    title = f"{_said(wire.get('type'))}, {_said(role)}" if role else _said(wire.get("type"))
+    model = message.get("model") or wire.get("model_id")
+    return f"{title} ({_said(model)})" if isinstance(model, str) else title
+
+
+def _tokens(wire: Mapping[str, Any]) -> str | None:
+    usage = _members(_members(wire.get("message")).get("usage") or wire.get("usage"))
+    parts: list[str] = []
+    for word, spellings in _USAGE:
+        count = next((usage[name] for name in spellings if name in usage), None)
+        if isinstance(count, int):
+            parts.append(f"{word} {count:,}")
+    parts += [
+        f"{word} {count:,}"
+        for word in ("before", "after")
+        if isinstance(count := wire.get(f"tokens_{word}"), int)
+    ]
+    return ", ".join(parts) or None
+
+
+def _members(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

@@ -1,0 +1,145 @@
+"""The outline of a session, as somebody who reads the file wants it: by turns, not by parents.
+
+Law: pure. A tree may be thousands deep and an outline must not be, so it has three floors at
+most: the branch, the turn that a user message, a compaction or a branch summary begins, and
+what belongs to that turn. The branch that `main` is on comes first and has no floor of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum, auto
+from typing import Final
+
+from msgspec import Struct
+
+from sessiond.limits import OUTLINE_SYMBOLS_MAX
+from sessiond.lsp.lines import Index
+from sessiond_client.results import TreeNode
+
+__all__ = ["Symbol", "SymbolType", "one_line", "outline"]
+
+_OPENERS: Final = frozenset({"compaction", "branch_summary"})
+_SETTINGS: Final = frozenset({"model_change", "thinking_level_change"})
+
+
+class SymbolType(Enum):
+    """What a symbol stands for; an editor shows each with a sign of its own."""
+
+    HEADER = auto()
+    BRANCH = auto()
+    USER = auto()
+    ANSWER = auto()
+    TOOL = auto()
+    COMPACTION = auto()
+    SUMMARY = auto()
+    SETTING = auto()
+    OTHER = auto()
+    REST = auto()
+
+
+class Symbol(Struct):
+    """One row of the outline; `line` and `last_line` are in the editor's text."""
+
+    name: str
+    detail: str
+    type: SymbolType
+    line: int
+    last_line: int
+    children: list[Symbol]
+
+
+def outline(title: str, nodes: Sequence[TreeNode], index: Index, *, more: int = 0) -> list[Symbol]:
+    """The header and the turns; `nodes` in pre-order, `more` of them not given."""
+    shown: list[tuple[int, TreeNode]] = []
+    left_out = more
+    for node in nodes:
+        line = index.line_of(node.id)
+        if line is None:
+            # Stored since the editor read the file: it has no place in this text.
+            continue
+        if len(shown) < OUTLINE_SYMBOLS_MAX:
+            shown.append((line, node))
+        else:
+            left_out += 1
+    symbols = [_symbol(one_line(title) or "session", "session", SymbolType.HEADER, 0)]
+    for number, chain in enumerate(_chains(shown)):
+        turns = _turns(chain, index)
+        symbols += turns if number == 0 else [_branch(turns)]
+    if left_out:
+        text = f"… {left_out:,} more entries are not in this outline"
+        at = max(line for line, _ in shown) if shown else 0
+        symbols.append(_symbol(text, "", SymbolType.REST, at))
+    return symbols
+
+
+def one_line(text: str) -> str:
+    """The text without control characters and marks of direction."""
+    return "".join(char if char.isprintable() else " " for char in text).strip()
+
+
+def _chains(
+    shown: Iterable[tuple[int, TreeNode]],
+) -> Iterator[list[tuple[int, TreeNode]]]:
+    """Pre-order cut where a branch begins: each chain is a way from its first entry to a leaf."""
+    chain: list[tuple[int, TreeNode]] = []
+    for line, node in shown:
+        if chain and node.parent_id != chain[-1][1].id:
+            yield chain
+            chain = []
+        chain.append((line, node))
+    if chain:
+        yield chain
+
+
+def _turns(chain: Iterable[tuple[int, TreeNode]], index: Index) -> list[Symbol]:
+    turns: list[Symbol] = []
+    opened: Symbol | None = None
+    for line, node in chain:
+        role = index.roles.get(line)
+        symbol = _symbol(_name(node, role), _detail(node, role), _type(node, role), line)
+        if role == "user" or node.type in _OPENERS:
+            opened = symbol
+            turns.append(symbol)
+        elif opened is None:
+            turns.append(symbol)
+        else:
+            opened.children.append(symbol)
+            opened.last_line = max(opened.last_line, line)
+    return turns
+
+
+def _branch(turns: list[Symbol]) -> Symbol:
+    first = turns[0]
+    last_line = max(turn.last_line for turn in turns)
+    name = f"branch at line {first.line + 1}: {first.name}"
+    return Symbol(name, "branch", SymbolType.BRANCH, first.line, last_line, turns)
+
+
+def _symbol(name: str, detail: str, kind: SymbolType, line: int) -> Symbol:
+    return Symbol(name, detail, kind, line, line, [])
+
+
+def _name(node: TreeNode, role: str | None) -> str:
+    said = one_line(node.preview or "") or f"[{one_line(role or node.type)}]"
+    return f"{said}  #{one_line(node.label)}" if node.label else said
+
+
+def _detail(node: TreeNode, role: str | None) -> str:
+    return one_line(role or node.type)
+
+
+def _type(node: TreeNode, role: str | None) -> SymbolType:
+    if node.type == "compaction":
+        return SymbolType.COMPACTION
+    if node.type == "branch_summary":
+        return SymbolType.SUMMARY
+    if node.type in _SETTINGS:
+        return SymbolType.SETTING
+    if role == "user":
+        return SymbolType.USER
+    if role == "assistant":
+        return SymbolType.ANSWER
+    if role is not None and node.type == "message":
+        return SymbolType.TOOL
+    return SymbolType.OTHER

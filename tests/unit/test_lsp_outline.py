@@ -1,0 +1,132 @@
+"""What is read off lines, and the outline that is made of a tree."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from sessiond.limits import OUTLINE_SYMBOLS_MAX
+from sessiond.lsp.lines import Index, Reference, own_id, references
+from sessiond.lsp.outline import Symbol, SymbolType, outline
+from sessiond_client.results import TreeNode
+
+
+def message(entry_id: str, role: str) -> str:
+    return f'{{"type":"message","id":"{entry_id}","message":{{"role":"{role}"}}}}\n'
+
+
+def node(entry_id: str, parent_id: str | None, seq: int, type_word: str = "message") -> TreeNode:
+    return TreeNode(entry_id, parent_id, seq, type_word, preview=f"said {entry_id}")
+
+
+def drawn(symbols: list[Symbol], depth: int = 0) -> Iterator[str]:
+    for symbol in symbols:
+        yield f"{'  ' * depth}{symbol.line}-{symbol.last_line} {symbol.name}"
+        yield from drawn(symbol.children, depth + 1)
+
+
+# -- lines -------------------------------------------------------------------
+
+
+def test_ids_are_found_at_the_top_of_a_line_in_both_spellings() -> None:
+    line = (
+        '{"id": "a\\u0062", "parentId":"p","message":{"id":"no","content":"\\"id\\":\\"no\\""},'
+        '"list":[{"id":"no"}],"n":1,"nothing":null,"x":"id","target_id" :"t"}'
+    )
+    found = list(references(line))
+    assert [(one.member, one.entry_id) for one in found] == [
+        ("id", "ab"),
+        ("parent_id", "p"),
+        ("target_id", "t"),
+    ]
+    assert [line[one.start : one.end] for one in found] == ["a\\u0062", "p", "t"]
+
+
+@pytest.mark.parametrize(
+    "line", ["", "no JSON", "[1]", '{"id":', '{"id":7}', '{"id":"torn', '{"a":"b\\', "}}}", "null"]
+)
+def test_a_line_that_is_no_entry_has_no_ids(line: str) -> None:
+    assert list(references(line)) == []
+    assert own_id(line) is None
+
+
+def test_a_torn_line_of_a_megabyte_is_read_in_one_go() -> None:
+    torn = '{"type":"message","id":"a1","message":{"content":"' + '\\"x\\" ' * 200_000
+    began = time.perf_counter()
+    assert list(references(torn)) == [Reference("id", "a1", 24, 26)]
+    assert time.perf_counter() - began < 2
+
+
+def test_an_index_knows_where_ids_stand_and_who_speaks() -> None:
+    header = '{"type":"session","id":"s"}\n'
+    odd = '{"id":"b","message":"no object"}\n'
+    index = Index([header, message("a", "user"), odd, "\n", message("a", "tool")])
+    assert index.roles == {1: "user", 4: "tool"}
+    assert index.line_of("a") == 4
+    assert index.line_of("b") == 2
+    assert index.line_of("s") is None
+
+
+# -- outline -------------------------------------------------------------------
+
+
+def test_a_turn_holds_what_follows_and_a_branch_holds_its_turns() -> None:
+    roles = {"u1": "user", "a1": "assistant", "t1": "tool", "u2": "user", "b1": "user"}
+    lines = ["{}\n", *(message(entry_id, role) for entry_id, role in roles.items())]
+    lines.append('{"type":"compaction","id":"c1"}\n')
+    lines.append(message("a2", "assistant"))
+    nodes = [
+        node("u1", None, 1),
+        node("a1", "u1", 2),
+        node("t1", "a1", 3),
+        node("u2", "t1", 4),
+        node("c1", "u2", 6, "compaction"),
+        node("a2", "c1", 7),
+        node("b1", "u1", 5),
+    ]
+    symbols = outline("Title", nodes, Index(lines))
+    assert list(drawn(symbols)) == [
+        "0-0 Title",
+        "1-3 said u1",
+        "  2-2 said a1",
+        "  3-3 said t1",
+        "4-4 said u2",
+        "6-7 said c1",
+        "  7-7 said a2",
+        "5-5 branch at line 6: said b1",
+        "  5-5 said b1",
+    ]
+    assert [symbol.type for symbol in symbols[1:4]] == [
+        SymbolType.USER,
+        SymbolType.USER,
+        SymbolType.COMPACTION,
+    ]
+    assert [child.type for child in symbols[1].children] == [SymbolType.ANSWER, SymbolType.TOOL]
+
+
+def test_entries_that_the_text_does_not_have_are_left_out() -> None:
+    nodes = [node("u1", None, 1), node("later", "u1", 2)]
+    symbols = outline("T", nodes, Index(["{}\n", message("u1", "user")]))
+    assert list(drawn(symbols)) == ["0-0 T", "1-1 said u1"]
+
+
+def test_names_hold_no_control_characters_and_show_labels() -> None:
+    said = TreeNode("u1", None, 1, "message", preview="a\x1b[31m\u202eb", label="la\x07bel")
+    silent = TreeNode("u2", "u1", 2, "message", preview="")
+    lines = ["{}\n", message("u1", "user"), message("u2", "user")]
+    _, first, second = outline("\u202eT\n", [said, silent], Index(lines))
+    assert first.name == "a [31m b  #la bel"
+    assert second.name == "[user]"
+
+
+def test_a_chain_of_thousands_is_flat_and_the_last_symbol_says_what_is_left_out() -> None:
+    count = OUTLINE_SYMBOLS_MAX + 1234
+    lines = ["{}\n", *(message(f"e{seq}", "user") for seq in range(1, count + 1))]
+    nodes = [node(f"e{seq}", f"e{seq - 1}", seq) for seq in range(1, count + 1)]
+    symbols = outline("T", nodes, Index(lines), more=66)
+    assert len(symbols) == OUTLINE_SYMBOLS_MAX + 2
+    assert symbols[-1].name == "… 1,300 more entries are not in this outline"
+    assert symbols[-1].type is SymbolType.REST
+    assert max(len(name) - len(name.lstrip()) for name in drawn(symbols)) == 0
