@@ -49,6 +49,7 @@ CONTENTS: Final[tuple[Listed, ...]] = (
     Listed("Files", "dump", "dump", "Print a session file line by line."),
     Listed("Tools", "call", "call", "Call any method of the protocol."),
     Listed("Tools", "completion", "completion", "Print the completion of a shell."),
+    Listed("Tools", "lsp", "lsp", "Show session files in an editor: a language server."),
     Listed("Tools", "schema", "schema", "Print the JSON Schema of the protocol."),
 )
 

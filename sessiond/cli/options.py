@@ -19,6 +19,7 @@ __all__ = [
     "json_option",
     "place_options",
     "shared_options",
+    "start_option",
     "wants_json",
 ]
 
@@ -83,6 +84,11 @@ def json_option(command: F) -> F:
     return _AS_JSON(command)
 
 
+def start_option(command: F) -> F:
+    """`--no-start`, passed as `may_start`."""
+    return _NO_START(command)
+
+
 def shared_options(command: F) -> F:
     """What every command that talks to a daemon takes, passed as `shared`."""
 
@@ -90,7 +96,7 @@ def shared_options(command: F) -> F:
     def run(*arguments: Any, place: Place, as_json: bool, may_start: bool, **named: Any) -> Any:
         return command(*arguments, shared=Shared(place, as_json, may_start), **named)
 
-    return json_option(place_options(_NO_START(run)))  # type: ignore[return-value]
+    return json_option(place_options(start_option(run)))  # type: ignore[return-value]
 
 
 def wants_json(context: click.Context) -> bool:

@@ -1,0 +1,45 @@
+"""`sessiond lsp`: the language server that an editor spawns."""
+
+from __future__ import annotations
+
+import click
+
+from sessiond.cli.options import Command, Place, place_options, start_option
+
+__all__ = ["COMMAND"]
+
+
+@click.command("lsp", cls=Command)
+@place_options
+@start_option
+def lsp(place: Place, *, may_start: bool) -> None:
+    """Show session files in an editor: outline, hover, definitions and problems.
+
+    A language server on standard input and output, for the session files of sessiond and
+    of pi (*.jsonl). It asks the daemon, which is started when there is none. How to set it
+    up in an editor is in docs/editors.md. Logs go to standard error, never with content.
+
+    \b
+    Exit status: 0 if the editor said goodbye, 1 if it went away.
+    """
+    from pathlib import Path
+
+    from sessiond.cli.daemons import find_socket
+    from sessiond.cli.failures import Failure
+    from sessiond.cli.joining import join
+    from sessiond.cli.log import configure_log
+    from sessiond.lsp.link import CannotJoin
+    from sessiond.lsp.server import serve
+
+    configure_log()
+
+    def find(start: bool) -> Path:  # noqa: FBT001 - the shape of Join
+        try:
+            return join(place).socket if start and may_start else find_socket(place)
+        except Failure as failure:
+            raise CannotJoin(f"{failure.what}: {failure.then}") from failure
+
+    raise SystemExit(serve(find))
+
+
+COMMAND = lsp

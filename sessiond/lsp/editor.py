@@ -1,0 +1,195 @@
+"""What an editor asks of its open documents, answered from the daemon and the text.
+
+Law: a question never fails because of the daemon: without it, or about a file that it does
+not read, the answer is None. What is wrong with a file is said by its problems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+from anyio.abc import TaskGroup
+
+from sessiond.limits import DOCUMENTS_MAX
+from sessiond.lsp.document import Document, Snapshot
+from sessiond.lsp.hovering import Entry, describe, describe_header
+from sessiond.lsp.lines import own_id, references
+from sessiond.lsp.link import Join, Link
+from sessiond.lsp.outline import Symbol, outline
+from sessiond.lsp.text import Place, Text
+from sessiond.lsp.watching import Publish, watch
+from sessiond_client import Client, SessiondClientError
+
+__all__ = ["Editor", "Hovered", "Span"]
+
+
+class Span(NamedTuple):
+    """A range in one line, in the editor's columns."""
+
+    line: int
+    start: int
+    end: int
+
+
+class Hovered(NamedTuple):
+    """What to say, and of which part of the line; None is all of it."""
+
+    text: str
+    span: Span | None
+
+
+class _Meant(NamedTuple):
+    """The entry that a position is about."""
+
+    entry_id: str | None
+    span: Span | None
+
+
+class Editor:
+    """The open documents of one editor."""
+
+    def __init__(self, join: Join, *, publish: Publish, say: Callable[[str], None]) -> None:
+        self._link = Link(join, say)
+        self._publish = publish
+        self._documents: dict[str, Document] = {}
+        self._watchers: tuple[TaskGroup, Client] | None = None
+
+    async def run(self) -> None:
+        """Keep the link and watch the documents, until cancelled."""
+        await self._link.run(self._watch_all)
+
+    # -- what the editor tells ----------------------------------------------
+
+    def opened(self, uri: str, path: Path, text: Text) -> Document | None:
+        """The document, from now on; None for one more than are taken."""
+        if len(self._documents) >= DOCUMENTS_MAX:
+            return None
+        self.closed(uri)
+        document = self._documents[uri] = Document(uri, path, text)
+        self._link.want()
+        if self._watchers is not None:
+            self._watch(document, *self._watchers)
+        return document
+
+    def document(self, uri: str) -> Document | None:
+        """An open one."""
+        return self._documents.get(uri)
+
+    def saved(self, uri: str) -> None:
+        """The file was written by the editor."""
+        if (document := self._documents.get(uri)) is not None:
+            document.saved.set()
+            document.saved = anyio.Event()
+            document.session_changed()
+
+    def closed(self, uri: str) -> None:
+        """The document is no more; what was shown of it is taken back."""
+        if (document := self._documents.pop(uri, None)) is not None:
+            document.scope.cancel()
+            self._publish(document, [])
+
+    # -- what the editor asks -----------------------------------------------
+
+    async def symbols(self, uri: str) -> list[Symbol] | None:
+        """The outline."""
+        found = await self._look(uri)
+        if found is None:
+            return None
+        document, _, snapshot = found
+        index = await document.index()
+        title = snapshot.info.get("title") or snapshot.info["id"]
+        return outline(str(title), snapshot.nodes, index, more=snapshot.more)
+
+    async def hover(self, uri: str, place: Place) -> Hovered | None:
+        """About the id under the cursor, else about the entry in its line."""
+        found = await self._look(uri)
+        if found is None:
+            return None
+        document, client, snapshot = found
+        if place.line == 0:
+            return Hovered(describe_header(snapshot.info), None)
+        meant = _meant(document, place)
+        if meant.entry_id is None:
+            return None
+        try:
+            entry = await _entry(document, client, snapshot, meant.entry_id)
+        except SessiondClientError:
+            # Not there, or not yet: an id that leads nowhere is among the problems.
+            return None
+        return Hovered(describe(entry, snapshot.heads), meant.span)
+
+    async def definition(self, uri: str, place: Place) -> Span | None:
+        """Where the entry stands whose id is under the cursor."""
+        found = await self._look(uri)
+        if found is None:
+            return None
+        document, _, _ = found
+        meant = _meant(document, place)
+        if meant.span is None or meant.entry_id is None:
+            return None
+        line = (await document.index()).line_of(meant.entry_id)
+        if line is None:
+            return None
+        return next((span for span, name in _ids(document, line) if name == "id"), Span(line, 0, 0))
+
+    async def _look(self, uri: str) -> tuple[Document, Client, Snapshot] | None:
+        document = self._documents.get(uri)
+        client = await self._link.client()
+        if document is None or client is None:
+            return None
+        try:
+            return document, client, await document.snapshot(client)
+        except SessiondClientError:
+            return None
+
+    # -- watching -------------------------------------------------------------
+
+    async def _watch_all(self, client: Client) -> None:
+        async with anyio.create_task_group() as tasks:
+            self._watchers = (tasks, client)
+            try:
+                for document in self._documents.values():
+                    self._watch(document, tasks, client)
+                await anyio.sleep_forever()
+            finally:
+                self._watchers = None
+
+    def _watch(self, document: Document, tasks: TaskGroup, client: Client) -> None:
+        document.scope = anyio.CancelScope()
+        tasks.start_soon(self._watch_one, document, client, document.scope)
+
+    async def _watch_one(
+        self, document: Document, client: Client, scope: anyio.CancelScope
+    ) -> None:
+        with scope:
+            await watch(document, client, self._publish)
+
+
+def _ids(document: Document, line: int) -> list[tuple[Span, str]]:
+    text = document.text
+    return [
+        (Span(line, text.column(line, found.start), text.column(line, found.end)), found.member)
+        for found in references(text.line(line))
+    ]
+
+
+def _meant(document: Document, place: Place) -> _Meant:
+    text = document.text
+    at = text.index(place)
+    for found in references(text.line(place.line)):
+        if found.start <= at <= found.end:
+            start, end = text.column(place.line, found.start), text.column(place.line, found.end)
+            return _Meant(found.entry_id, Span(place.line, start, end))
+    return _Meant(own_id(text.line(place.line)), None)
+
+
+async def _entry(document: Document, client: Client, snapshot: Snapshot, entry_id: str) -> Entry:
+    """What the daemon has of it. Raises SessiondClientError."""
+    stored = await client.entry(snapshot.info["id"], entry_id)
+    children = len(stored.children) if isinstance(stored.children, list) else stored.children
+    line = (await document.index()).line_of(entry_id)
+    node = snapshot.places.get(entry_id)
+    return Entry(stored.entry, stored.seq, line, children, stored.label, node)

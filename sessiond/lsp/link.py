@@ -1,0 +1,98 @@
+"""The one connection of a server to its daemon, for all its documents.
+
+Rule 1: a daemon is started when the editor wants something of it, never because it ended:
+who stops a daemon with an editor open has stopped it.
+Rule 2: that it is gone is noticed at once, by a second connection that says nothing, and not
+by a question that waits for its time to be over. Meanwhile questions are answered with nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+from anyio import to_thread
+
+from sessiond_client import Client, SessiondClientError, connect
+from sessiond_client.port import Port
+
+__all__ = ["CannotJoin", "Join", "Link"]
+
+_CALL_SECONDS: Final = 30.0
+_LOOK_FIRST_SECONDS: Final = 0.1
+_LOOK_LONGEST_SECONDS: Final = 5.0
+
+Join = Callable[[bool], Path]
+"""The socket of the daemon, which is started if True is passed. Blocks; raises CannotJoin."""
+
+Serve = Callable[[Client], Coroutine[Any, Any, None]]
+
+
+class CannotJoin(Exception):
+    """There is no daemon and none could be started; the text says why and what to do."""
+
+
+class Link:
+    """Connects, and connects again."""
+
+    def __init__(self, join: Join, say: Callable[[str], None]) -> None:
+        self._join = join
+        self._say = say
+        self._client: Client | None = None
+        self._is_settled = anyio.Event()
+        self._is_wanted = anyio.Event()
+
+    async def client(self) -> Client | None:
+        """The connected client; None if there is no daemon now. Waits for the first try only."""
+        self.want()
+        await self._is_settled.wait()
+        return self._client
+
+    def want(self) -> None:
+        """Let there be a daemon, soon."""
+        self._is_wanted.set()
+
+    async def run(self, serve: Serve) -> None:
+        """Serve over one connection after the other; `serve` is cancelled when it is lost."""
+        may_start, has_said, pause = True, False, _LOOK_FIRST_SECONDS
+        while True:
+            self._is_wanted = anyio.Event()
+            try:
+                await self._serve(may_start=may_start, serve=serve)
+                reason = "the daemon ended"
+                has_said, pause = False, _LOOK_FIRST_SECONDS
+            except (CannotJoin, SessiondClientError, OSError) as error:
+                reason = str(error)
+            if not has_said:
+                self._say(f"sessiond: {reason}; outline, hover and problems wait for it")
+                has_said = True
+            self._is_settled.set()
+            with anyio.move_on_after(pause):
+                await self._is_wanted.wait()
+            may_start = self._is_wanted.is_set()
+            pause = min(2 * pause, _LOOK_LONGEST_SECONDS)
+
+    async def _serve(self, *, may_start: bool, serve: Serve) -> None:
+        path = await to_thread.run_sync(self._join, may_start, abandon_on_cancel=True)
+        who = connect(path, timeout=_CALL_SECONDS, client_id="sessiond-lsp", access="read")
+        async with who as client:
+            with closing(Port(path)) as port:
+                async with anyio.create_task_group() as tasks:
+                    self._client = client
+                    self._is_settled.set()
+                    tasks.start_soon(serve, client)
+                    try:
+                        await _until_gone(port)
+                    finally:
+                        self._client = None
+                        client.disconnect()
+                        tasks.cancel_scope.cancel()
+
+
+async def _until_gone(port: Port) -> None:
+    with suppress(OSError):
+        while port.receive() != b"":
+            await anyio.wait_readable(port.socket)

@@ -1,0 +1,163 @@
+"""Watching a document: its problems are shown when it is opened, saved, or changed by others.
+
+Law: what is shown is about the file. While the editor's text differs from it, what was shown
+last stays, and the lines of a text that is not saved are never blamed for what is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import anyio
+import msgspec
+from anyio import CancelScope, create_task_group
+
+from sessiond.lsp.document import Document
+from sessiond.lsp.findings import Finding, Verdict, findings, refusal
+from sessiond_client import Client, Notice, RpcError, SessiondClientError, Subscription
+
+__all__ = ["Publish", "watch"]
+
+_DEBOUNCE_SECONDS: Final = 0.2
+# A check reads the whole file: of the time, it gets a fifth at most.
+_REST_PER_CHECK: Final = 4
+_RETRY_SECONDS: Final = 5.0
+_CLOSE_SECONDS: Final = 2.0
+_LET_GO_LOOKS: Final = 20
+_LET_GO_SECONDS: Final = 0.05
+
+Publish = Callable[[Document, Sequence[Finding]], None]
+
+
+async def watch(document: Document, client: Client, publish: Publish) -> None:
+    """Until cancelled, or the client is closed."""
+    is_stale = False
+    with suppress(SessiondClientError):
+        while True:
+            saved = document.saved
+            try:
+                is_stale = await _watch_session(document, client, publish, is_stale=is_stale)
+            except RpcError as error:
+                await _refused(document, error, publish)
+                with anyio.move_on_after(_RETRY_SECONDS if error.retryable else None):
+                    await saved.wait()
+
+
+async def _refused(document: Document, error: RpcError, publish: Publish) -> None:
+    found = refusal(error.kind, error.message, error.data, document.text)
+    publish(document, [] if found is None else [found])
+
+
+async def _watch_session(
+    document: Document, client: Client, publish: Publish, *, is_stale: bool
+) -> bool:
+    """Until the editor saves the file, or the session is closed. Raises SessiondClientError.
+
+    Gives whether the daemon will go on by what it read before; `is_stale` is the same of before.
+    """
+    opened = await client.call("session/open", path=str(document.path))
+    session_id: str = opened["session"]["id"]
+    saved = document.saved
+    try:
+        async with client.subscribe(session_id, bodies=False) as events:
+            document.watch(on=True)
+            check = _Check(document, client, session_id, publish, is_stale=is_stale)
+            await check.now()
+            async with create_task_group() as tasks:
+                tasks.start_soon(_follow, document, events, tasks.cancel_scope)
+                tasks.start_soon(check.run, tasks.cancel_scope)
+                await saved.wait()
+                tasks.cancel_scope.cancel()
+        return saved.is_set() and not await _let_go(client, session_id)
+    finally:
+        document.watch(on=False)
+        with (
+            anyio.move_on_after(_CLOSE_SECONDS, shield=True),
+            suppress(SessiondClientError),
+        ):
+            await client.close(session_id)
+
+
+async def _follow(document: Document, events: Subscription, scope: CancelScope) -> None:
+    with suppress(SessiondClientError):
+        async for event in events:
+            document.session_changed()
+            if isinstance(event, Notice) and event.method == "session/closed":
+                break
+    scope.cancel()
+
+
+async def _let_go(client: Client, session_id: str) -> bool:
+    """So that the daemon reads the file anew; False if others have the session open, too.
+
+    The end of the subscription may reach the daemon after the call, so it is looked at.
+    """
+    for _ in range(_LET_GO_LOOKS):
+        await client.close(session_id)
+        stats: dict[str, Any] = await client.stats()
+        if session_id not in stats["sessions"]:
+            return True
+        await anyio.sleep(_LET_GO_SECONDS)
+    return False
+
+
+class _Check:
+    """Asks what is wrong with the file, at most so often."""
+
+    def __init__(
+        self,
+        document: Document,
+        client: Client,
+        session_id: str,
+        publish: Publish,
+        *,
+        is_stale: bool,
+    ) -> None:
+        self._document = document
+        self._client = client
+        self._session_id = session_id
+        self._publish = publish
+        self._is_stale = is_stale
+        self._rest = _DEBOUNCE_SECONDS
+
+    async def run(self, scope: CancelScope) -> None:
+        """Once for each burst of changes."""
+        document = self._document
+        try:
+            while True:
+                await document.changed.wait()
+                await anyio.sleep(self._rest)
+                await self.now()
+        except RpcError as error:
+            await _refused(document, error, self._publish)
+        except SessiondClientError:
+            pass
+        scope.cancel()
+
+    async def now(self) -> None:
+        """Show what is wrong. Raises SessiondClientError."""
+        document, began = self._document, anyio.current_time()
+        document.changed = anyio.Event()
+        if not await document.is_saved():
+            return
+        verdict = await self._verdict()
+        self._publish(document, findings(verdict, document.text, is_stale=self._is_stale))
+        took = anyio.current_time() - began
+        self._rest = max(_DEBOUNCE_SECONDS, took * _REST_PER_CHECK)
+
+    async def _verdict(self) -> Verdict:
+        try:
+            answer = await self._client.call("session/verify", session_id=self._session_id)
+        except RpcError as error:
+            if error.kind != "method_not_found":
+                raise
+            # A daemon of before session/verify counts its problems, without their places.
+            answer = (await self._client.call("session/get", session_id=self._session_id))[
+                "session"
+            ]
+            count = answer["problems"]
+            some = [{"line": 1, "kind": "problems", "detail": f"problems: {count}"}]
+            answer = {"problems": some if count else [], "read_only": answer["read_only"]}
+        return msgspec.convert(answer, Verdict)
