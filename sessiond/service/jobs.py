@@ -24,7 +24,8 @@ def answer_later(
     """
     scope = CancelScope()
     ticket.defer(scope.cancel)
-    teller = ProgressTeller(ticket)
+    # Most requests do not ask, and then there is nobody to tell.
+    teller = ProgressTeller(ticket) if ticket.progress.token is not None else None
 
     async def outcome() -> Callable[[], None]:
         """What there is to say in the end: an answer or a refusal."""
@@ -40,9 +41,11 @@ def answer_later(
 
     async def settle() -> None:
         say = await outcome()
-        teller.end()
+        if teller is not None:
+            teller.end()
         say()
         ticket.flush()
 
     ticket.client.listener.start(settle)
-    teller.start()
+    if teller is not None:
+        teller.start()

@@ -21,7 +21,7 @@ __all__ = ["ProgressTeller"]
 
 
 class ProgressTeller:
-    """Tells whoever waits for a ticket's answer, if it asked to be told."""
+    """Tells whoever waits for a ticket's answer, and gave a token for it."""
 
     def __init__(self, ticket: Ticket) -> None:
         self._progress = ticket.progress
@@ -32,8 +32,7 @@ class ProgressTeller:
 
     def start(self) -> None:
         """Tell from now on, in a task of the asker's connection."""
-        if self._progress.token is not None:
-            self._listener.start(self._keep_telling)
+        self._listener.start(self._keep_telling)
 
     def end(self) -> None:
         """The work is over: what comes next is the answer. Queues, and does not send."""

@@ -44,6 +44,28 @@ def test_the_schema_is_a_schema_and_names_everything() -> None:
     assert all(method["summary"].endswith(".") for method in SCHEMA["methods"].values())
 
 
+def test_what_always_goes_out_is_required_and_what_may_be_left_out_is_not() -> None:
+    def required(name: str) -> set[str]:
+        return set(SCHEMA["$defs"][name]["required"])
+
+    # These have defaults for whoever makes them, and are encoded all the same.
+    assert "durability" in required("Receipt")
+    assert "not_modified" in required("NotModified")
+    # These are left out when they say nothing.
+    assert "replaced" not in required("Subscribed")
+    assert not required("Origin")
+    # What a client sends as well keeps its defaults.
+    assert required("AppendParams") == {"session_id"}
+    assert not required("Expected")
+
+
+def test_no_type_has_the_name_of_one_that_typescript_clients_are_given_besides() -> None:
+    text = (REPOSITORY / CHECKED_IN["typescript"]).read_text()
+    names = re.findall(r"^export (?:interface|type) (\w+)", text, re.MULTILINE)
+    assert len(set(names)) == len(names)
+    assert set(SCHEMA["$defs"]) - {"Params"} <= set(names)
+
+
 @pytest.mark.parametrize("part", ["params", "result"])
 def test_what_transcripts_send_and_get_follows_the_schema(part: str) -> None:
     seen: set[str] = set()
