@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import anyio
 import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
 
+from sessiond.model.events import NOTIFICATIONS
 from sessiond.rpc.framing import Framing
 from sessiond.transports.base import SocketPort
 
@@ -73,11 +75,12 @@ class Wire:
         return text + b"\n"
 
     async def receive(self) -> bytes:
-        """The next body. Raises EndOfStream when the daemon has closed the connection."""
+        """The next body, which is lawful. Raises EndOfStream when the daemon has closed."""
         with anyio.fail_after(_PATIENCE_SECONDS):
             while True:
                 body = self._cut(self._received)
                 if body is not None:
+                    _require_lawful(body)
                     return body
                 data = self._port.recv()
                 if data is None:
@@ -134,6 +137,45 @@ class Wire:
     def close(self) -> None:
         """Close the connection."""
         self._port.close()
+
+
+class _Message(Struct, forbid_unknown_fields=True):
+    """What a daemon may send, batches apart: there is no other member at the top."""
+
+    jsonrpc: Literal["2.0"]
+    id: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: _Error | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+
+
+class _Error(Struct, forbid_unknown_fields=True):
+    code: int
+    message: str
+    data: dict[str, Raw]
+
+
+_decode_batch: Final = msgspec.json.Decoder(list[_Message]).decode
+_decode_message: Final = msgspec.json.Decoder(_Message).decode
+_decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_params: Final = {
+    name: msgspec.json.Decoder(kind).decode for name, kind in NOTIFICATIONS.items()
+}
+
+
+def _require_lawful(body: bytes) -> None:
+    """Raises for what is no answer and none of the notifications in its shape."""
+    for message in _decode_batch(body) if body[:1] == b"[" else [_decode_message(body)]:
+        if isinstance(message.method, UnsetType):
+            assert message.id is not UNSET, "an answer has an id"
+            assert (message.result is UNSET) != (message.error is UNSET), "exactly one of the two"
+            continue
+        assert (message.id, message.result, message.error) == (UNSET, UNSET, UNSET)
+        assert isinstance(message.params, Raw), "every notification has params"
+        _decode_params[message.method](message.params)
+        known = NOTIFICATIONS[message.method].__struct_encode_fields__
+        assert set(_decode_members(message.params)) <= set(known), "it has members of no meaning"
 
 
 def _cut_line(received: bytearray) -> bytes | None:
