@@ -1,8 +1,8 @@
-"""A running daemon: one profile, its lock, its service, its transports, its end.
+"""A running daemon: its service, its transports, and what ends it.
 
-The order of the end is what keeps promises: no new connections, then what was
+The order of the end is what keeps promises: everybody is told, then what was
 asked is served and made durable, then every answer is sent, then the files are
-let go, then the process exits with 0.
+let go and the socket is removed. Who connects meanwhile is told so.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import logging
 import os
 import secrets
 import signal
-import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,21 +24,11 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from sessiond.cli.config import Sources
-from sessiond.cli.config_file import BadConfiguration
 from sessiond.cli.environment import real_environment
 from sessiond.cli.idle import wait_unused
-from sessiond.cli.log import configure_log
-from sessiond.cli.startup import (
-    listener_at,
-    listener_inherited,
-    raise_open_files,
-    take_profile,
-)
 from sessiond.cli.tuning import Tuning
-from sessiond.errors import SessiondError
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
-from sessiond.journal.lock import Held, Holder
 from sessiond.methods import METHODS
 from sessiond.methods.access import allow
 from sessiond.rpc.dispatch import Dispatcher
@@ -48,14 +37,12 @@ from sessiond.service.service import Service
 from sessiond.service.store import Store
 from sessiond.transports.base import Port
 from sessiond.transports.connection import serve_connection
-from sessiond.transports.listening import CannotListen, Listening
+from sessiond.transports.listening import Listening
 from sessiond.transports.stdio import serve_stdio
 from sessiond.transports.unix import serve_unix
 
-__all__ = ["DaemonOptions", "run"]
+__all__ = ["Daemon", "DaemonOptions"]
 
-# How long a thread may keep the interpreter: an opening of a large file runs beside the loop.
-_SWITCH_SECONDS = 0.001
 _IDLE_LOOK_SECONDS = 30.0
 # Requests make many short-lived objects and hardly a cycle; looking for cycles at the default
 # rate is a third of the cost of an append.
@@ -74,57 +61,7 @@ class DaemonOptions(Struct, frozen=True):
     """A descriptor through which the starter hears that clients can connect."""
 
 
-def run(options: DaemonOptions) -> int:
-    """Serve until told to stop; gives the exit status."""
-    configure_log()
-    log = logging.getLogger("sessiond")
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    files = Files()
-    try:
-        tuning = Tuning(options.sources, raise_open_files())
-        tuning.set_level()
-        listener = _listener(options)
-        lock = take_profile(files, options.layout, options.socket)
-    except BadConfiguration as error:
-        log.error("cannot start", extra={"reason": str(error)})  # noqa: TRY400
-        return 2
-    except Held as held:
-        log.error("cannot start", extra={"reason": _who_serves(held.holder)})  # noqa: TRY400
-        return 1
-    except (SessiondError, CannotListen, OSError) as error:
-        log.error("cannot start", extra={"reason": str(error)})  # noqa: TRY400
-        return 1
-    status = 0
-    try:
-        anyio.run(_Daemon(options, tuning, files, listener).serve)
-    except* (SessiondError, CannotListen, OSError) as errors:
-        log.error("cannot serve", extra={"reason": _first(errors)})  # noqa: TRY400
-        status = 1
-    finally:
-        # Held to the last moment: who waits for it knows that the process is gone.
-        lock.leave()
-    return status
-
-
-def _listener(options: DaemonOptions) -> Callable[[], Listening] | None:
-    inherited = listener_inherited(os.environ)
-    if inherited is not None or options.socket is None:
-        return inherited
-    return listener_at(options.socket)
-
-
-def _who_serves(holder: Holder | None) -> str:
-    if holder is None:
-        return "another daemon serves this profile"
-    return f"the daemon with pid {holder.pid} serves this profile since {holder.since}"
-
-
-def _first(errors: BaseExceptionGroup[Exception]) -> str:
-    error = errors.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else str(error)
-
-
-class _Daemon:
+class Daemon:
     """The parts of one daemon and the order in which they start and end."""
 
     def __init__(
@@ -168,6 +105,7 @@ class _Daemon:
             allow=allow,
             new_incident_id=_new_incident_id,
         )
+        gc.enable()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
 
@@ -204,9 +142,9 @@ class _Daemon:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async for number in signals:
                 if number == signal.SIGHUP:
-                    await to_thread.run_sync(self._tuning.read_again)
-                    service.bounds = self._tuning.bounds
-                    service.note_use()
+                    fresh = await to_thread.run_sync(self._tuning.read_again)
+                    if fresh is not None:
+                        self._tuning.take(fresh, service)
                 elif self._stop.is_set():
                     # Whoever asks twice wants no waiting; what was acknowledged is on disk.
                     self._log.warning("ended at once by a second signal")

@@ -10,6 +10,7 @@ import logging
 from sessiond.cli.config import Configuration, Sources, load
 from sessiond.cli.config_file import BadConfiguration
 from sessiond.limits import Bounds
+from sessiond.service.service import Service
 
 __all__ = ["Tuning"]
 
@@ -35,20 +36,25 @@ class Tuning:
         """Log what is asked for."""
         logging.getLogger().setLevel(self.current.log_level.upper())
 
-    def read_again(self) -> None:
-        """Take the configuration as it is now; a bad one changes nothing."""
+    def read_again(self) -> Configuration | None:
+        """The configuration as it is now; None, and a word in the log, for a bad one. Blocking."""
         try:
-            fresh, _ = load(self._sources)
+            return load(self._sources)[0]
         except BadConfiguration as error:
             _log.error("configuration kept", extra={"reason": str(error)})
-            return
-        changed = _changed(self.current, fresh)
+            return None
+
+    def take(self, fresh: Configuration, service: Service) -> None:
+        """Put into force what can change while the daemon runs; say what cannot."""
+        changed = [
+            name
+            for name in fresh.__struct_fields__
+            if getattr(fresh, name) != getattr(self.current, name)
+        ]
         self.current = fresh
         self.set_level()
+        service.bounds = self.bounds
+        service.note_use()
         _log.info("configuration read", extra={"changed": changed})
         if fresh.socket != self._at_start.socket:
             _log.warning("configuration needs a restart", extra={"keys": ["socket"]})
-
-
-def _changed(old: Configuration, new: Configuration) -> list[str]:
-    return [name for name in old.__struct_fields__ if getattr(old, name) != getattr(new, name)]

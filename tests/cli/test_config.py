@@ -1,0 +1,143 @@
+"""The configuration: who wins, what is refused and how that is said."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+from platformdirs import user_config_path
+
+from sessiond import limits
+from sessiond.cli import config as config_module
+from sessiond.cli.config import Configuration, Sources, load
+from sessiond.cli.config_file import BadConfiguration, default_file
+
+EVERYTHING = """
+socket = "/s.sock"
+log_level = "debug"
+idle_exit_seconds = 60
+
+[limits]
+open_sessions = 10
+memory_sessions = 20
+connections = 30
+idle_session_seconds = 40.5
+
+[retention]
+max_age_hours = 50
+"""
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Any:
+    def write(text: str) -> Sources:
+        path = tmp_path / "config.toml"
+        path.write_text(text, "utf-8")
+        return Sources({}, str(path))
+
+    return write
+
+
+def test_without_any_source_the_defaults_are_those_of_limits(home: Path) -> None:
+    configuration, settings = load(Sources({}))
+    assert configuration == Configuration()
+    assert configuration.limits.bounds(7) == limits.DEFAULT_BOUNDS._replace(open_files=7)
+    assert {setting.source for setting in settings} == {"default"}
+
+
+def test_every_key_can_be_written_in_the_file(written: Any, tmp_path: Path) -> None:
+    configuration, settings = load(written(EVERYTHING))
+    assert {setting.source for setting in settings} == {str(tmp_path / "config.toml")}
+    assert configuration.socket == "/s.sock"
+    assert configuration.limits == config_module.Limits(10, 20, 30, 40.5)
+    assert configuration.retention.max_age_hours == 50
+    assert [setting.key for setting in settings] == list(config_module._ALLOWED)
+
+
+def test_flags_go_over_the_environment_over_the_file_over_defaults(written: Any) -> None:
+    file = written("log_level = 'debug'\nidle_exit_seconds = 1\n[limits]\nopen_sessions = 5\n")
+    environ = {"SESSIOND_IDLE_EXIT_SECONDS": "2", "SESSIOND_LIMITS_CONNECTIONS": "9"}
+    sources = file._replace(
+        environ=environ, flags={"idle_exit_seconds": 3.0}, defaults={"idle_exit_seconds": 1800.0}
+    )
+    configuration, settings = load(sources)
+    assert configuration.idle_exit_seconds == 3
+    assert configuration.limits.connections == 9
+    assert configuration.limits.open_sessions == 5
+    assert configuration.limits.memory_sessions == limits.MEMORY_SESSIONS_MAX
+    found = {setting.key: setting.source for setting in settings}
+    assert found["idle_exit_seconds"] == "flag"
+    assert found["limits.connections"] == "$SESSIOND_LIMITS_CONNECTIONS"
+    assert load(sources._replace(flags={}))[0].idle_exit_seconds == 2
+    assert load(sources._replace(flags={}, environ={}))[0].idle_exit_seconds == 1
+    assert load(Sources({}, defaults={"idle_exit_seconds": 7}))[0].idle_exit_seconds == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sockt = '/s'", "config.toml: sockt is not a key; the keys are socket, log_level,"),
+        ("[limits]\nopen = 1", "config.toml: limits.open is not a key"),
+        ("[limit]\nopen_sessions = 1", "config.toml: limit is not a key"),
+        ("limits = 1", "config.toml: limits is a section: write [limits]"),
+        ("log_level = 'loud'", "log_level is 'loud'; allowed: debug, info, warning or error"),
+        ("[limits]\nopen_sessions = 0", "limits.open_sessions is 0; allowed: a whole number"),
+        ("[limits]\nopen_sessions = '5'", "limits.open_sessions is '5'; allowed: a whole"),
+        ("[limits]\nopen_sessions = true", "limits.open_sessions is True; allowed: a whole"),
+        ("idle_exit_seconds = -1", "idle_exit_seconds is -1; allowed: seconds, 0 for never"),
+        ("idle_exit_seconds = nan", "idle_exit_seconds is nan; allowed: seconds"),
+        ("idle_exit_seconds = inf", "idle_exit_seconds is inf; allowed: seconds"),
+        ("socket = 's.sock'", "socket is 's.sock'; allowed: an absolute path"),
+        ("socket = [1]", "socket is [1]; allowed: an absolute path"),
+        ("log_level =", "config.toml is not TOML: "),
+        ("\ud800", "config.toml is not UTF-8"),
+        ("#" * (limits.CONFIG_BYTES_MAX + 1), "config.toml is longer than 1048576 bytes"),
+    ],
+)
+def test_what_is_not_understood_is_named(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with pytest.raises(BadConfiguration, match=re.escape(said)):
+        load(Sources({}, str(path)))
+
+
+def test_a_bad_value_in_the_environment_is_named_with_its_variable() -> None:
+    with pytest.raises(
+        BadConfiguration, match=r"\$SESSIOND_LIMITS_CONNECTIONS: limits.connections is"
+    ):
+        load(Sources({"SESSIOND_LIMITS_CONNECTIONS": "many"}))
+
+
+def test_a_file_that_was_named_must_be_there_and_be_a_file(tmp_path: Path, home: Path) -> None:
+    with pytest.raises(BadConfiguration, match="there is no configuration file"):
+        load(Sources({}, str(tmp_path / "none.toml")))
+    with pytest.raises(BadConfiguration, match="there is no configuration file"):
+        load(Sources({"SESSIOND_CONFIG": str(tmp_path / "none.toml")}))
+    with pytest.raises(BadConfiguration, match="cannot be read"):
+        load(Sources({}, str(tmp_path)))
+
+
+def test_the_usual_file_is_where_the_platform_keeps_such_files(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def usual() -> Path:
+        return user_config_path("sessiond", appauthor=False) / "config.toml"
+
+    assert default_file({}) == usual()
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/elsewhere")
+    assert default_file({"XDG_CONFIG_HOME": "/elsewhere"}) == usual()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
+    default_file({"XDG_CONFIG_HOME": str(home)}).parent.mkdir()
+    usual().write_text("log_level = 'error'")
+    assert load(Sources({"XDG_CONFIG_HOME": str(home)}))[0].log_level == "error"
+
+
+def test_a_setting_is_a_field_of_the_configuration_and_has_words_for_its_values() -> None:
+    sections = {"limits": config_module.Limits, "retention": config_module.Retention}
+    keys = {name for name in structs.asdict(Configuration()) if name not in sections}
+    for name, section in sections.items():
+        keys |= {f"{name}.{field}" for field in section.__struct_fields__}
+    assert keys == set(config_module._ALLOWED)
