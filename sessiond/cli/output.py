@@ -53,10 +53,15 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    # rich heeds NO_COLOR for colours, but not for weight.
+    drawn = Table(
+        box=None, pad_edge=False, header_style="" if os.environ.get("NO_COLOR") else "bold"
+    )
+    # What a row is called by is shown whole, whatever becomes of the rest on a narrow terminal.
+    name_width = max((len(row[0]) for row in cells), default=0)
     for column in columns:
         drawn.add_column(column, overflow="ellipsis", no_wrap=True)
+    drawn.columns[0].min_width = name_width
     for row in cells:
         drawn.add_row(*map(Text, row))
-    # rich heeds NO_COLOR for colours but not for weight.
-    Console(no_color="NO_COLOR" in os.environ or None, highlight=False).print(drawn)
+    Console(highlight=False).print(drawn)

@@ -1,0 +1,142 @@
+"""`sessiond doctor` finds what is wrong, says what to do, and touches nothing."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.processes.harness.shell import Shell, user_shell
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    with user_shell(tmp_path_factory.mktemp("home")) as shell:
+        yield shell
+
+
+@pytest.fixture
+def shell(lasting: Shell) -> Shell:
+    lasting.begin()
+    return lasting
+
+
+def root_of(shell: Shell) -> Path:
+    return Path(shell.environment["SESSIOND_HOME"], "profiles/default")
+
+
+def session_file(shell: Shell) -> Path:
+    (path,) = root_of(shell).glob("sessions/*.jsonl")
+    return path
+
+
+def complaints(shell: Shell, *flags: str) -> list[dict[str, Any]]:
+    """What is wrong; the exit status says whether anything is."""
+    done = shell.run(f"sessiond doctor --json {' '.join(flags)}")
+    told = json.loads(done.stdout)
+    wrong = [check for check in told["checks"] if not check["ok"]]
+    assert done.returncode == (1 if wrong else 0)
+    assert told["ok"] is not bool(wrong)
+    assert all(check["next"] for check in wrong)
+    return wrong
+
+
+def open_folder(shell: Shell) -> Callable[[], object]:
+    folder = root_of(shell) / "trash"
+    folder.chmod(0o755)
+    return lambda: folder.chmod(0o700)
+
+
+def open_file(shell: Shell) -> Callable[[], object]:
+    session_file(shell).chmod(0o644)
+    return lambda: session_file(shell).chmod(0o600)
+
+
+def bad_line(shell: Shell) -> Callable[[], object]:
+    path = session_file(shell)
+    before = path.read_bytes()
+    path.write_bytes(before + b"no entry\n")
+    return lambda: path.write_bytes(before)
+
+
+def stray_file(shell: Shell) -> Callable[[], object]:
+    path = root_of(shell) / "sessions" / "stray.jsonl"
+    path.touch(0o600)
+    path.write_bytes(b"nobody's header\n")
+    return path.unlink
+
+
+@pytest.mark.parametrize(
+    ("damage", "check", "said"),
+    [
+        (open_folder, "folders", "trash is open to others (mode 0755)"),
+        (open_file, "files", "is open to others (mode 0644)"),
+        (bad_line, "files", "1 problems, the first in line 4"),
+        (stray_file, "files", "stray.jsonl"),
+    ],
+)
+def test_one_thing_that_is_wrong_is_one_finding(
+    shell: Shell, damage: Callable[[Shell], Callable[[], object]], check: str, said: str
+) -> None:
+    assert complaints(shell) == []
+    mend = damage(shell)
+    seen = {path: path.read_bytes() for path in root_of(shell).rglob("*.jsonl")}
+    (wrong,) = complaints(shell)
+    assert wrong["check"] == check
+    assert said in wrong["what"]
+    assert {path: path.read_bytes() for path in root_of(shell).rglob("*.jsonl")} == seen
+    mend()
+    assert complaints(shell) == []
+
+
+def test_a_damaged_catalog_and_a_torn_line_are_seen_while_no_daemon_runs(shell: Shell) -> None:
+    shell.run("sessiond stop")
+    (root_of(shell) / "catalog.sqlite").write_bytes(b"no database" * 1000)
+    with session_file(shell).open("ab") as file:
+        file.write(b'{"type":"mess')
+    wrong = complaints(shell)
+    assert [check["check"] for check in wrong] == ["catalog", "files"]
+    assert "rm " in wrong[0]["next"]
+    assert "torn" in wrong[1]["what"]
+    assert shell.json("sessiond status --json || true")["running"] is False
+    (root_of(shell) / "catalog.sqlite").unlink()
+
+
+def test_what_stands_where_the_socket_belongs_is_named(shell: Shell) -> None:
+    (shell.folder / "precious").write_text("no socket", "utf-8")
+    kinds = {check["check"] for check in complaints(shell, "--socket precious")}
+    assert "socket" in kinds
+    assert (shell.folder / "precious").read_text("utf-8") == "no socket"
+
+
+def test_a_daemon_that_gives_another_version_or_folder_is_named(
+    shell: Shell, socket_path: Path
+) -> None:
+    other = shell.start("serve", "--profile", "other", "--socket", str(socket_path))
+    try:
+        while not _listens(socket_path):
+            assert other.poll() is None
+        wrong = complaints(shell, f"--socket {socket_path}")
+        assert [check["check"] for check in wrong] == ["daemon"]
+        assert "profiles/other" in wrong[0]["what"]
+    finally:
+        other.terminate()
+        assert other.wait(30) == 0
+
+
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as sock:
+        return sock.connect_ex(str(path)) == 0
+
+
+def test_a_bad_configuration_is_named(shell: Shell) -> None:
+    (shell.folder / "bad.toml").write_text("no_such_key = 1\n", "utf-8")
+    (wrong,) = complaints(shell, "--config bad.toml")
+    assert wrong["check"] == "config"
+    assert "no_such_key" in wrong["what"]
