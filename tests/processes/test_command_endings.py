@@ -32,6 +32,7 @@ REQUIRED: Final[dict[str, Any]] = {
 ALSO: Final[dict[str, dict[str, Any]]] = {
     "session/branch": {"entry_id": "entry-1"},
     "session/append": {"message": {"role": "user", "content": "hi"}},
+    "session/update": {"title": "my-session"},
     "session/compact": {"summary": "short"},
     "session/open": {"session_id": "my-session-id"},
     "session/import": {"path": "@FOLDER/session.jsonl"},

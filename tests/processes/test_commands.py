@@ -44,6 +44,7 @@ JSON: Final[dict[str, tuple[str, set[str]]]] = {
     "status": ("sessiond status --json", {"running", "pid", "version"}),
     "sockname": ("sessiond sockname --json", {"socket"}),
     "profiles": ("sessiond profiles --json", {"profiles"}),
+    "config": ("sessiond config --json", {"file", "settings"}),
     "stats": ("sessiond stats --json", {"sessions_open", "sessions"}),
     "new": ("sessiond new --json", {"session", "created"}),
     "list": ("sessiond list --json", {"sessions", "next_cursor", "revision"}),

@@ -78,9 +78,9 @@ class Shell:
         self.folder.mkdir()
         place = self.json("sessiond start --json")["socket"]
         with sessiond_client.connect_blocking(place) as client:
-            for session in client.call("session/list", drafts=True, archived=None)["sessions"]:
-                client.call("session/delete", session_id=session["id"])
-                client.call("session/purge", session_id=session["id"])
+            for session_id in self._session_ids():
+                client.call("session/delete", session_id=session_id)
+                client.call("session/purge", session_id=session_id)
             client.create(
                 cwd=str(self.folder), persist="immediate", session_id=SESSION_ID, title="my-session"
             )
@@ -95,6 +95,12 @@ class Shell:
             client.export(SESSION_ID, path=str(self.folder / "session.jsonl"))
         message = '{"role":"user","content":"from a file"}\n'
         (self.folder / "message.json").write_text(message, "utf-8")
+
+    def _session_ids(self) -> Iterator[str]:
+        """Of every session in a folder of the profile, the trash too."""
+        root = Path(self.environment["SESSIOND_HOME"], "profiles/default")
+        for path in root.glob("[spat]*/*.jsonl"):
+            yield path.stem.partition("_")[2] or path.stem
 
     def end(self) -> None:
         """End whatever daemon serves this home."""
