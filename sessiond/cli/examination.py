@@ -48,11 +48,15 @@ def examine(place: Place) -> Iterator[Finding]:
         ("catalog", _catalog),
         ("disk", _disk),
     )
+    said: str | None = None
     for name, check in checks:
         try:
             yield from check(place, layout)
         except Failure as failure:
-            yield Finding(name, ok=False, what=failure.what, next=failure.then)
+            # A bad configuration keeps several checks from being made; once is enough.
+            if failure.what != said:
+                yield Finding(name, ok=False, what=failure.what, next=failure.then)
+            said = failure.what
         except OSError as error:
             what = f"{error.filename or name}: {error.strerror or error}"
             yield Finding(name, ok=False, what=what, next="look at the path and its permissions")
@@ -63,10 +67,7 @@ def _configuration(place: Place, _: Layout) -> Iterator[Finding]:
         file = file_of(os.environ, place.config)
         load(Sources(os.environ, place.config))
     except BadConfiguration as error:
-        yield Finding(
-            "config", ok=False, what=str(error), next="mend it; see sessiond config --help"
-        )
-        return
+        raise Failure(str(error), "mend it; see sessiond config --help") from error
     what = "there is no file, which is fine" if file is None else f"{file} is well"
     yield Finding("config", ok=True, what=what)
 

@@ -92,7 +92,9 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            raise
+            # click would make it status 1.
+            _forget_output()
+            ctx.exit(Status.READER_GONE)
         except Exception as error:
             failure = explain(error)
             if failure is None:

@@ -16,7 +16,7 @@ import msgspec
 
 from sessiond.cli.text import one_line, printable
 
-__all__ = ["emit", "emit_raw", "is_terminal", "say", "table"]
+__all__ = ["emit", "emit_line", "emit_raw", "is_terminal", "say", "table"]
 
 
 def is_terminal() -> bool:
@@ -35,6 +35,11 @@ def emit_raw(document: bytes) -> None:
         click.echo(printable(msgspec.json.format(document, indent=2).decode()))
     else:
         click.echo(document)
+
+
+def emit_line(document: bytes) -> None:
+    """One of many JSON documents, each in a line."""
+    click.echo(printable(document.decode()) if is_terminal() else document)
 
 
 def say(text: str) -> None:

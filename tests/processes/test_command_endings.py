@@ -24,7 +24,7 @@ REQUIRED: Final[dict[str, Any]] = {
     "entry_id": "entry-1",
     "cwd": "/p",
     "label": "here",
-    "to": "entry-1",
+    "to": None,
     "ref": "my-session",
     "query": "cron",
     "max_age_hours": 24,
@@ -37,12 +37,12 @@ ALSO: Final[dict[str, dict[str, Any]]] = {
     "session/open": {"session_id": "my-session-id"},
     "session/import": {"path": "@FOLDER/session.jsonl"},
 }
-# Without what only a conversation can have: a subscription, a deleted session.
+# Without what only a conversation can have: a subscription; and what is in no trash.
 REFUSED: Final = {
     "session/unsubscribe": "subscription_not_found",
     "session/flush": "subscription_not_found",
     "catalog/unsubscribe": "subscription_not_found",
-    "session/purge": "session_not_found",
+    "session/purge": "session_exists",
 }
 # What would leave nothing for those that come after it.
 LAST: Final = ("session/archive", "session/unarchive", "session/delete", "server/stop")

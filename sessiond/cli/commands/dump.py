@@ -7,7 +7,7 @@ import msgspec
 
 from sessiond.cli.arguments import SESSION
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import say
+from sessiond.cli.output import emit_line, say
 from sessiond.cli.text import one_line
 
 __all__ = ["COMMAND"]
@@ -32,7 +32,7 @@ def dump(shared: Shared, session: str, *, content: bool) -> None:
 
     for line in lines_of(session_file(shared, session), with_preview=content):
         if shared.as_json:
-            click.echo(msgspec.json.encode(line))
+            emit_line(msgspec.json.encode(line))
             continue
         cells = (line.line, line.offset, line.size, line.type, line.id, line.parent_id)
         notes = [f"! {line.problem}"] if line.problem else []

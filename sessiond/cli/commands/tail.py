@@ -13,7 +13,7 @@ from sessiond.cli.arguments import session_argument
 from sessiond.cli.asking import ask, connected, find
 from sessiond.cli.looks import entry_line
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import say
+from sessiond.cli.output import emit_line, say
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
@@ -80,7 +80,7 @@ def _follow(shared: Shared, client: BlockingClient, known: dict[str, str], seq: 
 
 def _print(shared: Shared, seq: int, entry: Raw) -> None:
     if shared.as_json:
-        click.echo(b'{"seq":%d,"entry":%s}' % (seq, bytes(entry)))
+        emit_line(b'{"seq":%d,"entry":%s}' % (seq, bytes(entry)))
     else:
         say(entry_line(seq, bytes(entry)))
 
