@@ -816,6 +816,34 @@ export interface Receipt {
   durability: "disk" | "memory" | "os";
 }
 
+/**
+ * What a repair does, or would do: lines kept and left out, the file it replaces. `dropped_lines`
+ * are the first PROBLEMS_MAX that are left out, counted from 1. `reason` says why there is nothing
+ * to do.
+ */
+export interface Repair {
+  dry_run: boolean;
+  repaired: boolean;
+  problems: Problem[];
+  problem_count: number;
+  kept: number;
+  dropped: number;
+  dropped_lines: number[];
+  /** Default: null. */
+  backup: string | null;
+  /** Default: null. */
+  reason: string | null;
+}
+
+/** `dry_run: false` does what the default only says. */
+export interface RepairParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  /** Default: true. */
+  dry_run?: boolean;
+  _meta?: RequestMeta | null;
+}
+
 /** What a client asks for beside the call itself: `progress_token` wants `$/progress`. */
 export interface RequestMeta {
   progress_token?: string | number;
@@ -1067,6 +1095,19 @@ export interface UpdateParams {
   _meta?: RequestMeta | null;
 }
 
+/** What a look at every line found. `problems` are the first PROBLEMS_MAX of `problem_count`. */
+export interface Verification {
+  ok: boolean;
+  dialect: string | null;
+  entries: number;
+  lines: number;
+  bytes: number;
+  problems: Problem[];
+  problem_count: number;
+  repairable: boolean;
+  read_only: boolean;
+}
+
 /** What a session was told so far. */
 export interface WriterStatistics {
   batches: number;
@@ -1163,6 +1204,10 @@ export interface Methods {
   "session/delete": { params: SessionParams; result: Empty };
   /** remove a deleted session from the trash, for good. Access: write. */
   "session/purge": { params: SessionParams; result: Empty };
+  /** what is wrong with a session's file, as it lies on disk. Access: read. */
+  "session/verify": { params: SessionParams; result: Verification };
+  /** a session's file without the lines that do not parse. Access: read. */
+  "session/repair": { params: RepairParams; result: Repair };
 }
 
 /** What a client may say beside the methods; never answered. */

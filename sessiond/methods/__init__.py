@@ -32,6 +32,7 @@ from sessiond.methods import (
     path,
     ping,
     purge,
+    repair,
     reset,
     rewind,
     shutdown,
@@ -42,6 +43,7 @@ from sessiond.methods import (
     unarchive,
     unsubscribe,
     update,
+    verify,
 )
 from sessiond.rpc.dispatch import Method
 from sessiond.service.client import Client
@@ -86,4 +88,6 @@ METHODS: Final[tuple[Method[Client, Any], ...]] = (
     unarchive.METHOD,
     delete.METHOD,
     purge.METHOD,
+    verify.METHOD,
+    repair.METHOD,
 )

@@ -7,10 +7,12 @@ the rest has the file to itself (`hosts.retire`).
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from sessiond.errors import InvalidParams, SessionExists, SessionNotFound
+from msgspec import structs
+
+from sessiond.errors import InvalidParams, SessionExists, SessionNotFound, StorageError
 from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
@@ -20,6 +22,7 @@ from sessiond.limits import AVAILABLE_IDS_MAX
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
 from sessiond.service.register import Register
+from sessiond.service.repairing import Repair, write_repaired
 
 __all__ = ["Keeping", "still_there"]
 
@@ -35,6 +38,7 @@ class Keeping:
         self._files = files
         self._register = register
         self._environment = environment
+        self._unsynced: set[Path] = set()
 
     # -- finding ---------------------------------------------------------------------
 
@@ -137,6 +141,44 @@ class Keeping:
             raise still_there(session_id)
         if not self.trash.purge(session_id):
             raise self.not_found(session_id)
+
+    def repair(self, session_id: str) -> Repair:
+        """Make a session's file anew without its bad lines, under a new epoch.
+
+        Raises SessionNotFound, SessionCorrupt where that cannot be, SessionLocked, StorageError.
+        """
+        path = self.require(session_id)
+        young = path.with_name(path.name + ".new")
+        with owned(self._files, path, self._layout.locks) as fd:
+            plan = write_repaired(self._files, path, fd, young)
+            if plan.reason is not None:
+                return plan
+            stamp = self._environment.file_stamp()
+            name = f"{self._trash_name(path, session_id)}.before-repair-{stamp}"
+            try:
+                backup = self.trash.keep(path, name)
+                # Before the new file is there: a new epoch costs a replay, an old one a gap.
+                self._register.renew(session_id, path)
+                with telling("repair", path):
+                    self._files.rename(young, path)
+            except StorageError:
+                with suppress(OSError):
+                    self._files.unlink(young)
+                raise
+        self._unsynced.add(path.parent)
+        self.settle_names(path)
+        return structs.replace(plan, repaired=True, backup=str(backup))
+
+    def settle_names(self, path: Path) -> None:
+        """Make sure that a file which replaced another keeps its name. Raises StorageError.
+
+        Before it is synced a power cut would bring the old file back, without what was
+        appended to the new one.
+        """
+        if path.parent in self._unsynced:
+            with telling("write", path.parent):
+                self._files.fsync_folder(path.parent)
+            self._unsynced.discard(path.parent)
 
     def discard_draft(self, opened: Opened) -> None:
         """Move the file of a forgotten draft to the trash. Raises StorageError."""

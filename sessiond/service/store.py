@@ -23,6 +23,7 @@ from sessiond.limits import DRAFT_SECONDS
 from sessiond.model.entries import Header
 from sessiond.model.ids import derive_session_id, is_session_id
 from sessiond.model.times import rfc3339
+from sessiond.service.checks import Checks
 from sessiond.service.indexer import Indexer
 from sessiond.service.keeping import Keeping
 from sessiond.service.mending import open_mended
@@ -59,6 +60,7 @@ class Store:
         catalog = Catalog(layout.catalog)
         self._register = Register(catalog, files, environment.new_epoch)
         self.keeping = Keeping(layout, files, self._register, environment)
+        self.checks = Checks(self.keeping, files)
 
     @property
     def data_folder(self) -> str:
@@ -159,6 +161,7 @@ class Store:
         return session_id
 
     def _open(self, path: Path, session_id: str) -> Opened:
+        self.keeping.settle_names(path)
         journal, indexer = open_mended(
             self._files, path, locks=self._layout.locks, stamp=self.environment.file_stamp
         )

@@ -1,0 +1,62 @@
+"""session/repair: a session's file without the lines that do not parse."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from anyio import to_thread
+
+from sessiond.errors import SessiondError
+from sessiond.methods.access import require_access
+from sessiond.methods.common import DEFERRED, Call, Client, Method, SessionParams
+from sessiond.service.opened import Opened
+from sessiond.service.repairing import Repair
+
+__all__ = ["METHOD"]
+
+
+class RepairParams(SessionParams):
+    """`dry_run: false` does what the default only says."""
+
+    dry_run: bool = True
+
+
+def handle(client: Client, params: RepairParams, call: Call[Client]) -> Any:
+    """Look first: a session without damage is left open and as it is."""
+    if not params.dry_run:
+        require_access(client, "write")
+    client.service.work(call, lambda: _repair(client, params, call))
+    return DEFERRED
+
+
+async def _repair(client: Client, params: RepairParams, call: Call[Client]) -> Repair:
+    service, session_id = client.service, params.session_id
+    opened = await _opened(client, session_id)
+    plan = await to_thread.run_sync(
+        lambda: service.store.checks.plan_repair(
+            session_id, opened, dry_run=params.dry_run, progress=call.progress
+        )
+    )
+    if params.dry_run or plan.reason is not None:
+        return plan
+
+    def repair(_opened: Opened | None) -> Repair:
+        return service.store.keeping.repair(session_id)
+
+    done: Repair = await service.hosts.retire(session_id, "repaired", repair).outcome()
+    return done
+
+
+async def _opened(client: Client, session_id: str) -> Opened | None:
+    """The session if it is open; one that cannot be opened is looked at all the same."""
+    host = client.service.find(session_id)
+    if host is not None:
+        with suppress(SessiondError):
+            return await host.ready()
+    return None
+
+
+METHOD = Method(
+    name="session/repair", params=RepairParams, result=Repair, handle=handle, access="read"
+)

@@ -1,0 +1,46 @@
+"""Looking at the file of a session of this profile, open or not, without changing it. Blocking."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sessiond.journal.files import Files
+from sessiond.service.keeping import Keeping
+from sessiond.service.opened import Opened
+from sessiond.service.ports import Progress
+from sessiond.service.repairing import Repair, plan_in_memory, plan_repair
+from sessiond.service.verifying import Verification, verify_file, verify_memory
+
+__all__ = ["Checks"]
+
+
+class Checks:
+    """What can be said of session files as they lie on disk.
+
+    Of an open session, as far as it is known: what follows is being written.
+    """
+
+    def __init__(self, keeping: Keeping, files: Files) -> None:
+        self._keeping = keeping
+        self._files = files
+
+    def verify(self, session_id: str, opened: Opened | None, progress: Progress) -> Verification:
+        """What is wrong with a session's file. Raises SessionNotFound, StorageError."""
+        if opened is not None and opened.path is None:
+            return verify_memory(opened)
+        path, size = self._place(session_id, opened)
+        return verify_file(self._files, path, size=size, progress=progress)
+
+    def plan_repair(
+        self, session_id: str, opened: Opened | None, *, dry_run: bool, progress: Progress
+    ) -> Repair:
+        """What a repair would do. Raises SessionNotFound, SessionCorrupt, StorageError."""
+        if opened is not None and opened.path is None:
+            return plan_in_memory(opened, dry_run=dry_run)
+        path, size = self._place(session_id, opened)
+        return plan_repair(self._files, path, dry_run=dry_run, size=size, progress=progress)
+
+    def _place(self, session_id: str, opened: Opened | None) -> tuple[Path, int | None]:
+        if opened is None or opened.path is None:
+            return self._keeping.require(session_id), None
+        return opened.path, opened.journal.statistics().size_bytes

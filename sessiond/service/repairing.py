@@ -1,0 +1,159 @@
+"""A session file without its bad lines: made anew beside the old one, which goes to the trash.
+
+Law: every line that parses is in the new file byte for byte, in its order. At
+each moment, and after a crash at any, the session's name has the old file or
+the new one, whole. Only files that no other program writes are made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from sessiond.errors import SessionCorrupt
+from sessiond.journal.failures import telling
+from sessiond.journal.files import Files
+from sessiond.journal.making import write_pieces
+from sessiond.journal.scanning import check_regular, chunks_of
+from sessiond.limits import PROBLEMS_MAX
+from sessiond.service.opened import Opened
+from sessiond.service.ports import Progress
+from sessiond.service.verifying import Survey, survey
+from sessiond.session.state import Problem
+
+__all__ = ["Repair", "plan_in_memory", "plan_repair", "write_repaired"]
+
+
+class Repair(Struct, frozen=True):
+    """What a repair does, or would do: lines kept and left out, the file it replaces.
+
+    `dropped_lines` are the first PROBLEMS_MAX that are left out, counted from 1. `reason`
+    says why there is nothing to do.
+    """
+
+    dry_run: bool
+    repaired: bool
+    problems: list[Problem]
+    problem_count: int
+    kept: int
+    dropped: int
+    dropped_lines: list[int]
+    backup: str | None = None
+    reason: str | None = None
+
+
+def plan_repair(
+    files: Files,
+    path: Path,
+    *,
+    dry_run: bool = True,
+    size: int | None = None,
+    progress: Progress | None = None,
+) -> Repair:
+    """What a repair would do. Changes nothing. Raises SessionCorrupt, StorageError."""
+    with telling("read", path):
+        fd = files.open_read(path)
+        try:
+            check_regular(files, fd)
+            total = files.fstat(fd).st_size if size is None else size
+            found = _survey(files, path, fd, size=total, progress=progress)
+        finally:
+            files.close(fd)
+    return _plan(found, path, dry_run=dry_run)
+
+
+def plan_in_memory(opened: Opened, *, dry_run: bool) -> Repair:
+    """The same for a session without a file."""
+    return Repair(
+        dry_run=dry_run,
+        repaired=False,
+        problems=[],
+        problem_count=0,
+        kept=opened.journal.line_count,
+        dropped=0,
+        dropped_lines=[],
+        reason="the session is in memory only: there is no file to repair",
+    )
+
+
+def write_repaired(files: Files, path: Path, fd: int, young: Path) -> Repair:
+    """Write what is kept of a file to `young`, durably, if the plan has no reason not to.
+
+    Raises SessionCorrupt for a file that is not to be made anew, StorageError.
+    """
+    with telling("repair", path):
+        found = _survey(files, path, fd)
+        plan = _plan(found, path, dry_run=False)
+        if plan.reason is None:
+            files.close(write_pieces(files, young, _kept(files, fd, found)))
+    return plan
+
+
+def _survey(
+    files: Files,
+    path: Path,
+    fd: int,
+    *,
+    size: int | None = None,
+    progress: Progress | None = None,
+) -> Survey:
+    try:
+        return survey(files, path, fd, size=size, progress=progress)
+    except SessionCorrupt as corrupt:
+        # Without its header nobody can say what the other lines mean.
+        raise SessionCorrupt(
+            f"{corrupt.message}. It cannot be repaired: put a good copy in its place, write a"
+            " header line by hand, or session/delete it",
+            path=str(path),
+            line=1,
+            repairable=False,
+        ) from corrupt
+
+
+def _plan(found: Survey, path: Path, *, dry_run: bool) -> Repair:
+    session = found.indexer.session
+    reason = None
+    if not found.damaged:
+        reason = "every line is whole: there is nothing to leave out"
+    elif not found.is_native:
+        reason = (
+            f"a file of {found.indexer.dialect.name} is that program's too, so it is never made"
+            " anew; what does not parse is skipped and keeps nobody from writing"
+        )
+        if not dry_run:
+            line = found.first_damage
+            message = f"{path.name}, line {line}: {reason}"
+            raise SessionCorrupt(message, path=str(path), line=line, repairable=False)
+    dropped = [] if reason is not None else _dropped(found)
+    return Repair(
+        dry_run=dry_run,
+        repaired=False,
+        problems=session.problems,
+        problem_count=session.problem_count,
+        kept=found.lines - len(dropped),
+        dropped=len(dropped),
+        dropped_lines=[seq + 1 for seq in dropped[:PROBLEMS_MAX]],
+        reason=reason,
+    )
+
+
+def _dropped(found: Survey) -> list[int]:
+    """The lines that are left out, half a last line among them."""
+    lines = found.lines
+    if found.half is not None:
+        return [seq for seq in found.bad if seq < found.half] + list(range(found.half, lines))
+    torn = bool(found.tail) and not found.tail_is_whole
+    return found.bad + ([lines - 1] if torn else [])
+
+
+def _kept(files: Files, fd: int, found: Survey) -> Iterator[bytes]:
+    """The bytes of the lines that stay."""
+    at = 0
+    for seq in _dropped(found):
+        yield from chunks_of(files, fd, at, found.ends[seq])
+        at = found.ends[seq + 1] if seq + 1 < len(found.ends) else found.size
+    yield from chunks_of(files, fd, at, found.size)
+    if found.tail and found.tail_is_whole and at < found.size:
+        yield b"\n"

@@ -1,0 +1,205 @@
+"""What is wrong with a session file, as it lies on disk.
+
+Reads through the same indexer as an opening and changes nothing. Blocking; it
+needs no daemon, so the command line uses it on any path.
+
+    verification = verify_file(Files(), path)
+"""
+
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+
+from msgspec import Struct
+
+from sessiond.errors import SessionCorrupt
+from sessiond.journal.failures import telling
+from sessiond.journal.files import Files
+from sessiond.journal.recovery import Splitter
+from sessiond.journal.scanning import check_regular, chunks_of
+from sessiond.model.entries import Kind
+from sessiond.service.indexer import Indexer
+from sessiond.service.opened import Opened
+from sessiond.service.ports import Progress
+from sessiond.session.state import Problem, Session
+
+__all__ = ["Survey", "Verification", "survey", "verify_file", "verify_memory"]
+
+
+class Verification(Struct, frozen=True):
+    """What a look at every line found. `problems` are the first PROBLEMS_MAX of `problem_count`."""
+
+    ok: bool
+    dialect: str | None
+    entries: int
+    lines: int
+    bytes: int
+    problems: list[Problem]
+    problem_count: int
+    repairable: bool
+    read_only: bool
+
+
+class Survey(Struct, frozen=True):
+    """The index of a file, where its lines end, and which of them a repair would leave out.
+
+    `ends[n]` is where line n begins. `tail` is what follows the last newline, `bad` the
+    lines inside that do not parse, `half` the first line of an append whose end is missing.
+    """
+
+    indexer: Indexer
+    ends: array[int]
+    tail: bytes
+    tail_is_whole: bool
+    bad: list[int]
+    half: int | None
+
+    @property
+    def lines(self) -> int:
+        """Lines, the header and a last one without its newline among them."""
+        return len(self.ends) - 1 + bool(self.tail)
+
+    @property
+    def size(self) -> int:
+        """Bytes that were looked at."""
+        return self.ends[-1] + len(self.tail)
+
+    @property
+    def is_native(self) -> bool:
+        """Whether only sessiond writes the file, so that it may be made anew."""
+        return self.indexer.dialect.rules.truncates
+
+    @property
+    def damaged(self) -> bool:
+        """Whether there is anything that a repair would leave out."""
+        torn = bool(self.tail) and not self.tail_is_whole
+        return bool(self.bad) or torn or self.half is not None
+
+    @property
+    def first_damage(self) -> int:
+        """The first line of that, counted from 1."""
+        found = [*self.bad[:1], *([] if self.half is None else [self.half])]
+        return min([*found, self.lines - 1]) + 1
+
+
+def verify_file(
+    files: Files, path: Path, *, size: int | None = None, progress: Progress | None = None
+) -> Verification:
+    """Look at every line of a file; with `size`, at so many bytes. Raises StorageError."""
+    with telling("read", path):
+        fd = files.open_read(path)
+        total = 0
+        try:
+            check_regular(files, fd)
+            total = files.fstat(fd).st_size if size is None else size
+            return _verification(survey(files, path, fd, size=total, progress=progress))
+        except SessionCorrupt as corrupt:
+            return _no_session(corrupt, total)
+        finally:
+            files.close(fd)
+
+
+def survey(
+    files: Files,
+    path: Path,
+    fd: int,
+    *,
+    size: int | None = None,
+    progress: Progress | None = None,
+) -> Survey:
+    """The same for an open descriptor, in all detail. Raises SessionCorrupt, OSError."""
+    indexer = Indexer(path, in_place=True)
+    ends = array("q", [0])
+    bad: list[int] = []
+
+    def visit(seq: int, line: bytes) -> None:
+        indexer.visit(seq, line)
+        if seq and indexer.session.kinds[seq] == Kind.NONE and line.strip():
+            bad.append(seq)
+
+    splitter = Splitter(ends, visit)
+    done = 0
+    for chunk in chunks_of(files, fd, 0, size):
+        splitter.feed(chunk)
+        done += len(chunk)
+        if progress is not None:
+            progress.report(done, size, "bytes")
+    tail = splitter.rest()
+    tail_is_whole = _take_tail(indexer, len(ends) - 1, tail)
+    half = _take_half(indexer, len(ends) - 1 + (tail_is_whole and bool(tail)))
+    return Survey(indexer, ends, tail, tail_is_whole, bad, half)
+
+
+def _take_tail(indexer: Indexer, seq: int, tail: bytes) -> bool:
+    """Whether what follows the last newline is a line; half a one is a problem."""
+    if seq == 0:
+        # All there is: it must be the header, and an empty file has none.
+        indexer.visit(0, tail)
+        return True
+    if not tail:
+        return True
+    if indexer.parses(tail):
+        indexer.visit(seq, tail)
+        return True
+    indexer.session.report(seq + 1, "torn_tail", f"half a line of {len(tail)} bytes at the end")
+    return False
+
+
+def _take_half(indexer: Indexer, lines: int) -> int | None:
+    """The first line of an append whose last lines are missing at the end of the file."""
+    first = indexer.incomplete_atom
+    if first is None or not indexer.dialect.rules.truncates:
+        return None
+    detail = f"{lines - first} lines of an append whose last lines are missing"
+    indexer.session.report(first + 1, "incomplete_atom", detail)
+    return first
+
+
+def _verification(found: Survey) -> Verification:
+    session = found.indexer.session
+    return Verification(
+        ok=not session.problem_count,
+        dialect=found.indexer.dialect.name,
+        entries=_entries(session),
+        lines=found.lines,
+        bytes=found.size,
+        problems=session.problems,
+        problem_count=session.problem_count,
+        repairable=found.is_native and found.damaged,
+        read_only=session.read_only_line is not None,
+    )
+
+
+def _no_session(corrupt: SessionCorrupt, size: int) -> Verification:
+    return Verification(
+        ok=False,
+        dialect=None,
+        entries=0,
+        lines=0,
+        bytes=size,
+        problems=[Problem(1, "bad_header", corrupt.message)],
+        problem_count=1,
+        repairable=False,
+        read_only=True,
+    )
+
+
+def verify_memory(opened: Opened) -> Verification:
+    """The same for a session without a file: there is nothing that could have been damaged."""
+    session, statistics = opened.session, opened.journal.statistics()
+    return Verification(
+        ok=True,
+        dialect=opened.dialect.name,
+        entries=_entries(session),
+        lines=statistics.lines,
+        bytes=statistics.size_bytes,
+        problems=[],
+        problem_count=0,
+        repairable=False,
+        read_only=False,
+    )
+
+
+def _entries(session: Session) -> int:
+    return session.seq - session.kinds.count(Kind.NONE, 1)

@@ -1,0 +1,371 @@
+"""Verify and repair: every kind of damage is told, and what is good is kept byte for byte."""
+
+from __future__ import annotations
+
+import errno
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.errors import SessionCorrupt, StorageError
+from sessiond.journal.files import Files
+from sessiond.limits import PROBLEMS_MAX
+from sessiond.service.verifying import verify_file
+from sessiond.testing.daemon import Refusal, Wire
+
+SESSION = "session-a"
+HI = {"role": "user", "content": "hi"}
+TIME = b'"timestamp":"2026-01-15T10:30:00.000Z"'
+HEADER = b'{"type":"session_header","version":1,"id":"session-a",%s,"cwd":"/p"}\n' % TIME
+PI = b'{"type":"session","version":3,"id":"session-a",%s,"cwd":"/p"}\n' % TIME
+
+
+def line(entry_id: bytes, parent: bytes, more: bytes = b"") -> bytes:
+    return (
+        b'{"type":"message","id":"%s","parent_id":%s,%s,"message":{"role":"user","content":"1.50"}%s}\n'
+        % (entry_id, parent, TIME, more)
+    )
+
+
+def record(kind: bytes, more: bytes) -> bytes:
+    return b'{"type":"%s","id":"r1","parent_id":null,%s,%s}\n' % (kind, TIME, more)
+
+
+ONE = line(b"n1", b"null")
+GOOD = HEADER + ONE + line(b"n2", b'"n1"')
+ATOM = [line(b"a%d" % k, b'"n2"', b',"atom":[%d,3]' % k) for k in (1, 2)]
+
+
+async def refusal(wire: Wire, method: str, **params: Any) -> Refusal:
+    with pytest.raises(Refusal) as refused:
+        await wire.call(method, session_id=SESSION, **params)
+    return refused.value
+
+
+async def call(wire: Wire, method: str, **params: Any) -> Any:
+    return await wire.call(method, session_id=SESSION, **params)
+
+
+# What is in the file, the problems that are told, the lines that a repair leaves out.
+DAMAGE: dict[str, tuple[bytes, list[tuple[int, str]], list[int]]] = {
+    "nothing": (GOOD, [], []),
+    "no newline at the end": (GOOD[:-1], [], []),
+    "blank lines": (HEADER + b"\n" + ONE + b"  \n", [], []),
+    "windows lines": (GOOD.replace(b"\n", b"\r\n"), [], []),
+    "bad lines": (
+        HEADER + b"garbage\n" + ONE + b'{"a":1}\n' + line(b"n2", b'"n1"'),
+        [(2, "bad_line"), (4, "bad_line")],
+        [2, 4],
+    ),
+    "a bad line at the end": (GOOD + b"garbage\n", [(4, "bad_line")], [4]),
+    "a torn end": (GOOD + b'{"type":"mess', [(4, "torn_tail")], [4]),
+    "half an append": (GOOD + b"".join(ATOM), [(4, "incomplete_atom")], [4, 5]),
+    "half an append and a torn end": (
+        GOOD + ATOM[0] + b"{",
+        [(5, "torn_tail"), (4, "incomplete_atom")],
+        [4, 5],
+    ),
+    "half an append without its newline": (
+        GOOD + ATOM[0][:-1],
+        [(4, "incomplete_atom")],
+        [4],
+    ),
+    "a bad line and a torn end": (
+        HEADER + b"x\n" + ONE + b"{",
+        [(2, "bad_line"), (4, "torn_tail")],
+        [2, 4],
+    ),
+    "an orphan": (GOOD + line(b"n3", b'"nowhere"'), [(4, "orphan")], []),
+    "the same id twice": (GOOD + ONE, [(4, "duplicate_id")], []),
+    "a label of nothing": (
+        GOOD + record(b"label", b'"target_id":"x","label":"y"'),
+        [(4, "unknown_target")],
+        [],
+    ),
+    "a leaf that leads nowhere": (
+        GOOD + record(b"leaf", b'"target_id":"x"'),
+        [(4, "unknown_target")],
+        [],
+    ),
+    "a compaction that keeps nothing": (
+        GOOD
+        + b'{"type":"compaction","id":"c1","parent_id":"n1",%s,"summary":"s","first_kept_entry_id":"n2","tokens_before":1}\n'
+        % TIME,
+        [(4, "first_kept_off_path")],
+        [],
+    ),
+}
+
+
+def without(content: bytes, dropped: list[int]) -> bytes:
+    lines = content.splitlines(keepends=True)
+    kept = b"".join(text for number, text in enumerate(lines, 1) if number not in dropped)
+    return kept if kept.endswith(b"\n") else kept + b"\n"
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+async def test_every_problem_is_told_by_its_line_and_nothing_is_changed(
+    house: Any, case: str
+) -> None:
+    content, problems, dropped = DAMAGE[case]
+    path = house.put(content)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        found = await call(wire, "session/verify")
+        assert [(one["line"], one["kind"]) for one in found["problems"]] == problems
+        assert (found["ok"], found["problem_count"]) == (not problems, len(problems))
+        assert (found["dialect"], found["bytes"]) == ("native", len(content))
+        assert found["lines"] == len(content.splitlines())
+        assert found["repairable"] is bool(dropped)
+        assert found["read_only"] is any(kind == "bad_line" for _, kind in problems)
+        plan = await call(wire, "session/repair")
+        assert (plan["dry_run"], plan["repaired"], plan["dropped_lines"]) == (True, False, dropped)
+        assert (plan["dropped"], plan["kept"]) == (len(dropped), found["lines"] - len(dropped))
+        assert plan["problems"] == found["problems"]
+        assert (plan["reason"] is None) is bool(dropped)
+        assert house.disk.content(path) == content
+        assert len(house.disk.paths) == 1 + len(
+            [p for p in house.disk.paths if p.parent == house.layout.locks]
+        )
+    assert house.disk.open_descriptors == 0
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+async def test_a_repair_keeps_every_good_line_byte_for_byte_and_the_old_file_in_the_trash(
+    house: Any, case: str
+) -> None:
+    content, _, dropped = DAMAGE[case]
+    path = house.put(content)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        done = await call(wire, "session/repair", dry_run=False)
+        assert (done["dry_run"], done["repaired"], done["dropped_lines"]) == (
+            False,
+            bool(dropped),
+            dropped,
+        )
+        if not dropped:
+            assert house.disk.content(path) == content
+            assert done["backup"] is None
+            return
+        assert house.disk.content(path) == without(content, dropped)
+        backup = Path(done["backup"])
+        assert house.disk.content(backup) == content
+        assert backup.parent == house.layout.trash
+        assert backup.name.startswith(f"{path.name}.before-repair-")
+        assert not (await call(wire, "session/verify"))["repairable"]
+        assert (await call(wire, "append", message=HI))["durability"] == "disk"
+        # Once more: there is nothing left to do.
+        again = await call(wire, "session/repair", dry_run=False)
+        assert (again["repaired"], again["backup"]) == (False, None)
+    # Purging the session, should it ever be deleted, takes the copy too.
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await call(wire, "session/delete")
+        await call(wire, "session/purge")
+        assert [p for p in house.disk.paths if SESSION in p.name] == []
+    assert house.disk.open_descriptors == 0
+
+
+async def test_who_watches_comes_back_and_is_told_that_the_file_is_another(house: Any) -> None:
+    house.put(HEADER + ONE + b"garbage\n" + line(b"n2", b'"n1"'))
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        seen = await call(watcher, "subscribe")
+        assert (await refusal(wire, "append", message=HI)).data["kind"] == "session_corrupt"
+        await call(wire, "session/repair", dry_run=False)
+        told = await watcher.next_notification()
+        assert (told["method"], told["params"]["reason"]) == ("session/closed", "repaired")
+        for cursor in ({"epoch": seen["epoch"]}, {"entry_id": "n2"}):
+            answer = await call(watcher, "subscribe", after={"seq": 2, **cursor})
+            assert answer["epoch"] != seen["epoch"]
+            # What lies at that line now is what was seen there, or it is said that it is not.
+            assert answer.get("replaced") == ("epoch" if "epoch" in cursor else None)
+        answer = await call(watcher, "subscribe", after={"seq": 3, "entry_id": "n2"})
+        assert answer["replaced"] == "ahead"
+        assert (await call(wire, "append", message=HI))["seq"] == 3
+
+
+async def test_the_epoch_is_another_even_where_nobody_had_seen_the_damage(house: Any) -> None:
+    path = house.put(GOOD)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        epoch = (await call(wire, "session/get"))["session"]["epoch"]
+    house.disk.put(path, GOOD + b"garbage\n")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await call(wire, "session/repair", dry_run=False)
+        assert (await call(wire, "session/get"))["session"]["epoch"] != epoch
+
+
+async def test_a_repair_without_need_disturbs_nobody(house: Any) -> None:
+    house.put(GOOD)
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await call(watcher, "subscribe")
+        assert not (await call(wire, "session/repair", dry_run=False))["repaired"]
+        await call(wire, "append", message=HI)
+        assert (await watcher.next_notification())["params"]["seq"] == 3
+
+
+async def test_an_archived_session_is_repaired_where_it_lies(house: Any) -> None:
+    house.put(GOOD + b"garbage\n")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await call(wire, "session/archive")
+        assert (await call(wire, "session/repair", dry_run=False))["repaired"]
+        info = (await call(wire, "session/get"))["session"]
+        assert (info["archived"], info["read_only"]) == (True, False)
+
+
+# -- what is not repaired --------------------------------------------------------------------
+
+
+async def test_a_file_of_another_program_is_never_made_anew(house: Any) -> None:
+    path = house.put(PI + b"garbage\n")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        found = await call(wire, "session/verify")
+        assert [one["kind"] for one in found["problems"]] == ["bad_line"]
+        assert (found["dialect"], found["repairable"], found["read_only"]) == ("pi", False, False)
+        plan = await call(wire, "session/repair")
+        assert (plan["dropped"], plan["kept"]) == (0, 2)
+        assert "never made anew" in plan["reason"]
+        refused = await refusal(wire, "session/repair", dry_run=False)
+        assert refused.data["kind"] == "session_corrupt"
+        assert (refused.data["line"], refused.data["repairable"]) == (2, False)
+    assert house.disk.content(path) == PI + b"garbage\n"
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage\n" + GOOD, HEADER[:-20], b"\n"])
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_without_a_header_verify_says_so_and_repair_what_to_do(
+    house: Any, content: bytes, *, dry_run: bool
+) -> None:
+    path = house.put(content)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        found = await call(wire, "session/verify")
+        assert [(one["line"], one["kind"]) for one in found["problems"]] == [(1, "bad_header")]
+        assert (found["ok"], found["dialect"], found["repairable"]) == (False, None, False)
+        refused = await refusal(wire, "session/repair", dry_run=dry_run)
+        assert (refused.data["kind"], refused.data["repairable"]) == ("session_corrupt", False)
+        assert "session/delete it" in refused.message
+    assert house.disk.content(path) == content
+
+
+async def test_in_memory_there_is_nothing_to_verify_or_repair(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/create", cwd="/p", session_id=SESSION, persist="never")
+        await call(wire, "append", message=HI)
+        found = await call(wire, "session/verify")
+        assert (found["ok"], found["lines"], found["entries"]) == (True, 2, 1)
+        done = await call(wire, "session/repair", dry_run=False)
+        assert (done["repaired"], done["kept"]) == (False, 2)
+        assert (await call(wire, "append", message=HI))["seq"] == 2
+
+
+async def test_a_read_client_may_look_and_not_repair(house: Any) -> None:
+    house.put(GOOD + b"garbage\n")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("initialize", access="read")
+        assert (await call(wire, "session/repair"))["dropped"] == 1
+        refused = await refusal(wire, "session/repair", dry_run=False)
+        assert refused.data["kind"] == "permission_denied"
+
+
+# -- large, live, and without a daemon -------------------------------------------------------
+
+
+async def test_only_the_first_problems_are_listed_and_all_are_counted(house: Any) -> None:
+    many = PROBLEMS_MAX + 7
+    house.put(HEADER + b"garbage\n" * many + ONE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        found = await call(wire, "session/verify")
+        assert (len(found["problems"]), found["problem_count"]) == (PROBLEMS_MAX, many)
+        done = await call(wire, "session/repair", dry_run=False)
+        assert (len(done["dropped_lines"]), done["dropped"]) == (PROBLEMS_MAX, many)
+
+
+async def test_progress_is_told_in_bytes(house: Any) -> None:
+    house.put(GOOD + line(b"big", b'"n2"', b',"x":"%s"' % (b"x" * 3_000_000)))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await call(wire, "session/verify", _meta={"progress_token": "t"})
+        told = [one["params"]["value"] for one in wire.notifications]
+        assert all(value.get("unit", "bytes") == "bytes" for value in told)
+
+
+async def test_an_append_that_is_being_written_is_no_damage(house: Any, arrived: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await wire.call("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        await call(wire, "append", message=HI)
+        entries = [{"type": "message", "message": HI}] * 3
+        with house.disk.hold("fdatasync") as gate:
+            house.disk.write_bytes_max = 100
+            number = await wire.request("append", session_id=SESSION, entries=entries)
+            await arrived(gate)
+            found = await call(other, "session/verify")
+            assert (found["ok"], found["entries"]) == (True, 1)
+            assert (await call(other, "session/repair", dry_run=False))["repaired"] is False
+            gate.open.set()
+            await wire.answer(number)
+        assert (await call(other, "session/verify"))["entries"] == 4
+
+
+async def test_verify_sees_what_its_own_connection_sent_before_it(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/create", cwd="/p", session_id=SESSION)
+        await wire.request("append", session_id=SESSION, message=HI)
+        assert (await call(wire, "session/verify"))["entries"] == 1
+
+
+def test_a_file_is_verified_without_a_daemon(tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(GOOD + b"garbage\n")
+    found = verify_file(Files(), path)
+    assert (found.ok, found.repairable, found.lines) == (False, True, 4)
+    with pytest.raises(StorageError):
+        verify_file(Files(), tmp_path)
+    with pytest.raises(StorageError):
+        verify_file(Files(), tmp_path / "nowhere")
+
+
+# -- crashes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("links", [True, False], ids=["linked", "no hard links"])
+async def test_whatever_call_of_a_repair_fails_the_old_file_or_the_new_one_is_there(
+    house: Any, *, links: bool
+) -> None:
+    content = GOOD + b"garbage\n" + line(b"n4", b'"n2"')
+    repaired = without(content, [4])
+    nth, failed = 0, True
+    while failed:
+        nth += 1
+        house.files = type(house.disk)(house.home)
+        path = house.put(content)
+        async with house.daemon() as daemon, daemon.connect() as wire:
+            if not links:
+                house.disk.fail("link", errno=errno.EPERM)
+            fault = house.disk.fail(None, nth=nth)
+            with suppress(Refusal):
+                await call(wire, "session/repair", dry_run=False)
+            failed = fault.hit
+            house.disk.heal()
+            for names in range(8):
+                left = house.disk.crash(names=names)
+                assert left.content(path) in {content, repaired}, (nth, names)
+                if left.content(path) == repaired:
+                    backups = [p for p in left.paths if ".before-repair-" in p.name]
+                    assert content in [left.content(p) for p in backups]
+            # Repeated, it is done; and what is stored then outlives any crash.
+            await call(wire, "session/repair", dry_run=False)
+            assert house.disk.content(path) == repaired
+            await call(wire, "append", message=HI)
+            assert house.disk.crash().content(path).startswith(repaired)
+            assert house.disk.crash().content(path).count(b"\n") == 5
+        assert house.disk.open_descriptors == 0
+    assert nth > 15
+
+
+def test_the_errors_of_a_path_name_it(tmp_path: Path) -> None:
+    path = tmp_path / "old.jsonl"
+    path.write_bytes(
+        b'{"type":"session","id":"x","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/"}\n'
+    )
+    found = verify_file(Files(), path)
+    assert [one.kind for one in found.problems] == ["bad_header"]
+    assert "session/import" in found.problems[0].detail
+    assert SessionCorrupt.kind == "session_corrupt"
