@@ -16,6 +16,11 @@ HEADER_BYTES_MAX: Final = 8 * 1024
 # rpc: arrays and objects inside each other; more is a parse_error. Well below what the
 # decoder can do on any stack, so that what was taken can always be read back.
 NESTING_MAX: Final = 512
+# rpc: an id of a request that is longer comes back with the answer, but is left out of the
+# `origin` that others are told with every event.
+ORIGIN_ID_BYTES_MAX: Final = 256
+# methods: the name a client gives itself, told to others in the same place.
+CLIENT_ID_CHARS_MAX: Final = 128
 # rpc: members of one batch; more is too_large.
 BATCH_MEMBERS_MAX: Final = 100
 

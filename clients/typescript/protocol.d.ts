@@ -731,8 +731,7 @@ export interface OpenParams {
 export interface Origin {
   /** Default: null. */
   client_id?: string | null;
-  /** Default: null. */
-  request_id?: string | number | null;
+  request_id?: string | number;
   /** Default: false. */
   external?: boolean;
 }

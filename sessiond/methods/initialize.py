@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond import __version__, limits
 from sessiond.dialects import DIALECTS
@@ -21,7 +23,7 @@ class InitializeParams(Params, forbid_unknown_fields=False):
 
     protocol_versions: list[str] | UnsetType = UNSET
     client_info: Raw | UnsetType = UNSET
-    client_id: str | None = None
+    client_id: Annotated[str, Meta(max_length=limits.CLIENT_ID_CHARS_MAX)] | None = None
     access: Access = "write"
     capabilities: Raw | UnsetType = UNSET
 

@@ -6,9 +6,9 @@ here is its shape, so that the schema, and every test, can hold it to it.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.model.entries import EntryBytes
 
@@ -26,11 +26,15 @@ __all__ = [
 ]
 
 
+# Spliced, not decoded: there are numbers in JSON that no decoder here can hold.
+_Id = Annotated[Raw, Meta(extra_json_schema={"anyOf": [{"type": "string"}, {"type": "number"}]})]
+
+
 class Origin(Struct, frozen=True, omit_defaults=True):
     """Who made an entry; live events only. `request_id` is the id of the request, as it was sent."""
 
     client_id: str | None = None
-    request_id: str | int | float | None = None
+    request_id: _Id | UnsetType = UNSET
     external: bool = False
 
 

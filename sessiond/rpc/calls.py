@@ -12,9 +12,10 @@ from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
+from msgspec import UNSET, DecodeError, Raw, UnsetType
 
 from sessiond.errors import SessiondError, TooLarge
-from sessiond.limits import RESULT_BYTES_MAX
+from sessiond.limits import ORIGIN_ID_BYTES_MAX, RESULT_BYTES_MAX
 from sessiond.rpc.messages import error_body, result_body
 from sessiond.rpc.progress import NO_PROGRESS
 
@@ -25,9 +26,7 @@ Put = Callable[[bytes], None]
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
-_decode_id: Final[Callable[[bytes], str | int | float | None]] = msgspec.json.Decoder(
-    str | int | float | None
-).decode
+_NULL: Final = b"null"
 
 
 class Peer(Protocol):
@@ -68,7 +67,7 @@ class CallTable(Generic[C]):
     def cancel(self, wanted: str | float | None) -> None:
         """Cancel the calls of this id: the same JSON value, so 1 is 1.0 but never "1"."""
         for call, on_cancel in list(self.held.items()):
-            if call.id is not None and on_cancel is not None and _decode(call.id) == wanted:
+            if on_cancel is not None and _is_value(call.id, wanted):
                 on_cancel()
 
     def cancel_all(self) -> None:
@@ -76,6 +75,17 @@ class CallTable(Generic[C]):
         for on_cancel in list(self.held.values()):
             if on_cancel is not None:
                 on_cancel()
+
+
+def _is_value(text: bytes | None, wanted: str | float | None) -> bool:
+    """Whether this id is that value; one that no decoder can hold, like 1e400, is none."""
+    if text is None:
+        return False
+    try:
+        value: object = _decode(text)
+    except DecodeError:
+        return False
+    return value == wanted
 
 
 class Call(Generic[C]):
@@ -96,9 +106,12 @@ class Call(Generic[C]):
         self.progress = NO_PROGRESS
 
     @property
-    def request_id(self) -> str | int | float | None:
-        """The id as a value; None for a notification."""
-        return None if self.id is None else _decode_id(self.id)
+    def told_id(self) -> Raw | UnsetType:
+        """The id for others to see, as it was sent; UNSET if there is none worth telling."""
+        text = self.id
+        if text is None or text == _NULL or len(text) > ORIGIN_ID_BYTES_MAX:
+            return UNSET
+        return Raw(text)
 
     @property
     def is_notification(self) -> bool:

@@ -73,4 +73,4 @@ def stage(
 
 
 def _origin(command: Command) -> Origin:
-    return Origin(command.ticket.client.client_id, command.ticket.request_id)
+    return Origin(command.ticket.client.client_id, command.ticket.told_id)

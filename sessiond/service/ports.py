@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import Raw, Struct, UnsetType
 
 from sessiond.errors import SessiondError
 from sessiond.model.events import Figures
@@ -78,8 +78,8 @@ class Ticket(Protocol):
         ...
 
     @property
-    def request_id(self) -> str | int | float | None:
-        """The id of the request, None for a notification."""
+    def told_id(self) -> Raw | UnsetType:
+        """The id of the request for others to see, as it was sent."""
         ...
 
     @property

@@ -355,6 +355,30 @@ async def test_origin_names_who_asked_in_live_events(house: Any) -> None:
         assert event["params"]["origin"] == {"client_id": "editor-1", "request_id": number}
 
 
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        (b"1e400", b'"request_id":1e400'),
+        (b"12345678901234567890123", b'"request_id":12345678901234567890123'),
+        (b'"\\u00e9"', b'"request_id":"\\u00e9"'),
+        (b"null", b'"origin":{}'),
+        (b'"%s"' % (b"x" * 1000), b'"origin":{}'),
+    ],
+    ids=["over every double", "over 64 bits", "escaped", "null", "long"],
+)
+async def test_origin_has_the_id_as_it_was_sent_and_no_id_breaks_a_session(
+    house: Any, sent: bytes, told: bytes
+) -> None:
+    append = b'{"id":%s,"method":"append","params":{"session_id":"%s","message":{"role":"user"}}}'
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await subscribe(wire)
+        await wire.send(append % (sent, SESSION.encode()))
+        assert told in await wire.receive()
+        answer = await wire.receive()
+        assert answer.startswith(b'{"jsonrpc":"2.0","id":%s,"result":' % sent)
+
+
 # -- slow readers ------------------------------------------------------------------------
 
 

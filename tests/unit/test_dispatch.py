@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 
 from sessiond.errors import Cancelled, InvalidRequest, PermissionDenied, TooLarge
 from sessiond.limits import BATCH_MEMBERS_MAX
@@ -333,7 +333,7 @@ def test_a_deferred_notification_is_in_flight_and_swallows_its_answer(rig: Rig) 
     (call,) = rig.pending
     assert call.is_notification
     assert call.id is None
-    assert call.request_id is None
+    assert call.told_id is UNSET
     assert rig.exchange.in_flight == 1
     call.answer(Result("x"))
     assert rig.peer.bodies == []
@@ -351,7 +351,7 @@ def test_a_deferred_call_is_answered_when_it_is_settled_and_flushed_by_who_settl
     (call,) = rig.pending
     assert call.client == "client-1"
     assert call.id == b'"a"'
-    assert call.request_id == "a"
+    assert call.told_id == Raw(b'"a"')
     assert not call.is_notification
     assert rig.exchange.in_flight == 1
     call.answer(Result("done"))
@@ -425,6 +425,24 @@ def test_ids_are_compared_as_json_values(
     rig.send(f'{{"method":"$/cancelRequest","params":{{"id":{cancelled}}}}}')
     assert bool(rig.cancelled) is same
     assert rig.exchange.in_flight == (0 if same else 1)
+
+
+@pytest.mark.parametrize("unheard", ["1e400", "-1e999"])
+def test_an_id_that_no_decoder_can_hold_keeps_no_other_from_being_cancelled(
+    rig: Rig, unheard: str
+) -> None:
+    rig.send(f'{{"id":{unheard},"method":"wait"}}')
+    assert rig.pending[0].told_id == Raw(unheard.encode())
+    rig.send('{"id":"a","method":"wait"}')
+    (answer,) = rig.send('{"method":"$/cancelRequest","params":{"id":"a"}}')
+    assert (answer["id"], failed(answer)[0]) == ("a", -32800)
+    assert rig.exchange.in_flight == 1
+
+
+@pytest.mark.parametrize("text", ["null", '"' + "x" * 255 + '"'])
+def test_an_id_that_is_null_or_long_is_not_told_to_others(rig: Rig, text: str) -> None:
+    assert rig.send(f'{{"id":{text},"method":"later"}}') == []
+    assert rig.pending[0].told_id is UNSET
 
 
 def test_a_call_that_is_too_late_to_cancel_completes_and_answers(rig: Rig) -> None:

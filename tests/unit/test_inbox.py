@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from sessiond.dialects.native import NATIVE
 from sessiond.errors import EntryInvalid, Overloaded, SessiondError, StorageError
@@ -22,7 +23,7 @@ class FakeTicket:
 
     def __init__(self, client: str = "c") -> None:
         self.client = client
-        self.request_id = "1"
+        self.told_id = Raw(b'"1"')
         self.progress = NO_PROGRESS
         self.said: list[Any] = []
         self.cancel: Callable[[], None] = lambda: None

@@ -11,6 +11,7 @@ import anyio
 import pytest
 from anyio import to_thread
 from anyio.abc import TaskGroup
+from msgspec import Raw
 
 from sessiond.errors import InvalidParams, SessiondError
 from sessiond.rpc.progress import NO_PROGRESS, Progress
@@ -24,7 +25,7 @@ class Asker:
 
     def __init__(self, tasks: TaskGroup, token: str | int | None = "t") -> None:
         self.client = self.listener = self
-        self.request_id = 1
+        self.told_id = Raw(b"1")
         self.progress = NO_PROGRESS if token is None else Progress(token)
         self.said: list[Any] = []
         self.full = False
