@@ -35,6 +35,8 @@ def handle(client: Client, params: OpenParams, call: Call[Client]) -> Any:
         )
     if params.create:
         return _open_or_create(client, params, call)
+    if params.cwd is not None:
+        raise InvalidParams("cwd is for create: a session that is there has its own", path="cwd")
     if params.session_id is not None:
         return ask(client, call, params.session_id, lambda host: SessionResult(host.opened.whole()))
     if params.path is not None:

@@ -1,0 +1,72 @@
+"""session/open with `create`: the session of this id, whoever comes first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from sessiond.testing.daemon import Daemon, Refusal, Wire
+
+SESSION = "session-a"
+
+
+async def get_or_create(wire: Wire, **more: Any) -> Any:
+    return await wire.call("session/open", session_id=SESSION, create=True, **more)
+
+
+async def test_it_is_made_once_and_opened_from_then_on(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await get_or_create(wire, cwd="/here")
+        assert (made["created"], made["session"]["cwd"]) == (True, "/here")
+        again = await get_or_create(wire, cwd="/elsewhere")
+        assert (again["created"], again["session"]["cwd"]) == (False, "/here")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert not (await get_or_create(wire))["created"]
+    assert len(house.session_files()) == 1
+
+
+async def test_without_a_cwd_it_belongs_to_no_project(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await get_or_create(wire))["session"]["cwd"] == "/"
+
+
+async def test_clients_at_once_make_one_session(house: Any) -> None:
+    answers: list[Any] = []
+
+    async def come(daemon: Daemon, number: int) -> None:
+        async with daemon.connect() as wire:
+            answer = await get_or_create(wire, cwd=f"/{number}")
+            await wire.call("append", session_id=SESSION, message={"role": "user"})
+            answers.append(answer)
+
+    async with house.daemon() as daemon:
+        async with anyio.create_task_group() as tasks:
+            for number in range(8):
+                tasks.start_soon(come, daemon, number)
+        async with daemon.connect() as wire:
+            session = (await wire.call("session/get", session_id=SESSION))["session"]
+    assert [answer["created"] for answer in answers].count(True) == 1
+    assert len({answer["session"]["cwd"] for answer in answers}) == 1
+    assert session["seq"] == 8
+    assert len(house.session_files()) == 1
+
+
+async def test_a_file_that_is_no_session_is_not_replaced(house: Any) -> None:
+    path = house.put(b"something else\n")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        with pytest.raises(Refusal) as refused:
+            await get_or_create(wire)
+        assert refused.value.data["kind"] == "session_corrupt"
+    assert house.disk.content(path) == b"something else\n"
+
+
+async def test_what_fails_on_the_disk_leaves_nothing_and_can_be_asked_again(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        house.disk.fail("rename")
+        with pytest.raises(Refusal) as refused:
+            await get_or_create(wire)
+        assert refused.value.data["kind"] == "storage_error"
+        assert house.session_files() == []
+        assert (await get_or_create(wire))["created"]
