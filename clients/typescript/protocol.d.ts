@@ -1090,6 +1090,8 @@ export interface UpdateParams {
   compaction?: unknown;
   metadata?: unknown;
   /** Default: null. */
+  persist?: "immediate" | "never" | "on_assistant" | null;
+  /** Default: null. */
   expected?: Expected | null;
   _meta?: RequestMeta | null;
 }

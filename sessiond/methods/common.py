@@ -77,7 +77,7 @@ def act(client: Client, call: Call[Client], session_id: str, do: Callable[[Host]
     def done(_receipt: Any, _durability: str) -> Empty:
         return Empty()
 
-    return _served(host.submit(Command(call, done, act=lambda: do(host), entries=0)))
+    return _served(host.submit(Command(call, done, act=lambda _lines: do(host), entries=0)))
 
 
 def _receipt(receipt: Any, _durability: str) -> Any:

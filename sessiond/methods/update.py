@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import UNSET, Raw, UnsetType
@@ -14,7 +15,10 @@ from sessiond.methods.common import DEFERRED, Call, Client, Method, SessionParam
 from sessiond.methods.get import SessionResult
 from sessiond.model.entries import SessionInfoEntry
 from sessiond.service.inbox import Command
+from sessiond.service.opened import Persist
+from sessiond.service.promotion import require_forward
 from sessiond.session.append import Expected
+from sessiond.session.draft import Draft
 from sessiond.session.facts import UpdateRequest, prompt_seqs, update
 
 __all__ = ["METHOD"]
@@ -50,26 +54,42 @@ class UpdateParams(SessionParams):
     system_prompt: str | UnsetType | None = UNSET
     compaction: Raw | UnsetType = UNSET
     metadata: Raw | UnsetType = UNSET
+    persist: Persist | None = None
     expected: Expected | None = None
 
 
 def handle(client: Client, params: UpdateParams, call: Call[Client]) -> Any:
     """Put the change in line; the session is shown as it is once that is stored."""
     entry = _entry(params)
-    if entry == SessionInfoEntry() and params.auto_title is UNSET:
+    wanted = params.persist
+    if entry == SessionInfoEntry() and params.auto_title is UNSET and wanted is None:
         raise InvalidParams("nothing to change: send title, tags, …; null clears", path="")
-    host = client.service.host(params.session_id)
+    service = client.service
+    host = service.host(params.session_id)
     made = params.auto_title is True and not params.title
     request = UpdateRequest(
         entry,
         make_title=(lambda line: _title(host.opened.dialect, line)) if made else None,
         expected=params.expected,
     )
+
+    def stage(draft: Draft) -> None:
+        if wanted is not None:
+            require_forward(host.opened.persist, wanted)
+            if host.in_memory and wanted != "never":
+                service.hosts.make_room()
+        update(draft, request)
+
+    def store(lines: Sequence[bytes]) -> None:
+        assert wanted is not None, "otherwise they are appended"
+        service.store.promote(host.opened, wanted, lines)
+
     command = Command(
         call,
         lambda _receipt, _durability: SessionResult(host.opened.whole()),
-        lambda draft: update(draft, request),
+        stage,
         reads=prompt_seqs if made else None,
+        act=store if wanted is not None else None,
     )
     host.submit(command)
     return DEFERRED

@@ -6,7 +6,7 @@ a refusal among them, stands only if those become durable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -29,6 +29,8 @@ class Batch(Struct):
     owners: list[Command]
     sync: bool
     has_assistant: bool
+    act: Callable[[Sequence[bytes]], None] | None
+    """What the one command of the batch does with the file and these lines instead of an append."""
 
     def events(self) -> list[Event]:
         """The stored entries as events. Called after the commit."""
@@ -69,7 +71,9 @@ def stage(
             sync = sync or command.sync
     lines = [*map(opened.dialect.encode, draft.entries)]
     has_assistant = any(row.kind == Kind.ASSISTANT for row in draft.rows)
-    return Batch(draft, commands, lines, owners, sync, has_assistant)
+    first = commands[0]
+    act = first.act if first.refusal is None else None
+    return Batch(draft, commands, lines, owners, sync, has_assistant, act)
 
 
 def _origin(command: Command) -> Origin:

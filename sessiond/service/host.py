@@ -128,6 +128,11 @@ class Host:
         return self._opened is not None and not self._opened.journal.blocking
 
     @property
+    def counts_as_memory(self) -> bool:
+        """Against which limit it counts; before it is open, by what it is meant to be."""
+        return self.in_memory if self.is_open else self.meant_for_memory
+
+    @property
     def waiting(self) -> int:
         """Commands that wait for the writer."""
         return len(self._inbox)
@@ -245,6 +250,10 @@ class Host:
     def run_ready(self) -> None:
         """Serve what waits for a session in memory, at once: there is no disk to wait for."""
         while len(self._inbox) and not self.writer.writing:
+            if self._inbox.needs_thread:
+                # `run` serves it and what comes behind it.
+                self._wake.set()
+                return
             self._taken = self._inbox.take()
             try:
                 self.writer.write_in_memory(self._taken)

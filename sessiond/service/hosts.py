@@ -109,7 +109,7 @@ class Hosts:
         self, session_id: str, load: Callable[[], Opened], *, in_memory: bool = False
     ) -> Host:
         self._require_running()
-        self._make_room(in_memory=in_memory)
+        self.make_room(in_memory=in_memory)
         host = Host(
             session_id,
             load,
@@ -179,8 +179,9 @@ class Hosts:
 
     # -- unloading -------------------------------------------------------------------
 
-    def _make_room(self, *, in_memory: bool) -> None:
-        same = [host for host in self._hosts.values() if host.meant_for_memory == in_memory]
+    def make_room(self, *, in_memory: bool = False) -> None:
+        """Let go of an idle session if as many are open as may be. Raises Overloaded."""
+        same = [host for host in self._hosts.values() if host.counts_as_memory == in_memory]
         limit = self.bounds.memory_sessions if in_memory else self.bounds.open_sessions
         if len(same) < limit:
             return
@@ -232,7 +233,7 @@ class Hosts:
     @property
     def any_in_memory(self) -> bool:
         """Whether a session would be lost with the daemon."""
-        return any(host.meant_for_memory or host.in_memory for host in self._hosts.values())
+        return any(host.counts_as_memory for host in self._hosts.values())
 
     def requests_waiting(self) -> int:
         """Commands that wait for a writer."""

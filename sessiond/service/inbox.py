@@ -7,7 +7,7 @@ inbox is bounded: what does not fit is refused at once and nothing was written.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -35,13 +35,14 @@ class Command(Struct, eq=False):
     `stage` changes a draft and returns a receipt; `finish` turns the receipt
     (None for a question) and the durability reached into the result. Both run
     synchronously on the loop. `act` does something to the file as a whole, in a worker
-    thread, with no other command in its batch. `ids` are entry ids that may be stored already.
+    thread, with no other command in its batch; it is given the lines that were staged, to store them
+    with it. `ids` are entry ids that may be stored already.
     """
 
     ticket: Ticket
     finish: Callable[[Any, str], Any]
     stage: Callable[[Draft], Any] | None = None
-    act: Callable[[], None] | None = None
+    act: Callable[[Sequence[bytes]], None] | None = None
     ids: tuple[str, ...] = ()
     reads: Callable[[Session], Iterable[int]] | None = None
     """Lines that `stage` looks at, if they are stored already."""
@@ -63,14 +64,6 @@ class Command(Struct, eq=False):
             self.refusal = error
         self.rests_on_batch = bool(draft.entries)
 
-    def perform(self) -> None:
-        """Act, or remember why that was refused."""
-        assert self.act is not None, "most commands leave the file where it is"
-        try:
-            self.act()
-        except SessiondError as error:
-            self.refusal = error
-
     def settle(
         self,
         error: SessiondError | None,
@@ -78,7 +71,7 @@ class Command(Struct, eq=False):
         report_bug: Callable[[str, BaseException], str],
     ) -> None:
         """Answer; `error` is what storing the batch came to."""
-        if error is not None and self.rests_on_batch:
+        if error is not None and (self.rests_on_batch or self.act is not None):
             self.fail(error)
             return
         if self.refusal is not None:
@@ -151,16 +144,19 @@ class Inbox:
             size += command.size
             if batch and (entries > BATCH_ENTRIES_MAX or size > BATCH_BYTES_MAX):
                 break
-            if batch and command.act is not None:
-                break
             if command.act is not None:
-                return [self._commands.popleft()]
+                return batch or [self._commands.popleft()]
             if command.stage is None:
                 asked.add(command.ticket.client)
             elif asked and command.ticket.client in asked:
                 break
             batch.append(self._commands.popleft())
         return batch
+
+    @property
+    def needs_thread(self) -> bool:
+        """Whether what comes next has to wait for a disk, also in a session without one."""
+        return bool(self._commands) and self._commands[0].act is not None
 
     @property
     def commands(self) -> tuple[Command, ...]:

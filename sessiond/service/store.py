@@ -29,6 +29,7 @@ from sessiond.service.keeping import Keeping
 from sessiond.service.mending import open_mended
 from sessiond.service.opened import Opened, Persist, SessionInfo
 from sessiond.service.ports import Environment
+from sessiond.service.promotion import Promotion
 from sessiond.service.register import Register
 from sessiond.session.state import Session
 
@@ -61,6 +62,11 @@ class Store:
         self._register = Register(catalog, files, environment.new_epoch)
         self.keeping = Keeping(layout, files, self._register, environment)
         self.checks = Checks(self.keeping, files)
+
+    def promote(self, opened: Opened, wanted: Persist, lines: Sequence[bytes]) -> None:
+        """Bring a session to this level, with more lines. Raises SessionExists, StorageError."""
+        stamp = self.environment.file_stamp()
+        Promotion(self._layout, self._files, self._register).promote(opened, wanted, lines, stamp)
 
     @property
     def data_folder(self) -> str:

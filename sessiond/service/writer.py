@@ -55,16 +55,13 @@ class Writer:
 
     async def write(self, commands: Sequence[Command]) -> None:
         """Store a batch and settle it."""
-        if commands[0].act is not None:
-            await self._act(commands[0])
-            return
         opened = self._opened
         self.writing = True
         try:
             seqs = self._looked_at(commands)
             stored = dict(zip(seqs, await self._log.read_many(seqs), strict=True))
             batch = stage(commands, opened, self._environment, stored)  # 1, 2
-            error = await self._persist(batch) if batch.lines else None  # 3
+            error = await self._persist(batch) if batch.lines or batch.act else None  # 3
         except StorageError as unread:
             # What staging looks at could not be read. Nothing was staged yet.
             self._refuse(commands, unread)
@@ -75,10 +72,6 @@ class Writer:
 
     def write_in_memory(self, commands: Sequence[Command]) -> None:
         """The same for a session without a disk: nothing to wait for."""
-        if commands[0].act is not None:
-            commands[0].perform()
-            self._settle(commands, None, "memory")
-            return
         journal = self._opened.journal
         seqs = self._looked_at(commands)
         stored = dict(zip(seqs, journal.read_many(seqs), strict=True))
@@ -99,11 +92,20 @@ class Writer:
 
     async def _persist(self, batch: Batch) -> SessiondError | None:
         """One write and one sync for the whole batch; who waits may not cut it short."""
-        opened, failure = self._opened, None
+        opened = self._opened
+        failure: SessiondError | None = None
 
         def store() -> None:
             nonlocal failure
-            failure = opened.store(batch.lines, sync=batch.sync, has_assistant=batch.has_assistant)
+            if batch.act is None:
+                failure = opened.store(
+                    batch.lines, sync=batch.sync, has_assistant=batch.has_assistant
+                )
+                return
+            try:
+                batch.act(batch.lines)
+            except SessiondError as refusal:
+                failure = refusal
 
         with CancelScope(shield=True):
             await to_thread.run_sync(store, limiter=self._threads)
@@ -128,27 +130,8 @@ class Writer:
             self._batches += 1
             self._entries += len(batch.lines)
             self._batch_entries_max = max(self._batch_entries_max, len(batch.lines))
-        self._settle(batch.commands, error, opened.durability(synced=batch.sync), touched)
-
-    async def _act(self, command: Command) -> None:
-        """Let a command have the file; who waits may not cut it short."""
-        self.writing = True
-        try:
-            with CancelScope(shield=True):
-                await to_thread.run_sync(command.perform, limiter=self._threads)
-        finally:
-            self.writing = False
-        self._settle([command], None, "disk")
-
-    def _settle(
-        self,
-        commands: Sequence[Command],
-        error: SessiondError | None,
-        durability: str,
-        touched: dict[Listener, None] | None = None,
-    ) -> None:
-        touched = {} if touched is None else touched
-        for command in commands:
+        durability = opened.durability(synced=batch.sync)
+        for command in batch.commands:
             command.settle(error, durability, self._environment.report_bug)
             self._inbox.settled(command)
             touched[command.ticket.client.listener] = None

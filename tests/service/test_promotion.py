@@ -1,0 +1,260 @@
+"""A session comes closer to the disk: never -> on_assistant -> immediate, whole or not at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from sessiond.testing.daemon import Refusal, Wire
+
+SESSION = "session-a"
+
+
+async def make(wire: Wire, persist: str) -> Any:
+    return await wire.call("session/create", cwd="/p", session_id=SESSION, persist=persist)
+
+
+async def say(wire: Wire, role: str = "user", **more: Any) -> Any:
+    return await wire.call("append", session_id=SESSION, message={"role": role}, **more)
+
+
+async def promote(wire: Wire, persist: str, **more: Any) -> Any:
+    answer = await wire.call("session/update", session_id=SESSION, persist=persist, **more)
+    return answer["session"]
+
+
+async def shown(wire: Wire) -> Any:
+    return (await wire.call("session/get", session_id=SESSION))["session"]
+
+
+def places(house: Any) -> list[str]:
+    return [path.parent.name for path in house.session_files()]
+
+
+def types(house: Any) -> list[str]:
+    return [line["type"] for line in house.stored()]
+
+
+async def test_a_session_in_memory_becomes_a_file_and_goes_on(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await make(wire, "never")
+        for _ in range(3):
+            await say(wire)
+        before = await shown(wire)
+        subscribed = await watcher.call("subscribe", session_id=SESSION)
+        now = await promote(wire, "immediate", title="kept")
+        assert (now["persist"], now["persisted"], now["title"]) == ("immediate", True, "kept")
+        assert (now["epoch"], now["seq"]) == (before["epoch"], 4)
+        left = house.disk.crash()
+        # From here on it is like any other: no gap for who watches, appends are durable.
+        assert (await say(wire))["durability"] == "disk"
+        events = [(await watcher.next_notification())["params"] for _ in range(2)]
+        assert [(event["seq"], event["epoch"]) for event in events] == [
+            (4, subscribed["epoch"]),
+            (5, subscribed["epoch"]),
+        ]
+        assert daemon.service.statistics().sessions_in_memory == 0
+        context = await wire.call("build_context", session_id=SESSION)
+        assert len(context["messages"]) == 4
+    assert types(house) == ["session_header", *["message"] * 3, "session_info", "message"]
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        again = await shown(wire)
+        assert (again["seq"], again["title"], again["epoch"]) == (5, "kept", now["epoch"])
+    # What was answered before that had survived on its own, too.
+    house.files = left
+    assert types(house) == ["session_header", *["message"] * 3, "session_info"]
+
+
+async def test_out_of_memory_without_an_assistant_it_is_a_draft(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, "never")
+        await say(wire)
+        now = await promote(wire, "on_assistant")
+        assert (now["persist"], now["persisted"], places(house)) == (
+            "on_assistant",
+            False,
+            ["pending"],
+        )
+        await say(wire, "assistant")
+        assert places(house) == ["sessions"]
+        assert (await shown(wire))["persisted"]
+
+
+async def test_out_of_memory_as_a_conversation_it_has_its_place_at_once(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, "never")
+        await say(wire, "assistant")
+        now = await promote(wire, "on_assistant")
+        assert (now["persisted"], places(house)) == (True, ["sessions"])
+
+
+async def test_a_draft_is_given_its_place(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, "on_assistant")
+        await say(wire)
+        before = await shown(wire)
+        now = await promote(wire, "immediate", status="s")
+        assert (now["persist"], now["persisted"], now["seq"]) == ("immediate", True, 2)
+        assert now["epoch"] == before["epoch"]
+        assert places(house) == ["sessions"]
+        assert now["path"] == str(house.session_files()[0])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await shown(wire))["status"] == "s"
+
+
+@pytest.mark.parametrize("persist", ["never", "on_assistant", "immediate"])
+async def test_the_level_it_has_changes_nothing(house: Any, persist: str) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, persist)
+        before = await shown(wire)
+        assert await promote(wire, persist) == before
+        assert (await promote(wire, persist, title="t"))["title"] == "t"
+
+
+@pytest.mark.parametrize(
+    ("now", "wanted"),
+    [("immediate", "on_assistant"), ("immediate", "never"), ("on_assistant", "never")],
+)
+async def test_nothing_goes_back(house: Any, now: str, wanted: str) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, now)
+        before = await shown(wire)
+        with pytest.raises(Refusal) as refused:
+            await promote(wire, wanted, title="t")
+        assert (refused.value.code, refused.value.data["path"]) == (-32602, "persist")
+        assert await shown(wire) == before
+
+
+@pytest.mark.parametrize("op", ["write", "fsync", "rename", "fsync_folder"])
+async def test_what_fails_leaves_a_session_in_memory_as_it_was(house: Any, op: str) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await make(wire, "never")
+        await say(wire)
+        before = await shown(wire)
+        await watcher.call("subscribe", session_id=SESSION)
+        house.disk.fail(op)
+        with pytest.raises(Refusal) as refused:
+            await promote(wire, "immediate", title="lost")
+        assert refused.value.data["kind"] == "storage_error"
+        assert await shown(wire) == before
+        assert house.session_files() == []
+        assert (await say(wire))["durability"] == "memory"
+        now = await promote(wire, "immediate", title="kept")
+        assert (now["seq"], now["persisted"]) == (3, True)
+        seqs = [(await watcher.next_notification())["params"]["seq"] for _ in range(2)]
+        assert seqs == [2, 3]
+    assert types(house) == ["session_header", "message", "message", "session_info"]
+
+
+@pytest.mark.parametrize("op", ["rename", "fsync_folder", "write", "fdatasync"])
+async def test_what_fails_leaves_a_draft_as_it_was(house: Any, op: str) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, "on_assistant")
+        await say(wire)
+        before = await shown(wire)
+        house.disk.fail(op)
+        with pytest.raises(Refusal) as refused:
+            await promote(wire, "immediate", title="lost")
+        assert refused.value.data["kind"] == "storage_error"
+        assert await shown(wire) == before
+        assert places(house) == ["pending"]
+        now = await promote(wire, "immediate", title="kept")
+        assert (now["seq"], now["title"], places(house)) == (2, "kept", ["sessions"])
+    house.files = house.disk.crash()
+    assert types(house) == ["session_header", "message", "session_info"]
+
+
+async def test_a_promotion_under_a_condition_that_fails_writes_nothing(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, "never")
+        await say(wire)
+        with pytest.raises(Refusal) as refused:
+            await promote(wire, "immediate", expected={"seq": 7})
+        assert refused.value.data["kind"] == "precondition_failed"
+        assert (house.session_files(), (await shown(wire))["persist"]) == ([], "never")
+
+
+async def test_a_file_that_came_under_the_same_id_is_not_joined(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, "never")
+        house.put([])
+        with pytest.raises(Refusal) as refused:
+            await promote(wire, "immediate")
+        assert refused.value.data["kind"] == "session_exists"
+        assert (await shown(wire))["persist"] == "never"
+        assert len(house.session_files()) == 1
+
+
+async def test_requests_around_a_promotion_keep_their_order(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, "never")
+        await say(wire)
+        message = {"role": "user"}
+        asked = [
+            await wire.request("append", session_id=SESSION, message=message),
+            await wire.request("session/update", session_id=SESSION, persist="immediate"),
+            await wire.request("append", session_id=SESSION, message=message),
+            await wire.request("session/get", session_id=SESSION),
+            await wire.request("append", session_id=SESSION, message=message),
+        ]
+        answers = [await wire.answer(number) for number in asked]
+        assert [answers[n]["seq"] for n in (0, 2, 4)] == [2, 3, 4]
+        assert [answers[n]["durability"] for n in (0, 2, 4)] == ["memory", "disk", "disk"]
+        assert answers[1]["session"]["seq"] == 2
+        assert (answers[3]["session"]["seq"], answers[3]["session"]["persisted"]) == (3, True)
+
+
+async def test_who_writes_while_the_file_is_made_loses_nothing(house: Any, arrived: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire, "never")
+        for _ in range(5):
+            await say(wire)
+        with house.disk.hold("rename") as gate:
+            promoting = await wire.request(
+                "session/update", session_id=SESSION, persist="immediate"
+            )
+            await arrived(gate)
+            # Reads are answered meanwhile; what is written waits for the file.
+            context = await other.call("build_context", session_id=SESSION)
+            assert len(context["messages"]) == 5
+            appending = await other.request(
+                "append", session_id=SESSION, message={"role": "assistant"}
+            )
+            await other.call("server/ping")
+        assert (await wire.answer(promoting))["session"]["seq"] == 5
+        answer = await other.answer(appending)
+        assert (answer["seq"], answer["durability"]) == (6, "disk")
+    assert len(house.stored()) == 7
+
+
+async def test_many_sessions_leave_memory_at_once(house: Any) -> None:
+    ids = [f"session-{number:03}" for number in range(20)]
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for session_id in ids:
+            await wire.call("session/create", cwd="/p", session_id=session_id, persist="never")
+        asked = [
+            await wire.request("session/update", session_id=session_id, persist="immediate")
+            for session_id in ids
+        ]
+        with anyio.fail_after(20):
+            sessions = [(await wire.answer(number))["session"] for number in asked]
+        assert all(session["persisted"] for session in sessions)
+        assert daemon.service.statistics().sessions_in_memory == 0
+    assert len(house.session_files()) == 20
+
+
+async def test_there_must_be_room_for_one_more_file(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        daemon.service.bounds = daemon.service.bounds._replace(open_sessions=1)
+        await make(wire, "never")
+        other = {"cwd": "/p", "session_id": "session-b", "persist": "immediate"}
+        await wire.call("session/create", **other)
+        await wire.call("subscribe", session_id="session-b")
+        with pytest.raises(Refusal) as refused:
+            await promote(wire, "immediate")
+        assert refused.value.data["kind"] == "overloaded"
+        assert (await shown(wire))["persist"] == "never"
+        await wire.call("unsubscribe", session_id="session-b")
+        assert (await promote(wire, "immediate"))["persisted"]
