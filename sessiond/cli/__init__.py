@@ -46,6 +46,8 @@ CONTENTS: Final[tuple[Listed, ...]] = (
     Listed("Tree", "compact", "compact", "Replace what precedes by a summary."),
     Listed("Files", "import", "import_sessions", "Bring session files in."),
     Listed("Files", "export", "export", "Write a session to a file of its own."),
+    Listed("Files", "verify", "verify", "Look for what is wrong in a session file."),
+    Listed("Files", "repair", "repair", "Make a file anew without its bad lines."),
     Listed("Files", "dump", "dump", "Print a session file line by line."),
     Listed("Tools", "call", "call", "Call any method of the protocol."),
     Listed("Tools", "completion", "completion", "Print the completion of a shell."),

@@ -75,7 +75,7 @@ def ask_long(client: BlockingClient, method: str, /, **params: Any) -> bytes:
     """The same for work that may take long: it may, and whoever waits sees how far it is."""
     steps = Steps(method.partition("/")[2])
     try:
-        return client.call_raw(method, **_given(params), timeout=None, on_progress=steps.show)
+        return client.call_raw(method, **_given(params), timeout=None, on_progress=steps.report)
     finally:
         steps.end()
 

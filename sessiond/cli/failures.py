@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from sessiond.cli.text import printable
+from sessiond.errors import SessiondError
 
 if TYPE_CHECKING:
-    from sessiond_client import RpcError, SessiondClientError
+    from sessiond_client import SessiondClientError
 
 __all__ = ["Failure", "Status", "explain", "report", "usage"]
 
@@ -102,12 +103,15 @@ def explain(error: Exception) -> Failure | None:
         where = "" if error.filename is None else f"{error.filename}: "
         what = f"{where}{error.strerror or error}"
         return Failure(what, "check the path and its permissions", facts={"kind": "os_error"})
+    if isinstance(error, SessiondError):
+        # Of what a command does itself, on a file.
+        return _refusal(error.code, error.message, error.data())
     # Not imported for this: what was never imported was never raised.
     if "sessiond_client" in sys.modules:
         from sessiond_client import RpcError, SessiondClientError
 
         if isinstance(error, RpcError):
-            return _refusal(error)
+            return _refusal(error.code, error.message, error.data)
         if isinstance(error, SessiondClientError):
             return _lost(error)
     return None
@@ -132,22 +136,28 @@ def report(failure: Failure, *, as_json: bool) -> Status:
     return failure.status
 
 
-def _refusal(error: RpcError) -> Failure:
-    status = Status.NOT_FOUND if error.kind in _NOT_FOUND else Status.FAILED
-    then = _NEXT.get(error.kind, "see protocol.md for this error")
-    if error.kind == "storage_error" and not error.retryable:
+def _refusal(code: int, message: str, data: Mapping[str, Any]) -> Failure:
+    kind = data.get("kind", "")
+    status = Status.NOT_FOUND if kind in _NOT_FOUND else Status.FAILED
+    then = _NEXT.get(kind, "see protocol.md for this error")
+    if kind == "storage_error" and not data.get("retryable"):
         then = "check the path and its permissions"
-    path = error.data.get("path")
-    what = f"{error.message} ({path})" if path and path not in error.message else error.message
-    matches: list[dict[str, Any]] = error.data.get("matches", [])
+    path = data.get("path")
+    what = f"{message} ({path})" if path and path not in message else message
+    matches: list[dict[str, Any]] = data.get("matches", [])
     if matches:
         named = [f"{match['session_id']} {match.get('title') or ''}".strip() for match in matches]
         then = f"{then}: {', '.join(named)}"
-    return Failure(what, then, status, {"code": error.code, **error.data})
+    return Failure(what, then, status, {"code": code, **data})
 
 
 def _lost(error: SessiondClientError) -> Failure:
-    then = "see `sessiond status`, then run it again"
-    if getattr(error, "outcome_unknown", False):
+    from sessiond_client import ConnectionLost, Timeout
+
+    if isinstance(error, ConnectionLost | Timeout) and error.outcome_unknown:
         then = "it may have been done: look before you run it again"
-    return Failure(str(error), then, Status.NO_DAEMON, {"kind": "no_daemon"})
+        return Failure(str(error), then, facts={"kind": "outcome_unknown"})
+    then = "see `sessiond status`, then run it again"
+    if isinstance(error, ConnectionLost):
+        return Failure(str(error), then, Status.NO_DAEMON, {"kind": "no_daemon"})
+    return Failure(str(error), then, facts={"kind": "no_answer"})

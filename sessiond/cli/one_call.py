@@ -69,7 +69,7 @@ def _result(sock: socket.socket, steps: Steps) -> bytes:
             message = wire.decode(line)
             if message.method == "$/progress":
                 told = msgspec.json.decode(message.params, type=_Told).value
-                steps.show(told.done, told.total, told.unit)
+                steps.report(told.done, told.total, told.unit)
             elif message.error is not UNSET and message.method is UNSET:
                 raise wire.rpc_error(message.error)
             elif message.result is not UNSET and message.id == _ID:

@@ -19,14 +19,17 @@ _WIDTH = 70
 
 
 class Steps:
-    """What is being done, and how much of it is done."""
+    """What is being done, and how much of it is done: a `Progress` for whom nobody asked."""
+
+    token = None
+    latest = None
 
     def __init__(self, work: str) -> None:
         self._work = work
         self._since = time.monotonic()
         self._is_shown = False
 
-    def show(self, done: int, total: int | None, unit: str) -> None:
+    def report(self, done: int, total: int | None, unit: str) -> None:
         """So much is done, of how many, of what."""
         if time.monotonic() - self._since < _QUIET_SECONDS or not sys.stderr.isatty():
             return

@@ -115,6 +115,8 @@ def test_call_calls_every_method(shell: Shell) -> None:
         ("sessiond list --updated-after yesterday", 2, "7d"),
         ("sessiond frobnicate", 2, "No such command"),
         ("sessiond dump /dev", 1, "/dev"),
+        ("sessiond verify /dev", 1, "/dev"),
+        ("sessiond verify no-such.jsonl", 1, "No such file"),
     ],
 )
 def test_a_failure_is_one_line_that_says_what_to_do(

@@ -103,7 +103,7 @@ def test_a_damaged_catalog_and_a_torn_line_are_seen_while_no_daemon_runs(shell: 
     wrong = complaints(shell)
     assert [check["check"] for check in wrong] == ["catalog", "files"]
     assert "rm " in wrong[0]["next"]
-    assert "torn" in wrong[1]["what"]
+    assert "half a line" in wrong[1]["what"]
     assert shell.json("sessiond status --json || true")["running"] is False
     (root_of(shell) / "catalog.sqlite").unlink()
 

@@ -1,0 +1,50 @@
+"""`sessiond repair`: a session file without the lines that do not parse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sessiond.cli.arguments import session_argument
+from sessiond.cli.asking import answer, ask_long, connected, session_id
+from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.output import say
+
+__all__ = ["COMMAND"]
+
+
+@click.command(
+    "repair",
+    cls=Command,
+    examples=("sessiond repair my-session", "sessiond repair my-session --apply"),
+)
+@shared_options
+@session_argument
+@click.option("--apply", is_flag=True, help="Do it; otherwise only say what would be done.")
+def repair(shared: Shared, session: str, *, apply: bool) -> None:
+    """Make a session's file anew without the lines that do not parse.
+
+    The other lines stay byte for byte, the file as it was goes to the trash. Only files of
+    sessiond's own dialect are repaired: another program may read what does not parse here.
+    """
+    with connected(shared) as client:
+        found = session_id(client, session)
+        done = ask_long(client, "session/repair", session_id=found, dry_run=not apply)
+    answer(shared, done, _show)
+
+
+def _show(done: dict[str, Any]) -> None:
+    for problem in done["problems"]:
+        say(f"line {problem['line']}: {problem['kind']}: {problem['detail']}")
+    if done.get("reason") is not None:
+        say(f"nothing to do: {done['reason']}")
+        return
+    lines = ", ".join(map(str, done["dropped_lines"]))
+    verb = "would be left out; run it with --apply" if done["dry_run"] else "left out"
+    say(f"{done['kept']} lines kept, {done['dropped']} {verb}: {lines}")
+    if done.get("backup") is not None:
+        say(f"as it was: {done['backup']}")
+
+
+COMMAND = repair

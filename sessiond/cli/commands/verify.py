@@ -1,0 +1,68 @@
+"""`sessiond verify`: what is wrong with a session file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from sessiond.cli.arguments import SESSION
+from sessiond.cli.asking import answer, ask_long, connected, is_path, session_id
+from sessiond.cli.failures import Status
+from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.output import say
+from sessiond.cli.progress import Steps
+
+__all__ = ["COMMAND"]
+
+
+@click.command(
+    "verify", cls=Command, examples=("sessiond verify session.jsonl", "sessiond verify my-session")
+)
+@shared_options
+@click.argument("session", metavar="FILE|SESSION", type=SESSION)
+@click.pass_context
+def verify(ctx: click.Context, /, shared: Shared, session: str) -> None:
+    """Look at every line of a session file and say what is wrong, line by line.
+
+    A FILE is read as it lies there and needs no daemon; a session is looked at by the daemon,
+    which knows what is only being written. Nothing is changed. Exit status 1 if something is
+    wrong.
+    """
+    if is_path(session):
+        found = _look(Path(session).expanduser().absolute())
+    else:
+        with connected(shared) as client:
+            found = ask_long(client, "session/verify", session_id=session_id(client, session))
+    answer(shared, found, _show)
+    if not msgspec.json.decode(found)["ok"]:
+        ctx.exit(Status.FAILED)
+
+
+def _look(path: Path) -> bytes:
+    from sessiond.journal.files import Files
+    from sessiond.service.verifying import verify_file
+
+    steps = Steps("verify")
+    try:
+        return msgspec.json.encode(verify_file(Files(), path, progress=steps))
+    finally:
+        steps.end()
+
+
+def _show(found: dict[str, Any]) -> None:
+    for problem in found["problems"]:
+        say(f"line {problem['line']}: {problem['kind']}: {problem['detail']}")
+    more = found["problem_count"] - len(found["problems"])
+    if more:
+        say(f"and {more} more")
+    verdict = "well" if found["ok"] else f"{found['problem_count']} problems"
+    if found["repairable"]:
+        verdict += ", sessiond repair can leave them out"
+    size = f"{found['lines']} lines, {found['entries']} entries, {found['bytes']} bytes"
+    say(f"{found['dialect'] or 'no session'}, {size}: {verdict}")
+
+
+COMMAND = verify
