@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 import anyio
+from msgspec import structs
 
 from sessiond.cli.config_file import BadConfiguration
 from sessiond.cli.daemon import Daemon, DaemonOptions
@@ -41,7 +42,7 @@ def run(options: DaemonOptions) -> int:
     try:
         tuning = Tuning(options.sources, raise_open_files())
         tuning.set_level()
-        listener = _listener(options)
+        options, listener = _with_listener(options)
         lock = take_profile(files, options.layout, options.socket)
     except BadConfiguration as error:
         log.error("cannot start", extra={"reason": str(error)})  # noqa: TRY400
@@ -64,11 +65,14 @@ def run(options: DaemonOptions) -> int:
     return status
 
 
-def _listener(options: DaemonOptions) -> Callable[[], Listening] | None:
+def _with_listener(
+    options: DaemonOptions,
+) -> tuple[DaemonOptions, Callable[[], Listening] | None]:
+    """How to listen, and the options with the place where that will be."""
     inherited = listener_inherited(os.environ)
-    if inherited is not None or options.socket is None:
-        return inherited
-    return listener_at(options.socket)
+    if inherited is not None:
+        return structs.replace(options, socket=inherited.path), lambda: inherited
+    return options, None if options.socket is None else listener_at(options.socket)
 
 
 def _who_serves(holder: Holder | None) -> str:

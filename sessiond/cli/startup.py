@@ -9,7 +9,6 @@ import os
 import resource
 import time
 from collections.abc import Callable, MutableMapping
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -59,7 +58,7 @@ def take_profile(files: Files, layout: Layout, socket: Path | None) -> DaemonLoc
             time.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def listener_inherited(environ: MutableMapping[str, str]) -> Callable[[], Listening] | None:
+def listener_inherited(environ: MutableMapping[str, str]) -> Listening | None:
     """The socket that a service manager opened for this process. Raises CannotListen.
 
     What it says in the environment is meant for this process alone and taken out.
@@ -69,7 +68,7 @@ def listener_inherited(environ: MutableMapping[str, str]) -> Callable[[], Listen
         return None
     if count != "1":
         raise CannotListen(f"LISTEN_FDS is {count or 'empty'}: one listening Unix socket is needed")
-    return partial(listen_on_inherited, _FIRST_INHERITED)
+    return listen_on_inherited(_FIRST_INHERITED)
 
 
 def listener_at(path: Path) -> Callable[[], Listening]:
