@@ -120,8 +120,6 @@ OUTLINE_SYMBOLS_MAX: Final = 5_000
 OUTLINE_NODES_MAX: Final = 100_000
 # lsp: documents of one editor that are watched; the others answer, but show no problems.
 DOCUMENTS_MAX: Final = 256
-# lsp: diagnostics of one document; the last one says how many are left out.
-DIAGNOSTICS_MAX: Final = 500
 
 # The longest line one append can make must pass the frame limit on its way out again.
 assert FRAME_BYTES_MAX < RESULT_BYTES_MAX

@@ -88,9 +88,12 @@ class Document:
                 self._snapshot = found
             return found
 
-    async def is_saved(self) -> bool:
-        """Whether the text is what is in the file."""
-        return await to_thread.run_sync(_is_in_file, self.path, self.text.lines)
+    async def stored_lines(self) -> int | None:
+        """How many lines of the text are in the file; None if it has others, too.
+
+        All of them: the text is saved. Less: the end of the file was cut.
+        """
+        return await to_thread.run_sync(_lines_in_file, self.path, self.text.lines)
 
 
 async def _read(client: Client, path: Path) -> Snapshot:
@@ -108,13 +111,14 @@ async def _read(client: Client, path: Path) -> Snapshot:
     return Snapshot(info, nodes, {node.id: node for node in nodes}, heads, more)
 
 
-def _is_in_file(path: Path, lines: tuple[str, ...]) -> bool:
+def _lines_in_file(path: Path, lines: tuple[str, ...]) -> int | None:
     try:
         with path.open("rb") as file:
-            for line in lines:
+            for number, line in enumerate(lines):
                 wanted = line.encode("utf-8", "surrogatepass")
-                if file.read(len(wanted)) != wanted:
-                    return False
-            return file.read(1) == b""
+                found = file.read(len(wanted))
+                if found != wanted:
+                    return None if found else number
+            return None if file.read(1) else len(lines)
     except OSError:
-        return False
+        return None

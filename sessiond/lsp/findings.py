@@ -11,7 +11,6 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from sessiond.limits import DIAGNOSTICS_MAX
 from sessiond.lsp.lines import references
 from sessiond.lsp.text import Text
 
@@ -31,15 +30,16 @@ class Problem(Struct, frozen=True):
 
     line: int
     kind: str
-    detail: str = ""
+    detail: str
 
 
 class Verdict(Struct, frozen=True):
     """The answer of session/verify, as far as an editor shows it."""
 
     problems: list[Problem]
-    read_only: bool = False
-    repairable: bool = False
+    problem_count: int
+    read_only: bool
+    repairable: bool
 
 
 class Finding(Struct, frozen=True):
@@ -60,25 +60,39 @@ _AT_FAULT: Final[Mapping[str, str]] = {
     "unknown_target": "target_id",
     "first_kept_off_path": "first_kept_entry_id",
 }
-_SEVERITIES: Final[Mapping[str, Severity]] = {"bad_line": Severity.ERROR}
+_IN_USE: Final = (
+    "other programs have this session open: until they close it, sessiond goes by what the "
+    "file was before it was saved"
+)
+_CUT: Final = (
+    "half an append, left by a crash: it was cut from the file when the session was opened, and a "
+    "copy was put beside it"
+)
+_SEVERITIES: Final[Mapping[str, Severity]] = {
+    "bad_header": Severity.ERROR,
+    "bad_line": Severity.ERROR,
+}
 
 
-def findings(verdict: Verdict, text: Text, *, is_stale: bool = False) -> list[Finding]:
+def findings(
+    verdict: Verdict, text: Text, *, is_stale: bool = False, cut_at: int | None = None
+) -> list[Finding]:
     """Every problem at its place; what is said of the whole file comes first.
 
-    `is_stale`: the file was saved over while others have the session open.
+    `is_stale`: the file was saved over while others have the session open. `cut_at`: the first
+    line that was in the file when the editor read it, and was cut when the session was opened.
     """
     found: list[Finding] = []
     if is_stale:
-        message = "other programs have this session open: until they close it, sessiond goes by what the file was before it was saved"
-        found.append(_whole(text, 0, Severity.WARNING, "in_use", message))
+        found.append(_whole(text, 0, Severity.WARNING, "in_use", _IN_USE))
     if verdict.read_only:
         then = "; `sessiond repair` makes it writable again" if verdict.repairable else ""
         message = f"read-only: a line does not parse, so nothing is appended{then}"
         found.append(_whole(text, 0, Severity.WARNING, "read_only", message))
-    room = DIAGNOSTICS_MAX - len(found) - 1
-    found += [_finding(problem, text) for problem in verdict.problems[:room]]
-    if (left_out := len(verdict.problems) - room) > 0:
+    if cut_at is not None:
+        found.append(_whole(text, cut_at, Severity.WARNING, "torn_tail", _CUT))
+    found += [_finding(problem, text) for problem in verdict.problems]
+    if (left_out := verdict.problem_count - len(verdict.problems)) > 0:
         message = f"{left_out:,} more problems: see `sessiond verify`"
         found.append(_whole(text, 0, Severity.NOTE, "more", message))
     return found
@@ -115,13 +129,12 @@ def _holder(holder: object) -> str:
 def _finding(problem: Problem, text: Text) -> Finding:
     number = max(0, problem.line - 1)
     severity = _SEVERITIES.get(problem.kind, Severity.WARNING)
-    message = problem.detail or problem.kind.replace("_", " ")
     member = _AT_FAULT.get(problem.kind)
     for reference in references(text.line(number)) if member else ():
         if reference.member == member:
             start, end = text.column(number, reference.start), text.column(number, reference.end)
-            return Finding(number, start, end, severity, problem.kind, message)
-    return _whole(text, number, severity, problem.kind, message)
+            return Finding(number, start, end, severity, problem.kind, problem.detail)
+    return _whole(text, number, severity, problem.kind, problem.detail)
 
 
 def _whole(text: Text, number: int, severity: Severity, code: str, message: str) -> Finding:

@@ -140,24 +140,14 @@ class _Check:
         """Show what is wrong. Raises SessiondClientError."""
         document, began = self._document, anyio.current_time()
         document.changed = anyio.Event()
-        if not await document.is_saved():
+        stored, version = await document.stored_lines(), document.text.version
+        if stored is None or (version and stored < len(document.text)):
             return
-        verdict = await self._verdict()
-        self._publish(document, findings(verdict, document.text, is_stale=self._is_stale))
+        cut_at = stored if stored < len(document.text) else None
+        answer = await self._client.call("session/verify", session_id=self._session_id)
+        verdict = msgspec.convert(answer, Verdict)
+        if document.text.version == version:
+            found = findings(verdict, document.text, is_stale=self._is_stale, cut_at=cut_at)
+            self._publish(document, found)
         took = anyio.current_time() - began
         self._rest = max(_DEBOUNCE_SECONDS, took * _REST_PER_CHECK)
-
-    async def _verdict(self) -> Verdict:
-        try:
-            answer = await self._client.call("session/verify", session_id=self._session_id)
-        except RpcError as error:
-            if error.kind != "method_not_found":
-                raise
-            # A daemon of before session/verify counts its problems, without their places.
-            answer = (await self._client.call("session/get", session_id=self._session_id))[
-                "session"
-            ]
-            count = answer["problems"]
-            some = [{"line": 1, "kind": "problems", "detail": f"problems: {count}"}]
-            answer = {"problems": some if count else [], "read_only": answer["read_only"]}
-        return msgspec.convert(answer, Verdict)

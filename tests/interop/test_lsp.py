@@ -192,7 +192,7 @@ async def test_the_outline_of_a_native_session(server: Daemon, home: Path) -> No
         uri = client.open(copy(NATIVE, home))
         assert await client.problems(uri) == []
         assert list(names(await client.symbols(uri))) == [
-            "0 Every entry type (session)",
+            "0 019a6f00-0000-7000-8000-000000000001 (session)",
             "22 A second trunk. (system)",
             "1 branch at line 2: high (branch)",
             "  1 high (thinking_level_change)",
@@ -325,12 +325,27 @@ async def test_a_damaged_file_shows_where(server: Daemon, home: Path) -> None:
     async with editor(server) as client:
         uri = client.open(path)
         shown = await client.problems(uri)
-        assert [whole(one) for one in shown] == [("read_only", 0), ("problems", 0)]
+        assert [whole(one) for one in shown] == [("read_only", 0), ("bad_line", 23), ("orphan", 24)]
+        assert shown[1].severity == types.DiagnosticSeverity.Error
+        line, start, end = member(path, 24, "parent_id")
+        assert shown[2].range == types.Range(types.Position(line, start), types.Position(line, end))
         # The good lines answer as ever.
         assert str(await client.hover(uri, 24)).startswith("message, user\nid: x1")
         assert await client.hover(uri, 23) is None
 
         client.close(uri)
+        assert await client.problems(uri) == []
+
+
+async def test_half_a_line_that_was_cut_is_shown_where_it_was(server: Daemon, home: Path) -> None:
+    path = copy(NATIVE, home)
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"type":"message","id":"x1","parent_id":"n22","time')
+    async with editor(server) as client:
+        uri = client.open(path)
+        assert [whole(one) for one in await client.problems(uri)] == [("torn_tail", 23)]
+        # The editor reads the file again, and there is nothing wrong with it.
+        client.edit(uri, ((23, 0), (24, 0), ""))
         assert await client.problems(uri) == []
 
 
@@ -404,7 +419,7 @@ async def test_what_is_not_saved_moves_lines_and_shows_no_problems(
         )
         client.save(uri)
         shown = await client.problems(uri)
-        assert [whole(one) for one in shown] == [("read_only", 0), ("problems", 0)]
+        assert [whole(one) for one in shown] == [("read_only", 0), ("bad_line", 1), ("bad_line", 2)]
         # Mended by hand, and saved again.
         client.edit(uri, ((1, 0), (3, 0), ""))
         path.write_text("\n".join(lines), "utf-8")

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from sessiond.limits import DIAGNOSTICS_MAX
 from sessiond.lsp.findings import Finding, Severity, Verdict, findings, refusal
 from sessiond.lsp.hovering import Entry, describe
 from sessiond.lsp.text import Encoding, Text
@@ -24,7 +23,12 @@ LINES = (
 
 def found(*problems: tuple[int, str], read_only: bool = False, **more: Any) -> list[Finding]:
     listed = [{"line": line, "kind": kind, "detail": f"why {kind}"} for line, kind in problems]
-    answer = {"ok": not problems, "problems": listed, "read_only": read_only, "repairable": True}
+    answer = {
+        "problems": listed,
+        "problem_count": max(len(listed), more.pop("count", 0)),
+        "read_only": read_only,
+        "repairable": True,
+    }
     return findings(msgspec.convert(answer, Verdict), Text(LINES, UTF16), **more)
 
 
@@ -49,15 +53,15 @@ def test_a_problem_is_shown_at_the_member_at_fault(
 
 
 def test_what_concerns_the_whole_file_comes_first() -> None:
-    codes = [one.code for one in found((4, "bad_line"), read_only=True, is_stale=True)]
-    assert codes == ["in_use", "read_only", "bad_line"]
+    shown = found((4, "bad_line"), read_only=True, is_stale=True, cut_at=3)
+    assert [one.code for one in shown] == ["in_use", "read_only", "torn_tail", "bad_line"]
+    assert [one.line for one in shown] == [0, 0, 3, 3]
     assert found() == []
 
 
-def test_there_is_an_end_to_the_problems_shown() -> None:
-    shown = found(*[(4, "bad_line")] * (DIAGNOSTICS_MAX + 6))
-    assert len(shown) == DIAGNOSTICS_MAX
-    assert shown[-1].message.startswith("7 more problems")
+def test_what_is_not_listed_is_counted() -> None:
+    *_, last = found((4, "bad_line"), count=1234)
+    assert (last.code, last.message[:19]) == ("more", "1,233 more problems")
 
 
 @pytest.mark.parametrize(
