@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from msgspec import UNSET
 
@@ -27,7 +27,6 @@ from sessiond.limits import HEADS_MAX
 from sessiond.model.entries import (
     CompactionEffect,
     Entry,
-    InfoEffect,
     Kind,
     LabelEffect,
     LeafEffect,
@@ -79,7 +78,8 @@ class Draft:
         self._stored = stored
         self.archived = False
         """The session's file lies in the archive, so nothing may be staged that would change it."""
-        self._base_seq = session.seq
+        self.base_seq = session.seq
+        """The last stored line: what is staged comes behind it."""
         self.entries: list[Staged] = []
         self.rows: list[Row] = []
         self._parents: list[int] = []
@@ -91,7 +91,7 @@ class Draft:
     @property
     def seq(self) -> int:
         """The seq of the last line, staged ones included."""
-        return self._base_seq + len(self.entries)
+        return self.base_seq + len(self.entries)
 
     def find(self, entry_id: str) -> int:
         """The seq of an entry by its id, record or node; 0 when there is none."""
@@ -99,9 +99,9 @@ class Draft:
 
     def kind(self, seq: int) -> int:
         """The kind at `seq`."""
-        if seq <= self._base_seq:
+        if seq <= self.base_seq:
             return self.session.kinds[seq]
-        return self.rows[seq - self._base_seq - 1].kind
+        return self.rows[seq - self.base_seq - 1].kind
 
     def is_node(self, seq: int) -> bool:
         """Whether the entry stands in the tree."""
@@ -109,22 +109,22 @@ class Draft:
 
     def receipt_of(self, seq: int) -> tuple[str, str | None, int, str]:
         """Id, parent id, seq and time of a staged entry, as the caller is told."""
-        index = seq - self._base_seq - 1
+        index = seq - self.base_seq - 1
         row, timestamp = self.rows[index], self.entries[index].timestamp
         assert isinstance(timestamp, str), "the writer gives every entry a time"
         return row.id, row.parent_id, seq, timestamp
 
     def parent(self, seq: int) -> int:
         """The parent of the node at `seq`, 0 for a root."""
-        if seq <= self._base_seq:
+        if seq <= self.base_seq:
             return self.session.parents[seq]
-        return self._parents[seq - self._base_seq - 1]
+        return self._parents[seq - self.base_seq - 1]
 
     def id_of(self, seq: int) -> str | None:
         """The id at `seq`; None for 0."""
-        if seq <= self._base_seq:
+        if seq <= self.base_seq:
             return self.session.id_of(seq)
-        return self.rows[seq - self._base_seq - 1].id
+        return self.rows[seq - self.base_seq - 1].id
 
     def node(self, entry_id: str, path: str = "entry_id") -> int:
         """The seq of a node by its id. Raises EntryNotFound."""
@@ -159,26 +159,11 @@ class Draft:
             seq = self.parent(seq)
         return seq == ancestor
 
-    def fact(self, name: str) -> Any:
-        """What a session_info says last, by the name in `SessionInfo`; None if none does."""
-        for row in reversed(self.rows):
-            if isinstance(row.effect, InfoEffect) and name in row.effect.facts:
-                return row.effect.facts[name]
-        return self.session.facts.get(name)
-
-    def first(self, kind: Kind) -> int:
-        """The first entry of a kind; 0 when there is none."""
-        found = self.session.kinds.find(kind)
-        if found > 0:
-            return found
-        staged = (index for index, row in enumerate(self.rows, 1) if row.kind == kind)
-        return next((self._base_seq + index for index in staged), 0)
-
     def line_of(self, seq: int) -> bytes:
         """The line of an entry: a staged one, or one of the lines given as `stored`."""
-        if seq <= self._base_seq:
+        if seq <= self.base_seq:
             return self._stored[seq]
-        return self.codec.encode(self.entries[seq - self._base_seq - 1])
+        return self.codec.encode(self.entries[seq - self.base_seq - 1])
 
     def wire_of(self, seq: int) -> bytes:
         """An entry as clients see it."""
@@ -289,6 +274,6 @@ class Draft:
 
         `sizes` are the bytes of the lines.
         """
-        assert self.session.seq == self._base_seq, "draft is stale: two writers?"
+        assert self.session.seq == self.base_seq, "draft is stale: two writers?"
         for row, size in zip(self.rows, sizes, strict=True):
             self.session.fold(row, size)

@@ -8,12 +8,12 @@ one is cleared; a dialect that keeps one name only takes a made one if it has no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
 from sessiond.errors import EntryInvalid
-from sessiond.model.entries import Entry, Kind, SessionInfoEntry
+from sessiond.model.entries import Entry, InfoEffect, Kind, SessionInfoEntry
 from sessiond.model.ids import MAIN
 from sessiond.session.append import Expected, require_expected
 from sessiond.session.draft import Draft
@@ -54,7 +54,7 @@ def prompt_seqs(session: Session) -> Iterable[int]:
 
 
 def _made_title(draft: Draft, make_title: Callable[[bytes], str]) -> str:
-    seq = draft.first(Kind.USER)
+    seq = _prompt(draft)
     title = make_title(draft.line_of(seq)) if seq else ""
     if not title:
         raise EntryInvalid(
@@ -66,6 +66,24 @@ def _made_title(draft: Draft, make_title: Callable[[bytes], str]) -> str:
 
 def _keep_as_name(draft: Draft, entry: SessionInfoEntry) -> None:
     made, entry.auto_title = entry.auto_title, UNSET
-    chosen = draft.fact("title") if entry.name is UNSET else entry.name
+    chosen = _title(draft) if entry.name is UNSET else entry.name
     if isinstance(made, str) and made and not chosen:
         entry.name = made
+
+
+def _prompt(draft: Draft) -> int:
+    """The first user message, stored or staged; 0 without one."""
+    for seq in prompt_seqs(draft.session):
+        return seq
+    staged = (
+        seq for seq, row in enumerate(draft.rows, draft.base_seq + 1) if row.kind == Kind.USER
+    )
+    return next(staged, 0)
+
+
+def _title(draft: Draft) -> Any:
+    """The title as of what is staged, or None."""
+    for row in reversed(draft.rows):
+        if isinstance(row.effect, InfoEffect) and "title" in row.effect.facts:
+            return row.effect.facts["title"]
+    return draft.session.facts.get("title")
