@@ -11,6 +11,7 @@ import pytest
 
 from sessiond.errors import SessionCorrupt, StorageError
 from sessiond.journal.files import Files
+from sessiond.journal.lock import owned
 from sessiond.limits import PROBLEMS_MAX
 from sessiond.service.verifying import verify_file
 from sessiond.testing.daemon import Refusal, Wire
@@ -244,6 +245,19 @@ async def test_without_a_header_verify_says_so_and_repair_what_to_do(
         assert (refused.data["kind"], refused.data["repairable"]) == ("session_corrupt", False)
         assert "session/delete it" in refused.message
     assert house.disk.content(path) == content
+
+
+async def test_a_damaged_file_that_another_process_holds_is_looked_at_and_not_repaired(
+    house: Any,
+) -> None:
+    path = house.put(GOOD + b"garbage\n")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        with owned(house.disk, path, house.layout.locks):
+            assert (await call(wire, "session/repair"))["dropped"] == 1
+            refused = await refusal(wire, "session/repair", dry_run=False)
+            assert (refused.data["kind"], refused.data["retryable"]) == ("session_locked", True)
+            assert house.disk.content(path) == GOOD + b"garbage\n"
+        assert (await call(wire, "session/repair", dry_run=False))["repaired"]
 
 
 async def test_in_memory_there_is_nothing_to_verify_or_repair(house: Any) -> None:

@@ -1,0 +1,284 @@
+"""Every method on one session by everything that can be wrong with that session.
+
+The table below is held complete by a test: a new method is in the matrix as soon as
+it is in METHODS, or the test names it. What is refused has changed nothing on disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, get_type_hints
+
+import pytest
+
+from sessiond.errors import ERRORS
+from sessiond.journal.lock import owned
+from sessiond.methods import METHODS
+from sessiond.testing.daemon import Refusal, Wire
+from sessiond.testing.disk import FaultDisk
+
+# What is asked is refused or it is not, whichever loop runs: one is enough here.
+one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
+
+SESSION: Final = "session-a"
+HI: Final = {"role": "user", "content": "hi"}
+ENTRIES: Final = [
+    {"type": "message", "id": "n1", "parent_id": None, "message": HI},
+    {"type": "message", "id": "n2", "parent_id": "n1", "message": {"role": "assistant"}},
+]
+COPY: Final = "2026-02-02T00-00-00-000000_session-a.jsonl"
+TITLE: Final = {"title": "a name"}
+READ, MUTATION, WHOLE = "read", "mutation", "the file as a whole"
+
+# What a call needs beside the session, and whether it reads the session, changes it, or does
+# something to its file as a whole.
+EXAMPLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "session/create": (WHOLE, {"cwd": "/p"}),
+    "session/open": (READ, {}),
+    "session/close": (WHOLE, {}),
+    "session/get": (READ, {}),
+    "session/update": (MUTATION, TITLE),
+    "session/append": (MUTATION, {"message": HI}),
+    "session/branch": (MUTATION, {"entry_id": "n1"}),
+    "session/reset": (MUTATION, {}),
+    "session/rewind": (MUTATION, {"to": "n1"}),
+    "session/label": (MUTATION, {"entry_id": "n1", "label": "x"}),
+    "session/labels": (READ, {}),
+    "session/heads": (READ, {}),
+    "session/entry": (READ, {"entry_id": "n1"}),
+    "session/entries": (READ, {}),
+    "session/path": (READ, {}),
+    "session/tree": (READ, {}),
+    "session/build_context": (READ, {}),
+    "session/compact": (MUTATION, {"summary": "s"}),
+    "session/subscribe": (READ, {"after": {"seq": 0}}),
+    "session/unsubscribe": (WHOLE, {}),
+    "session/flush": (WHOLE, {}),
+    "session/export": (READ, {}),
+    "session/archive": (WHOLE, {}),
+    "session/unarchive": (WHOLE, {}),
+    "session/delete": (WHOLE, {}),
+    "session/purge": (WHOLE, {}),
+    "session/verify": (WHOLE, {}),
+    "session/repair": (WHOLE, {"dry_run": False}),
+}
+ABSENT: Final = "session_not_found"
+UNWATCHED: Final = {"session/unsubscribe": "subscription_not_found"}
+LIVE: Final = {
+    **UNWATCHED,
+    "session/flush": "subscription_not_found",
+    "session/create": "session_exists",
+    "session/purge": "session_exists",
+}
+
+
+class Case:
+    """A state of the session, and the kind of error that each call gets; None is an answer."""
+
+    def __init__(
+        self,
+        read: str | None,
+        mutation: str | None,
+        whole: dict[str, str],
+        *,
+        is_open: bool = False,
+    ) -> None:
+        self.is_open = is_open
+        self._read = read
+        self._mutation = mutation
+        self._whole = whole
+
+    def expected(self, method: str) -> str | None:
+        """The kind of error for a method."""
+        if method in self._whole:
+            return self._whole[method]
+        return {READ: self._read, MUTATION: self._mutation, WHOLE: None}[EXAMPLES[method][0]]
+
+
+def everything_else(kind: str, *but: str) -> dict[str, str]:
+    """The same error for all that concerns the file as a whole, `but` for some."""
+    return {name: kind for name, (what, _) in EXAMPLES.items() if what == WHOLE and name not in but}
+
+
+CASES: Final[dict[str, Case]] = {
+    "an unknown id": Case(
+        ABSENT, ABSENT, everything_else(ABSENT, "session/create", "session/close") | UNWATCHED
+    ),
+    "deleted": Case(
+        ABSENT,
+        ABSENT,
+        everything_else(
+            ABSENT, "session/create", "session/close", "session/delete", "session/purge"
+        )
+        | UNWATCHED,
+    ),
+    "archived": Case(None, "session_archived", LIVE),
+    "a bad line": Case(None, "session_corrupt", LIVE),
+    "locked by another process": Case(
+        "session_locked",
+        "session_locked",
+        # A repair that has nothing to do needs no lock.
+        everything_else("session_locked", "session/close", "session/verify", "session/repair")
+        | UNWATCHED
+        | {"session/purge": "session_exists"},
+    ),
+    "no header": Case(
+        "session_corrupt",
+        "session_corrupt",
+        everything_else("session_corrupt", "session/close", "session/verify", "session/delete")
+        | UNWATCHED
+        | {"session/purge": "session_exists"},
+    ),
+    "two files of one id": Case(None, None, LIVE),
+    "a folder that turned read-only": Case(
+        None,
+        "storage_error",
+        LIVE | dict.fromkeys(["session/archive", "session/delete"], "storage_error"),
+        is_open=True,
+    ),
+    "a full disk": Case(None, "storage_error", LIVE, is_open=True),
+}
+MALFORMED: Final = ["", "short", "../../../x", "session-a\n", "session a", "x" * 129, 12345678]
+
+
+def test_every_method_on_a_session_is_in_the_matrix() -> None:
+    on_sessions = {m.name for m in METHODS if "session_id" in get_type_hints(m.params)}
+    assert set(EXAMPLES) == on_sessions
+    kinds = {error.kind for error in ERRORS}
+    for case in CASES.values():
+        assert {case.expected(name) for name in EXAMPLES} - {None} <= kinds
+
+
+# -- the states --------------------------------------------------------------------------------
+
+
+def put(house: Any, case: str) -> None:
+    path = house.put(ENTRIES)
+    disk: FaultDisk = house.disk
+    content = disk.content(path)
+    if case == "an unknown id":
+        house.put(ENTRIES, "session-b")
+        disk.unlink(path)
+    elif case == "a bad line":
+        disk.put(path, content + b"garbage\n")
+    elif case == "no header":
+        disk.put(path, b"garbage\n" + content)
+    elif case == "two files of one id":
+        disk.put(path.with_name(COPY), content)
+
+
+class Trouble:
+    """What happens to the disk, or to the session, once the daemon is there."""
+
+    def __init__(self, house: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.house = house
+        self.disk: FaultDisk = house.disk
+        self._patch = monkeypatch
+
+    async def come(self, case: str, wire: Wire) -> None:
+        if CASES[case].is_open:
+            await wire.call("session/get", session_id=SESSION)
+        if case == "archived":
+            await wire.call("session/archive", session_id=SESSION)
+            await wire.call("session/close", session_id=SESSION)
+        elif case == "deleted":
+            await wire.call("session/delete", session_id=SESSION)
+        elif case == "a full disk":
+            self.disk.capacity = 0
+        elif case == "a folder that turned read-only":
+            for name in ("create", "write", "pwrite", "truncate", "rename", "link", "unlink"):
+                self._patch.setattr(self.disk, name, read_only)
+
+    @contextmanager
+    def held(self, case: str) -> Iterator[None]:
+        if case != "locked by another process":
+            yield
+            return
+        (path,) = self.house.session_files()
+        with owned(self.disk, path, self.house.layout.locks):
+            yield
+
+
+def read_only(*_args: Any) -> None:
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+def look(disk: FaultDisk, locks: Path) -> dict[Path, bytes]:
+    """Everything but the records of who has what open."""
+    return {path: disk.content(path) for path in disk.paths if path.parent != locks}
+
+
+# -- the matrix --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trouble(house: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Trouble]:
+    return lambda: Trouble(house, monkeypatch)
+
+
+@one_backend
+@pytest.mark.parametrize("method", EXAMPLES)
+@pytest.mark.parametrize("case", CASES)
+async def test_each_gets_its_own_error_and_changes_nothing(
+    house: Any, trouble: Callable[[], Trouble], case: str, method: str
+) -> None:
+    put(house, case)
+    comes = trouble()
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        with comes.held(case):
+            await comes.come(case, wire)
+            before = look(house.disk, house.layout.locks)
+            refused = await asked(wire, method)
+            after = look(house.disk, house.layout.locks)
+        kind = refused.data["kind"] if refused is not None else None
+        assert kind == CASES[case].expected(method), refused
+        if refused is not None:
+            assert after == before
+            check(case, refused)
+        house.disk.heal()
+    assert house.disk.open_descriptors == 0
+
+
+async def asked(wire: Wire, method: str) -> Refusal | None:
+    """How a call was refused; None when it was answered."""
+    try:
+        await wire.call(method, session_id=SESSION, **EXAMPLES[method][1])
+    except Refusal as refused:
+        return refused
+    return None
+
+
+def check(case: str, refused: Refusal) -> None:
+    """An error has what its reader needs to go on."""
+    match refused.data:
+        case {"kind": "session_not_found", "session_id": session_id}:
+            assert session_id == SESSION
+        case {"kind": "session_corrupt", "line": line, "repairable": repairable}:
+            assert (line, repairable) == ((4, True) if case == "a bad line" else (1, False))
+        case {"kind": "session_locked", "holder": {"pid": pid}}:
+            assert pid == 4242
+        case {"kind": "storage_error", "errno": name}:
+            assert name == ("ENOSPC" if case == "a full disk" else "EROFS")
+        case other:
+            assert other["kind"] in {"session_archived", "session_exists", "subscription_not_found"}
+
+
+@one_backend
+@pytest.mark.parametrize("method", EXAMPLES)
+async def test_a_malformed_id_is_the_callers_error_whatever_is_asked(
+    house: Any, method: str
+) -> None:
+    path = house.put(ENTRIES)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        before = look(house.disk, house.layout.locks)
+        for session_id in MALFORMED:
+            with pytest.raises(Refusal) as refused:
+                await wire.call(method, session_id=session_id, **EXAMPLES[method][1])
+            assert refused.value.data["kind"] == "invalid_params"
+            assert refused.value.data["path"] == "session_id"
+        assert look(house.disk, house.layout.locks) == before
+    assert house.session_files() == [path]
