@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from collections.abc import Callable
@@ -24,6 +25,7 @@ __all__ = [
     "expect_option",
     "head_option",
     "key_option",
+    "project_options",
     "session_argument",
 ]
 
@@ -117,6 +119,20 @@ def absolute(path: str) -> str:
 def session_argument(command: F) -> F:
     """SESSION, passed as `session`."""
     return click.argument("session", type=SESSION)(command)
+
+
+def project_options(command: F) -> F:
+    """`--cwd` and `--here`, passed as `cwd`; None where neither was given."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, cwd: str | None, here: bool, **named: Any) -> Any:
+        if here and cwd is not None:
+            raise click.UsageError("--here and --cwd name two folders: give one")
+        return command(*arguments, cwd=absolute(".") if here else cwd, **named)
+
+    of_here = click.option("--here", is_flag=True, help="Only of the project in this folder.")
+    of_folder = click.option("--cwd", type=FOLDER, help="Only of this project.")
+    return of_folder(of_here(run))  # type: ignore[return-value]
 
 
 def head_option(command: F) -> F:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from sessiond.cli.arguments import FOLDER, MOMENT, absolute
+from sessiond.cli.arguments import MOMENT, project_options
 from sessiond.cli.asking import NULL, answer, ask, connected
 from sessiond.cli.looks import session_table
 from sessiond.cli.options import Command, Shared, shared_options
@@ -32,8 +32,7 @@ _ARCHIVED = {"no": None, "only": True, "any": NULL}
     ),
 )
 @shared_options
-@click.option("--cwd", type=FOLDER, help="Only of this project.")
-@click.option("--here", is_flag=True, help="Only of the project in this folder.")
+@project_options
 @click.option("--title", metavar="WORDS", help="Only with these words in the title.")
 @click.option("--query", "-q", metavar="WORDS", help="... in title, first message or folder.")
 @click.option("--tag", "tags", multiple=True, help="Only with this tag; may be repeated.")
@@ -50,14 +49,8 @@ _ARCHIVED = {"no": None, "only": True, "any": NULL}
 @click.option("--limit", "-n", type=click.IntRange(1), default=_ROWS, show_default=True)
 @click.option("--cursor", help="Go on behind an earlier page.")
 @click.option("--all", "all_pages", is_flag=True, help="Every page, whatever --limit says.")
-def list_sessions(
-    shared: Shared, *, here: bool, all_pages: bool, limit: int, **filters: Any
-) -> None:
+def list_sessions(shared: Shared, *, all_pages: bool, limit: int, **filters: Any) -> None:
     """List the sessions, the latest first."""
-    if here:
-        if filters["cwd"] is not None:
-            raise click.UsageError("--here and --cwd name two folders: give one")
-        filters["cwd"] = absolute(".")
     filters["archived"] = _ARCHIVED[filters["archived"]]
     filters["tags"] = list(filters["tags"]) or None
     with connected(shared) as client:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from sessiond.cli.arguments import FOLDER, absolute
-from sessiond.cli.asking import answer, ask_long, connected
-from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import table
+from sessiond.cli.arguments import project_options
+from sessiond.cli.options import Command, Place, json_option, place_options
+from sessiond.cli.output import emit, table
 
 __all__ = ["COMMAND"]
 
@@ -17,25 +14,41 @@ __all__ = ["COMMAND"]
 @click.command(
     "search", cls=Command, examples=('sessiond search "cron job"', "sessiond search --here late")
 )
-@shared_options
+@json_option
+@place_options
 @click.argument("query")
-@click.option("--cwd", type=FOLDER, help="Only in this project.")
-@click.option("--here", is_flag=True, help="Only in the project of this folder.")
+@project_options
 @click.option("--limit", "-n", type=click.IntRange(1), default=50, show_default=True)
-def search(shared: Shared, query: str, cwd: str | None, limit: int, *, here: bool) -> None:
-    """Find the entries that hold QUERY, in every session."""
-    if here:
-        cwd = absolute(".")
-    with connected(shared) as client:
-        found = ask_long(client, "session/search", query=query, cwd=cwd, limit=limit)
-    answer(shared, found, _show)
+def search(place: Place, query: str, cwd: str | None, limit: int, *, as_json: bool) -> None:
+    """Find the entries that say QUERY, whatever its case, in the latest sessions first.
 
+    The session files of the profile are read as they lie there, archived ones too, and no
+    daemon is needed. With --json: {"hits": [{"session_id", "entry_id", "seq", "snippet"}]}.
+    """
+    from sessiond.cli.daemons import layout_of
+    from sessiond.cli.progress import Steps
+    from sessiond.cli.searching import Hit, search_files
 
-def _show(result: dict[str, Any]) -> None:
-    table(
-        ("SESSION", "ENTRY", "TEXT"),
-        [(hit["session_id"], hit["entry_id"], hit["snippet"]) for hit in result["hits"]],
-    )
+    if not query:
+        raise click.UsageError("QUERY is empty")
+    hits: list[Hit] = []
+    steps = Steps("search")
+    done = 0
+    for step in search_files(layout_of(place), query, cwd):
+        if isinstance(step, list):
+            hits += step
+        elif len(hits) >= limit:
+            break
+        else:
+            steps.report(done, None, "files")
+            done += 1
+    steps.end()
+    if as_json:
+        emit({"hits": hits[:limit]})
+    else:
+        columns = ("SESSION", "ENTRY", "SEQ", "TEXT")
+        rows = [(hit.session_id, hit.entry_id, str(hit.seq), hit.snippet) for hit in hits[:limit]]
+        table(columns, rows)
 
 
 COMMAND = search
