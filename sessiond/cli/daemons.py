@@ -6,12 +6,15 @@ Law: nothing here starts or ends a daemon, and nothing of the service is importe
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import socket
+import time
 from contextlib import closing
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sessiond.cli.config_file import BadConfiguration, file_of
 from sessiond.cli.failures import Failure, Status
@@ -23,15 +26,20 @@ if TYPE_CHECKING:
     from sessiond.journal.lock import Holder
 
 __all__ = [
+    "About",
     "Serving",
+    "about",
     "ask",
     "bad_configuration",
     "connect",
     "find_socket",
     "layout_of",
     "profile_of",
+    "require_meant",
     "who_serves",
 ]
+
+_LOOK_AGAIN_SECONDS: Final = 0.01
 
 
 def profile_of(place: Place) -> str:
@@ -92,7 +100,7 @@ def connect(path: Path, seconds: float | None) -> socket.socket | None:
     try:
         sock.settimeout(seconds)
         with address(path) as name:
-            sock.connect(name)
+            _connect(sock, name, inf if seconds is None else time.monotonic() + seconds)
     except (FileNotFoundError, ConnectionRefusedError):
         sock.close()
         return None
@@ -101,6 +109,17 @@ def connect(path: Path, seconds: float | None) -> socket.socket | None:
         error.filename = os.fspath(path)
         raise
     return sock
+
+
+def _connect(sock: socket.socket, name: str, end: float) -> None:
+    while True:
+        try:
+            return sock.connect(name)
+        except BlockingIOError:
+            # As many as may wait to be accepted do, and nothing says when one was.
+            if time.monotonic() > end:
+                raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from None
+            time.sleep(_LOOK_AGAIN_SECONDS)
 
 
 def ask(path: Path, method: str, *, seconds: float) -> dict[str, Any] | None:
@@ -128,6 +147,52 @@ def ask(path: Path, method: str, *, seconds: float) -> dict[str, Any] | None:
         raise Failure(message["error"]["message"], "see the log of the daemon")
     answer: dict[str, Any] = message["result"]
     return answer
+
+
+class About(NamedTuple):
+    """What a daemon says of itself."""
+
+    pid: int
+    profile: str
+    folder: Path
+    """The profile's."""
+    version: str
+    instance_id: str
+    started_at: str
+
+    @property
+    def home(self) -> Path:
+        """The home that the profile is in."""
+        return self.folder.parent.parent
+
+
+def about(path: Path, seconds: float) -> About | None:
+    """Who listens; None if nobody does. Raises OSError (TimeoutError), Failure."""
+    info = ask(path, "server/info", seconds=seconds)
+    if info is None:
+        return None
+    return About(
+        pid=info["pid"],
+        profile=info["profile"],
+        folder=Path(info["data_folder"]),
+        version=info["version"],
+        instance_id=info["instance_id"],
+        started_at=info["started_at"],
+    )
+
+
+def require_meant(place: Place, path: Path, found: About) -> None:
+    """Raises Failure when who listens is not who was asked for by name."""
+    if place.profile is not None and found.profile != place.profile:
+        meant, is_served = f"profile {place.profile}", f"profile {found.profile}"
+    elif (
+        place.home is not None and found.home.resolve() != (home := layout_of(place).home).resolve()
+    ):
+        meant, is_served = f"sessions in {home}", f"those in {found.home}"
+    else:
+        return
+    what = f"the daemon on {path} serves {is_served}, not {meant}"
+    raise Failure(what, "give --socket of the one you mean, or none", Status.NO_DAEMON)
 
 
 class Serving(NamedTuple):

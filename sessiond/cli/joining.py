@@ -17,9 +17,18 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from sessiond.cli.daemons import ask, find_socket, layout_of, profile_of, who_serves
+from sessiond.cli.daemons import (
+    About,
+    about,
+    ask,
+    find_socket,
+    layout_of,
+    profile_of,
+    require_meant,
+    who_serves,
+)
 from sessiond.cli.failures import Failure, Status
 from sessiond.cli.options import Place
 from sessiond.journal.files import Files
@@ -37,31 +46,29 @@ class Joined(NamedTuple):
 
     socket: Path
     started: bool
-    info: dict[str, Any]
-    """What it says of itself: the result of server/info."""
+    about: About
 
 
 def join(place: Place) -> Joined:
     """The daemon of this place, which is started if there is none. Raises Failure, OSError."""
     path = find_socket(place)
-    info = answering(path)
-    if info is not None:
-        return Joined(path, started=False, info=info)
-    layout = layout_of(place)
-    layout.make_folders(Files())
-    end = time.monotonic() + START_SECONDS
-    with _only_starter(layout, end):
-        info = _wait_for_place(path, layout, end)
-        if info is not None:
-            return Joined(path, started=False, info=info)
-        _start(place, layout, end)
-        info = answering(path)
-    if info is None:
-        raise _not_there(f"the daemon started, but nobody answers on {path}", layout)
-    return Joined(path, started=True, info=info)
+    found, started = answering(path), False
+    if found is None:
+        layout = layout_of(place)
+        layout.make_folders(Files())
+        end = time.monotonic() + START_SECONDS
+        with _only_starter(layout, end):
+            found = _wait_for_place(path, layout, end)
+            if found is None:
+                _start(place, layout, end)
+                found, started = answering(path), True
+        if found is None:
+            raise _not_there(f"the daemon started, but nobody answers on {path}", layout)
+    require_meant(place, path, found)
+    return Joined(path, started, found)
 
 
-def answering(path: Path) -> dict[str, Any] | None:
+def answering(path: Path) -> About | None:
     """What the daemon at this socket says of itself; None if there is none, or it is ending.
 
     Raises Failure when somebody is there who does not answer.
@@ -70,7 +77,7 @@ def answering(path: Path) -> dict[str, Any] | None:
         ping = ask(path, "server/ping", seconds=ANSWER_SECONDS)
         if ping is None or ping["draining"]:
             return None
-        return ask(path, "server/info", seconds=ANSWER_SECONDS)
+        return about(path, ANSWER_SECONDS)
     except TimeoutError as error:
         what = f"whoever listens on {path} gave no answer in {ANSWER_SECONDS:.0f} s"
         raise Failure(what, "look at the process, or end it", Status.NO_DAEMON) from error
@@ -102,12 +109,12 @@ def _only_starter(layout: Layout, end: float) -> Generator[None]:
         os.close(descriptor)
 
 
-def _wait_for_place(path: Path, layout: Layout, end: float) -> dict[str, Any] | None:
+def _wait_for_place(path: Path, layout: Layout, end: float) -> About | None:
     """Until the profile is free, or its daemon answers here: then what it says of itself."""
     while True:
-        info = answering(path)
-        if info is not None:
-            return info
+        found = answering(path)
+        if found is not None:
+            return found
         serving = who_serves(layout)
         if serving is None:
             return None

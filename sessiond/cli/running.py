@@ -7,8 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from sessiond.cli.daemons import layout_of, who_serves
-from sessiond.cli.options import Place
+from sessiond.cli.daemons import About, who_serves
 from sessiond.journal.layout import Layout, is_profile
 
 __all__ = ["Profile", "profiles_of", "running"]
@@ -25,16 +24,16 @@ class Profile(Struct, frozen=True):
     socket: str | None = None
 
 
-def running(place: Place, path: Path, info: dict[str, Any]) -> dict[str, Any]:
+def running(path: Path, found: About) -> dict[str, Any]:
     """A daemon that answered: its own words and where it was found."""
     return {
         "running": True,
-        "pid": info["pid"],
+        "pid": found.pid,
         "socket": str(path),
-        "profile": info["profile"],
-        "home": str(layout_of(place).home),
-        "version": info["version"],
-        "instance_id": info["instance_id"],
+        "profile": found.profile,
+        "home": str(found.home),
+        "version": found.version,
+        "instance_id": found.instance_id,
     }
 
 

@@ -6,9 +6,18 @@ Law: the daemon's lock says whether it is gone; it goes with the process, howeve
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Final
 
-from sessiond.cli.daemons import Serving, ask, find_socket, layout_of, who_serves
+from sessiond.cli.daemons import (
+    Serving,
+    about,
+    ask,
+    find_socket,
+    layout_of,
+    require_meant,
+    who_serves,
+)
 from sessiond.cli.failures import Failure
 from sessiond.cli.options import Place
 from sessiond.journal.layout import Layout
@@ -23,27 +32,28 @@ def stop_daemon(place: Place, seconds: float) -> int | None:
     end = time.monotonic() + seconds
     path, layout = find_socket(place), layout_of(place)
     try:
-        info = ask(path, "server/info", seconds=seconds)
-        if info is None:
-            serving = who_serves(layout)
-            if serving is None:
-                return None
-            if serving.holder is None or serving.holder.socket != str(path):
-                what = f"nobody listens on {path}; {serving} serves the profile and {serving.place}"
-                raise Failure(what, "give its socket with --socket, or end that process")
-            pid = serving.holder.pid
+        found = about(path, seconds)
+        if found is None:
+            pid = _ending(path, who_serves(layout))
         else:
-            if info["profile"] != layout.profile:
-                what = (
-                    f"the daemon on {path} serves profile {info['profile']}, not {layout.profile}"
-                )
-                raise Failure(what, "give --profile or --socket of the one you mean")
-            pid = info["pid"]
+            require_meant(place, path, found)
+            layout, pid = Layout(found.home, found.profile), found.pid
             ask(path, "server/stop", seconds=max(0.1, end - time.monotonic()))
     except TimeoutError as error:
         raise _still_there(who_serves(layout), seconds) from error
-    _wait_until_gone(layout, pid, end, seconds)
+    if pid is not None:
+        _wait_until_gone(layout, pid, end, seconds)
     return pid
+
+
+def _ending(path: Path, serving: Serving | None) -> int | None:
+    """The pid of a daemon that listens no more and is about to end. Raises Failure."""
+    if serving is None:
+        return None
+    if serving.holder is None or serving.holder.socket != str(path):
+        what = f"nobody listens on {path}; {serving} serves the profile and {serving.place}"
+        raise Failure(what, "give its socket with --socket, or end that process")
+    return serving.holder.pid
 
 
 def _wait_until_gone(layout: Layout, pid: int, end: float, seconds: float) -> None:

@@ -25,7 +25,8 @@ from sessiond_client.place import address
 
 __all__ = ["CannotListen", "Listening", "listen", "listen_on_inherited"]
 
-_BACKLOG: Final = 128
+# As many as the system allows (net.core.somaxconn): more than may wait are turned away.
+_BACKLOG: Final = 4096
 _LOOK_AGAIN_SECONDS: Final = 0.01
 _umask_lock: Final = threading.Lock()
 

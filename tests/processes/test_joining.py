@@ -135,6 +135,26 @@ def test_a_profile_that_is_served_elsewhere_says_where(machine: Machine) -> None
     assert str(elsewhere) in done.stderr.decode()
 
 
+def test_who_is_named_and_who_listens_are_the_same(machine: Machine) -> None:
+    place = machine.runtime / "s.sock"
+    home = machine.home / "other"
+    named = ("--socket", place)
+    pid = machine.tell("start", *named, "--profile", "work", "--home", home)["pid"]
+    for command in ("start", "stop"):
+        done = machine.run(command, *named, "--profile", "play")
+        assert done.returncode == 3
+        assert "serves profile work, not profile play" in done.stderr.decode()
+        done = machine.run(command, *named, "--home", machine.home / "third")
+        assert f"serves those in {home}" in done.stderr.decode()
+    # Who names only the socket means whoever listens there.
+    status = machine.tell("status", *named)
+    assert (status["pid"], status["profile"], status["home"]) == (pid, "work", str(home))
+    process = os.pidfd_open(pid)
+    assert machine.tell("stop", *named)["pid"] == pid
+    assert select.select([process], [], [], 1)[0] == [process]
+    os.close(process)
+
+
 @pytest.mark.parametrize("command", ["start", "stdio"])
 def test_why_a_daemon_cannot_start_is_what_its_starter_says(machine: Machine, command: str) -> None:
     machine.socket.parent.mkdir(mode=0o700)

@@ -27,10 +27,10 @@ def restart(place: Place, *, as_json: bool) -> None:
     joined = join(place)
     if as_json:
         facts = {"started": joined.started, "stopped": stopped is not None}
-        emit({**running(place, joined.socket, joined.info), **facts})
+        emit({**running(joined.socket, joined.about), **facts})
     else:
         word = "restarted" if stopped is not None else "started"
-        say(f"{word}: pid {joined.info['pid']}, {joined.socket}")
+        say(f"{word}: pid {joined.about.pid}, {joined.socket}")
 
 
 COMMAND = restart

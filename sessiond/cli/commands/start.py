@@ -24,10 +24,10 @@ def start(place: Place, *, as_json: bool) -> None:
 
     joined = join(place)
     if as_json:
-        emit({**running(place, joined.socket, joined.info), "started": joined.started})
+        emit({**running(joined.socket, joined.about), "started": joined.started})
     else:
         word = "started" if joined.started else "runs already"
-        say(f"{word}: pid {joined.info['pid']}, {joined.socket}")
+        say(f"{word}: pid {joined.about.pid}, {joined.socket}")
 
 
 COMMAND = start

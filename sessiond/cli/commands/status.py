@@ -20,15 +20,15 @@ def status(context: click.Context, place: Place, *, as_json: bool) -> None:
     \b
     Exit status: 0 it runs, 3 it does not.
     """
-    from sessiond.cli.daemons import ask, find_socket, layout_of, profile_of, who_serves
+    from sessiond.cli.daemons import about, ask, find_socket, layout_of, who_serves
     from sessiond.cli.output import emit, say
     from sessiond.cli.running import running
     from sessiond.limits import ANSWER_SECONDS
 
     path = find_socket(place)
-    info = ask(path, "server/info", seconds=ANSWER_SECONDS)
-    stats = ask(path, "server/stats", seconds=ANSWER_SECONDS) if info is not None else None
-    if info is None or stats is None:
+    found = about(path, ANSWER_SECONDS)
+    stats = ask(path, "server/stats", seconds=ANSWER_SECONDS) if found is not None else None
+    if found is None or stats is None:
         layout = layout_of(place)
         serving = who_serves(layout)
         why = "" if serving is None else f": {serving} serves the profile and {serving.place}"
@@ -40,10 +40,10 @@ def status(context: click.Context, place: Place, *, as_json: bool) -> None:
         context.exit(Status.NO_DAEMON)
     if as_json:
         busy = {name: value for name, value in stats.items() if name != "sessions"}
-        emit({**running(place, path, info), "started_at": info["started_at"], **busy})
+        emit({**running(path, found), "started_at": found.started_at, **busy})
         return
-    say(f"running: pid {info['pid']}, version {info['version']}, since {info['started_at']}")
-    say(f"profile {profile_of(place)}, {info['data_folder']}")
+    say(f"running: pid {found.pid}, version {found.version}, since {found.started_at}")
+    say(f"profile {found.profile}, {found.folder}")
     say(f"listens on {path}")
     counts = f"{stats['clients']} clients, {stats['sessions_open']} open sessions"
     say(f"{counts}, {stats['requests_waiting']} requests waiting")
