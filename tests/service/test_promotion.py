@@ -258,3 +258,34 @@ async def test_there_must_be_room_for_one_more_file(house: Any) -> None:
         assert (await shown(wire))["persist"] == "never"
         await wire.call("unsubscribe", session_id="session-b")
         assert (await promote(wire, "immediate"))["persisted"]
+
+
+async def test_its_place_in_memory_is_free_again(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        daemon.service.bounds = daemon.service.bounds._replace(memory_sessions=1)
+        await make(wire, "never")
+        other = {"cwd": "/p", "session_id": "session-b", "persist": "never"}
+        with pytest.raises(Refusal, match="overloaded"):
+            await wire.call("session/create", **other)
+        await wire.call("subscribe", session_id=SESSION)
+        await promote(wire, "immediate")
+        assert (await wire.call("session/create", **other))["created"]
+
+
+@pytest.mark.parametrize("persist", ["immediate", "on_assistant"])
+async def test_the_epoch_survives_a_daemon_that_is_killed(
+    house: Any, monkeypatch: pytest.MonkeyPatch, persist: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, "never")
+        await say(wire)
+        epoch = (await promote(wire, persist, title="t"))["epoch"]
+        left = house.disk.crash()
+        # Killed: nobody closes the session.
+        monkeypatch.setattr(daemon.service.store, "close_session", lambda _opened: None)
+    house.files = left
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        cursor = {"seq": 1, "epoch": epoch}
+        answer = await wire.call("subscribe", session_id=SESSION, after=cursor)
+        assert (answer["epoch"], answer.get("replaced")) == (epoch, None)
+        assert (await wire.next_notification())["params"]["seq"] == 2
