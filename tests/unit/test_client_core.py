@@ -10,6 +10,7 @@ import inspect
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -39,12 +40,14 @@ from sessiond_client import (
     wire,
 )
 from sessiond_client.conversation import Conversation, Setup, backoff
-from sessiond_client.driver import CallDriver, Outside, Wait
+from sessiond_client.driver import CallDriver
 from sessiond_client.exchange import Call, Exchange
 from sessiond_client.feed import Feed
 from sessiond_client.outgoing import Outgoing
 from sessiond_client.port import Port
 from sessiond_client.requests import Resend, prepare
+from sessiond_client.starting import Reach
+from sessiond_client.steps import Outside, Wait
 
 SETUP = Setup(hello=None, random=lambda: 1.0)
 OVERLOADED = {"code": -32001, "kind": "overloaded", "retryable": True}
@@ -547,7 +550,7 @@ def test_what_the_daemon_said_before_it_went_is_read_although_nothing_can_be_sen
     answer = b'{"id":1,"result":{}}\n'
     ports = iter([BrokenPort(answer[:7], answer[7:], end)])
     connect = cast("Callable[[], Port]", lambda: next(ports))
-    outside = Outside(connect=connect, clock=lambda: 0.0, waiter=NoWaiter())
+    outside = Outside(partial(Reach, connect, None), clock=lambda: 0.0, waiter=NoWaiter())
     exchange, call = Exchange(SETUP), new_call("branch", {})
     driver = CallDriver(exchange, outside)
     assert list(driver.open(0.0)) == []

@@ -19,7 +19,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from sessiond_client.base import ClientBase
-from sessiond_client.driver import FeedDriver, Wait
+from sessiond_client.driver import FeedDriver
 from sessiond_client.events import Cursor, Event
 from sessiond_client.options import (
     AppendOptions,
@@ -73,6 +73,7 @@ from sessiond_client.results import (
     StoredEntry,
     TreePage,
 )
+from sessiond_client.steps import Wait
 from sessiond_client.waiting import TaskWaiter
 
 __all__ = ["Client", "Subscription", "connect"]
@@ -80,15 +81,21 @@ __all__ = ["Client", "Subscription", "connect"]
 T = TypeVar("T")
 
 
-def connect(socket_path: str | os.PathLike[str], **options: Unpack[ConnectOptions]) -> Client:
-    """A client of the daemon behind `socket_path`; use it in `async with`."""
+def connect(
+    socket_path: str | os.PathLike[str] | None = None, **options: Unpack[ConnectOptions]
+) -> Client:
+    """A client of the user's daemon, which is started if there is none; use it in `async with`.
+
+    With a `socket_path`: of the daemon that listens there, and none is started. Raises OSError
+    (`place.UnsafeFolder`) if the place of the socket is not safe.
+    """
     return Client(socket_path, options)
 
 
 class Client(ClientBase):
     """Calls and subscriptions, kept over lost connections."""
 
-    def __init__(self, socket_path: str | os.PathLike[str], options: ConnectOptions) -> None:
+    def __init__(self, socket_path: str | os.PathLike[str] | None, options: ConnectOptions) -> None:
         self._waiter = TaskWaiter()
         super().__init__(socket_path, options, clock=anyio.current_time, waiter=self._waiter)
 

@@ -11,13 +11,16 @@ from functools import partial
 from typing import Any
 
 from sessiond_client.conversation import Setup
-from sessiond_client.driver import CallDriver, FeedDriver, Outside, Waiter
+from sessiond_client.driver import CallDriver, FeedDriver
 from sessiond_client.exchange import Call, Exchange
 from sessiond_client.feed import Feed
 from sessiond_client.limits import TIMEOUT_DEFAULT
 from sessiond_client.options import ConnectOptions
+from sessiond_client.place import socket_place
 from sessiond_client.port import Port
 from sessiond_client.requests import prepare
+from sessiond_client.starting import Reach, Start, start_command
+from sessiond_client.steps import Outside, Waiter
 
 __all__ = ["ClientBase"]
 
@@ -27,7 +30,7 @@ class ClientBase:
 
     def __init__(
         self,
-        socket_path: str | os.PathLike[str],
+        socket_path: str | os.PathLike[str] | None,
         options: ConnectOptions,
         *,
         clock: Callable[[], float],
@@ -35,7 +38,7 @@ class ClientBase:
     ) -> None:
         hello = {key: value for key, value in options.items() if key in {"client_id", "access"}}
         self._clock = clock
-        self._connect = partial(Port, socket_path)
+        self._reach = _reach(socket_path, options)
         self._timeout = options.get("timeout", TIMEOUT_DEFAULT)
         self._connect_timeout = options.get("connect_timeout", 0.0)
         self._setup = Setup(hello=hello or None, random=random.random)
@@ -64,10 +67,26 @@ class ClientBase:
         return driver
 
     def _outside(self, waiter: Waiter) -> Outside:
-        return Outside(connect=self._connect, clock=self._clock, waiter=waiter)
+        return Outside(reach=self._reach, clock=self._clock, waiter=waiter)
 
     def _deadline(self, timeout: float | None) -> float:
         return math.inf if timeout is None else self._clock() + timeout
+
+
+def _reach(
+    socket_path: str | os.PathLike[str] | None, options: ConnectOptions
+) -> Callable[[], Reach]:
+    profile, home = options.get("profile"), options.get("home")
+    # Said once: a change of the environment does not lead a client to another daemon.
+    environ = dict(os.environ)
+    place = socket_place(environ, socket=socket_path, profile=profile, home=home)
+
+    def launch(until: float) -> Start:
+        command = partial(start_command, environ, socket=socket_path, profile=profile, home=home)
+        return Start(command, environ, until=until)
+
+    may_start = options.get("start", socket_path is None)
+    return partial(Reach, partial(Port, place), launch if may_start else None)
 
 
 def _new_entry_id() -> str:

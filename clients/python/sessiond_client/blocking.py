@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from sessiond_client.base import ClientBase
-from sessiond_client.driver import FeedDriver, Wait
+from sessiond_client.driver import FeedDriver
 from sessiond_client.events import Cursor, Event
 from sessiond_client.options import (
     AppendOptions,
@@ -70,6 +70,7 @@ from sessiond_client.results import (
     StoredEntry,
     TreePage,
 )
+from sessiond_client.steps import Wait
 from sessiond_client.waiting import ThreadWaiter
 
 __all__ = ["BlockingClient", "BlockingSubscription", "connect_blocking"]
@@ -78,16 +79,20 @@ T = TypeVar("T")
 
 
 def connect_blocking(
-    socket_path: str | os.PathLike[str], **options: Unpack[ConnectOptions]
+    socket_path: str | os.PathLike[str] | None = None, **options: Unpack[ConnectOptions]
 ) -> BlockingClient:
-    """A client of the daemon behind `socket_path`; use it in `with`."""
+    """A client of the user's daemon, which is started if there is none; use it in `with`.
+
+    With a `socket_path`: of the daemon that listens there, and none is started. Raises OSError
+    (`place.UnsafeFolder`) if the place of the socket is not safe.
+    """
     return BlockingClient(socket_path, options)
 
 
 class BlockingClient(ClientBase):
     """Calls and subscriptions, kept over lost connections."""
 
-    def __init__(self, socket_path: str | os.PathLike[str], options: ConnectOptions) -> None:
+    def __init__(self, socket_path: str | os.PathLike[str] | None, options: ConnectOptions) -> None:
         self._lock = threading.Lock()
         self._waiter = ThreadWaiter(self._lock)
         super().__init__(socket_path, options, clock=time.monotonic, waiter=self._waiter)

@@ -9,51 +9,19 @@ it leaves. A shell runs these functions one at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Generic, Protocol, TypeVar
-
-from msgspec import Struct
+from typing import Generic, TypeVar
 
 from sessiond_client.conversation import Conversation
 from sessiond_client.errors import ConnectionLost
 from sessiond_client.exchange import Call, Exchange
 from sessiond_client.feed import Feed
 from sessiond_client.port import Port
+from sessiond_client.starting import Start
+from sessiond_client.steps import Outside, Turn, Wait
 
-__all__ = ["CallDriver", "Driver", "FeedDriver", "Outside", "Turn", "Wait", "Waiter"]
+__all__ = ["CallDriver", "Driver", "FeedDriver"]
 
 C = TypeVar("C", bound=Conversation)
-
-
-class Waiter(Protocol):
-    """The part of a shell that waits, as far as a driver knows it."""
-
-    def interrupt(self) -> None:
-        """Ends the present `Wait` early, if there is one."""
-
-    def release(self) -> None:
-        """There will be no more `Wait`: drops what was needed for it."""
-
-
-class Outside(Struct, frozen=True):
-    """What a driver needs of the world."""
-
-    connect: Callable[[], Port]
-    clock: Callable[[], float]
-    waiter: Waiter
-
-
-class Wait(Struct, frozen=True):
-    """Until the port is readable (or writable, if `write`), until then, or an interrupt."""
-
-    port: Port | None
-    write: bool
-    until: float
-
-
-class Turn(Struct, frozen=True):
-    """Until somebody calls `call.wake`: it is settled, or it is its turn to lead."""
-
-    call: Call
 
 
 class Driver(Generic[C]):
@@ -62,7 +30,10 @@ class Driver(Generic[C]):
     def __init__(self, conversation: C, outside: Outside) -> None:
         self.conversation = conversation
         self._outside = outside
+        self._reach = outside.reach()
         self._port: Port | None = None
+        self._failure: OSError | None = None
+        """Why the last try to connect failed."""
         self._waiting: Wait | None = None
         self._is_closed = False
         self._is_released = False
@@ -88,11 +59,10 @@ class Driver(Generic[C]):
         conversation, now = self.conversation, self._outside.clock()
         conversation.tick(now)
         if self._port is None:
-            if now < conversation.connect_at:
+            if now < conversation.connect_at and not self._reach.is_starting:
                 until = min(conversation.connect_at, conversation.wake_at())
                 return Wait(None, write=False, until=until)
-            self._connect()
-            return None
+            return self._connect(now)
         failure = self._send(self._port)
         try:
             data = self._port.receive()
@@ -116,12 +86,17 @@ class Driver(Generic[C]):
         conversation = self.conversation
         return Wait(self._port, write=bool(conversation.outgoing), until=conversation.wake_at())
 
-    def _connect(self) -> OSError | None:
+    def _connect(self, now: float) -> Wait | None:
+        """Connects, or goes on starting a daemon; then what to wait for."""
         try:
-            self._port = self._outside.connect()
+            reached = self._reach.go_on(now)
         except OSError as error:
-            self.conversation.lost(error, self._outside.clock())
-            return error
+            self._failure = error
+            self.conversation.lost(error, now)
+            return None
+        if isinstance(reached, Start):
+            return Wait(reached, write=False, until=min(reached.until, self.conversation.wake_at()))
+        self._port = reached
         self.conversation.connected()
         return None
 
@@ -158,6 +133,7 @@ class Driver(Generic[C]):
             self._outside.waiter.release()
 
     def _hang_up(self) -> None:
+        self._reach.close()
         if self._port is not None:
             self._port.close()
             self._port = None
@@ -173,13 +149,15 @@ class CallDriver(Driver[Exchange]):
     def open(self, deadline: float) -> Generator[Wait, None, None]:
         """Makes the first connection, or raises `ConnectionLost` when `deadline` is over."""
         while self._port is None:
-            failure = self._connect()
-            if failure is None:
-                return
-            if self._outside.clock() >= deadline:
-                text = f"cannot connect to sessiond: {failure}"
-                raise ConnectionLost(text, outcome_unknown=False) from failure
-            yield Wait(None, write=False, until=min(self.conversation.connect_at, deadline))
+            self._failure = None
+            wait = self._advance()
+            if self._failure is not None and self._outside.clock() >= deadline:
+                text = f"cannot connect to sessiond: {self._failure}"
+                raise ConnectionLost(text, outcome_unknown=False) from self._failure
+            if wait is not None:
+                # A start that is under way has a bound of its own.
+                until = wait.until if self._reach.is_starting else min(wait.until, deadline)
+                yield Wait(wait.on, write=False, until=until)
 
     def drive(self, call: Call) -> Generator[Wait | Turn, None, None]:
         """Makes `call`; it is settled when this ends. Closing it early abandons the call."""

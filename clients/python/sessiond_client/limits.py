@@ -24,4 +24,9 @@ RESENDS_MAX: Final = 10
 # A disk that refuses a write this often needs a person.
 STORAGE_RETRIES_MAX: Final = 4
 
+# A daemon that does not answer by then is not coming; the command gives up before that.
+START_SECONDS: Final = 60.0
+# Of what a failed start said.
+LAST_WORDS_BYTES: Final = 16 * 1024
+
 TIMEOUT_DEFAULT: Final = 30.0

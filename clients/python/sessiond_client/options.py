@@ -7,6 +7,7 @@ out is not sent.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
@@ -59,6 +60,13 @@ class ConnectOptions(TypedDict, total=False):
     client_id: str
     """Names this client in the origin of its events."""
     access: Literal["write", "read", "status"]
+    profile: str
+    """Whose daemon, if no socket is named; default: `$SESSIOND_PROFILE`, else "default"."""
+    home: str | os.PathLike[str]
+    """Where that daemon keeps its sessions; default: `$SESSIOND_HOME`, else the user's data folder."""
+    start: bool
+    """Whether to start a daemon where nobody listens, now and after it ended. Default: only if no
+    socket is named."""
 
 
 class _Move(Timed, total=False):

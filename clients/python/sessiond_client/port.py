@@ -26,6 +26,10 @@ class Port:
             self.socket.close()
             raise
 
+    def fileno(self) -> int:
+        """What to wait on."""
+        return self.socket.fileno()
+
     def receive(self) -> bytes | None:
         """What is there: None = nothing yet, b"" = the daemon closed."""
         try:

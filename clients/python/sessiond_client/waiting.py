@@ -12,7 +12,9 @@ from math import inf
 
 import anyio
 
-from sessiond_client.driver import Turn, Wait
+from sessiond_client.port import Port
+from sessiond_client.starting import Start
+from sessiond_client.steps import Turn, Wait
 
 __all__ = ["TaskWaiter", "ThreadWaiter"]
 
@@ -44,17 +46,17 @@ class TaskWaiter:
 
 
 async def _until_ready(step: Wait) -> None:
-    if step.port is None:
+    if step.on is None:
         await anyio.sleep_forever()
     elif not step.write:
-        await anyio.wait_readable(step.port.socket)
+        await anyio.wait_readable(step.on)
     else:
         # Only with a full socket: an answer that nobody reads may be what fills it.
         async with anyio.create_task_group() as group:
 
-            async def first(wait: Callable[[socket.socket], Awaitable[None]]) -> None:
-                assert step.port is not None
-                await wait(step.port.socket)
+            async def first(wait: Callable[[Port | Start], Awaitable[None]]) -> None:
+                assert step.on is not None
+                await wait(step.on)
                 group.cancel_scope.cancel()
 
             group.start_soon(first, anyio.wait_readable)
@@ -80,8 +82,8 @@ class ThreadWaiter:
             return
         poll = select.poll()
         poll.register(self._wake_out, select.POLLIN)
-        if step.port is not None:
-            poll.register(step.port.socket, select.POLLIN | (select.POLLOUT if step.write else 0))
+        if step.on is not None:
+            poll.register(step.on, select.POLLIN | (select.POLLOUT if step.write else 0))
         timeout_ms = None if step.until == inf else max(0.0, step.until - time.monotonic()) * 1000
         with self._unlocked():
             # poll() rounds a fraction up, so a deadline is over when it returns.

@@ -1,0 +1,156 @@
+"""Starting a daemon where nobody listens: one run of `sessiond start`, seen from outside.
+
+Law: the command does the work, and it is safe to run twice at once: it joins a daemon that
+runs, waits for one that ends, and of many only one starts. So a client keeps no lock.
+
+    $SESSIOND_COMMAND                                   split as a shell does
+    python -P -m sessiond                               if it is installed beside this client
+    sessiond                                            from the PATH
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from sessiond_client.limits import LAST_WORDS_BYTES, START_SECONDS
+from sessiond_client.port import Port
+
+__all__ = ["Reach", "Start", "start_command"]
+
+# What connecting fails with where a start may help.
+_NOBODY_LISTENS: Final = (FileNotFoundError, ConnectionRefusedError)
+
+
+def start_command(
+    environ: Mapping[str, str],
+    *,
+    socket: str | os.PathLike[str] | None,
+    profile: str | None,
+    home: str | os.PathLike[str] | None,
+) -> list[str]:
+    """What to run. Raises FileNotFoundError if there is no sessiond on this machine."""
+    if own := environ.get("SESSIOND_COMMAND"):
+        command = shlex.split(own)
+    elif importlib.util.find_spec("sessiond") is not None:
+        # -P: a folder of that name where the program was started is not taken for it.
+        command = [sys.executable, "-P", "-m", "sessiond"]
+    elif found := shutil.which("sessiond", path=environ.get("PATH")):
+        command = [found]
+    else:
+        text = "there is no sessiond to start: install it, or name it in SESSIOND_COMMAND"
+        raise FileNotFoundError(text)
+    flags = {"--socket": socket, "--profile": profile, "--home": home}
+    told = [part for flag, value in flags.items() if value for part in (flag, os.fspath(value))]
+    return [*command, "start", "--json", *told]
+
+
+class Start:
+    """The command while it runs, in a thread, for starting a process may block. Readable at its end."""
+
+    def __init__(
+        self, command: Callable[[], Sequence[str]], environ: Mapping[str, str], *, until: float
+    ) -> None:
+        """`until` is when to give up."""
+        self.until = until
+        self.has_ended = False
+        self._environ = environ
+        self._failure: OSError | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
+        self._lock = threading.Lock()
+        self._readable, self._ended = os.pipe()
+        threading.Thread(target=self._run, args=(command,), daemon=True).start()
+
+    def fileno(self) -> int:
+        """What to wait on."""
+        return self._readable
+
+    def finish(self) -> None:
+        """At its end, or when it takes too long; raises OSError if there is no daemon for it."""
+        self.close()
+        if not self.has_ended:
+            raise TimeoutError("sessiond was not started in time")
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self) -> None:
+        """Ends the command if it still runs; a daemon that it started goes on."""
+        with self._lock:
+            self._is_closed = True
+            if self._process is not None and self._process.poll() is None:
+                self._process.kill()
+        os.close(self._readable)
+
+    def _run(self, command: Callable[[], Sequence[str]]) -> None:
+        try:
+            self._failure = self._outcome(command())
+        except OSError as error:
+            self._failure = error
+        self.has_ended = True
+        os.close(self._ended)
+
+    def _outcome(self, command: Sequence[str]) -> OSError | None:
+        with self._lock:
+            if self._is_closed:
+                return None
+            self._process = subprocess.Popen(  # noqa: S603 - the user's own program
+                command,
+                env=self._environ,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
+        said, _ = self._process.communicate()
+        if self._process.returncode == 0:
+            return None
+        lines = said[-LAST_WORDS_BYTES:].decode("utf-8", "replace").split("\n")
+        last = next((line for line in reversed(lines) if line.strip()), "no reason given")
+        text = f"sessiond was not started (status {self._process.returncode}): {last}"
+        return ChildProcessError(text)
+
+
+class Reach:
+    """The way to a connection: connect, and where nobody listens start a daemon, once a try."""
+
+    def __init__(
+        self, connect: Callable[[], Port], launch: Callable[[float], Start] | None
+    ) -> None:
+        """`launch` starts a daemon and gives up at a given time; None = only join one."""
+        self._connect = connect
+        self._launch = launch
+        self._start: Start | None = None
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether a start is under way."""
+        return self._start is not None
+
+    def go_on(self, now: float) -> Port | Start:
+        """A connection, or the start to wait for. Raises OSError: this try has failed."""
+        if self._start is None:
+            try:
+                return self._connect()
+            except _NOBODY_LISTENS:
+                if self._launch is None:
+                    raise
+                self._start = self._launch(now + START_SECONDS)
+        start = self._start
+        if not start.has_ended and now < start.until:
+            return start
+        self._start = None
+        start.finish()
+        return self._connect()
+
+    def close(self) -> None:
+        """Ends a start that is under way."""
+        if self._start is not None:
+            self._start.close()
+            self._start = None

@@ -1,0 +1,46 @@
+"""What a driver asks of its shell, and what it needs of the world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec import Struct
+
+from sessiond_client.exchange import Call
+from sessiond_client.port import Port
+from sessiond_client.starting import Reach, Start
+
+__all__ = ["Outside", "Turn", "Wait", "Waiter"]
+
+
+class Waiter(Protocol):
+    """The part of a shell that waits, as far as a driver knows it."""
+
+    def interrupt(self) -> None:
+        """Ends the present `Wait` early, if there is one."""
+
+    def release(self) -> None:
+        """There will be no more `Wait`: drops what was needed for it."""
+
+
+class Outside(Struct, frozen=True):
+    """What a driver needs of the world."""
+
+    reach: Callable[[], Reach]
+    clock: Callable[[], float]
+    waiter: Waiter
+
+
+class Wait(Struct, frozen=True):
+    """Until `on` is readable (or writable, if `write`), until then, or an interrupt."""
+
+    on: Port | Start | None
+    write: bool
+    until: float
+
+
+class Turn(Struct, frozen=True):
+    """Until somebody calls `call.wake`: it is settled, or it is its turn to lead."""
+
+    call: Call
