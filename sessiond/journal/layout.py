@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from sessiond.errors import StorageError
 from sessiond.journal.failures import storage_error, telling
 from sessiond.journal.files import Files
 from sessiond.model.ids import is_session_id
@@ -66,10 +67,23 @@ class Layout:
         self.daemon_lock = self.root / "daemon.lock"
 
     def make_folders(self, files: Files) -> None:
-        """Make what is missing, durably: a synced file is lost with an unsynced folder. Raises OSError.
+        """Make what is missing, durably: a synced file is lost with an unsynced folder.
 
         Below the home, which may be a folder that somebody chose, every folder is 0700.
+        Raises StorageError.
         """
+        try:
+            self._make_all(files)
+        except OSError as error:
+            told = storage_error(error, "use", self.home)
+            where = f" at {error.filename}" if error.filename else ""
+            raise StorageError(
+                f"the data folder {self.home} cannot be used: {error.strerror}{where};"
+                " name another with --home or $SESSIOND_HOME",
+                **told.data(),
+            ) from error
+
+    def _make_all(self, files: Files) -> None:
         self._make_home(files)
         kept = (*self.folders, self.trash)
         for folder in (self.locks, self.root.parent, self.root, *kept):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import NoReturn, Protocol
 
 import pytest
 
@@ -24,3 +28,30 @@ def machine(socket_path: Path, home: Path) -> Iterator[Machine]:
     """A machine where nothing runs yet; its runtime folder is short enough for sockets."""
     with a_machine(home, socket_path.parent) as machine:
         yield machine
+
+
+class Mount(Protocol):
+    """Mounts a file system in memory on a folder; again with `remount` among its options."""
+
+    def __call__(self, folder: Path, options: str) -> Path: ...
+
+
+@pytest.fixture
+def mounted(program: Callable[[str], str], absent: Callable[[str], NoReturn]) -> Iterator[Mount]:
+    """File systems for one test; CI must be able to mount them, elsewhere only root is."""
+    mount, umount = program("mount"), program("umount")
+    with ExitStack() as at_end:
+
+        def tmpfs(folder: Path, options: str) -> Path:
+            folder.mkdir(exist_ok=True)
+            options = f"{options},mode=0700,uid={os.getuid()}"
+            command = [mount, "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                absent(f"cannot mount: {done.stderr}")
+            if "remount" not in options.split(","):
+                unmount = [umount, "--lazy", str(folder)]
+                at_end.callback(subprocess.run, unmount, check=True)
+            return folder
+
+        yield tmpfs

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
+from tests.processes.conftest import Mount
 from tests.processes.harness.daemon import Daemon, running
 from tests.processes.harness.link import Link, Refused
 
@@ -23,22 +21,9 @@ ENTRY_BYTES = 100_000
 
 
 @pytest.fixture
-def small_disk(
-    tmp_path: Path, program: Callable[[str], str], absent: Callable[[str], NoReturn]
-) -> Iterator[Path]:
-    """A file system of 4 MB; CI must be able to mount one, elsewhere only root is."""
-    mount, umount = program("mount"), program("umount")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    options = f"size={DISK_BYTES},mode=0700,uid={os.getuid()}"
-    command = [mount, "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        absent(f"cannot mount: {done.stderr}")
-    try:
-        yield folder
-    finally:
-        subprocess.run([umount, "--lazy", str(folder)], check=True)
+def small_disk(tmp_path: Path, mounted: Mount) -> Path:
+    """A file system of 4 MB."""
+    return mounted(tmp_path / "disk", f"size={DISK_BYTES}")
 
 
 def test_a_full_disk_refuses_and_loses_nothing(small_disk: Path, socket_path: Path) -> None:

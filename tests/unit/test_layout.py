@@ -143,7 +143,7 @@ def test_making_folders_can_be_cut_off_anywhere_and_repeated() -> None:
         fault = disk.fail(None, nth=nth)
         try:
             LAYOUT.make_folders(disk)
-        except OSError:
+        except StorageError:
             assert fault.hit
         disk.heal()
         LAYOUT.make_folders(disk)
@@ -165,8 +165,9 @@ def test_a_home_that_somebody_chose_keeps_its_mode_and_a_file_in_the_way_its_con
     layout.sessions.rmdir()
     layout.sessions.write_bytes(b"notes")
     layout.sessions.chmod(0o644)
-    with pytest.raises(FileExistsError):
+    with pytest.raises(StorageError, match="--home") as caught:
         layout.make_folders(Files())
+    assert caught.value.data()["errno"] == "EEXIST"
     assert layout.sessions.read_bytes() == b"notes"
     assert layout.sessions.stat().st_mode & 0o777 == 0o644
 
