@@ -153,6 +153,16 @@ def test_a_line_without_end_is_refused_at_the_limit(monkeypatch: pytest.MonkeyPa
         list(buffer.feed(b"1"))
 
 
+def test_an_answer_too_deep_to_read_is_its_askers_alone() -> None:
+    deep = b"[" * 5_000 + b"]" * 5_000
+    incoming = wire.decode(b'{"jsonrpc":"2.0","id":7,"result":%s}' % deep)
+    assert (incoming.id, incoming.result) == (7, Raw(deep))
+    with pytest.raises(RecursionError):
+        wire.reader(list)(Raw(deep))
+    with pytest.raises(ProtocolViolation):
+        wire.decode(b'{"jsonrpc":"2.0","method":"x","params":{"a":%s}}' % deep)
+
+
 def test_a_payload_with_newlines_is_framed_as_one_line_that_means_the_same() -> None:
     payload = Raw(b'{\n  "role": "user",\n  "n": 1.50\n}')
     frame = wire.request(1, "append", {"message": payload})

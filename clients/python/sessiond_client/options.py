@@ -157,7 +157,10 @@ class PathOptions(Timed, total=False):
 
 
 class TreeOptions(Timed, total=False):
-    """session/tree; `layout`, `limit` and `cursor` for the flat form."""
+    """session/tree; `layout`, `limit` and `cursor` for the flat form.
+
+    A nested tree of more than about 480 levels needs a higher `sys.setrecursionlimit`.
+    """
 
     form: Literal["flat", "nested", "text"]
     layout: bool

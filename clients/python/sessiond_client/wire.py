@@ -9,6 +9,7 @@ strings may contain. Payloads stay `Raw`: their bytes are nobody's business here
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
@@ -53,6 +54,10 @@ class Incoming(Struct, frozen=True):
     error: ErrorBody | UnsetType = UNSET
 
 
+# How the daemon spells an answer to an id of ours.
+_ANSWER: Final = re.compile(
+    rb'\{"jsonrpc":"2\.0","id":(?P<id>\d+),"result":(?P<result>.*)\}\s*', re.DOTALL
+)
 _DECODER: Final = msgspec.json.Decoder(Incoming)
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -84,7 +89,14 @@ def decode(line: bytes) -> Incoming:
     """One line of the daemon; what is no JSON-RPC raises `ProtocolViolation`."""
     try:
         return _DECODER.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except RecursionError:
+        # A tree of hundreds of levels. It concerns the one who asked, not the connection:
+        # reading the result raises the same, and who means it raises the recursion limit.
+        answer = _ANSWER.fullmatch(line)
+        if answer is None:
+            raise ProtocolViolation("a message is nested too deeply to be read") from None
+        return Incoming(id=int(answer["id"]), result=Raw(answer["result"]))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ProtocolViolation(f"not a JSON-RPC message: {error}") from error
 
 
