@@ -113,6 +113,22 @@ OPEN_FILES_MAX: Final = 65_536
 IDLE_EXIT_SECONDS: Final = 1800.0
 # cli: `sessiond doctor` complains when less is free.
 FREE_BYTES_MIN: Final = 64 * 1024 * 1024
+# dialects: characters of the first message in a list.
+FIRST_MESSAGE_CHARS: Final = 200
+# service/roster: how long after the first change what lists show is brought up to date.
+ROSTER_FLUSH_SECONDS: Final = 1.0
+# service/survey: how often a list looks at every file for changes by others; new and
+# vanished files are noticed by every list.
+SURVEY_SECONDS: Final = 1.0
+# service/survey: a change this soon after the last one may leave the time of a file or folder as it was.
+SAME_TIME_SECONDS: Final = 0.05
+# service/survey: rows that one transaction of a scan stores.
+SURVEY_BATCH_ROWS: Final = 100
+# service/roster: changes of one flush that are told one by one; of more it is told that there are many.
+CHANGES_TOLD_MAX: Final = 100
+# methods: files that one list names as unreadable, and sessions that one name may mean.
+UNREADABLE_SHOWN_MAX: Final = 100
+MATCHES_SHOWN_MAX: Final = 20
 
 # lsp: entries in an outline; its last symbol says how many are left out.
 OUTLINE_SYMBOLS_MAX: Final = 5_000

@@ -118,6 +118,13 @@ export interface Capabilities {
   catalog: boolean;
 }
 
+/** What lists show has changed. `session_id` is null for "many". */
+export interface CatalogChanged {
+  revision: number;
+  session_id: string | null;
+  change: "archived" | "created" | "deleted" | "many" | "unarchived" | "updated";
+}
+
 /** The session was closed under its subscribers; there are no more events of it. */
 export interface Closed {
   session_id: string;
@@ -612,12 +619,40 @@ export interface Lineage {
   detached?: boolean;
 }
 
-/** Which sessions; `drafts` adds those without an assistant message. */
+/** Which sessions, in which order. Every filter that is given must fit. */
 export interface ListParams {
   /** Default: null. */
   cwd?: string | null;
+  /** Default: null. */
+  tags?: string[] | null;
+  /** Default: null. */
+  agent?: string | null;
+  /** Default: null. */
+  status?: string | null;
+  /** Default: false. */
+  archived?: boolean | null;
+  /** Default: null. */
+  title?: string | null;
+  /** Default: null. */
+  query?: string | null;
+  /** Default: null. */
+  created_after?: string | null;
+  /** Default: null. */
+  created_before?: string | null;
+  /** Default: null. */
+  updated_after?: string | null;
+  /** Default: null. */
+  updated_before?: string | null;
+  /** Default: null. */
+  root?: string | null;
+  /** Default: null. */
+  profile?: string | null;
   /** Default: false. */
   drafts?: boolean;
+  /** Default: "updated_at". */
+  sort?: "created_at" | "message_count" | "title" | "updated_at";
+  /** Default: null. */
+  order?: "asc" | "desc" | null;
   /** Default: null. */
   limit?: number | null;
   /** Default: null. */
@@ -625,7 +660,7 @@ export interface ListParams {
   _meta?: RequestMeta | null;
 }
 
-/** A page of sessions; files in the folder that are no sessions are named. */
+/** A page of sessions; files in the folders that are no sessions are named. */
 export interface ListResult {
   sessions: SessionInfo[];
   next_cursor: string | null;
@@ -883,6 +918,16 @@ export interface Rewound {
   rewound_count: number;
 }
 
+/** How current it is: `scanned` of `to_scan` files while a scan runs, else null. */
+export interface RosterStatistics {
+  revision: number;
+  changes_waiting: number;
+  watchers: number;
+  scanned: number | null;
+  to_scan: number | null;
+  in_memory: boolean;
+}
+
 /** Which program answers. */
 export interface ServerInfo {
   name: string;
@@ -896,6 +941,7 @@ export interface ServiceStatistics {
   clients: number;
   requests_waiting: number;
   draining: boolean;
+  catalog: RosterStatistics;
   sessions: Record<string, HostStatistics>;
 }
 
@@ -933,6 +979,10 @@ export interface SessionInfo {
   leaf_id: string | null;
   heads: HeadInfo[];
   message_count: number;
+  message_total: number;
+  entry_count: number;
+  first_message: string | null;
+  usage: Usage | null;
   persisted: boolean;
   persist: "immediate" | "never" | "on_assistant";
   dialect: string;
@@ -1066,7 +1116,7 @@ export interface TreeResult {
   seq: number;
 }
 
-/** A file that is in the sessions folder and is no session. */
+/** A file that is in a folder of sessions and is no session. */
 export interface Unreadable {
   path: string;
   reason: string;
@@ -1094,6 +1144,22 @@ export interface UpdateParams {
   /** Default: null. */
   expected?: Expected | null;
   _meta?: RequestMeta | null;
+}
+
+/** Tokens and money; 0 for what was not said. `total_tokens` is the provider's own sum. */
+export interface Usage {
+  /** Default: 0. */
+  input_tokens: number;
+  /** Default: 0. */
+  output_tokens: number;
+  /** Default: 0. */
+  cache_read_tokens: number;
+  /** Default: 0. */
+  cache_write_tokens: number;
+  /** Default: 0. */
+  total_tokens: number;
+  /** Default: 0.0. */
+  cost: number;
 }
 
 /** What a look at every line found. `problems` are the first PROBLEMS_MAX of `problem_count`. */
@@ -1147,7 +1213,7 @@ export interface Methods {
   "session/get": { params: SessionParams; result: SessionResult };
   /** change what is known of a session as a whole. Access: write. */
   "session/update": { params: UpdateParams; result: SessionResult };
-  /** the sessions, newest first. Access: status. */
+  /** the sessions there are, filtered, sorted, a page at a time. Access: status. */
   "session/list": { params: ListParams; result: ListResult };
   /** store one entry, or several as one atom. Access: write. */
   "session/append": { params: AppendParams; result: Receipt };
@@ -1222,6 +1288,7 @@ export interface Notifications {
   "session/synced": Synced;
   "session/lagged": Lagged;
   "session/closed": Closed;
+  "catalog/changed": CatalogChanged;
   "server/draining": Draining;
   "$/progress": ProgressTold;
 }

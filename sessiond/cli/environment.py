@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -29,7 +30,12 @@ def real_environment(report_bug: Callable[[str, BaseException], str]) -> Environ
         file_stamp=_file_stamp,
         describe=_describe,
         report_bug=report_bug,
+        report_trouble=_report_trouble,
     )
+
+
+def _report_trouble(text: str) -> None:
+    logging.getLogger("sessiond").warning("trouble", extra={"reason": text})
 
 
 def _now() -> str:

@@ -12,7 +12,9 @@ from typing import Literal, Protocol
 
 from msgspec import Raw, Struct
 
+from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque, Row, Rules
+from sessiond.model.usage import Usage
 
 __all__ = [
     "BadHeader",
@@ -140,8 +142,12 @@ class Dialect(Protocol):
         """The level that a thinking level change sets; "none" reads as "off"."""
         ...
 
-    def preview(self, line: bytes) -> str:
-        """The first words of the entry for a list or tree, cut to PREVIEW_CHARS and "..."."""
+    def preview(self, line: bytes, chars: int = PREVIEW_CHARS) -> str:
+        """The first words of the entry for a list or tree, cut to `chars` and "..."."""
+        ...
+
+    def usage(self, line: bytes) -> Usage | None:
+        """What the message of a line says it cost; reads that member of the payload only."""
         ...
 
     def reading(self, line: bytes) -> Reading | None:

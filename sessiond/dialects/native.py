@@ -25,7 +25,10 @@ from sessiond.dialects.native_context import messages_of
 from sessiond.dialects.payload import reading_of
 from sessiond.dialects.preview import entry_preview
 from sessiond.dialects.times import raw_rfc3339
+from sessiond.dialects.usage import usage_of
+from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import NODE_RULES_NATIVE, Entry, Header, Opaque, Row, Rules
+from sessiond.model.usage import Usage
 
 __all__ = ["NATIVE", "Native"]
 
@@ -106,9 +109,13 @@ class Native:
         level = text(lenient(line).get("thinking_level")) or "off"
         return "off" if level == "none" else level
 
-    def preview(self, line: bytes) -> str:
+    def preview(self, line: bytes, chars: int = PREVIEW_CHARS) -> str:
         """The first words of the entry."""
-        return entry_preview(lenient(line))
+        return entry_preview(lenient(line), chars)
+
+    def usage(self, line: bytes) -> Usage | None:
+        """What the message of a line says it cost."""
+        return usage_of(line)
 
     def reading(self, line: bytes) -> Reading | None:
         """What a message says."""

@@ -2,7 +2,8 @@
 
 Law: this is the only place that turns a payload into values, and `read_payload`
 is the only door to it. Whatever passes a message on (file, event, context,
-list, tree) never comes here; a test counts the visits.
+list, tree) never comes here; a test counts the visits. What a message cost is
+the one member that lists need of it: `usage` reads that and nothing else.
 """
 
 from __future__ import annotations

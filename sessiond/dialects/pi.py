@@ -36,6 +36,8 @@ from sessiond.dialects.pi_context import messages_of
 from sessiond.dialects.pi_migrate import CURRENT_VERSION, migrate
 from sessiond.dialects.preview import entry_preview
 from sessiond.dialects.times import raw_rfc3339
+from sessiond.dialects.usage import usage_of
+from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import (
     CompactionEffect,
     Effect,
@@ -49,6 +51,7 @@ from sessiond.model.entries import (
     Rules,
 )
 from sessiond.model.times import rfc3339
+from sessiond.model.usage import Usage
 
 __all__ = ["PI", "Pi"]
 
@@ -193,9 +196,13 @@ class Pi:
         level = text(lenient(line).get("thinkingLevel")) or "off"
         return "off" if level == "none" else level
 
-    def preview(self, line: bytes) -> str:
+    def preview(self, line: bytes, chars: int = PREVIEW_CHARS) -> str:
         """The first words of the entry."""
-        return entry_preview(lenient(line))
+        return entry_preview(lenient(line), chars)
+
+    def usage(self, line: bytes) -> Usage | None:
+        """What the message of a line says it cost."""
+        return usage_of(line)
 
     def reading(self, line: bytes) -> Reading | None:
         """What a message says."""

@@ -18,8 +18,8 @@ from sessiond.limits import PREVIEW_CHARS
 
 __all__ = ["cut", "entry_preview", "first_line"]
 
-# Enough for PREVIEW_CHARS even if each of them is an escaped pair and a space.
-_PREFIX_BYTES: Final = PREVIEW_CHARS * 16
+# Enough for a character even if it is an escaped pair and a space.
+_BYTES_A_CHAR: Final = 16
 _WHOLE_ESCAPES: Final = re.compile(rb'"(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*')
 _BLOCKS_MAX: Final = 16
 # C0 and C1 controls, DEL; marks, embeddings, overrides and isolates of direction; the BOM.
@@ -39,15 +39,16 @@ _WORDS: Final = (
 )
 
 
-def entry_preview(found: Mapping[str, Raw]) -> str:
+def entry_preview(found: Mapping[str, Raw], chars: int = PREVIEW_CHARS) -> str:
     """The preview of an entry by the members of its line, native or pi's."""
     match text(found.get("type")):
         case "message":
-            return _message_preview(found.get("message"))
+            return _message_preview(found.get("message"), chars)
         case "custom_message":
-            return _content_preview(found.get("content"))
+            return _content_preview(found.get("content"), chars)
         case _:
-            return next((said for name in _WORDS if (said := cut(_beginning(found.get(name))))), "")
+            said = (cut(_beginning(found.get(name), chars), chars) for name in _WORDS)
+            return next(filter(None, said), "")
 
 
 def first_line(words: str, chars: int) -> str:
@@ -66,7 +67,7 @@ def cut(words: str, chars: int = PREVIEW_CHARS) -> str:
     return line if len(line) <= chars else line[:chars].rstrip() + "..."
 
 
-def _message_preview(message: Raw | None) -> str:
+def _message_preview(message: Raw | None, chars: int) -> str:
     """What a message says first, or which tools it calls."""
     if message is None:
         return ""
@@ -75,50 +76,51 @@ def _message_preview(message: Raw | None) -> str:
     except BadLine:
         return ""
     for name in ("content", "contents", "command", "summary", "text", "output"):
-        if said := _content_preview(found.get(name)):
+        if said := _content_preview(found.get(name), chars):
             return said
     role = text(found.get("role"))
     return f"[{cut(role)}]" if role else ""
 
 
-def _content_preview(content: Raw | None) -> str:
+def _content_preview(content: Raw | None, chars: int) -> str:
     """The first text in a content: a string, or blocks."""
     if content is None:
         return ""
     if bytes(memoryview(content)[:1]) == b'"':
-        return cut(_beginning(content))
+        return cut(_beginning(content, chars), chars)
     named = ""
     for raw in (items(content) or [])[:_BLOCKS_MAX]:
         try:
             block = fields(raw)
         except BadLine:
             continue
-        if said := _block_text(block):
-            return cut(said)
+        if said := _block_text(block, chars):
+            return cut(said, chars)
         named = named or _block_name(block)
     return cut(named)
 
 
-def _block_text(block: Mapping[str, Raw]) -> str:
+def _block_text(block: Mapping[str, Raw], chars: int) -> str:
     kind = text(block.get("type")) or "text"
     if kind in {"text", "input_text", "output_text", "tool_result"}:
-        return _beginning(block.get("text")) or _beginning(block.get("content"))
+        return _beginning(block.get("text"), chars) or _beginning(block.get("content"), chars)
     return ""
 
 
 def _block_name(block: Mapping[str, Raw]) -> str:
-    label = _beginning(block.get("name")) or text(block.get("type")) or ""
+    label = _beginning(block.get("name"), PREVIEW_CHARS) or text(block.get("type")) or ""
     return f"[{label}]" if label else ""
 
 
-def _beginning(raw: Raw | None) -> str:
+def _beginning(raw: Raw | None, chars: int) -> str:
     """The first characters of a raw string, without decoding the rest."""
     if raw is None:
         return ""
-    encoded = bytes(memoryview(raw)[: _PREFIX_BYTES + 1])
+    bytes_max = chars * _BYTES_A_CHAR
+    encoded = bytes(memoryview(raw)[: bytes_max + 1])
     if encoded[:1] != b'"':
         return ""
-    if len(encoded) > _PREFIX_BYTES:
+    if len(encoded) > bytes_max:
         whole = encoded.decode(errors="ignore").encode()
         found = _WHOLE_ESCAPES.match(whole)
         encoded = (found[0] if found else b'"') + b'"'

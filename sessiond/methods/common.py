@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from anyio import to_thread
 from msgspec import Raw, Struct, UnsetType
 
 from sessiond.errors import EntryInvalid, InvalidParams, TooLarge
-from sessiond.limits import PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX, RESULT_BYTES_MAX
+from sessiond.limits import INLINE_READ_BYTES, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX, RESULT_BYTES_MAX
 from sessiond.model.entries import ENTRY_TYPES, Entry, Opaque, SessionInfoEntry
 from sessiond.model.ids import NewEntryId, SessionId
 from sessiond.model.times import unix_ms
@@ -37,7 +38,9 @@ __all__ = [
     "raw",
     "require_path",
     "require_result_fits",
+    "show",
     "submit",
+    "summed_up",
 ]
 
 
@@ -60,6 +63,30 @@ def ask(
     """Answer from a session's state, after this connection's own earlier mutations."""
     host = client.service.host(session_id)
     return _served(host.ask(call, lambda: question(host)))
+
+
+def show(client: Client, call: Call[Client], session_id: str, answer: Callable[[Host], Any]) -> Any:
+    """Answer with what shows the session, after this connection's own earlier mutations."""
+    return ask(client, call, session_id, lambda host: summed_up(host, call, answer))
+
+
+def summed_up(host: Host, call: Call[Client], answer: Callable[[Host], Any]) -> Any:
+    """Answer from a session once its summary is of now.
+
+    What that has to read is read in place when it is little, else in a worker thread: LATER.
+    """
+    opened = host.opened
+    if opened.summary_lacks_bytes <= INLINE_READ_BYTES:
+        opened.sum_up()
+        return answer(host)
+
+    async def read() -> Any:
+        while opened.summary_lacks_bytes > INLINE_READ_BYTES:
+            await to_thread.run_sync(opened.sum_up)
+        opened.sum_up()
+        return answer(host)
+
+    return host.later(call, read)
 
 
 def submit(

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.errors import SessionExists
-from sessiond.methods.common import Call, Client, Method, Params, ask
+from sessiond.methods.common import Call, Client, Method, Params, show
 from sessiond.model.entries import Header
 from sessiond.model.ids import SessionId
 from sessiond.service.opened import Persist, SessionInfo
@@ -55,7 +55,7 @@ def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
             raise SessionExists("a session of this id exists", session_id=session_id)
         return CreateResult(host.opened.whole(), created)
 
-    return ask(client, call, session_id, answer)
+    return show(client, call, session_id, answer)
 
 
 def _header(params: CreateParams, session_id: str, now: str) -> Header:

@@ -1,31 +1,55 @@
-"""session/list: the sessions, newest first."""
+"""session/list: the sessions there are, filtered, sorted, a page at a time."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
+from sessiond.catalog.query import (
+    BadCursor,
+    Position,
+    Query,
+    Sort,
+    cursor_of,
+    position_of,
+    without_slash,
+)
 from sessiond.errors import InvalidParams
-from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, page_limit
+from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, encode, page_limit, raw
+from sessiond.model.times import rfc3339, unix_ms
 from sessiond.service.opened import SessionInfo
-from sessiond.service.service import newest_first
-from sessiond.service.store import Unreadable
+from sessiond.service.survey import Unreadable
 
 __all__ = ["METHOD"]
 
 
 class ListParams(Params):
-    """Which sessions; `drafts` adds those without an assistant message."""
+    """Which sessions, in which order. Every filter that is given must fit."""
 
     cwd: str | None = None
+    tags: list[str] | None = None
+    agent: str | None = None
+    status: str | None = None
+    archived: bool | None = False
+    title: str | None = None
+    query: str | None = None
+    created_after: str | None = None
+    created_before: str | None = None
+    updated_after: str | None = None
+    updated_before: str | None = None
+    root: str | None = None
+    profile: str | None = None
     drafts: bool = False
+    sort: Sort = "updated_at"
+    order: Literal["asc", "desc"] | None = None
     limit: int | None = None
     cursor: str | None = None
 
 
 class ListResult(Struct, frozen=True):
-    """A page of sessions; files in the folder that are no sessions are named."""
+    """A page of sessions; files in the folders that are no sessions are named."""
 
     sessions: list[SessionInfo]
     next_cursor: str | None
@@ -34,38 +58,80 @@ class ListResult(Struct, frozen=True):
 
 
 def handle(client: Client, params: ListParams, call: Call[Client]) -> Any:
-    """List in a worker thread."""
+    """Ask the catalog in a worker thread."""
     limit = page_limit(params.limit)
-    after = _cursor(params.cursor)
-    client.service.work(call, lambda: _list(client, params, limit, after))
+    service = client.service
+    if params.profile not in {None, service.profile}:
+        raise InvalidParams(
+            f"this daemon serves the profile {service.profile}; each profile has its own",
+            path="profile",
+        )
+    query = _query(params)
+    after = _position(query, params.cursor)
+    service.work(call, lambda: _list(client, query, limit, after, call))
     return DEFERRED
 
 
 async def _list(
-    client: Client, params: ListParams, limit: int, after: tuple[str, str] | None
-) -> ListResult:
-    service = client.service
-    listing = await service.list(drafts=params.drafts)
-    found = [
-        info
-        for info in newest_first(listing)
-        if not info.archived
-        and (params.cwd is None or info.cwd == params.cwd)
-        and (after is None or (info.updated_at, info.id) < after)
-    ]
-    page = found[:limit]
-    more = f"{page[-1].updated_at} {page[-1].id}" if len(found) > limit else None
-    return ListResult(page, more, service.revision, listing.unreadable)
+    client: Client, query: Query, limit: int, after: Position | None, call: Call[Client]
+) -> Raw:
+    page = await client.service.roster.select(query, limit, after, call.progress)
+    more = None if page.last is None else cursor_of(query, page.last)
+    return raw(_spliced(page.sessions, more, page.revision, page.unreadable))
 
 
-def _cursor(text: str | None) -> tuple[str, str] | None:
-    """The sort key of the last row given, which is the cursor."""
+def _spliced(
+    sessions: list[bytes], more: str | None, revision: int, unreadable: list[Unreadable]
+) -> Iterator[bytes]:
+    yield b'{"sessions":['
+    yield b",".join(sessions)
+    yield b'],"next_cursor":%s,"revision":%d,"unreadable":%s}' % (
+        encode(more),
+        revision,
+        encode(unreadable),
+    )
+
+
+def _query(params: ListParams) -> Query:
+    descending = params.sort != "title" if params.order is None else params.order == "desc"
+    return Query(
+        cwd=None if params.cwd is None else without_slash(params.cwd),
+        tags=tuple(dict.fromkeys(params.tags or ())),
+        agent=params.agent,
+        status=params.status,
+        archived=params.archived,
+        title=params.title,
+        words=params.query,
+        created_after=_time(params.created_after, "created_after"),
+        created_before=_time(params.created_before, "created_before"),
+        updated_after=_time(params.updated_after, "updated_after"),
+        updated_before=_time(params.updated_before, "updated_before"),
+        root=None if params.root is None else params.root.rstrip("/"),
+        drafts=params.drafts,
+        sort=params.sort,
+        descending=descending,
+    )
+
+
+def _time(text: str | None, name: str) -> str | None:
     if text is None:
         return None
-    updated_at, separator, session_id = text.partition(" ")
-    if not separator:
-        raise InvalidParams("this is no cursor of session/list", path="cursor")
-    return updated_at, session_id
+    if unix_ms(text) is None:
+        raise InvalidParams("this is no RFC 3339 time", path=name)
+    return rfc3339(text)
+
+
+def _position(query: Query, cursor: str | None) -> Position | None:
+    if cursor is None:
+        return None
+    try:
+        return position_of(query, cursor)
+    except BadCursor:
+        raise InvalidParams(
+            "this is no cursor of this list: a cursor goes with the filters and the order "
+            "it was given for",
+            path="cursor",
+        ) from None
 
 
 METHOD = Method(

@@ -7,7 +7,7 @@ from typing import Any
 
 from sessiond.errors import InvalidParams, SessionNotFound
 from sessiond.methods.access import require_access
-from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, ask, require_path
+from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, require_path, show
 from sessiond.methods.create import CreateParams, CreateResult, create
 from sessiond.methods.get import SessionResult
 from sessiond.model.ids import EntryId, SessionId
@@ -38,7 +38,9 @@ def handle(client: Client, params: OpenParams, call: Call[Client]) -> Any:
     if params.cwd is not None:
         raise InvalidParams("cwd is for create: a session that is there has its own", path="cwd")
     if params.session_id is not None:
-        return ask(client, call, params.session_id, lambda host: SessionResult(host.opened.whole()))
+        return show(
+            client, call, params.session_id, lambda host: SessionResult(host.opened.whole())
+        )
     if params.path is not None:
         require_path(params.path)
     client.service.work(call, lambda: _find_and_open(client, params))

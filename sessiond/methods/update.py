@@ -11,7 +11,7 @@ from sessiond.dialects.base import Dialect
 from sessiond.dialects.preview import first_line
 from sessiond.errors import InvalidParams
 from sessiond.limits import TITLE_CHARS
-from sessiond.methods.common import DEFERRED, Call, Client, Method, SessionParams
+from sessiond.methods.common import DEFERRED, Call, Client, Method, SessionParams, summed_up
 from sessiond.methods.get import SessionResult
 from sessiond.model.entries import SessionInfoEntry
 from sessiond.service.inbox import Command
@@ -86,7 +86,9 @@ def handle(client: Client, params: UpdateParams, call: Call[Client]) -> Any:
 
     command = Command(
         call,
-        lambda _receipt, _durability: SessionResult(host.opened.whole()),
+        lambda _receipt, _durability: summed_up(
+            host, call, lambda host: SessionResult(host.opened.whole())
+        ),
         stage,
         reads=prompt_seqs if made else None,
         act=store if wanted is not None else None,

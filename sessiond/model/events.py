@@ -14,6 +14,8 @@ from sessiond.model.entries import EntryBytes
 
 __all__ = [
     "NOTIFICATIONS",
+    "CatalogChange",
+    "CatalogChanged",
     "Closed",
     "Draining",
     "Figures",
@@ -72,6 +74,17 @@ class Closed(Struct, frozen=True):
     reason: str
 
 
+CatalogChange = Literal["created", "updated", "deleted", "archived", "unarchived", "many"]
+
+
+class CatalogChanged(Struct, frozen=True):
+    """What lists show has changed. `session_id` is null for "many"."""
+
+    revision: int
+    session_id: str | None
+    change: CatalogChange
+
+
 class Draining(Struct, frozen=True):
     """The daemon stops. Come back after `retry_after_ms`."""
 
@@ -103,6 +116,7 @@ NOTIFICATIONS: Final[dict[str, type[Struct]]] = {
     "session/synced": Synced,
     "session/lagged": Lagged,
     "session/closed": Closed,
+    "catalog/changed": CatalogChanged,
     "server/draining": Draining,
     "$/progress": ProgressTold,
 }

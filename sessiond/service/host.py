@@ -27,7 +27,7 @@ from sessiond.service.retirement import Retirement
 from sessiond.service.writer import Writer, WriterStatistics
 from sessiond.session.tree import ChildIndex
 
-__all__ = ["Host", "HostStatistics"]
+__all__ = ["Host", "HostStatistics", "Keeper"]
 
 
 class HostStatistics(Struct, frozen=True):
@@ -45,6 +45,18 @@ class _Reader:
     __slots__ = ("__weakref__",)
 
 
+class Keeper(Struct, frozen=True):
+    """Whoever keeps the open sessions, as each of them sees it.
+
+    `on_ready` hears of commands for a session in memory, `on_change` of every change;
+    `threads` are for writing.
+    """
+
+    on_ready: Callable[[Host], None]
+    on_change: Callable[[Host], None]
+    threads: CapacityLimiter
+
+
 class Host:
     """A session that is open, or about to be."""
 
@@ -53,15 +65,12 @@ class Host:
         session_id: str,
         load: Callable[[], Opened],
         environment: Environment,
-        *,
-        on_ready: Callable[[Host], None],
-        writers: CapacityLimiter,
+        keeper: Keeper,
     ) -> None:
         self.session_id = session_id
         self.environment = environment
         self._load = load
-        self._on_ready = on_ready
-        self._writers = writers
+        self._keeper = keeper
         self._opened: Opened | None = None
         self._log: LogReader | None = None
         self._hub: Hub | None = None
@@ -164,7 +173,7 @@ class Host:
         if not self.in_memory:
             self._wake.set()
         elif len(self._inbox) == 1:
-            self._on_ready(self)
+            self._keeper.on_ready(self)
         return LATER
 
     def later(self, ticket: Ticket, job: Callable[[], Awaitable[Any]]) -> Any:
@@ -209,8 +218,11 @@ class Host:
             opened = await self._open()
             self._log = LogReader(opened)
             self._hub = Hub(self._log, self.session_id, opened.epoch, opened.session.rules)
-            self._writer = Writer(opened, self._hub, self._inbox, self.environment, self._writers)
+            self._writer = Writer(
+                opened, self._hub, self._inbox, self.environment, self._keeper.threads
+            )
             self._opened = opened
+            self._keeper.on_change(self)
             self._settled.set()
             while len(self._inbox) or len(self._readers) or not self._stopping:
                 if not len(self._inbox):
@@ -218,7 +230,9 @@ class Host:
                     await self._wake.wait()
                 else:
                     self._taken = self._inbox.take()
-                    await self.writer.write(self._taken)
+                    # Still in the step that answered: a list asked for next shows it.
+                    if await self.writer.write(self._taken):
+                        self._keeper.on_change(self)
         except SessiondError as refusal:
             error = refusal
         except Exception as bug:  # noqa: BLE001 - a bug here closes this session only
@@ -256,7 +270,8 @@ class Host:
                 return
             self._taken = self._inbox.take()
             try:
-                self.writer.write_in_memory(self._taken)
+                if self.writer.write_in_memory(self._taken):
+                    self._keeper.on_change(self)
             except Exception as bug:  # noqa: BLE001 - a bug here closes this session only
                 # `run` waits meanwhile and would not know why it ends.
                 error = self._closed_by(bug)

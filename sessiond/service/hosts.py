@@ -19,10 +19,11 @@ from anyio.abc import TaskGroup
 from sessiond.errors import Draining, Overloaded, SessionExists
 from sessiond.limits import DEFAULT_BOUNDS, RETRY_AFTER_MS, WRITER_THREADS_MAX, Bounds
 from sessiond.model.entries import Header
-from sessiond.service.host import Host
+from sessiond.service.host import Host, Keeper
 from sessiond.service.opened import Opened, Persist
 from sessiond.service.ports import Environment
 from sessiond.service.retirement import Retirement
+from sessiond.service.roster import Roster
 from sessiond.service.store import Store
 
 __all__ = ["Hosts"]
@@ -36,12 +37,14 @@ class Hosts:
         store: Store,
         environment: Environment,
         tasks: TaskGroup,
+        roster: Roster,
         *,
         on_leave: Callable[[], None],
     ) -> None:
         self.bounds: Bounds = DEFAULT_BOUNDS
         self.draining = False
         self._on_leave = on_leave
+        self._roster = roster
         self._store = store
         self._environment = environment
         self._tasks = tasks
@@ -50,7 +53,8 @@ class Hosts:
         self._leaving: dict[str, anyio.Event] = {}
         self._ready: list[Host] = []
         # Writers do not queue behind the openings and reads of other sessions.
-        self._writers = CapacityLimiter(WRITER_THREADS_MAX)
+        threads = CapacityLimiter(WRITER_THREADS_MAX)
+        self._keeper = Keeper(self._ready.append, roster.touch, threads)
 
     # -- one session ---------------------------------------------------------------
 
@@ -110,13 +114,7 @@ class Hosts:
     ) -> Host:
         self._require_running()
         self.make_room(in_memory=in_memory)
-        host = Host(
-            session_id,
-            load,
-            self._environment,
-            on_ready=self._ready.append,
-            writers=self._writers,
-        )
+        host = Host(session_id, load, self._environment, self._keeper)
         host.meant_for_memory = in_memory
         self._hosts[session_id] = host
         self._tasks.start_soon(self._serve, host, self._leaving.get(session_id))
@@ -138,7 +136,7 @@ class Hosts:
         with anyio.CancelScope(shield=True):
             try:
                 if host.is_open:
-                    await to_thread.run_sync(self._store.close_session, host.opened)
+                    await self._let_go(host)
             except Exception as bug:  # noqa: BLE001 - one session's end must not be the daemon's
                 self._environment.report_bug(f"closing {host.session_id}", bug)
             if host.retirement is not None:
@@ -146,6 +144,13 @@ class Hosts:
                 host.tell_watchers(host.retirement.told)
                 host.retirement.done.set()
         self._release(host.session_id, host.released)
+
+    async def _let_go(self, host: Host) -> None:
+        try:
+            await to_thread.run_sync(self._store.settle, host.opened)
+            await self._roster.let_go(host)
+        finally:
+            await to_thread.run_sync(host.opened.journal.close)
 
     async def _act(
         self,
@@ -229,6 +234,11 @@ class Hosts:
     def open_hosts(self) -> Iterator[Host]:
         """The sessions that are open now."""
         return (host for host in self._hosts.values() if host.is_open)
+
+    def describes(self, session_id: str) -> bool:
+        """Whether a session's file is somebody's who says what lists show of it. In any thread."""
+        host = self._hosts.get(session_id)
+        return host.is_open if host is not None else session_id in self._leaving
 
     @property
     def any_in_memory(self) -> bool:

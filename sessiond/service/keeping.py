@@ -133,7 +133,6 @@ class Keeping:
             # The session itself comes last: cut off, this leaves it whole where it was.
             for path in reversed(found):
                 self.trash.take(path, self._trash_name(path, session_id))
-        self._register.forget(session_id)
 
     def purge(self, session_id: str) -> None:
         """Remove a deleted session for good. Raises SessionExists, SessionNotFound, StorageError."""
@@ -184,7 +183,6 @@ class Keeping:
         """Move the file of a forgotten draft to the trash. Raises StorageError."""
         assert opened.path is not None, "a draft has a file"
         self.trash.take(opened.path, self._trash_name(opened.path, opened.session_id))
-        self._register.forget(opened.session_id)
 
     def _trash_name(self, path: Path, session_id: str) -> str:
         return self._layout.trash_name(path, session_id, self._environment.file_stamp())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,10 @@ from sessiond.dialects.base import BadLine, Dialect
 from sessiond.errors import StorageError
 from sessiond.journal.store import SessionLog
 from sessiond.model.entries import Header, LeafEffect
+from sessiond.model.ids import MAIN
+from sessiond.model.usage import Usage
 from sessiond.service.events import Event
+from sessiond.service.summary import Summary, catch_up, unread_bytes
 from sessiond.session.state import Head, Session
 
 __all__ = ["HeadInfo", "Lineage", "Opened", "SessionInfo", "head_infos"]
@@ -67,6 +71,10 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     leaf_id: str | None
     heads: list[HeadInfo]
     message_count: int
+    message_total: int
+    entry_count: int
+    first_message: str | None
+    usage: Usage | None
     persisted: bool
     persist: Persist
     dialect: str
@@ -102,6 +110,8 @@ class Opened(Struct, eq=False):
     """It lies in the archive: kept to be read, no longer to be changed."""
     dirty: bool = False
     """The file has entries that no sync has covered yet."""
+    summary: Summary = Summary()
+    """What the messages up to some line come to; whoever shows it catches up first."""
 
     @property
     def pending(self) -> bool:
@@ -132,9 +142,13 @@ class Opened(Struct, eq=False):
             created_at=self.created_at,
             updated_at=self.updated_at,
             seq=session.seq,
-            leaf_id=session.id_of(session.heads["main"].leaf),
+            leaf_id=session.id_of(session.heads[MAIN].leaf),
             heads=head_infos(session),
-            message_count=session.message_count,
+            message_count=session.message_counts[session.heads[MAIN].leaf],
+            message_total=session.message_total,
+            entry_count=session.entry_count,
+            first_message=self.summary.first_message,
+            usage=self.summary.usage,
             persisted=self.journal.blocking and not self.pending,
             persist=self.persist,
             dialect=self.dialect.name,
@@ -155,6 +169,28 @@ class Opened(Struct, eq=False):
             compaction=self._fact("compaction", _given(header.compaction)),
             metadata=self._fact("metadata", _given(header.metadata)),
         )
+
+    # -- the summary -------------------------------------------------------------
+
+    @property
+    def summary_lacks_bytes(self) -> int:
+        """What `sum_up` would read."""
+        return unread_bytes(self.summary, self.session, self.journal)
+
+    def sum_up(self, upto: int | None = None) -> Summary:
+        """The summary up to now, or to a line. Reads what is not summed up yet; in any thread.
+
+        What the disk does not give now is left for the next look.
+        """
+        summary = self.summary
+        seq = self.session.seq if upto is None else upto
+        if summary.seq < seq:
+            with suppress(StorageError):
+                summary = catch_up(summary, self.session, self.journal, self.dialect, seq)
+            # Of two that were made at the same time the further one stays.
+            if summary.seq > self.summary.seq:
+                self.summary = summary
+        return summary
 
     # -- storing: `store` and `promote` run in the writer's worker thread ----------
 

@@ -119,3 +119,5 @@ class Environment(Struct, frozen=True):
     """The protocol as one OpenRPC document, JSON on one line. The first call takes a while."""
     report_bug: Callable[[str, BaseException], str]
     """Log an exception that should not be, under the name of the work; gives the incident id."""
+    report_trouble: Callable[[str], None] = lambda _text: None
+    """Log what went wrong outside and is being coped with."""

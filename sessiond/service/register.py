@@ -1,122 +1,202 @@
 """What is remembered of session files between openings: their epoch and what lists show.
 
 The catalog behind it is never the truth. What it cannot say costs a look at the
-file, and a new epoch; what it cannot note costs the same later.
+file, and a new epoch; what it cannot note costs the same later. Here sessions
+become its rows.
 """
 
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
-from sessiond.catalog.catalog import Catalog, Fingerprint, KnownSession
+from sessiond.catalog.catalog import Catalog
+from sessiond.catalog.query import without_slash
+from sessiond.catalog.rows import NOTHING, Facts, Fingerprint, Known, Mark, Stored
 from sessiond.errors import StorageError
-from sessiond.journal.files import Files
+from sessiond.journal.files import Files, FileStat
 from sessiond.journal.journal import Journal
+from sessiond.journal.store import SessionLog
 from sessiond.service.opened import Opened, SessionInfo
+from sessiond.service.summary import Summary, decode_summary
 
-__all__ = ["Register"]
+__all__ = ["Register", "Snapshot", "fingerprint_of", "snapshot"]
+
 
 _info_decoder: Final = msgspec.json.Decoder(SessionInfo)
 
 
+class Snapshot(Struct, frozen=True):
+    """An open session as it was at one moment, to be stored at leisure."""
+
+    opened: Opened
+    info: SessionInfo
+    has_assistant: bool
+
+
+def snapshot(opened: Opened) -> Snapshot:
+    """What the session is now. Called on the loop, where nothing changes meanwhile."""
+    return Snapshot(opened, opened.info(), opened.session.has_assistant)
+
+
 class Register:
-    """The catalog in terms of sessions."""
+    """The catalog in terms of sessions. Blocking, for worker threads."""
 
     def __init__(self, catalog: Catalog, files: Files, new_epoch: Callable[[], str]) -> None:
-        self._catalog = catalog
+        self.catalog = catalog
         self._files = files
         self._new_epoch = new_epoch
 
-    def close(self) -> None:
-        """Close the catalog."""
-        self._catalog.close()
-
-    def known(self, session_id: str) -> KnownSession | None:
+    def known(self, session_id: str) -> Known | None:
         """What was noted of a session."""
-        with suppress(sqlite3.Error):
-            return self._catalog.get(session_id)
-        return None
+        return self.catalog.known(session_id)
 
-    def by_path(self) -> dict[str, KnownSession]:
-        """Everything that was noted, by file."""
-        with suppress(sqlite3.Error):
-            return {row.path: row for row in self._catalog.all()}
-        return {}
-
-    def epoch(self, session_id: str, journal: Journal) -> str:
-        """The epoch the file was last seen under, if what was seen is still there."""
+    def recall(self, session_id: str, journal: Journal) -> tuple[str, Summary]:
+        """The epoch and summary the file was last seen with, if what was seen is still there."""
         known = self.known(session_id)
-        if known is not None and known.seen_seq < journal.line_count:
-            (line,) = journal.read(known.seen_seq, known.seen_seq)
-            if _digest(line) == known.seen_digest:
-                return known.epoch
-        return self._new_epoch()
+        if known is not None and fits(known.mark, journal):
+            return known.mark.epoch, decode_summary(known.summary)
+        return self._new_epoch(), Summary()
 
     def place(self, session_id: str, path: Path) -> None:
         """Note where a session's file is; the rest is noted when it is opened."""
         if self.known(session_id) is None:
-            nothing = Fingerprint(0, 0, 0)
-            row = KnownSession(session_id, str(path), self._new_epoch(), 0, "", nothing, b"")
-            with suppress(sqlite3.Error):
-                self._catalog.put(row)
+            self.catalog.place(session_id, str(path), Mark(self._new_epoch(), 0, ""))
 
     def note(self, opened: Opened) -> None:
-        """Note a session's file, its epoch and what lists show of it."""
+        """Note where a session's file is and under which epoch it is served."""
         journal = opened.journal
         if not isinstance(journal, Journal):
             return
-        # The file may be gone, or the disk full: neither is this call's to tell.
-        with suppress(sqlite3.Error, StorageError, OSError):
-            last = journal.line_count - 1
-            (line,) = journal.read(last, last)
-            self._catalog.put(
-                KnownSession(
-                    opened.session_id,
-                    str(journal.path),
-                    opened.epoch,
-                    last,
-                    _digest(line),
-                    self._fingerprint(journal.path),
-                    msgspec.json.encode(opened.info()),
-                )
-            )
-
-    def forget(self, session_id: str) -> None:
-        """Note that a session is gone."""
-        with suppress(sqlite3.Error):
-            self._catalog.forget(session_id)
+        known, path = self.known(opened.session_id), str(journal.path)
+        mark = mark_of(opened.epoch, journal, journal.line_count - 1)
+        if known is None or (known.path, known.mark) != (path, mark):
+            self.catalog.place(opened.session_id, path, mark)
 
     def renew(self, session_id: str, path: Path) -> None:
-        """Note that the file will be another one: it gets a new epoch. Raises StorageError."""
-        nothing = Fingerprint(0, 0, 0)
-        row = KnownSession(session_id, str(path), self._new_epoch(), 0, "", nothing, b"")
-        try:
-            self._catalog.put(row)
-        except sqlite3.Error as error:
-            raise StorageError(
-                f"could not note a new epoch: {error}", errno="EIO", path=str(path)
-            ) from error
+        """Note that the file will be another one: it gets a new epoch."""
+        self.catalog.place(session_id, str(path), Mark(self._new_epoch(), 0, ""))
 
-    def unchanged(self, row: KnownSession | None, path: Path) -> SessionInfo | None:
-        """What lists showed of a file, if it is still the same file. Raises OSError."""
-        mark = self._fingerprint(path)
-        if row is None or row.fingerprint != mark:
+    # -- rows ------------------------------------------------------------------------
+
+    def row(self, seen: Snapshot, fingerprint: Fingerprint | None = None) -> Stored:
+        """The row of a session. Reads what its summary lacks.
+
+        `fingerprint` is what the file had before it was read; None for one that is open.
+        """
+        opened, info = seen.opened, seen.info
+        journal, summary = opened.journal, opened.sum_up(info.seq)
+        return row_of(
+            summed_up(info, summary),
+            mark_of(opened.epoch, journal, info.seq),
+            fingerprint or self._fingerprint_at(journal, info.seq),
+            summary,
+            has_assistant=seen.has_assistant,
+        )
+
+    def moved(self, known: Known, path: Path, *, archived: bool, draft: bool) -> Stored | None:
+        """The row of a file that was only given another place; None if it has to be read."""
+        shown = self.catalog.shown(known.session_id)
+        if shown is None:
             return None
-        # A row of another version of this program is no help.
-        with suppress(msgspec.DecodeError):
-            return _info_decoder.decode(row.info)
-        return None
+        try:
+            info = _info_decoder.decode(shown.info)
+        except msgspec.DecodeError:
+            return None
+        there = msgspec.structs.replace(
+            info,
+            path=str(path),
+            archived=archived,
+            persisted=not draft,
+            persist="on_assistant" if draft else "immediate",
+        )
+        return row_of(
+            there,
+            known.mark,
+            known.fingerprint,
+            decode_summary(known.summary),
+            has_assistant=shown.has_assistant,
+        )
 
-    def _fingerprint(self, path: Path) -> Fingerprint:
-        found = self._files.stat(path)
-        return Fingerprint(found.st_ino, found.st_size, found.st_mtime_ns)
+    def _fingerprint_at(self, journal: SessionLog, seq: int) -> Fingerprint:
+        """Of the file as long as it ends with this line; of no file once it has grown or is gone."""
+        if journal.path is None:
+            return NOTHING
+        try:
+            found = fingerprint_of(self._files.stat(journal.path))
+        except OSError:
+            return NOTHING
+        return found if found.size == journal.span_bytes(0, seq) else NOTHING
+
+
+def row_of(
+    info: SessionInfo,
+    mark: Mark,
+    fingerprint: Fingerprint,
+    summary: Summary,
+    *,
+    has_assistant: bool,
+) -> Stored:
+    """The row of a session that lists show as `info`."""
+    facts = Facts(
+        cwd=without_slash(info.cwd),
+        title=info.title,
+        agent=info.agent,
+        status=info.status,
+        archived=info.archived,
+        draft=info.path is not None and not info.persisted,
+        has_assistant=has_assistant,
+        created_at=info.created_at,
+        updated_at=info.updated_at,
+        message_count=info.message_count,
+        first_message=info.first_message,
+        tags=info.tags,
+        parent_id=info.lineage.parent_id,
+        parent_path=info.lineage.parent_path,
+    )
+    return Stored(
+        info.id,
+        info.path,
+        mark,
+        fingerprint,
+        facts,
+        msgspec.json.encode(summary),
+        msgspec.json.encode(info),
+    )
+
+
+def summed_up(info: SessionInfo, summary: Summary) -> SessionInfo:
+    """The same with what its messages come to."""
+    if (info.first_message, info.usage) == (summary.first_message, summary.usage):
+        return info
+    return msgspec.structs.replace(info, first_message=summary.first_message, usage=summary.usage)
+
+
+def fits(mark: Mark, journal: Journal) -> bool:
+    """Whether a file still has the line that an epoch was seen with."""
+    if mark.seen_seq >= journal.line_count:
+        return False
+    (line,) = journal.read(mark.seen_seq, mark.seen_seq)
+    return _digest(line) == mark.seen_digest
+
+
+def mark_of(epoch: str, journal: SessionLog, seq: int) -> Mark:
+    """An epoch as it is seen with a line. What cannot be read is seen with none."""
+    try:
+        (line,) = journal.read(seq, seq)
+    except StorageError:
+        return Mark(epoch, 0, "")
+    return Mark(epoch, seq, _digest(line))
+
+
+def fingerprint_of(found: FileStat) -> Fingerprint:
+    """What tells this file from a changed one."""
+    return Fingerprint(found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def _digest(line: bytes) -> str:

@@ -22,9 +22,10 @@ from sessiond.service.hosts import Hosts
 from sessiond.service.jobs import answer_later
 from sessiond.service.opened import SessionInfo
 from sessiond.service.ports import Environment, Listener, Ticket
-from sessiond.service.store import Listing, Store
+from sessiond.service.roster import Roster, RosterStatistics
+from sessiond.service.store import Store
 
-__all__ = ["Service", "ServiceStatistics", "newest_first"]
+__all__ = ["Service", "ServiceStatistics"]
 
 
 class ServiceStatistics(Struct, frozen=True):
@@ -35,6 +36,7 @@ class ServiceStatistics(Struct, frozen=True):
     clients: int
     requests_waiting: int
     draining: bool
+    catalog: RosterStatistics
     sessions: dict[str, HostStatistics]
 
 
@@ -57,10 +59,15 @@ class Service:
         self.instance_id = environment.new_session_id()
         self.started_at = environment.now()
         self.request_stop = request_stop
-        self.revision = 0
-        self._shown: dict[bool, int] = {}
         self.clients: dict[Client, None] = {}
-        self.hosts = Hosts(store, environment, tasks, on_leave=self.note_use)
+        self.roster = Roster(
+            store,
+            environment,
+            hosts=lambda: self.hosts.open_hosts(),
+            has_open=lambda session_id: self.hosts.describes(session_id),
+        )
+        self.hosts = Hosts(store, environment, tasks, self.roster, on_leave=self.note_use)
+        tasks.start_soon(self.roster.run)
         self._client_number = 0
         self._deserted = anyio.Event()
         self._use = anyio.Event()
@@ -131,8 +138,10 @@ class Service:
         answer_later(ticket, job, self.environment)
 
     async def info(self, session_id: str) -> SessionInfo:
-        """What a session is, once it is open."""
-        return (await self.host(session_id).ready()).whole()
+        """What a session is, once it is open and summed up."""
+        opened = await self.host(session_id).ready()
+        await to_thread.run_sync(opened.sum_up)
+        return opened.whole()
 
     async def identify(self, path: Path) -> str:
         """The session id of a file."""
@@ -146,24 +155,6 @@ class Service:
         # The file of an open session may hold what is not durable yet: its index decides.
         known = {host.session_id for host in self.hosts.open_hosts()}
         return await to_thread.run_sync(self.store.find_entry, entry_id, known)
-
-    async def list(self, *, drafts: bool) -> Listing:
-        """Every session, in no order."""
-        live = {host.session_id: host.opened.info() for host in self.hosts.open_hosts()}
-        listing = await to_thread.run_sync(lambda: self.store.list(live.get, drafts=drafts))
-        listed = {info.id for info in listing.sessions}
-        for host in self.hosts.open_hosts():
-            if host.in_memory and host.session_id not in listed:
-                listing.sessions.append(host.opened.info())
-        self._count_revision(listing, drafts=drafts)
-        return listing
-
-    def _count_revision(self, listing: Listing, *, drafts: bool) -> None:
-        """The revision grows when a list shows something else than the last one did."""
-        shown = hash(frozenset((info.id, info.seq, info.updated_at) for info in listing.sessions))
-        if self._shown.get(drafts) != shown:
-            self._shown[drafts] = shown
-            self.revision += 1
 
     # -- the end -------------------------------------------------------------------
 
@@ -182,10 +173,6 @@ class Service:
             clients=len(self.clients),
             requests_waiting=self.hosts.requests_waiting(),
             draining=self.draining,
+            catalog=self.roster.statistics(),
             sessions={host.session_id: host.statistics() for host in hosts},
         )
-
-
-def newest_first(listing: Listing) -> list[SessionInfo]:
-    """The sessions of a listing, the latest first."""
-    return sorted(listing.sessions, key=lambda info: (info.updated_at, info.id), reverse=True)

@@ -1,4 +1,4 @@
-"""Sessions as files: create, find, open, list. Blocking, for worker threads.
+"""Sessions as files: create, find, open, read. Blocking, for worker threads.
 
 The layout of a profile is the journal's, the meaning of lines the dialects',
 the memory of what was seen the catalog's; here they are put together.
@@ -6,13 +6,12 @@ the memory of what was seen the catalog's; here they are put together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import Struct
-
-from sessiond.catalog.catalog import Catalog, KnownSession
+from sessiond.catalog.catalog import Catalog
+from sessiond.catalog.rows import Fingerprint, Known, Stored
 from sessiond.dialects.native import NATIVE
 from sessiond.errors import SessiondError, SessionExists, StorageError
 from sessiond.journal.files import Files
@@ -27,55 +26,42 @@ from sessiond.service.checks import Checks
 from sessiond.service.indexer import Indexer
 from sessiond.service.keeping import Keeping
 from sessiond.service.mending import open_mended
-from sessiond.service.opened import Opened, Persist, SessionInfo
+from sessiond.service.opened import Opened, Persist
 from sessiond.service.ports import Environment
+from sessiond.service.register import Register, snapshot
+from sessiond.service.summary import SUMMED_KINDS, Summary, Tally, decode_summary
 from sessiond.service.promotion import Promotion
-from sessiond.service.register import Register
 from sessiond.session.state import Session
 
-__all__ = ["Listing", "Store", "Unreadable"]
-
-
-class Unreadable(Struct, frozen=True):
-    """A file that is in the sessions folder and is no session."""
-
-    path: str
-    reason: str
-
-
-class Listing(Struct, frozen=True):
-    """What the folders hold."""
-
-    sessions: list[SessionInfo]
-    unreadable: list[Unreadable]
+__all__ = ["Store"]
 
 
 class Store:
     """The session files of one profile."""
 
     def __init__(self, layout: Layout, files: Files, environment: Environment) -> None:
-        self._layout = layout
-        self._files = files
+        self.layout = layout
+        self.files = files
         self.environment = environment
         layout.make_folders(files)
-        catalog = Catalog(layout.catalog)
-        self._register = Register(catalog, files, environment.new_epoch)
-        self.keeping = Keeping(layout, files, self._register, environment)
+        self.catalog = Catalog(layout.catalog, environment.report_trouble)
+        self.register = Register(self.catalog, files, environment.new_epoch)
+        self.keeping = Keeping(layout, files, self.register, environment)
         self.checks = Checks(self.keeping, files)
 
     def promote(self, opened: Opened, wanted: Persist, lines: Sequence[bytes]) -> None:
         """Bring a session to this level, with more lines. Raises SessionExists, StorageError."""
         stamp = self.environment.file_stamp()
-        Promotion(self._layout, self._files, self._register).promote(opened, wanted, lines, stamp)
+        Promotion(self.layout, self.files, self.register).promote(opened, wanted, lines, stamp)
 
     @property
     def data_folder(self) -> str:
         """The profile's folder."""
-        return str(self._layout.root)
+        return str(self.layout.root)
 
     def close(self) -> None:
         """Close the catalog."""
-        self._register.close()
+        self.catalog.close()
 
     # -- create ------------------------------------------------------------------
 
@@ -87,12 +73,12 @@ class Store:
             raise SessionExists("a session of this id exists", session_id=session_id)
         if persist == "never":
             return self._new(header, MemoryJournal(line), persist, None)
-        place = self._layout.session_path(session_id, self.environment.file_stamp())
+        place = self.layout.session_path(session_id, self.environment.file_stamp())
         pending = persist == "on_assistant"
-        path = self._layout.pending_path(session_id) if pending else place
-        journal = Journal.create(self._files, path, line, locks=self._layout.locks)
+        path = self.layout.pending_path(session_id) if pending else place
+        journal = Journal.create(self.files, path, line, locks=self.layout.locks)
         opened = self._new(header, journal, persist, place if pending else None)
-        self._register.note(opened)
+        self.register.note(opened)
         return opened
 
     def _new(
@@ -119,8 +105,8 @@ class Store:
 
     def adopt(self, session_id: str, lines: Sequence[bytes]) -> Path:
         """Put the lines of an import into the sessions folder as a whole. Raises StorageError."""
-        path = self._layout.session_path(session_id, self.environment.file_stamp())
-        Journal.create(self._files, path, b"\n".join(lines), locks=self._layout.locks).close()
+        path = self.layout.session_path(session_id, self.environment.file_stamp())
+        Journal.create(self.files, path, b"\n".join(lines), locks=self.layout.locks).close()
         return path
 
     def settle_drafts(self) -> None:
@@ -129,13 +115,13 @@ class Store:
         A draft is forgotten when it has no assistant message and nobody touched it for
         DRAFT_SECONDS. One that cannot be read or moved stays where it is.
         """
-        oldest = self._files.now() - DRAFT_SECONDS
-        for path in self._layout.drafts(self._files):
-            session_id = self._layout.id_of(path)
+        oldest = self.files.now() - DRAFT_SECONDS
+        for path in self.layout.drafts(self.files):
+            session_id = self.layout.id_of(path)
             if session_id is None:
                 continue
             with suppress(SessiondError, OSError):
-                touched = self._files.stat(path).st_mtime_ns / 1e9
+                touched = self.files.stat(path).st_mtime_ns / 1e9
                 # Opening promotes a draft that has become a conversation.
                 opened = self.open(session_id)
                 try:
@@ -154,28 +140,26 @@ class Store:
         """The session id of a file, which may lie anywhere. Raises SessionCorrupt, StorageError."""
         # Two spellings of one path are one session.
         path = path.resolve()
-        own = self._layout.id_of(path)
+        own = self.layout.id_of(path)
         if own is not None:
             return own
-        indexer = Indexer(path, in_place=True)
-        scan(self._files, path, indexer.visit, lines_max=1)
-        header_id = indexer.header.id
+        header_id = self.header_id(path)
         taken = self.keeping.find(header_id) if is_session_id(header_id) else path
         usable = is_session_id(header_id) if taken is None or taken == path else False
         session_id = header_id if usable else derive_session_id(str(path))
-        self._register.place(session_id, path)
+        self.register.place(session_id, path)
         return session_id
 
     def _open(self, path: Path, session_id: str) -> Opened:
         self.keeping.settle_names(path)
         journal, indexer = open_mended(
-            self._files, path, locks=self._layout.locks, stamp=self.environment.file_stamp
+            self.files, path, locks=self.layout.locks, stamp=self.environment.file_stamp
         )
         try:
             opened = self._opened(path, session_id, journal, indexer)
             if opened.pending and opened.session.has_assistant:
                 opened.promote()
-            self._register.note(opened)
+            self.register.note(opened)
         except BaseException:
             journal.close()
             raise
@@ -183,38 +167,38 @@ class Store:
 
     def _opened(self, path: Path, session_id: str, journal: Journal, indexer: Indexer) -> Opened:
         place = None
-        if self._layout.is_pending(path):
-            place = self._layout.session_path(session_id, self.environment.file_stamp())
+        if self.layout.is_pending(path):
+            place = self.layout.session_path(session_id, self.environment.file_stamp())
         created_at, updated_at = _times(indexer, journal)
+        epoch, summary = self.register.recall(session_id, journal)
         return Opened(
             session_id,
             indexer.session,
             journal,
             indexer.dialect,
             indexer.header,
-            epoch=self._register.epoch(session_id, journal),
+            epoch=epoch,
+            summary=summary,
             persist="immediate" if place is None else "on_assistant",
             place=place,
             created_at=created_at,
             updated_at=updated_at,
-            archived=self._layout.is_archived(path),
+            archived=self.layout.is_archived(path),
         )
 
     def write_new(self, path: Path, text: bytes) -> None:
         """A new file of whole lines, private and durable. Raises StorageError (EEXIST)."""
-        Journal.create(
-            self._files, path, text.removesuffix(b"\n"), locks=self._layout.locks
-        ).close()
+        Journal.create(self.files, path, text.removesuffix(b"\n"), locks=self.layout.locks).close()
 
     def find_entry(self, entry_id: str, besides: Collection[str]) -> str | None:
         """The first session file, latest begun first, that has the entry; `besides` are not read."""
-        for path in sorted(self._layout.scan(self._files, drafts=True), reverse=True):
-            session_id = self._layout.id_of(path)
+        for path in sorted(self.layout.scan(self.files, drafts=True), reverse=True):
+            session_id = self.layout.id_of(path)
             if session_id is None or session_id in besides:
                 continue
             indexer = Indexer(path, in_place=True)
             try:
-                Journal.read_only(self._files, path, indexer.visit).close()
+                Journal.read_only(self.files, path, indexer.visit).close()
                 if entry_id in indexer.session.ids:
                     return session_id
             except SessiondError:
@@ -222,59 +206,57 @@ class Store:
                 continue
         return None
 
-    def close_session(self, opened: Opened) -> None:
-        """Make a session's last entries durable, note what it came to, let go of the file."""
-        try:
-            # Also brings a file that a failed append left damaged back to its last good byte.
-            # Nobody is left to be told if that fails; whoever was promised anything has it.
-            with suppress(StorageError):
-                opened.journal.sync()
-            self._register.note(opened)
-        finally:
-            opened.journal.close()
+    def settle(self, opened: Opened) -> None:
+        """Make a session's last entries durable before its file is let go."""
+        # Also brings a file that a failed append left damaged back to its last good byte.
+        # Nobody is left to be told if that fails; whoever was promised anything has it.
+        with suppress(StorageError):
+            opened.journal.sync()
 
-    # -- list ------------------------------------------------------------------------
+    # -- what lists show -------------------------------------------------------------
 
-    def list(self, live: Callable[[str], SessionInfo | None], *, drafts: bool) -> Listing:
-        """Every session, in no order. `live` answers for the open ones."""
-        listing = Listing([], [])
-        known = self._register.by_path()
-        for path in self._layout.scan(self._files, drafts=drafts):
-            session_id = self._layout.id_of(path)
-            info = live(session_id) if session_id else None
-            row = known.pop(str(path), None)
-            if info is None and session_id is not None:
-                info = self._info(session_id, path, row, listing)
-            if info is not None:
-                listing.sessions.append(info)
-        for row in known.values():
-            path = Path(row.path)
-            if self._layout.id_of(path) is None and self._files.exists(path):
-                info = live(row.session_id) or self._info(row.session_id, path, row, listing)
-                if info is not None:
-                    listing.sessions.append(info)
-        return listing
-
-    def _info(
-        self, session_id: str, path: Path, row: KnownSession | None, listing: Listing
-    ) -> SessionInfo | None:
-        """What the catalog knows of an unchanged file, else what the file says."""
-        try:
-            return self._register.unchanged(row, path) or self._index(session_id, path)
-        except (SessiondError, OSError) as error:
-            listing.unreadable.append(Unreadable(str(path), str(error)))
-            return None
-
-    def _index(self, session_id: str, path: Path) -> SessionInfo:
-        """Read a file that changed since it was last seen, without opening it for writing."""
+    def header_id(self, path: Path) -> str:
+        """The id in the first line of a file. Raises SessionCorrupt, StorageError."""
         indexer = Indexer(path, in_place=True)
-        journal = Journal.read_only(self._files, path, indexer.visit)
+        scan(self.files, path, indexer.visit, lines_max=1)
+        return indexer.header.id
+
+    def read_row(self, path: Path, session_id: str, fingerprint: Fingerprint) -> Stored:
+        """Read a file that is not open, for the catalog, without owning it.
+
+        What is summed up is taken from its lines as they pass by.
+        """
+        known = self.register.known(session_id)
+        base = decode_summary(known.summary) if known is not None else Summary()
+        indexer = Indexer(path, in_place=True)
+        tally = kinds = None
+
+        def visit(seq: int, line: bytes) -> None:
+            nonlocal tally, kinds
+            indexer.visit(seq, line)
+            if tally is None or kinds is None:
+                tally, kinds = Tally(indexer.dialect, base), indexer.session.kinds
+            elif seq > base.seq and SUMMED_KINDS[kinds[-1]]:
+                tally.take(kinds[-1], line)
+
+        journal = Journal.read_only(self.files, path, visit)
         try:
             opened = self._opened(path, session_id, journal, indexer)
-            self._register.note(opened)
-            return opened.info()
+            # Of a file that is another by now, nothing was summed up before.
+            if tally is not None and opened.summary == base:
+                opened.summary = tally.summary(opened.session.seq)
+            return self.register.row(snapshot(opened), fingerprint)
         finally:
             journal.close()
+
+    def moved_row(self, known: Known, path: Path, fingerprint: Fingerprint) -> Stored:
+        """The row of a file that was only given another place: it is not read again."""
+        return self.register.moved(
+            known,
+            path,
+            archived=self.layout.is_archived(path),
+            draft=self.layout.is_pending(path),
+        ) or self.read_row(path, known.session_id, fingerprint)
 
 
 def _times(indexer: Indexer, journal: Journal) -> tuple[str, str]:

@@ -53,8 +53,8 @@ class Writer:
         self._threads = threads
         self._batches = self._entries = self._batch_entries_max = self._failures = 0
 
-    async def write(self, commands: Sequence[Command]) -> None:
-        """Store a batch and settle it."""
+    async def write(self, commands: Sequence[Command]) -> bool:
+        """Store a batch and settle it; gives whether it could change the session."""
         opened = self._opened
         self.writing = True
         try:
@@ -65,12 +65,13 @@ class Writer:
         except StorageError as unread:
             # What staging looks at could not be read. Nothing was staged yet.
             self._refuse(commands, unread)
-            return
+            return False
         finally:
             self.writing = False
         self._conclude(batch, error)  # 4, 5, 6
+        return bool(batch.lines or batch.act)
 
-    def write_in_memory(self, commands: Sequence[Command]) -> None:
+    def write_in_memory(self, commands: Sequence[Command]) -> bool:
         """The same for a session without a disk: nothing to wait for."""
         journal = self._opened.journal
         seqs = self._looked_at(commands)
@@ -79,6 +80,7 @@ class Writer:
         if batch.lines:
             journal.append(batch.lines, sync=False)
         self._conclude(batch, None)
+        return bool(batch.lines)
 
     def _looked_at(self, commands: Sequence[Command]) -> list[int]:
         """Stored entries that staging looks at: a retry is compared with those of its ids."""

@@ -82,7 +82,8 @@ class Session:
         "kept_from",
         "kinds",
         "labels",
-        "message_count",
+        "message_counts",
+        "message_total",
         "model_refs",
         "names",
         "parents",
@@ -90,6 +91,7 @@ class Session:
         "problems",
         "read_only_line",
         "rules",
+        "skipped",
         "thinking_refs",
     )
 
@@ -111,7 +113,10 @@ class Session:
         self.heads: dict[str, Head] = {MAIN: Head()}
         self.labels: dict[int, LabelState] = {}
         self.facts: dict[str, Any] = {}
-        self.message_count = 0
+        # Messages on the path down to here.
+        self.message_counts = array("i", (0,))
+        self.message_total = 0
+        self.skipped = 0
         self.has_assistant = False
         self.problems: list[Problem] = []
         self.problem_count = 0
@@ -126,6 +131,7 @@ class Session:
 
     def skip(self) -> None:
         """Take a seq for a line that is no entry."""
+        self.skipped += 1
         self.names.append("")
         self.kinds.append(Kind.NONE)
         self.parents.append(0)
@@ -134,6 +140,7 @@ class Session:
         self.model_refs.append(0)
         self.thinking_refs.append(0)
         self.context_tokens.append(0)
+        self.message_counts.append(0)
 
     def fold(self, row: Row, size: int = 0) -> None:
         """Let the next line be `row`, of `size` bytes.
@@ -161,6 +168,7 @@ class Session:
             self.model_refs.append(0)
             self.thinking_refs.append(0)
             self.context_tokens.append(0)
+            self.message_counts.append(0)
         else:
             depths, compactions = self.depths, self.compaction_refs
             models, levels = self.model_refs, self.thinking_refs
@@ -171,8 +179,10 @@ class Session:
             tokens = self.context_tokens
             tokens.append(tokens[parent] + (size + 3) // 4 if _IN_CONTEXT[kind] else tokens[parent])
             self.heads[row.head] = Head(seq, seq)
+            counts = self.message_counts
+            counts.append(counts[parent] + _IS_MESSAGE[kind])
             if _IS_MESSAGE[kind]:
-                self.message_count += 1
+                self.message_total += 1
                 if kind == _ASSISTANT:
                     self.has_assistant = True
         if row.effect is not None:
@@ -229,6 +239,11 @@ class Session:
         self.problem_count += 1
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(Problem(line, kind, detail))
+
+    @property
+    def entry_count(self) -> int:
+        """How many lines are entries, records included."""
+        return self.seq - self.skipped
 
     # -- look --------------------------------------------------------------
 

@@ -120,6 +120,8 @@ async def running_daemon(
         async with anyio.create_task_group() as tasks:
             stop = anyio.Event()
             service = Service(store, environment, tasks, profile=profile, request_stop=stop.set)
+            # Whatever a test then breaks, it breaks for what it asks.
+            await service.roster.complete.wait()
             daemon = Daemon(service, _dispatcher(environment), tasks, bugs)
             tasks.start_soon(_end_when_asked, daemon, stop)
             yield daemon

@@ -252,7 +252,9 @@ class FaultDisk(Files):
         self.faults.arrive("stat")
         target = self._names.seen.get(path)
         if target is True:
-            return _Stat(_DEVICE, 0, stat.S_IFDIR | 0o700, 0, 0)
+            # Names may have changed a moment ago.
+            now = int(self.seconds * 1e9)
+            return _Stat(_DEVICE, 0, stat.S_IFDIR | 0o700, 0, now)
         return _stat_of(self._inode(path))
 
     def exists(self, path: Path | str) -> bool:
@@ -267,6 +269,18 @@ class FaultDisk(Files):
             raise _error(errors.ENOENT)
         with self._mutex:
             return [path.name for path in self._names.seen if path.parent == folder != path]
+
+    def stats(self, folder: Path) -> dict[str, FileStat]:
+        """Every file in a folder with what it refers to."""
+        self.faults.arrive("stats")
+        if self._names.seen.get(folder) is not True:
+            raise _error(errors.ENOENT)
+        with self._mutex:
+            return {
+                path.name: _stat_of(target)
+                for path, target in self._names.seen.items()
+                if path.parent == folder and isinstance(target, Inode)
+            }
 
     def rename(self, old: Path, new: Path) -> None:
         """Give a file another name."""

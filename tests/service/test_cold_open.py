@@ -46,7 +46,6 @@ async def test_pings_are_answered_while_a_file_is_being_read(
     house: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = 4000
-    house.put(header() + b"".join(line(n, 1000) for n in range(count)))
     go_on = threading.Event()
     halfway = threading.Event()
     visit = Indexer.visit
@@ -58,8 +57,9 @@ async def test_pings_are_answered_while_a_file_is_being_read(
             assert go_on.wait(20), "no ping was answered while the file was read"
         visit(indexer, seq, data)
 
-    monkeypatch.setattr(Indexer, "visit", slow)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        house.put(header() + b"".join(line(n, 1000) for n in range(count)))
+        monkeypatch.setattr(Indexer, "visit", slow)
         opening = await wire.request("session/get", session_id=SESSION)
         append = await wire.request("append", session_id=SESSION, message={"role": "user"})
         assert await anyio.to_thread.run_sync(halfway.wait, 20)
@@ -91,19 +91,23 @@ async def test_a_hundred_pings_are_answered_before_a_session_of_a_gigabyte_is_op
 ) -> None:
     lines = 100_000
     path: Path = Layout(real_house.home).session_path(SESSION, "2026-01-01T00-00-00-000000")
-    path.parent.mkdir(parents=True)
-    with path.open("wb") as file:
-        file.write(header())
-        for first in range(0, lines, 1000):
-            file.write(b"".join(line(n, 10_600) for n in range(first, first + 1000)))
-    assert path.stat().st_size > 1_000_000_000
-    try:
-        async with real_house.daemon() as daemon, daemon.connect() as wire:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await anyio.to_thread.run_sync(write, path, lines)
+        try:
             async with daemon.connect() as other:
                 opening = await wire.request("session/get", session_id=SESSION)
                 for _ in range(PINGS):
                     await other.call("server/ping")
                 assert not daemon.service.host(SESSION).is_open
             assert (await wire.answer(opening))["session"]["seq"] == lines
-    finally:
-        path.unlink()
+        finally:
+            path.unlink()
+
+
+def write(path: Path, lines: int) -> None:
+    """A session file of more than a gigabyte."""
+    with path.open("wb") as file:
+        file.write(header())
+        for first in range(0, lines, 1000):
+            file.write(b"".join(line(n, 10_600) for n in range(first, first + 1000)))
+    assert path.stat().st_size > 1_000_000_000

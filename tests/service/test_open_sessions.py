@@ -199,10 +199,10 @@ async def test_trouble_at_the_closing_of_a_session_is_not_the_end_of_the_daemon(
         elif trouble == "file gone":
             house.disk.unlink(house.session_files()[0])
         else:
-            catalog = daemon.service.store._register._catalog
-            await to_thread.run_sync(catalog._connection.execute, "PRAGMA query_only = ON")
+            connection = daemon.service.store.catalog._connection
+            await to_thread.run_sync(connection.execute, "PRAGMA query_only = ON")
             with pytest.raises(sqlite3.OperationalError):
-                await to_thread.run_sync(catalog.forget, SESSION)
+                await to_thread.run_sync(connection.execute, "DELETE FROM sessions")
         await wire.call("session/close", session_id=SESSION)
         await make(wire, "session-b")
         again = await wire.request("session/get", session_id=SESSION)
@@ -218,13 +218,13 @@ async def test_a_bug_at_the_closing_of_a_session_is_reported_and_nothing_more(
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         store = daemon.service.store
-        close = store.close_session
+        settle = store.settle
 
         def fail(opened: Any) -> None:
-            close(opened)
+            settle(opened)
             raise RuntimeError("a bug")
 
-        monkeypatch.setattr(store, "close_session", fail)
+        monkeypatch.setattr(store, "settle", fail)
         await wire.call("session/close", session_id=SESSION)
         assert (await append(wire, "n1"))["seq"] == 1
         monkeypatch.undo()

@@ -101,10 +101,24 @@ class OpenOptions(Timed, total=False):
 
 
 class ListOptions(Timed, total=False):
-    """session/list."""
+    """session/list. `archived=None` lists both; times are RFC 3339."""
 
     cwd: str
+    tags: list[str]
+    agent: str
+    status: str
+    archived: bool | None
+    title: str
+    query: str
+    created_after: str
+    created_before: str
+    updated_after: str
+    updated_before: str
+    root: str
+    profile: str
     drafts: bool
+    sort: Literal["updated_at", "created_at", "title", "message_count"]
+    order: Literal["asc", "desc"]
     limit: int
     cursor: str
 

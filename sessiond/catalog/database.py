@@ -1,0 +1,64 @@
+"""Opening catalog.sqlite: private, of this version, and never older than its rows.
+
+A file that is no database, or of a version that has nothing to carry over, is
+begun anew. One that the disk does not let us open is left alone: that is no
+fault of the index, and its epochs cannot be made again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from sessiond.catalog.schema import OtherVersion, prepare
+from sessiond.errors import StorageError
+
+__all__ = ["MEMORY", "connect", "open_database"]
+
+MEMORY: Final = Path(":memory:")
+
+
+def open_database(path: Path) -> sqlite3.Connection:
+    """Open or begin the file. Raises StorageError."""
+    try:
+        return _begun_anew_if_bad(path)
+    except (sqlite3.OperationalError, OSError) as error:
+        code = getattr(error, "sqlite_errorcode", 0)
+        name = "ENOSPC" if code & 0xFF == sqlite3.SQLITE_FULL else "EIO"
+        raise StorageError(f"cannot open {path}: {error}", errno=name, path=str(path)) from error
+
+
+def _begun_anew_if_bad(path: Path) -> sqlite3.Connection:
+    try:
+        return connect(path)
+    except sqlite3.OperationalError:
+        raise
+    except (sqlite3.DatabaseError, OtherVersion):
+        _remove(path, "")
+        return connect(path)
+
+
+def _remove(path: Path, *more: str) -> None:
+    for suffix in (*more, "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection with the tables of this version. Raises sqlite3.Error, OtherVersion, OSError."""
+    if path is not MEMORY:
+        if not path.exists():
+            # The log of a file that was deleted is not this one's.
+            _remove(path)
+        # SQLite would take the umask's word for it; its -wal and -shm take the mode of this file.
+        path.touch(mode=0o600)
+        path.chmod(0o600)
+    connection = sqlite3.connect(path, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        prepare(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection

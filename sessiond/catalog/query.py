@@ -1,0 +1,145 @@
+"""Which sessions a list shows and in which order, as SQL; and the cursor between its pages.
+
+A page goes on behind the sort key and id of the last row, not behind a number
+of rows. So a session that does not change while somebody pages is given exactly
+once, whatever comes, goes or moves around it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Iterator
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+__all__ = [
+    "BadCursor",
+    "Position",
+    "Query",
+    "Sort",
+    "cursor_of",
+    "position_of",
+    "select_page",
+    "without_slash",
+]
+
+Sort = Literal["updated_at", "created_at", "title", "message_count"]
+Position = tuple[str | int, str]
+
+_COLUMN_OF: Final[dict[str, str]] = {
+    "updated_at": "updated_at",
+    "created_at": "created_at",
+    "title": "title_key",
+    "message_count": "message_count",
+}
+
+
+class Query(Struct, frozen=True, kw_only=True):
+    """What a list is asked for. Times are RFC 3339 UTC; `after` includes its moment."""
+
+    cwd: str | None = None
+    tags: tuple[str, ...] = ()
+    agent: str | None = None
+    status: str | None = None
+    archived: bool | None = False
+    title: str | None = None
+    words: str | None = None
+    created_after: str | None = None
+    created_before: str | None = None
+    updated_after: str | None = None
+    updated_before: str | None = None
+    root: str | None = None
+    drafts: bool = False
+    has_assistant: bool = False
+    sort: Sort = "updated_at"
+    descending: bool = True
+
+
+def without_slash(folder: str) -> str:
+    """A folder as rows and queries spell it."""
+    return folder.rstrip("/") or folder[:1]
+
+
+class BadCursor(Exception):
+    """A cursor that was not made for this query."""
+
+
+def cursor_of(query: Query, position: Position) -> str:
+    """Where the next page begins, for the same query only."""
+    value, session_id = position
+    text = msgspec.json.encode((_stamp(query), value, session_id))
+    return base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+
+_cursor: Final = msgspec.json.Decoder(tuple[str, str | int, str])
+
+
+def position_of(query: Query, cursor: str) -> Position:
+    """The sort key and id of the last row given. Raises BadCursor."""
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        stamp, value, session_id = _cursor.decode(base64.b64decode(padded, b"-_", validate=True))
+    except (UnicodeEncodeError, binascii.Error, msgspec.DecodeError, UnicodeDecodeError):
+        raise BadCursor from None
+    if stamp != _stamp(query) or isinstance(value, int) != (query.sort == "message_count"):
+        raise BadCursor
+    return value, session_id
+
+
+def _stamp(query: Query) -> str:
+    return hashlib.sha256(msgspec.json.encode(query)).hexdigest()[:12]
+
+
+def select_page(query: Query, limit: int, after: Position | None) -> tuple[str, list[str | int]]:
+    """The statement and its values; a row is (info, sort key, session_id)."""
+    column = _COLUMN_OF[query.sort]
+    conditions, values = _conditions(query)
+    if after is not None:
+        conditions.append(f"({column}, session_id) {'<' if query.descending else '>'} (?, ?)")
+        values += after
+    where = " AND ".join(conditions)
+    halves = (
+        f"SELECT info, {column} AS sort_key, session_id FROM {table} WHERE "  # noqa: S608 - our names
+        + where.replace("{tags}", tags)
+        for table, tags in (("sessions", "tags"), ("volatile", "volatile_tags"))
+    )
+    way = "DESC" if query.descending else "ASC"
+    order = f" ORDER BY sort_key {way}, session_id {way} LIMIT ?"
+    return " UNION ALL ".join(halves) + order, [*values, *values, limit]
+
+
+def _conditions(query: Query) -> tuple[list[str], list[str | int]]:
+    conditions, values = ["listed = 1"], list[str | int]()
+    for condition, given in _filters(query):
+        if given is not None:
+            conditions.append(condition)
+            values += given if isinstance(given, tuple) else (given,)
+    if not query.drafts:
+        conditions.append("draft = 0")
+    if query.has_assistant:
+        conditions.append("has_assistant = 1")
+    return conditions, values
+
+
+def _filters(query: Query) -> Iterator[tuple[str, str | int | tuple[str, str] | None]]:
+    """Conditions with what they compare with; None where nobody asked for it."""
+    yield "archived = ?", None if query.archived is None else int(query.archived)
+    yield "cwd = ?", query.cwd
+    yield "agent = ?", query.agent
+    yield "status = ?", query.status
+    yield "instr(title_key, ?) > 0", None if query.title is None else query.title.casefold()
+    yield "instr(words, ?) > 0", None if query.words is None else query.words.casefold()
+    # "0" is the character behind "/".
+    below = None if query.root is None else (f"{query.root}/", f"{query.root}0")
+    yield "path >= ? AND path < ?", below
+    for tag in query.tags:
+        yield "session_id IN (SELECT session_id FROM {tags} WHERE tag = ?)", tag
+    yield "created_at >= ?", query.created_after
+    yield "updated_at >= ?", query.updated_after
+    # What has no time is neither before nor after anything.
+    yield "created_at > '' AND created_at < ?", query.created_before
+    yield "updated_at > '' AND updated_at < ?", query.updated_before

@@ -1,0 +1,111 @@
+"""The tables of catalog.sqlite, and how an older file becomes one of this version.
+
+Law: nothing but epochs is worth carrying over, because nothing else is lost
+with the file: the rest is read from the sessions again. A file of another
+version that has no epochs to give is refused, and its owner begins anew.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+__all__ = ["COLUMNS", "VERSION", "OtherVersion", "prepare"]
+
+VERSION: Final = 2
+
+COLUMNS: Final = (
+    "session_id, path, epoch, seen_seq, seen_digest, inode, size, mtime_ns, listed, archived, "
+    "draft, has_assistant, cwd, title, title_key, agent, status, created_at, updated_at, "
+    "message_count, words, parent_id, parent_path, summary, info"
+)
+
+# The narrow columns first: SQLite reads no further than the last one that a query names.
+_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS {name} (
+    session_id TEXT PRIMARY KEY,
+    path TEXT NOT NULL,
+    epoch TEXT NOT NULL,
+    seen_seq INTEGER NOT NULL,
+    seen_digest TEXT NOT NULL,
+    inode INTEGER NOT NULL DEFAULT 0,
+    size INTEGER NOT NULL DEFAULT 0,
+    mtime_ns INTEGER NOT NULL DEFAULT 0,
+    listed INTEGER NOT NULL DEFAULT 0,
+    archived INTEGER NOT NULL DEFAULT 0,
+    draft INTEGER NOT NULL DEFAULT 0,
+    has_assistant INTEGER NOT NULL DEFAULT 0,
+    cwd TEXT NOT NULL DEFAULT '',
+    title TEXT,
+    title_key TEXT NOT NULL DEFAULT '',
+    agent TEXT,
+    status TEXT,
+    created_at TEXT NOT NULL DEFAULT '',
+    updated_at TEXT NOT NULL DEFAULT '',
+    message_count INTEGER NOT NULL DEFAULT 0,
+    words TEXT NOT NULL DEFAULT '',
+    parent_id TEXT,
+    parent_path TEXT,
+    summary BLOB NOT NULL DEFAULT x'',
+    info BLOB NOT NULL DEFAULT x''
+);
+"""
+_TAGS: Final = """
+CREATE TABLE IF NOT EXISTS {name} (
+    tag TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    PRIMARY KEY (tag, session_id)
+) WITHOUT ROWID;
+"""
+_SORTS: Final = ("updated_at", "created_at", "title_key", "message_count")
+_INDEXES: Final = (
+    "CREATE INDEX IF NOT EXISTS sessions_by_path ON sessions (path);"
+    "CREATE INDEX IF NOT EXISTS tags_by_session ON tags (session_id);"
+    "CREATE INDEX IF NOT EXISTS sessions_by_title ON sessions (title_key);"
+    "CREATE INDEX IF NOT EXISTS sessions_by_cwd ON sessions (cwd, archived, updated_at, session_id);"
+    + "".join(
+        f"CREATE INDEX IF NOT EXISTS sessions_by_{sort} ON sessions (archived, {sort}, session_id);"
+        for sort in _SORTS
+    )
+)
+_META: Final = "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL);"
+
+# Sessions that are in no file must not come into one here either: a table of the
+# connection, which SQLite keeps in memory.
+_VOLATILE: Final = _TABLE.format(name="temp.volatile") + _TAGS.format(name="temp.volatile_tags")
+
+
+class OtherVersion(Exception):
+    """The file was written by another version and has nothing to carry over."""
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Make the tables of this version. Raises OtherVersion, sqlite3.Error."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version not in {0, 1, VERSION}:
+        raise OtherVersion
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.executescript(_VOLATILE)
+    if version == VERSION:
+        return
+    # One transaction: a kill in between leaves the file as it was.
+    carried = version == 1
+    connection.executescript(
+        "BEGIN IMMEDIATE;"
+        + ("ALTER TABLE sessions RENAME TO sessions_1;" if carried else "")
+        + ("DROP INDEX IF EXISTS sessions_by_path;" if carried else "")
+        + _TABLE.format(name="sessions")
+        + _TAGS.format(name="tags")
+        + _INDEXES
+        + _META
+        + (_CARRY_EPOCHS if carried else "")
+        + f"PRAGMA user_version = {VERSION};"
+        + "COMMIT;"
+    )
+
+
+_CARRY_EPOCHS: Final = """
+INSERT INTO sessions (session_id, path, epoch, seen_seq, seen_digest)
+    SELECT session_id, path, epoch, seen_seq, seen_digest FROM sessions_1;
+DROP TABLE sessions_1;
+"""

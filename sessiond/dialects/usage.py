@@ -1,0 +1,115 @@
+"""What an assistant message says it cost, whatever its writer calls the numbers.
+
+Law: of a payload only `usage` is decoded, and nothing in it can fail: a member
+that is no sensible number counts nothing.
+
+    {"input":1200,"output":80,"cacheRead":9000,"cacheWrite":0,"totalTokens":10280,"cost":{"total":0.02}}
+    {"prompt_tokens":1200,"completion_tokens":80,"total_tokens":1280}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from sessiond.dialects.loose import lenient
+from sessiond.model.usage import Usage
+
+__all__ = ["usage_of"]
+
+_INPUT: Final = ("input", "input_tokens", "inputTokens", "prompt_tokens", "promptTokens")
+_OUTPUT: Final = (
+    "output",
+    "output_tokens",
+    "outputTokens",
+    "completion_tokens",
+    "completionTokens",
+)
+_CACHE_READ: Final = (
+    "cacheRead",
+    "cache_read_tokens",
+    "cacheReadTokens",
+    "cache_read_input_tokens",
+)
+_CACHE_WRITE: Final = (
+    "cacheWrite",
+    "cache_write_tokens",
+    "cacheWriteTokens",
+    "cache_creation_input_tokens",
+)
+_TOTAL: Final = ("totalTokens", "total_tokens", "total")
+# More than any call has cost; what is above it is no count.
+_TOKENS_MAX: Final = 1e12
+_COST_MAX: Final = 1e9
+
+
+class _Message(Struct, gc=False):
+    usage: Raw | None = None
+
+
+class _Line(Struct, gc=False):
+    message: _Message | None = None
+
+
+_Members = Mapping[str, Raw]
+_decoder: Final = msgspec.json.Decoder(int | float)
+_line: Final = msgspec.json.Decoder(_Line)
+_DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def usage_of(line: bytes) -> Usage | None:
+    """The usage in the message of a stored line; None if it has none."""
+    if b'"usage"' not in line:
+        return None
+    try:
+        said = _line.decode(line).message
+        raw = said.usage if said is not None else None
+    except _DECODE_ERRORS:
+        raw = lenient(lenient(line).get("message", b"")).get("usage")
+    if raw is None:
+        return None
+    found = lenient(raw)
+    return _usage(found) if found else None
+
+
+def _usage(found: _Members) -> Usage:
+    read, within = _tokens(found, _CACHE_READ), 0
+    if not read and "prompt_tokens_details" in found:
+        # There they are part of the prompt; each token is counted once.
+        read = within = _tokens(lenient(found["prompt_tokens_details"]), ("cached_tokens",))
+    sent, got = _tokens(found, _INPUT), _tokens(found, _OUTPUT)
+    sent = max(0, sent - within)
+    written = _tokens(found, _CACHE_WRITE)
+    total = _tokens(found, _TOTAL) or sent + got + read + written
+    return Usage(sent, got, read, written, total, _cost(found.get("cost")))
+
+
+def _tokens(found: _Members, names: tuple[str, ...]) -> int:
+    for name in names:
+        if (count := _number(found.get(name), _TOKENS_MAX)) is not None:
+            return int(count)
+    return 0
+
+
+def _cost(raw: Raw | None) -> float:
+    """A number, an object with a total, or the sum of its parts."""
+    if raw is None:
+        return 0.0
+    parts = lenient(raw)
+    whole = _number(parts.get("total") if parts else raw, _COST_MAX)
+    if whole is not None:
+        return float(whole)
+    return float(sum(_number(part, _COST_MAX) or 0.0 for part in parts.values()))
+
+
+def _number(raw: Raw | None, most: float) -> float | None:
+    if raw is None:
+        return None
+    try:
+        found = _decoder.decode(raw)
+    except _DECODE_ERRORS:
+        return None
+    return found if 0 <= found <= most else None

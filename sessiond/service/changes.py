@@ -1,0 +1,56 @@
+"""What a transaction has changed in what lists show, in the words of catalog/changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+
+from sessiond.catalog.rows import Shown, Stored
+from sessiond.model.events import CatalogChange
+
+__all__ = ["Changes"]
+
+
+class Changes:
+    """Collected over one or more transactions. Drafts change nothing that is told.
+
+    `words` are what is known to have been done to files as a whole; each is used once.
+    """
+
+    def __init__(self, words: dict[str, CatalogChange]) -> None:
+        self.any = False
+        self.told: list[tuple[str, CatalogChange]] = []
+        self._words = words
+
+    def add(
+        self,
+        before: Mapping[str, Shown],
+        rows: Sequence[Stored],
+        gone: Sequence[str],
+        created: Set[str] | None = None,
+    ) -> None:
+        """Compare what was shown with what is. `created` are the only new ones, None if all are."""
+        for row in rows:
+            was = before.get(row.session_id)
+            if was is not None and was.info == row.info:
+                self._words.pop(row.session_id, None)
+                continue
+            self.any = True
+            if not row.facts.draft:
+                self._tell(row, was, created)
+        for session_id in gone:
+            was = before.get(session_id)
+            word = self._words.pop(session_id, "deleted")
+            self.any = self.any or was is not None
+            if was is not None and not was.draft:
+                self.told.append((session_id, word))
+
+    def _tell(self, row: Stored, was: Shown | None, created: Set[str] | None) -> None:
+        session_id = row.session_id
+        word: CatalogChange = "updated"
+        if was is None or was.draft:
+            if was is None and created is not None and session_id not in created:
+                return
+            word = "created"
+        elif was.archived != row.facts.archived:
+            word = "archived" if row.facts.archived else "unarchived"
+        self.told.append((session_id, self._words.pop(session_id, word)))
