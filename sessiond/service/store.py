@@ -28,9 +28,9 @@ from sessiond.service.keeping import Keeping
 from sessiond.service.mending import open_mended
 from sessiond.service.opened import Opened, Persist
 from sessiond.service.ports import Environment
+from sessiond.service.promotion import Promotion
 from sessiond.service.register import Register, snapshot
 from sessiond.service.summary import SUMMED_KINDS, Summary, Tally, decode_summary
-from sessiond.service.promotion import Promotion
 from sessiond.session.state import Session
 
 __all__ = ["Store"]
