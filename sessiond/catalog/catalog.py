@@ -38,7 +38,7 @@ _PLACE: Final = (
     "ON CONFLICT (session_id) DO UPDATE SET epoch = excluded.epoch, "
     "seen_seq = excluded.seen_seq, seen_digest = excluded.seen_digest, path = excluded.path, "
     # What lists show was read at the other place.
-    "inode = iif(path = excluded.path, inode, 0)"
+    "inode = CASE WHEN path = excluded.path THEN inode ELSE 0 END"
 )
 
 
