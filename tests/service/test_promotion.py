@@ -272,6 +272,10 @@ async def test_its_place_in_memory_is_free_again(house: Any) -> None:
         assert (await wire.call("session/create", **other))["created"]
 
 
+async def nothing(_host: Any) -> None:
+    """What a killed daemon does for its sessions."""
+
+
 @pytest.mark.parametrize("persist", ["immediate", "on_assistant"])
 async def test_the_epoch_survives_a_daemon_that_is_killed(
     house: Any, monkeypatch: pytest.MonkeyPatch, persist: str
@@ -282,7 +286,7 @@ async def test_the_epoch_survives_a_daemon_that_is_killed(
         epoch = (await promote(wire, persist, title="t"))["epoch"]
         left = house.disk.crash()
         # Killed: nobody closes the session.
-        monkeypatch.setattr(daemon.service.store, "close_session", lambda _opened: None)
+        monkeypatch.setattr(daemon.service.hosts, "_let_go", nothing)
     house.files = left
     async with house.daemon() as daemon, daemon.connect() as wire:
         cursor = {"seq": 1, "epoch": epoch}
