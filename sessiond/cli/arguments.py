@@ -27,6 +27,7 @@ __all__ = [
     "key_option",
     "project_options",
     "session_argument",
+    "standard_input",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -69,7 +70,7 @@ class _Text(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         del param, ctx
-        return sys.stdin.read() if value == "-" else value
+        return standard_input() if value == "-" else value
 
 
 class _Json(click.ParamType[Raw]):
@@ -81,7 +82,7 @@ class _Json(click.ParamType[Raw]):
         text = sys.stdin.buffer.read() if value == "-" else str(value).encode()
         try:
             return msgspec.json.decode(text, type=Raw)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             self.fail(f"this is not JSON: {error}", param, ctx)
 
 
@@ -109,6 +110,11 @@ FOLDER: Final = _Folder()
 TEXT: Final = _Text()
 JSON: Final = _Json()
 MOMENT: Final = _Moment()
+
+
+def standard_input() -> str:
+    """All of it, line ends as they are. Raises UnicodeError."""
+    return sys.stdin.buffer.read().decode()
 
 
 def absolute(path: str) -> str:

@@ -103,6 +103,9 @@ def explain(error: Exception) -> Failure | None:
         where = "" if error.filename is None else f"{error.filename}: "
         what = f"{where}{error.strerror or error}"
         return Failure(what, "check the path and its permissions", facts={"kind": "os_error"})
+    if isinstance(error, UnicodeError):
+        facts = {"kind": "not_utf8"}
+        return Failure("what was given is not UTF-8", "convert it first", Status.USAGE, facts)
     if isinstance(error, SessiondError):
         # Of what a command does itself, on a file.
         return _refusal(error.code, error.message, error.data())

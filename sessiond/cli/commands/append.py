@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
@@ -17,6 +16,7 @@ from sessiond.cli.arguments import (
     head_option,
     key_option,
     session_argument,
+    standard_input,
 )
 from sessiond.cli.asking import NULL, answer, ask, connected, find
 from sessiond.cli.options import Command, Shared, shared_options
@@ -62,7 +62,7 @@ def append(  # noqa: PLR0913 - what click passes
     if sum(given is not None for given in (text, message, entry)) > 1:
         raise click.UsageError("give one of TEXT, --json-message, --entry")
     if text is None and message is None and entry is None:
-        text = sys.stdin.read().removesuffix("\n")
+        text = standard_input().removesuffix("\n")
     with connected(shared) as client:
         known = find(client, session)
         if text is not None:

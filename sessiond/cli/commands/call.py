@@ -85,7 +85,7 @@ def _params(arguments: Sequence[str]) -> dict[str, Any]:
     if len(arguments) == 1 and _is_whole(arguments[0]):
         try:
             return msgspec.json.decode(_read(arguments[0]), type=dict[str, Raw])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise click.UsageError(f"params are a JSON object: {error}") from error
     params: dict[str, Any] = {}
     for argument in arguments:
@@ -111,12 +111,8 @@ def _read(value: str) -> bytes:
 def _value(data: bytes) -> Raw | str:
     try:
         return msgspec.json.decode(data, type=Raw)
-    except msgspec.DecodeError:
-        pass
-    try:
+    except (msgspec.DecodeError, RecursionError):
         return data.decode()
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"a value is JSON or UTF-8 text: {error}") from error
 
 
 def _method_names() -> list[str]:

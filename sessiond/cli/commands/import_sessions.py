@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 from msgspec import Raw
 
-from sessiond.cli.arguments import FOLDER, absolute
+from sessiond.cli.arguments import FOLDER, absolute, standard_input
 from sessiond.cli.asking import ask_long, connected
 from sessiond.cli.failures import Status, explain, report
 from sessiond.cli.options import Command, Shared, shared_options
@@ -66,7 +65,7 @@ def import_sessions(
 
 
 def _import(client: BlockingClient, file: str, params: dict[str, Any]) -> dict[str, Raw]:
-    source = {"path": absolute(file)} if file != "-" else {"content": sys.stdin.read()}
+    source = {"path": absolute(file)} if file != "-" else {"content": standard_input()}
     result = ask_long(client, "session/import", **params, **source)
     return msgspec.json.decode(result, type=dict[str, Raw])
 

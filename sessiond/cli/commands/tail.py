@@ -16,7 +16,7 @@ from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import emit_line, say
 
 if TYPE_CHECKING:
-    from sessiond_client import BlockingClient
+    from sessiond_client import BlockingClient, BlockingSubscription
 
 __all__ = ["COMMAND"]
 
@@ -66,16 +66,31 @@ def _last(client: BlockingClient, session_id: str, lines: int) -> _Page:
 
 
 def _follow(shared: Shared, client: BlockingClient, known: dict[str, str], seq: int) -> None:
-    from sessiond_client import Cursor, EntryEvent, Replaced
+    """Whatever closes the session under us (a repair, an archiving), go on where it left off.
 
-    after = Cursor(seq, epoch=known["epoch"])
-    with client.subscribe(known["id"], after=after) as events:
-        for event in events:
-            if isinstance(event, EntryEvent):
-                _print(shared, event.seq, event.raw)
-                sys.stdout.flush()
-            elif isinstance(event, Replaced):
-                click.echo("sessiond: the file was replaced; here it is from the start", err=True)
+    If that cannot be, since it was deleted, subscribing again says so.
+    """
+    from sessiond_client import Cursor
+
+    position: Cursor | None = Cursor(seq, epoch=known["epoch"])
+    while True:
+        with client.subscribe(known["id"], after=position) as events:
+            _print_events(shared, events)
+            position = events.position
+
+
+def _print_events(shared: Shared, events: BlockingSubscription) -> None:
+    """Until the session is closed."""
+    from sessiond_client import EntryEvent, Notice, Replaced
+
+    for event in events:
+        if isinstance(event, EntryEvent):
+            _print(shared, event.seq, event.raw)
+            sys.stdout.flush()
+        elif isinstance(event, Replaced):
+            click.echo("sessiond: the file was replaced; here it is from the start", err=True)
+        elif isinstance(event, Notice) and event.method == "session/closed":
+            return
 
 
 def _print(shared: Shared, seq: int, entry: Raw) -> None:
