@@ -123,7 +123,9 @@ def _resolve(client: BlockingClient, ref: str) -> bytes:
     except RpcError as error:
         if error.kind != "method_not_found":
             raise
-    sessions = msgspec.json.decode(ask(client, "session/list", limit=10_000))["sessions"]
+    sessions = msgspec.json.decode(ask(client, "session/list", limit=10_000, archived=NULL))[
+        "sessions"
+    ]
     named = [each["id"] for each in sessions if ref in (each["id"], each["title"])]
     if len(named) > 1:
         what = f"{len(named)} sessions have this title: {', '.join(named[:20])}"
