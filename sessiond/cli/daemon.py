@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import secrets
 import signal
 import traceback
 from collections.abc import Callable
@@ -181,4 +180,4 @@ async def _unload_idle(service: Service) -> None:
 
 
 def _new_incident_id() -> str:
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()

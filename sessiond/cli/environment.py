@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import secrets
+import os
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -48,7 +48,7 @@ def _entry_ids() -> Iterator[str]:
     Chance comes in blocks: a system call for every id would cost more than the rest of it.
     """
     while True:
-        block = secrets.token_hex(_ID_HEX_DIGITS // 2 * _IDS_PER_BLOCK)
+        block = os.urandom(_ID_HEX_DIGITS // 2 * _IDS_PER_BLOCK).hex()
         for start in range(0, len(block), _ID_HEX_DIGITS):
             yield block[start : start + _ID_HEX_DIGITS]
 
@@ -59,7 +59,7 @@ def _new_session_id() -> str:
 
 
 def _new_epoch() -> str:
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()
 
 
 def _describe() -> bytes:
