@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import logging
 import math
@@ -29,11 +30,12 @@ from sessiond.rpc.dispatch import DEFERRED, Call, Dispatcher, Method
 from sessiond.rpc.framing import Framer, frame_content_length, frame_ndjson
 from sessiond.rpc.params import Params
 from sessiond.transports import connection as connection_module
+from sessiond.transports import listening as listening_module
 from sessiond.transports import outbox as outbox_module
 from sessiond.transports import unix as unix_module
 from sessiond.transports.base import FdPort, Port, SocketPort
 from sessiond.transports.connection import Connection, serve_connection
-from sessiond.transports.listening import CannotListen, listen
+from sessiond.transports.listening import CannotListen, Listening, listen
 from sessiond.transports.unix import serve_unix
 
 
@@ -793,6 +795,49 @@ async def test_a_socket_that_replaced_ours_is_not_removed_at_the_end(socket_path
         socket_path.rename(socket_path.with_name("old"))
         socket_path.write_text("somebody else's")
     assert socket_path.read_text() == "somebody else's"
+
+
+async def test_of_many_who_find_a_dead_socket_one_listens(socket_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(socket_path))
+    won: list[Listening] = []
+    lost: list[str] = []
+
+    def try_to_listen() -> None:
+        try:
+            won.append(listen(socket_path))
+        except CannotListen as error:
+            lost.append(str(error))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(20):
+            tasks.start_soon(to_thread.run_sync, try_to_listen)
+    assert len(won) == 1
+    assert lost == [f"another process listens on {socket_path}"] * 19
+    wire = await connect(socket_path)
+    wire.close()
+    await to_thread.run_sync(won[0].end)
+    assert not socket_path.exists()
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_folders_lock_is_waited_for_but_not_for_ever(
+    socket_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_there: bool
+) -> None:
+    if is_there:
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(socket_path))
+    before = list(socket_path.parent.iterdir())
+    monkeypatch.setattr(listening_module, "FOLDER_LOCK_SECONDS", 0.02)
+    folder = os.open(socket_path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        with pytest.raises(CannotListen, match="another process holds the lock of"):
+            listen(socket_path)
+        assert list(socket_path.parent.iterdir()) == before
+    finally:
+        os.close(folder)
+    listen(socket_path).end()
 
 
 async def test_another_users_process_is_closed_and_logged(
