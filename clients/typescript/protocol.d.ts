@@ -344,6 +344,13 @@ export interface ExportResult {
   notes?: string[];
 }
 
+/** A session that should have gone and is still there, and why. */
+export interface Failed {
+  session_id: string;
+  kind: string;
+  message: string;
+}
+
 /** A row; `children` is how many it has. The last four are there with `layout`. */
 export interface FlatNode {
   id: string;
@@ -894,6 +901,21 @@ export interface ResetParams {
   _meta?: RequestMeta | null;
 }
 
+/** How old, and whether to do it; `dry_run` only says what would go. */
+export interface RetentionParams {
+  max_age_hours: number;
+  /** Default: true. */
+  dry_run?: boolean;
+  _meta?: RequestMeta | null;
+}
+
+/** The sessions that went, or would; those that should have and did not. */
+export interface RetentionResult {
+  sessions: SessionInfo[];
+  failed: Failed[];
+  dry_run: boolean;
+}
+
 /** The entry to go back to; null is before the first one. */
 export interface RewindParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
@@ -1271,6 +1293,8 @@ export interface Methods {
   "session/delete": { params: SessionParams; result: Empty };
   /** remove a deleted session from the trash, for good. Access: write. */
   "session/purge": { params: SessionParams; result: Empty };
+  /** old sessions into the trash. Access: read. */
+  "retention/run": { params: RetentionParams; result: RetentionResult };
   /** what is wrong with a session's file, as it lies on disk. Access: read. */
   "session/verify": { params: SessionParams; result: Verification };
   /** a session's file without the lines that do not parse. Access: read. */

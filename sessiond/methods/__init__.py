@@ -34,6 +34,7 @@ from sessiond.methods import (
     purge,
     repair,
     reset,
+    retention,
     rewind,
     shutdown,
     stats,
@@ -88,6 +89,7 @@ METHODS: Final[tuple[Method[Client, Any], ...]] = (
     unarchive.METHOD,
     delete.METHOD,
     purge.METHOD,
+    retention.METHOD,
     verify.METHOD,
     repair.METHOD,
 )

@@ -16,7 +16,7 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     def archive(host: Host) -> None:
         client.service.store.keeping.archive(host.opened)
 
-    return act(client, call, params.session_id, archive)
+    return act(client, call, params.session_id, archive, "archived")
 
 
 METHOD = Method(

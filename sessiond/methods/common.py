@@ -13,6 +13,7 @@ from msgspec import Raw, Struct, UnsetType
 from sessiond.errors import EntryInvalid, InvalidParams, TooLarge
 from sessiond.limits import INLINE_READ_BYTES, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX, RESULT_BYTES_MAX
 from sessiond.model.entries import ENTRY_TYPES, Entry, Opaque, SessionInfoEntry
+from sessiond.model.events import CatalogChange
 from sessiond.model.ids import NewEntryId, SessionId
 from sessiond.model.times import unix_ms
 from sessiond.rpc.dispatch import DEFERRED, Call, Method
@@ -97,11 +98,18 @@ def submit(
     return _served(host.submit(Command(call, _receipt, stage)))
 
 
-def act(client: Client, call: Call[Client], session_id: str, do: Callable[[Host], None]) -> Any:
+def act(
+    client: Client,
+    call: Call[Client],
+    session_id: str,
+    do: Callable[[Host], None],
+    change: CatalogChange,
+) -> Any:
     """Do something to a session's file as a whole, in its turn among the mutations."""
     host = client.service.host(session_id)
 
     def done(_receipt: Any, _durability: str) -> Empty:
+        client.service.roster.changed(session_id, change)
         return Empty()
 
     return _served(host.submit(Command(call, done, act=lambda _lines: do(host), entries=0)))

@@ -16,7 +16,7 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     def unarchive(host: Host) -> None:
         client.service.store.keeping.unarchive(host.opened)
 
-    return act(client, call, params.session_id, unarchive)
+    return act(client, call, params.session_id, unarchive, "unarchived")
 
 
 METHOD = Method(

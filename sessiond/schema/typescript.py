@@ -35,7 +35,7 @@ _PLAIN: Final = {
 # What a type cannot say; it stays with whoever checks values.
 _UNSAID: Final = frozenset(
     {"title", "description", "default", "pattern", "format"}
-    | {"minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems"}
+    | {"minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "minItems", "maxItems"}
 )
 _ENVELOPES: Final = """\
 /** The id of a request; it comes back exactly as it was sent. */

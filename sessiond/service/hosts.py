@@ -10,7 +10,7 @@ another session.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import anyio
 from anyio import CapacityLimiter, to_thread
@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup
 from sessiond.errors import Draining, Overloaded, SessionExists
 from sessiond.limits import DEFAULT_BOUNDS, RETRY_AFTER_MS, WRITER_THREADS_MAX, Bounds
 from sessiond.model.entries import Header
+from sessiond.model.events import CatalogChange
 from sessiond.service.host import Host, Keeper
 from sessiond.service.opened import Opened, Persist
 from sessiond.service.ports import Environment
@@ -27,6 +28,9 @@ from sessiond.service.roster import Roster
 from sessiond.service.store import Store
 
 __all__ = ["Hosts"]
+
+# What an act on the file as a whole means for lists, by its reason.
+_CHANGES: Final[dict[str, CatalogChange]] = {"deleted": "deleted", "repaired": "updated"}
 
 
 class Hosts:
@@ -141,6 +145,7 @@ class Hosts:
                 self._environment.report_bug(f"closing {host.session_id}", bug)
             if host.retirement is not None:
                 await host.retirement.run(host.opened if host.is_open else None)
+                self._tell_roster(host.session_id, host.retirement)
                 host.tell_watchers(host.retirement.told)
                 host.retirement.done.set()
         self._release(host.session_id, host.released)
@@ -164,8 +169,14 @@ class Hosts:
             await predecessor.wait()
         with anyio.CancelScope(shield=True):
             await retirement.run(None)
+        self._tell_roster(session_id, retirement)
         retirement.done.set()
         self._release(session_id, released)
+
+    def _tell_roster(self, session_id: str, retirement: Retirement) -> None:
+        change = _CHANGES.get(retirement.told)
+        if change is not None:
+            self._roster.changed(session_id, change)
 
     def _leave(self, host: Host) -> None:
         """From here on whoever names the session waits until this host has let go of it."""

@@ -73,6 +73,21 @@ class Keeping:
             available=self._layout.session_ids(self._files)[:AVAILABLE_IDS_MAX],
         )
 
+    @property
+    def folder(self) -> Path:
+        """Where sessions lie that are neither drafts nor archived."""
+        return self._layout.sessions
+
+    def now(self) -> float:
+        """The disk's clock, for `written_since`."""
+        return self._files.now()
+
+    def written_since(self, session_id: str, moment: float) -> bool:
+        """Whether somebody wrote to a session's file after that. Raises SessionNotFound, StorageError."""
+        path = self.require(session_id)
+        with telling("look at", path):
+            return self._files.stat(path).st_mtime_ns > moment * 1e9
+
     # -- the archive -----------------------------------------------------------------
 
     def archive(self, opened: Opened) -> None:

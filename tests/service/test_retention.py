@@ -1,0 +1,121 @@
+"""retention/run: what is old and unused goes to the trash, and nothing else."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.journal.lock import owned
+from sessiond.testing.daemon import Refusal, Wire
+
+HI = {"role": "user", "content": "hi"}
+PI = b'{"type":"session","version":3,"id":"session-p","timestamp":"2020-01-15T10:30:00.000Z","cwd":"/p"}\n'
+
+
+def put(house: Any, name: str, day: str) -> Path:
+    """A session whose last entry is of this day; today is 2026-01-15."""
+    entry = {
+        "type": "message",
+        "id": "n1",
+        "parent_id": None,
+        "timestamp": f"{day}T10:30:00.000Z",
+        "message": {"role": "assistant"},
+    }
+    path: Path = house.put([entry], name)
+    return path
+
+
+async def run(wire: Wire, hours: float = 48, **more: Any) -> list[str]:
+    answer = await wire.call("retention/run", max_age_hours=hours, **more)
+    assert answer["dry_run"] is more.get("dry_run", True)
+    return [one["id"] for one in answer["sessions"]]
+
+
+def trashed(house: Any) -> list[str]:
+    return [p.name for p in house.disk.paths if p.parent == house.layout.trash]
+
+
+async def test_what_is_older_goes_and_only_when_it_is_meant(house: Any) -> None:
+    put(house, "session-new", "2026-01-14")
+    for name, day in (("session-old", "2026-01-13"), ("session-older", "2025-01-01")):
+        put(house, name, day)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await run(wire) == ["session-older"]
+        assert await run(wire, 47.9) == ["session-older", "session-old"]
+        assert trashed(house) == []
+        assert await run(wire, 47.9, dry_run=False) == ["session-older", "session-old"]
+        assert len(trashed(house)) == 2
+        listed = (await wire.call("session/list"))["sessions"]
+        assert [one["id"] for one in listed] == ["session-new"]
+        assert await run(wire, 47.9, dry_run=False) == []
+        assert await run(wire, 1e12) == []
+
+
+async def test_what_is_archived_watched_a_draft_or_anothers_stays(
+    house: Any, tmp_path: Path
+) -> None:
+    for name in ("session-arch", "session-seen", "session-idle"):
+        put(house, name, "2025-01-01")
+    foreign = tmp_path / "theirs.jsonl"
+    house.disk.make_folder(tmp_path) if not house.disk.exists(tmp_path) else None
+    house.disk.put(foreign, PI)
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await wire.call("session/archive", session_id="session-arch")
+        await watcher.call("subscribe", session_id="session-seen")
+        await wire.call("session/get", session_id="session-idle")
+        await wire.call("session/create", cwd="/p", session_id="session-draft")
+        assert await run(wire, dry_run=False) == ["session-idle"]
+        left = {path.name.split("_")[-1] for path in house.session_files()}
+        assert left == {"session-seen.jsonl", "session-draft.jsonl"}
+        assert house.disk.content(foreign) == PI
+
+
+async def test_what_cannot_go_is_told_and_the_others_go(house: Any) -> None:
+    held = put(house, "session-held", "2025-01-01")
+    put(house, "session-free", "2025-01-02")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        with owned(house.disk, held, house.layout.locks):
+            answer = await wire.call("retention/run", max_age_hours=48, dry_run=False)
+        assert [one["id"] for one in answer["sessions"]] == ["session-free"]
+        assert [(one["session_id"], one["kind"]) for one in answer["failed"]] == [
+            ("session-held", "session_locked")
+        ]
+        house.disk.fail("rename", errno=errno.EROFS)
+        answer = await wire.call("retention/run", max_age_hours=48, dry_run=False)
+        assert [one["kind"] for one in answer["failed"]] == ["storage_error"]
+
+
+async def test_what_somebody_wrote_to_since_the_look_stays(house: Any, arrived: Any) -> None:
+    put(house, "session-aa", "2025-01-01")
+    busy = put(house, "session-bb", "2025-01-02")
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        with house.disk.hold("rename") as gate:
+            number = await wire.request("retention/run", max_age_hours=48, dry_run=False)
+            await arrived(gate)
+            await other.call("append", session_id="session-bb", message=HI)
+            await other.call("session/close", session_id="session-bb")
+            gate.open.set()
+            answer = await wire.answer(number)
+        assert [one["id"] for one in answer["sessions"]] == ["session-aa"]
+        assert house.disk.exists(busy)
+
+
+@pytest.mark.parametrize("hours", [0, -1, "1", None])
+async def test_an_age_is_a_number_above_zero(house: Any, hours: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        with pytest.raises(Refusal) as refused:
+            await wire.call("retention/run", max_age_hours=hours)
+        assert refused.value.data["path"] == "max_age_hours"
+
+
+async def test_a_read_client_may_look_and_not_do_it(house: Any) -> None:
+    put(house, "session-old", "2025-01-01")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("initialize", access="read")
+        assert await run(wire) == ["session-old"]
+        with pytest.raises(Refusal, match="permission_denied"):
+            await run(wire, dry_run=False)
+    assert trashed(house) == []
