@@ -1,6 +1,6 @@
 """The clients of this repository as commands of the conformance kit (tests/conformance/README.md).
 
-    python tests/interop/conformance_clients.py anyio|blocking
+    python tests/interop/conformance_clients.py anyio|blocking|stdlib
 
 Law: a step goes through the surface that a user of the client has. Payloads pass through as
 `Raw`, so the kit sees the bytes that the daemon sent.
@@ -8,6 +8,7 @@ Law: a step goes through the surface that a user of the client has. Payloads pas
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -35,6 +36,7 @@ from sessiond_client import (
     connect,
     connect_blocking,
 )
+from tests.interop import stdlib_client
 
 SOCKET: Final = os.environ.get("CONFORMANCE_SOCKET", "")
 PAYLOADS: Final = frozenset({"message", "entry", "details", "metadata", "compaction"})
@@ -212,7 +214,82 @@ class Threads:
         return '{"result":{}}'
 
 
-def failed(error: SessiondClientError) -> Said:
+class Plain:
+    """The client of the standard library. Its JSON is its own; `write` spells it as it came."""
+
+    def __init__(self) -> None:
+        self.clients: dict[str, stdlib_client.Client] = {}
+        self.feeds: dict[tuple[str, str], stdlib_client.Subscription] = {}
+
+    def do(self, step: Step) -> Said:
+        if step.do == "close":
+            return self._close(step)
+        assert step.on is not None
+        if step.on not in self.clients:
+            self.clients[step.on] = stdlib_client.Client(SOCKET, **json.loads(step.options))
+        match step.do:
+            case "connect":
+                return {}
+            case "call":
+                return {"answer": self._outcomes(step.on, [Asked(step.method, step.params)])[0]}
+            case "pipeline":
+                return {"answers": f"[{','.join(self._outcomes(step.on, step.calls))}]"}
+            case "subscribe":
+                return {"answer": self._subscribe(step.on, self._params(step.params))}
+            case "flush":
+                self.feeds[step.on, step.session_id].flush()
+                return {}
+            case "next":
+                return {"event": self._next(self.feeds[step.on, step.session_id])}
+            case _:
+                return {"unsupported": f"no surface for {step.do}"}
+
+    def _close(self, step: Step) -> Said:
+        for name in ended(step, self.clients):
+            self.clients.pop(name).close()
+        for key in [key for key in self.feeds if step.on in {None, key[0]}]:
+            self.feeds.pop(key).close()
+        return {}
+
+    def _next(self, feed: stdlib_client.Subscription) -> str:
+        event = next(feed)
+        if event["method"] in {"flushed", "replaced"}:  # its own words
+            event["method"] = f"session/{event['method']}"
+        return stdlib_client.write(event)
+
+    def _params(self, text: str) -> dict[str, Any]:
+        params: dict[str, Any] = json.loads(text, parse_float=stdlib_client.Spelled)
+        return params
+
+    def _outcomes(self, name: str, calls: list[Asked]) -> list[str]:
+        requests = [(call.method, self._params(call.params)) for call in calls]
+        if [call.method for call in calls] == ["session/append"]:
+            outcomes: list[Any] = [self._append(name, requests[0][1])]
+        else:
+            outcomes = self.clients[name].pipeline(requests)
+        return [self._text(outcome) for outcome in outcomes]
+
+    def _append(self, name: str, params: dict[str, Any]) -> Any:
+        try:
+            return self.clients[name].append(**params)
+        except stdlib_client.Refused as refused:
+            return refused
+
+    def _subscribe(self, name: str, params: dict[str, Any]) -> str:
+        try:
+            feed = self.clients[name].subscribe(**params)
+        except stdlib_client.Refused as refused:
+            return self._text(refused)
+        self.feeds[name, params["session_id"]] = feed
+        return '{"result":{}}'
+
+    def _text(self, outcome: Any) -> str:
+        if isinstance(outcome, stdlib_client.Refused):
+            return stdlib_client.write({"error": outcome.error})
+        return stdlib_client.write({"result": outcome})
+
+
+def failed(error: Exception) -> Said:
     return {"failed": repr(error)}
 
 
@@ -230,12 +307,11 @@ async def serve_with_tasks() -> None:
             say(failed(error))
 
 
-def serve_with_threads() -> None:
-    threads = Threads()
+def serve(client: Threads | Plain) -> None:
     for line in sys.stdin.buffer:
         try:
-            say(threads.do(msgspec.json.decode(line, type=Step)))
-        except SessiondClientError as error:
+            say(client.do(msgspec.json.decode(line, type=Step)))
+        except (SessiondClientError, OSError) as error:
             say(failed(error))
 
 
@@ -243,4 +319,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "anyio":
         anyio.run(serve_with_tasks)
     else:
-        serve_with_threads()
+        serve(Threads() if sys.argv[1] == "blocking" else Plain())

@@ -76,7 +76,7 @@ def test_the_daemon_passes_in_both_framings(framing: str, other: str) -> None:
 
 @pytest.mark.parametrize(
     ("client", "beyond"),
-    [("anyio", set[str]()), ("blocking", PIPELINED)],
+    [("anyio", set[str]()), ("blocking", PIPELINED), ("stdlib", set[str]())],
 )
 def test_the_clients_pass(client: str, beyond: set[str]) -> None:
     code, said = with_daemon("--client", shlex.join([sys.executable, str(CLIENTS), client]))
