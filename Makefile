@@ -66,6 +66,7 @@ schema: $(RUN)
 	done
 
 fix: $(ALL)
+	$(BIN)/python scripts/unasync
 	$(BIN)/ruff check --fix --exit-zero $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 

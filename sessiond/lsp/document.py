@@ -17,7 +17,8 @@ from sessiond.limits import OUTLINE_NODES_MAX, PAGE_ROWS_MAX
 from sessiond.lsp.lines import Index
 from sessiond.lsp.text import Text
 from sessiond_client import Client
-from sessiond_client.results import Head, TreeNode
+from sessiond_client.results import Head
+from sessiond_client.tree_results import TreeNode
 
 __all__ = ["Document", "Snapshot"]
 

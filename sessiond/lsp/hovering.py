@@ -11,7 +11,8 @@ from typing import Any, Final, cast
 from msgspec import Struct
 
 from sessiond.lsp.outline import one_line
-from sessiond_client.results import Head, TreeNode
+from sessiond_client.results import Head
+from sessiond_client.tree_results import TreeNode
 
 __all__ = ["Entry", "describe", "describe_header"]
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from sessiond.limits import OUTLINE_SYMBOLS_MAX
 from sessiond.lsp.lines import Index
-from sessiond_client.results import TreeNode
+from sessiond_client.tree_results import TreeNode
 
 __all__ = ["Symbol", "SymbolType", "one_line", "outline"]
 

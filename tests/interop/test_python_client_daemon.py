@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from sessiond_client import (
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
 ASSISTANT = {"role": "assistant", "content": [{"type": "text", "text": "yes", "n": 1.5}]}
+REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENT: dict[str, Any] = {"timeout": 60.0, "connect_timeout": 20.0}
 
 
@@ -130,6 +132,60 @@ async def test_every_method_of_the_spine(daemon: Daemon, socket_path: Path) -> N
             )
         assert refused.value.kind == "precondition_failed"
         assert refused.value.data["actual"]["leaf_id"] == compacted.leaf_id
+
+
+async def test_looking_after_sessions(daemon: Daemon, socket_path: Path) -> None:
+    async with connect(socket_path, **PATIENT) as client:
+        session_id = (await client.create("/project", persist="immediate")).session.id
+        first = await client.append(session_id, message={"role": "user", "content": "hi"})
+        assert first.leaf_id is not None
+        second = await client.append(session_id, message=ASSISTANT)
+        changed = await client.update(session_id, title="T", tags=["a"], metadata={"n": [1]})
+        assert (changed.title, changed.tags, changed.metadata) == ("T", ["a"], {"n": [1]})
+        await client.label(session_id, first.leaf_id, "start")
+        labels = (await client.labels(session_id)).labels
+        assert [(label.entry_id, label.label) for label in labels] == [(first.leaf_id, "start")]
+        rewound = await client.rewind(session_id, first.leaf_id)
+        assert (rewound.leaf_id, rewound.rewound) == (first.leaf_id, [second.leaf_id])
+        nested = await client.tree(session_id, form="nested")
+        assert [node.id for node in nested.roots[0].children] == [second.leaf_id]
+        drawn = await client.tree(session_id, form="text")
+        assert drawn.text is not None
+        assert "user: hi" in drawn.text
+        verified = await client.verify(session_id)
+        assert (verified.ok, verified.problems) == (True, [])
+        repaired = await client.repair(session_id)
+        assert (repaired.dry_run, repaired.repaired, repaired.dropped) == (True, False, 0)
+        await client.archive(session_id)
+        with pytest.raises(RpcError, match="session_archived"):
+            await client.append(session_id, message=ASSISTANT)
+        assert (await client.get(session_id)).archived
+        await client.unarchive(session_id)
+        await client.delete(session_id)
+        await client.purge(session_id)
+        with pytest.raises(RpcError, match="session_not_found"):
+            await client.get(session_id)
+        assert (await client.discover())["openrpc"]
+
+
+def test_every_method_has_a_helper() -> None:
+    schema = json.loads((REPOSITORY / "protocol.schema.json").read_bytes())
+    # The handshakes, and what a subscription does by itself.
+    own = {"initialize", "initialized", "shutdown", "exit", "session/unsubscribe", "session/flush"}
+    own |= {"catalog/unsubscribe"}
+    named = {
+        "session/import": "import_",
+        "retention/run": "retention_run",
+        "catalog/subscribe": "subscribe_catalog",
+        "catalog/forest": "catalog_forest",
+    }
+    missing = [
+        method
+        for method in schema["methods"]
+        if method not in own
+        and not hasattr(Client, named.get(method, method.replace(".", "/").split("/")[-1]))
+    ]
+    assert missing == []
 
 
 def test_the_blocking_client_reads_its_own_writes(daemon: Daemon, socket_path: Path) -> None:

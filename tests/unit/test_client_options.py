@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -10,16 +12,21 @@ import pytest
 
 from sessiond_client import options
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "protocol.schema.json").read_bytes())
+REPOSITORY = Path(__file__).parents[2]
+SCHEMA = json.loads((REPOSITORY / "protocol.schema.json").read_bytes())
 
 # Options, their method, and what the helper takes by position.
 OFFERED: list[tuple[Any, str, set[str]]] = [
     (options.CreateOptions, "session/create", {"cwd"}),
     (options.OpenOptions, "session/open", set()),
+    (options.UpdateOptions, "session/update", {"session_id"}),
     (options.ListOptions, "session/list", set()),
     (options.AppendOptions, "session/append", {"session_id"}),
     (options.BranchOptions, "session/branch", {"session_id", "entry_id"}),
     (options.MoveOptions, "session/reset", {"session_id"}),
+    (options.MoveOptions, "session/rewind", {"session_id", "to"}),
+    (options.PageOptions, "session/labels", {"session_id"}),
+    (options.RepairOptions, "session/repair", {"session_id"}),
     (options.EntriesOptions, "session/entries", {"session_id"}),
     (options.PathOptions, "session/path", {"session_id"}),
     (options.TreeOptions, "session/tree", {"session_id"}),
@@ -42,3 +49,10 @@ def test_a_helper_offers_every_parameter_of_its_method(
     assert (
         set(get_type_hints(offered)) - set(get_type_hints(options.Timed))
     ) | by_position == taken
+
+
+def test_the_blocking_methods_are_those_of_the_anyio_client() -> None:
+    done = subprocess.run(
+        [sys.executable, REPOSITORY / "scripts" / "unasync", "--check"], check=False
+    )
+    assert done.returncode == 0, "run: make fix"

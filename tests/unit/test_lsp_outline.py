@@ -10,7 +10,7 @@ import pytest
 from sessiond.limits import OUTLINE_SYMBOLS_MAX
 from sessiond.lsp.lines import Index, Reference, own_id, references
 from sessiond.lsp.outline import Symbol, SymbolType, outline
-from sessiond_client.results import TreeNode
+from sessiond_client.tree_results import TreeNode
 
 
 def message(entry_id: str, role: str) -> str:

@@ -18,61 +18,13 @@ from typing import Any, Self, TypeVar, Unpack
 import anyio
 from anyio.lowlevel import checkpoint
 
+from sessiond_client.async_entries import AsyncEntries
+from sessiond_client.async_sessions import AsyncSessions
 from sessiond_client.base import ClientBase
 from sessiond_client.driver import FeedDriver
 from sessiond_client.events import Cursor, Event
-from sessiond_client.options import (
-    AppendOptions,
-    BranchOptions,
-    CompactOptions,
-    ConnectOptions,
-    ContextOptions,
-    CreateOptions,
-    EntriesOptions,
-    ExportOptions,
-    ImportOptions,
-    ListOptions,
-    MoveOptions,
-    OpenOptions,
-    PathOptions,
-    SubscribeOptions,
-    Timed,
-    TreeOptions,
-)
-from sessiond_client.results import (
-    READ_ANY,
-    READ_APPENDED,
-    READ_COMPACTED,
-    READ_CONTEXT,
-    READ_CREATED,
-    READ_ENTRY,
-    READ_ENTRY_PAGE,
-    READ_EXPORTED,
-    READ_HEADS,
-    READ_IMPORTED,
-    READ_MOVED,
-    READ_NOTHING,
-    READ_PATH_PAGE,
-    READ_SEQ,
-    READ_SESSION,
-    READ_SESSION_PAGE,
-    READ_TREE_PAGE,
-    Appended,
-    Compacted,
-    Context,
-    Created,
-    EntryPage,
-    Exported,
-    Heads,
-    Imported,
-    Moved,
-    PathPage,
-    Reader,
-    SessionInfo,
-    SessionPage,
-    StoredEntry,
-    TreePage,
-)
+from sessiond_client.options import ConnectOptions, SubscribeOptions
+from sessiond_client.results import READ_ANY, Reader
 from sessiond_client.steps import Wait
 from sessiond_client.waiting import TaskWaiter
 
@@ -92,7 +44,7 @@ def connect(
     return Client(socket_path, options)
 
 
-class Client(ClientBase):
+class Client(AsyncSessions, AsyncEntries, ClientBase):
     """Calls and subscriptions, kept over lost connections."""
 
     def __init__(self, socket_path: str | os.PathLike[str] | None, options: ConnectOptions) -> None:
@@ -132,122 +84,6 @@ class Client(ClientBase):
         """
         waiter = TaskWaiter()
         return Subscription(self._new_feed(session_id, options, waiter), waiter)
-
-    async def create(self, cwd: str, **options: Unpack[CreateOptions]) -> Created:
-        """Makes a session."""
-        return await self._ask("session/create", READ_CREATED, {"cwd": cwd, **options})
-
-    async def open(self, **options: Unpack[OpenOptions]) -> SessionInfo:
-        """Opens a session by `session_id`, `path` or `entry_id`."""
-        return await self._ask("session/open", READ_SESSION, options)
-
-    async def close(self, session_id: str, **options: Unpack[Timed]) -> None:
-        """Says that this client needs the session no more. (To end the client: `disconnect`.)"""
-        return await self._ask("session/close", READ_NOTHING, {"session_id": session_id, **options})
-
-    async def get(self, session_id: str, **options: Unpack[Timed]) -> SessionInfo:
-        """What is known of the session."""
-        return await self._ask("session/get", READ_SESSION, {"session_id": session_id, **options})
-
-    async def list(self, **options: Unpack[ListOptions]) -> SessionPage:
-        """The sessions, newest first."""
-        return await self._ask("session/list", READ_SESSION_PAGE, options)
-
-    async def append(self, session_id: str, **options: Unpack[AppendOptions]) -> Appended:
-        """Stores `message`, `entry` or `entries`: once, however often it had to be sent."""
-        return await self._ask(
-            "session/append", READ_APPENDED, {"session_id": session_id, **options}
-        )
-
-    async def branch(
-        self, session_id: str, entry_id: str | None, **options: Unpack[BranchOptions]
-    ) -> Moved:
-        """Moves a head to an entry; None = before the first one."""
-        return await self._ask(
-            "session/branch",
-            READ_MOVED,
-            {"session_id": session_id, "entry_id": entry_id, **options},
-        )
-
-    async def reset(self, session_id: str, **options: Unpack[MoveOptions]) -> Moved:
-        """Moves a head before the first entry."""
-        return await self._ask("session/reset", READ_MOVED, {"session_id": session_id, **options})
-
-    async def label(
-        self, session_id: str, entry_id: str, label: str | None, **options: Unpack[Timed]
-    ) -> int:
-        """Names an entry, None clears; the `seq` of the record."""
-        return await self._ask(
-            "session/label",
-            READ_SEQ,
-            {"session_id": session_id, "entry_id": entry_id, "label": label, **options},
-        )
-
-    async def heads(self, session_id: str, **options: Unpack[Timed]) -> Heads:
-        """The named heads."""
-        return await self._ask("session/heads", READ_HEADS, {"session_id": session_id, **options})
-
-    async def entry(self, session_id: str, entry_id: str, **options: Unpack[Timed]) -> StoredEntry:
-        """One entry and its place."""
-        return await self._ask(
-            "session/entry", READ_ENTRY, {"session_id": session_id, "entry_id": entry_id, **options}
-        )
-
-    async def entries(self, session_id: str, **options: Unpack[EntriesOptions]) -> EntryPage:
-        """Entries in the order in which they were stored."""
-        return await self._ask(
-            "session/entries", READ_ENTRY_PAGE, {"session_id": session_id, **options}
-        )
-
-    async def path(self, session_id: str, **options: Unpack[PathOptions]) -> PathPage:
-        """The entries from the root to a leaf."""
-        return await self._ask(
-            "session/path", READ_PATH_PAGE, {"session_id": session_id, **options}
-        )
-
-    async def tree(self, session_id: str, **options: Unpack[TreeOptions]) -> TreePage:
-        """All entries as a tree, flat, in pre-order."""
-        return await self._ask(
-            "session/tree", READ_TREE_PAGE, {"session_id": session_id, **options}
-        )
-
-    async def build_context(self, session_id: str, **options: Unpack[ContextOptions]) -> Context:
-        """What a model is given. The client keeps nothing of it."""
-        return await self._ask(
-            "session/build_context", READ_CONTEXT, {"session_id": session_id, **options}
-        )
-
-    async def compact(self, session_id: str, **options: Unpack[CompactOptions]) -> Compacted:
-        """Replaces what precedes by a summary or by messages."""
-        return await self._ask(
-            "session/compact", READ_COMPACTED, {"session_id": session_id, **options}
-        )
-
-    async def import_(self, **options: Unpack[ImportOptions]) -> Imported:
-        """Makes a session of a file or of `content`."""
-        return await self._ask("session/import", READ_IMPORTED, options)
-
-    async def export(self, session_id: str, **options: Unpack[ExportOptions]) -> Exported:
-        """The session as a file or as content."""
-        return await self._ask(
-            "session/export", READ_EXPORTED, {"session_id": session_id, **options}
-        )
-
-    async def ping(self, **options: Unpack[Timed]) -> Any:
-        """Whether the daemon answers."""
-        return await self._ask("server/ping", READ_ANY, options)
-
-    async def info(self, **options: Unpack[Timed]) -> Any:
-        """Version, limits and state of the daemon."""
-        return await self._ask("server/info", READ_ANY, options)
-
-    async def stats(self, **options: Unpack[Timed]) -> Any:
-        """The daemon's counters."""
-        return await self._ask("server/stats", READ_ANY, options)
-
-    async def stop(self, **options: Unpack[Timed]) -> Any:
-        """Asks the daemon to drain and end."""
-        return await self._ask("server/stop", READ_ANY, options)
 
     async def _ask(self, method: str, read: Reader[T], params: Mapping[str, Any]) -> T:
         call = self._new_call(method, params)

@@ -29,10 +29,13 @@ __all__ = [
     "MoveOptions",
     "OnProgress",
     "OpenOptions",
+    "PageOptions",
     "PathOptions",
+    "RepairOptions",
     "SubscribeOptions",
     "Timed",
     "TreeOptions",
+    "UpdateOptions",
 ]
 
 Json = Mapping[str, Any]
@@ -88,6 +91,26 @@ class CreateOptions(Timed, total=False):
     metadata: Json
     persist: Literal["on_assistant", "immediate", "never"]
     if_exists: Literal["fail", "open"]
+
+
+class UpdateOptions(Timed, total=False):
+    """session/update: what changes; None clears."""
+
+    title: str | None
+    auto_title: str | Literal[True] | None
+    tags: Sequence[str] | None
+    agent: str | None
+    model: str | None
+    provider: str | None
+    thinking_level: str | None
+    status: str | None
+    plan: str | None
+    dry_run: bool | None
+    persist: Literal["on_assistant", "immediate"]
+    system_prompt: str | None
+    compaction: Any
+    metadata: Any
+    expected: Json
 
 
 class OpenOptions(Timed, total=False):
@@ -148,7 +171,14 @@ class BranchOptions(_Move, total=False):
 
 
 class MoveOptions(_Move, total=False):
-    """session/reset."""
+    """session/reset, and session/rewind beside `to`."""
+
+
+class PageOptions(Timed, total=False):
+    """session/labels."""
+
+    limit: int
+    cursor: str
 
 
 class EntriesOptions(Timed, total=False):
@@ -216,6 +246,12 @@ class ExportOptions(Timed, total=False):
 
     format: str
     path: str
+
+
+class RepairOptions(Timed, total=False):
+    """session/repair; without `dry_run=False` it is only said what would be done."""
+
+    dry_run: bool
 
 
 class SubscribeOptions(Timed, total=False):

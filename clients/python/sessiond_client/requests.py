@@ -41,9 +41,11 @@ _READS: Final = frozenset(
         "server/info",
         "server/ping",
         "server/stats",
+        "session/archive",
         "session/brief",
         "session/build_context",
         "session/close",
+        "session/delete",
         "session/entries",
         "session/entry",
         "session/get",
@@ -60,6 +62,7 @@ _READS: Final = frozenset(
         "session/stats",
         "session/tree",
         "session/turns",
+        "session/unarchive",
         "session/usage",
         "session/verify",
     }
@@ -86,6 +89,8 @@ def _resend_of(name: str, params: Mapping[str, Any]) -> Resend:
         case "session/compact" if params.get("idempotency_key") is not None:
             return Resend.KEYED
         case "session/create" if params.get("if_exists") == "open" and "session_id" in params:
+            return Resend.READ
+        case "session/repair" if params.get("dry_run", True):
             return Resend.READ
         case "session/export" if params.get("path") is None:
             return Resend.READ

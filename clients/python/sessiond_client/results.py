@@ -19,40 +19,30 @@ from sessiond_client import wire
 __all__ = [
     "READ_ANY",
     "READ_APPENDED",
-    "READ_COMPACTED",
-    "READ_CONTEXT",
     "READ_CREATED",
     "READ_ENTRY",
     "READ_ENTRY_PAGE",
     "READ_EXPORTED",
     "READ_HEADS",
     "READ_IMPORTED",
-    "READ_MOVED",
     "READ_NOTHING",
     "READ_PATH_PAGE",
     "READ_SEQ",
     "READ_SESSION",
     "READ_SESSION_PAGE",
-    "READ_TREE_PAGE",
     "Appended",
     "AppendedEntry",
-    "Compacted",
-    "CompactedEntry",
-    "Context",
     "Created",
     "EntryPage",
     "Exported",
     "Head",
     "Heads",
     "Imported",
-    "Moved",
     "PathPage",
     "Reader",
     "SessionInfo",
     "SessionPage",
     "StoredEntry",
-    "TreeNode",
-    "TreePage",
 ]
 
 T = TypeVar("T")
@@ -78,7 +68,10 @@ class SessionInfo(Struct, frozen=True):
     cwd: str | None = None
     title: str | None = None
     agent: str | None = None
+    auto_title: str | None = None
     model: Any = None
+    provider: str | None = None
+    thinking_level: str | None = None
     tags: list[str] | None = None
     status: str | None = None
     created_at: str | None = None
@@ -91,10 +84,19 @@ class SessionInfo(Struct, frozen=True):
     entry_count: int | None = None
     first_message: str | None = None
     usage: dict[str, Any] | None = None
+    persist: str | None = None
     persisted: bool | None = None
     dialect: str | None = None
     archived: bool | None = None
+    read_only: bool | None = None
+    problems: int | None = None
+    epoch: str | None = None
     lineage: dict[str, Any] | None = None
+    dry_run: bool | None = None
+    plan: str | None = None
+    system_prompt: str | None = None
+    compaction: Any = None
+    metadata: Any = None
 
 
 class Created(Struct, frozen=True):
@@ -132,14 +134,6 @@ class Appended(Struct, frozen=True):
     durability: str = "disk"
 
 
-class Moved(Struct, frozen=True):
-    """Where a head is now."""
-
-    leaf_id: str | None
-    head: str = "main"
-    seq: int | None = None
-
-
 class StoredEntry(Struct, frozen=True, dict=True):
     """An entry and its place; `raw` is its bytes as stored."""
 
@@ -168,67 +162,6 @@ class PathPage(Struct, frozen=True):
 
     entries: list[StoredEntry]
     next_cursor: str | None = None
-
-
-class TreeNode(Struct, frozen=True):
-    """An entry's place in the tree."""
-
-    id: str
-    parent_id: str | None = None
-    seq: int | None = None
-    type: str = ""
-    depth: int = 0
-    children: int | None = None
-    on_active_path: bool = False
-    label: str | None = None
-    preview: str | None = None
-    tokens_before: int | None = None
-    timestamp: str | None = None
-
-
-class TreePage(Struct, frozen=True):
-    """Some nodes in pre-order."""
-
-    nodes: list[TreeNode]
-    next_cursor: str | None = None
-
-
-class Context(Struct, frozen=True, dict=True):
-    """What a model is given. With `not_modified` only `etag` is set: use the one you hold."""
-
-    etag: str
-    not_modified: bool = False
-    raw_messages: list[Raw] = msgspec.field(name="messages", default_factory=list[Raw])
-    sources: list[Any] = msgspec.field(default_factory=list[Any])
-    thinking_level: str | None = None
-    model: dict[str, Any] | None = None
-    leaf_id: str | None = None
-    seq: int | None = None
-    tokens: Any = None
-    unchanged: int = 0
-    """How many leading messages of the context named as `known` still stand before these."""
-
-    @cached_property
-    def messages(self) -> list[Any]:
-        """The messages, decoded when first asked for."""
-        return [msgspec.json.decode(message) for message in self.raw_messages]
-
-
-class CompactedEntry(Struct, frozen=True):
-    """The compaction's own entry."""
-
-    id: str
-    seq: int
-
-
-class Compacted(Struct, frozen=True):
-    """A compaction that is stored."""
-
-    entry: CompactedEntry
-    leaf_id: str | None
-    seq: int
-    tokens_before: int | None = None
-    tokens_after: int | None = None
 
 
 class Imported(Struct, frozen=True):
@@ -284,14 +217,10 @@ READ_SESSION: Final[Reader[SessionInfo]] = _session
 READ_CREATED: Final = wire.reader(Created)
 READ_SESSION_PAGE: Final = wire.reader(SessionPage)
 READ_APPENDED: Final = wire.reader(Appended)
-READ_MOVED: Final = wire.reader(Moved)
 READ_SEQ: Final[Reader[int]] = _seq
 READ_HEADS: Final[Reader[Heads]] = _heads
 READ_ENTRY: Final = wire.reader(StoredEntry)
 READ_ENTRY_PAGE: Final = wire.reader(EntryPage)
 READ_PATH_PAGE: Final = wire.reader(PathPage)
-READ_TREE_PAGE: Final = wire.reader(TreePage)
-READ_CONTEXT: Final = wire.reader(Context)
-READ_COMPACTED: Final = wire.reader(Compacted)
 READ_IMPORTED: Final = wire.reader(Imported)
 READ_EXPORTED: Final = wire.reader(Exported)

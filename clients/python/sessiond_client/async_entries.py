@@ -1,0 +1,136 @@
+"""The methods of the anyio client about the entries of a session."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from sessiond_client.asking import AsyncAsking
+from sessiond_client.options import (
+    AppendOptions,
+    BranchOptions,
+    CompactOptions,
+    ContextOptions,
+    EntriesOptions,
+    MoveOptions,
+    PageOptions,
+    PathOptions,
+    Timed,
+    TreeOptions,
+)
+from sessiond_client.results import (
+    READ_APPENDED,
+    READ_ENTRY,
+    READ_ENTRY_PAGE,
+    READ_HEADS,
+    READ_PATH_PAGE,
+    READ_SEQ,
+    Appended,
+    EntryPage,
+    Heads,
+    PathPage,
+    StoredEntry,
+)
+from sessiond_client.tree_results import (
+    READ_COMPACTED,
+    READ_CONTEXT,
+    READ_LABEL_PAGE,
+    READ_MOVED,
+    READ_REWOUND,
+    READ_TREE_PAGE,
+    Compacted,
+    Context,
+    LabelPage,
+    Moved,
+    Rewound,
+    TreePage,
+)
+
+__all__ = ["AsyncEntries"]
+
+
+class AsyncEntries(AsyncAsking):
+    """Appends, moves heads, and reads."""
+
+    async def append(self, session_id: str, **options: Unpack[AppendOptions]) -> Appended:
+        """Stores `message`, `entry` or `entries`: once, however often it had to be sent."""
+        return await self._ask(
+            "session/append", READ_APPENDED, {"session_id": session_id, **options}
+        )
+
+    async def branch(
+        self, session_id: str, entry_id: str | None, **options: Unpack[BranchOptions]
+    ) -> Moved:
+        """Moves a head to an entry; None = before the first one."""
+        return await self._ask(
+            "session/branch",
+            READ_MOVED,
+            {"session_id": session_id, "entry_id": entry_id, **options},
+        )
+
+    async def reset(self, session_id: str, **options: Unpack[MoveOptions]) -> Moved:
+        """Moves a head before the first entry."""
+        return await self._ask("session/reset", READ_MOVED, {"session_id": session_id, **options})
+
+    async def rewind(
+        self, session_id: str, to: str | None, **options: Unpack[MoveOptions]
+    ) -> Rewound:
+        """Puts a head back on its own path; None = before the first entry."""
+        return await self._ask(
+            "session/rewind", READ_REWOUND, {"session_id": session_id, "to": to, **options}
+        )
+
+    async def label(
+        self, session_id: str, entry_id: str, label: str | None, **options: Unpack[Timed]
+    ) -> int:
+        """Names an entry, None clears; the `seq` of the record."""
+        return await self._ask(
+            "session/label",
+            READ_SEQ,
+            {"session_id": session_id, "entry_id": entry_id, "label": label, **options},
+        )
+
+    async def labels(self, session_id: str, **options: Unpack[PageOptions]) -> LabelPage:
+        """The labels in force."""
+        return await self._ask(
+            "session/labels", READ_LABEL_PAGE, {"session_id": session_id, **options}
+        )
+
+    async def heads(self, session_id: str, **options: Unpack[Timed]) -> Heads:
+        """The named heads."""
+        return await self._ask("session/heads", READ_HEADS, {"session_id": session_id, **options})
+
+    async def entry(self, session_id: str, entry_id: str, **options: Unpack[Timed]) -> StoredEntry:
+        """One entry and its place."""
+        return await self._ask(
+            "session/entry", READ_ENTRY, {"session_id": session_id, "entry_id": entry_id, **options}
+        )
+
+    async def entries(self, session_id: str, **options: Unpack[EntriesOptions]) -> EntryPage:
+        """Entries in the order in which they were stored."""
+        return await self._ask(
+            "session/entries", READ_ENTRY_PAGE, {"session_id": session_id, **options}
+        )
+
+    async def path(self, session_id: str, **options: Unpack[PathOptions]) -> PathPage:
+        """The entries from the root to a leaf."""
+        return await self._ask(
+            "session/path", READ_PATH_PAGE, {"session_id": session_id, **options}
+        )
+
+    async def tree(self, session_id: str, **options: Unpack[TreeOptions]) -> TreePage:
+        """All entries as a tree, flat, in pre-order."""
+        return await self._ask(
+            "session/tree", READ_TREE_PAGE, {"session_id": session_id, **options}
+        )
+
+    async def build_context(self, session_id: str, **options: Unpack[ContextOptions]) -> Context:
+        """What a model is given. The client keeps nothing of it."""
+        return await self._ask(
+            "session/build_context", READ_CONTEXT, {"session_id": session_id, **options}
+        )
+
+    async def compact(self, session_id: str, **options: Unpack[CompactOptions]) -> Compacted:
+        """Replaces what precedes by a summary or by messages."""
+        return await self._ask(
+            "session/compact", READ_COMPACTED, {"session_id": session_id, **options}
+        )

@@ -1,0 +1,119 @@
+"""The methods of the blocking client about sessions as a whole, and the daemon."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from sessiond_client.asking import Asking
+from sessiond_client.options import (
+    CreateOptions,
+    ExportOptions,
+    ImportOptions,
+    ListOptions,
+    OpenOptions,
+    RepairOptions,
+    Timed,
+    UpdateOptions,
+)
+from sessiond_client.results import (
+    READ_ANY,
+    READ_CREATED,
+    READ_EXPORTED,
+    READ_IMPORTED,
+    READ_NOTHING,
+    READ_SESSION,
+    READ_SESSION_PAGE,
+    Created,
+    Exported,
+    Imported,
+    SessionInfo,
+    SessionPage,
+)
+from sessiond_client.upkeep import (
+    READ_REPAIRED,
+    READ_VERIFIED,
+    Repaired,
+    Verified,
+)
+
+__all__ = ["BlockingSessions"]
+
+
+class BlockingSessions(Asking):
+    """Makes, finds, keeps and ends sessions."""
+
+    def create(self, cwd: str, **options: Unpack[CreateOptions]) -> Created:
+        """Makes a session."""
+        return self._ask("session/create", READ_CREATED, {"cwd": cwd, **options})
+
+    def open(self, **options: Unpack[OpenOptions]) -> SessionInfo:
+        """Opens a session by `session_id`, `path` or `entry_id`."""
+        return self._ask("session/open", READ_SESSION, options)
+
+    def close(self, session_id: str, **options: Unpack[Timed]) -> None:
+        """Says that this client needs the session no more. (To end the client: `disconnect`.)"""
+        return self._ask("session/close", READ_NOTHING, {"session_id": session_id, **options})
+
+    def get(self, session_id: str, **options: Unpack[Timed]) -> SessionInfo:
+        """What is known of the session."""
+        return self._ask("session/get", READ_SESSION, {"session_id": session_id, **options})
+
+    def update(self, session_id: str, **options: Unpack[UpdateOptions]) -> SessionInfo:
+        """Changes what is known of the session as a whole."""
+        return self._ask("session/update", READ_SESSION, {"session_id": session_id, **options})
+
+    def list(self, **options: Unpack[ListOptions]) -> SessionPage:
+        """The sessions, newest first."""
+        return self._ask("session/list", READ_SESSION_PAGE, options)
+
+    def archive(self, session_id: str, **options: Unpack[Timed]) -> None:
+        """Keeps the session to be read: out of lists, refused to every change."""
+        return self._ask("session/archive", READ_NOTHING, {"session_id": session_id, **options})
+
+    def unarchive(self, session_id: str, **options: Unpack[Timed]) -> None:
+        """Puts it back among the others."""
+        return self._ask("session/unarchive", READ_NOTHING, {"session_id": session_id, **options})
+
+    def delete(self, session_id: str, **options: Unpack[Timed]) -> None:
+        """Moves the session to the trash."""
+        return self._ask("session/delete", READ_NOTHING, {"session_id": session_id, **options})
+
+    def purge(self, session_id: str, **options: Unpack[Timed]) -> None:
+        """Removes a deleted session for good."""
+        return self._ask("session/purge", READ_NOTHING, {"session_id": session_id, **options})
+
+    def verify(self, session_id: str, **options: Unpack[Timed]) -> Verified:
+        """What is wrong with the session's file."""
+        return self._ask("session/verify", READ_VERIFIED, {"session_id": session_id, **options})
+
+    def repair(self, session_id: str, **options: Unpack[RepairOptions]) -> Repaired:
+        """A file without what does not parse; a dry run unless `dry_run=False`."""
+        return self._ask("session/repair", READ_REPAIRED, {"session_id": session_id, **options})
+
+    def import_(self, **options: Unpack[ImportOptions]) -> Imported:
+        """Makes a session of a file or of `content`."""
+        return self._ask("session/import", READ_IMPORTED, options)
+
+    def export(self, session_id: str, **options: Unpack[ExportOptions]) -> Exported:
+        """The session as a file or as content."""
+        return self._ask("session/export", READ_EXPORTED, {"session_id": session_id, **options})
+
+    def ping(self, **options: Unpack[Timed]) -> Any:
+        """Whether the daemon answers."""
+        return self._ask("server/ping", READ_ANY, options)
+
+    def info(self, **options: Unpack[Timed]) -> Any:
+        """Version, limits and state of the daemon."""
+        return self._ask("server/info", READ_ANY, options)
+
+    def stats(self, **options: Unpack[Timed]) -> Any:
+        """The daemon's counters."""
+        return self._ask("server/stats", READ_ANY, options)
+
+    def discover(self, **options: Unpack[Timed]) -> Any:
+        """The OpenRPC document of what the daemon speaks."""
+        return self._ask("rpc.discover", READ_ANY, options)
+
+    def stop(self, **options: Unpack[Timed]) -> Any:
+        """Asks the daemon to drain and end."""
+        return self._ask("server/stop", READ_ANY, options)
