@@ -98,7 +98,7 @@ def find(client: BlockingClient, ref: str) -> dict[str, Any]:
         path = Path(ref).expanduser().absolute()
         result = ask(client, "session/open", path=str(path))
     else:
-        result = _resolve(client, ref)
+        result = ask(client, "session/resolve", ref=ref)
     session: dict[str, Any] = msgspec.json.decode(result)["session"]
     return session
 
@@ -112,23 +112,3 @@ def session_id(client: BlockingClient, ref: str) -> str:
 def is_path(ref: str) -> bool:
     """Whether what a user wrote for a session is the path of its file."""
     return "/" in ref or ref.endswith(".jsonl")
-
-
-def _resolve(client: BlockingClient, ref: str) -> bytes:
-    """What session/resolve answers; a daemon that has no such method is asked for its list."""
-    from sessiond_client import RpcError
-
-    try:
-        return ask(client, "session/resolve", ref=ref)
-    except RpcError as error:
-        if error.kind != "method_not_found":
-            raise
-    sessions = msgspec.json.decode(ask(client, "session/list", limit=10_000, archived=NULL))[
-        "sessions"
-    ]
-    named = [each["id"] for each in sessions if ref in (each["id"], each["title"])]
-    if len(named) > 1:
-        what = f"{len(named)} sessions have this title: {', '.join(named[:20])}"
-        facts = {"kind": "ambiguous_ref"}
-        raise Failure(what, "use an id", Status.NOT_FOUND, facts)
-    return ask(client, "session/get", session_id=named[0] if named else ref)

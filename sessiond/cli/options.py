@@ -26,6 +26,8 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 _JSON = "sessiond.json"
+# The parameters of the options below.
+_SHARED = frozenset({"as_json", "config", "home", "may_start", "profile", "socket"})
 
 
 class Place(NamedTuple):
@@ -51,6 +53,20 @@ class Command(click.Command):
     def __init__(self, *arguments: Any, examples: Sequence[str] = (), **attributes: Any) -> None:
         super().__init__(*arguments, **attributes)
         self._examples = tuple(examples)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The command's own options before those of every command."""
+        own: list[tuple[str, str]] = []
+        shared: list[tuple[str, str]] = []
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            # What an argument is stands in the usage and the text.
+            if record is not None and isinstance(param, click.Option):
+                (shared if param.name in _SHARED else own).append(record)
+        for title, records in (("Options", own), ("Shared options", shared)):
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)

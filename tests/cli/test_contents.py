@@ -52,6 +52,17 @@ def test_what_does_not_need_it_does_not_import_it(program: str, absent: tuple[st
     assert not imported & set(absent)
 
 
+def test_the_shared_options_come_after_a_commands_own() -> None:
+    command = importlib.import_module("sessiond.cli.commands.tail").COMMAND
+    text = command.get_help(click.Context(command, info_name="tail"))
+    own, _, shared = text.partition("Shared options:")
+    assert "--follow" in own
+    assert "\n  SESSION" not in own
+    for flag in ("--json", "--profile", "--socket", "--home", "--no-start"):
+        assert flag in shared
+        assert flag not in own.partition("Options:")[2]
+
+
 def test_help_lists_every_command_under_its_section() -> None:
     text = main.get_help(click.Context(main, info_name="sessiond"))
     places = [text.index(f"\n{listed.section}:\n") for listed in CONTENTS]

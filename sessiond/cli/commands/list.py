@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from sessiond.cli.arguments import MOMENT, project_options
-from sessiond.cli.asking import NULL, answer, ask, connected
+from sessiond.cli.asking import NULL, answer, ask_long, connected
 from sessiond.cli.looks import session_table
 from sessiond.cli.options import Command, Shared, shared_options
 
@@ -57,16 +57,16 @@ def list_sessions(shared: Shared, *, all_pages: bool, limit: int, **filters: Any
         if all_pages:
             found = _all_pages(client, filters)
         else:
-            found = ask(client, "session/list", **filters, limit=limit)
+            found = ask_long(client, "session/list", **filters, limit=limit)
     answer(shared, found, _show)
 
 
 def _all_pages(client: BlockingClient, filters: dict[str, Any]) -> bytes:
     """The pages as one."""
-    whole = msgspec.json.decode(ask(client, "session/list", **filters, limit=_PAGE))
+    whole = msgspec.json.decode(ask_long(client, "session/list", **filters, limit=_PAGE))
     while whole["next_cursor"] is not None:
         filters["cursor"] = whole["next_cursor"]
-        page = msgspec.json.decode(ask(client, "session/list", **filters, limit=_PAGE))
+        page = msgspec.json.decode(ask_long(client, "session/list", **filters, limit=_PAGE))
         whole["sessions"] += page["sessions"]
         whole["next_cursor"] = page["next_cursor"]
     return msgspec.json.encode(whole)
