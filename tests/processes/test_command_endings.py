@@ -41,7 +41,6 @@ ALSO: Final[dict[str, dict[str, Any]]] = {
 REFUSED: Final = {
     "session/unsubscribe": "subscription_not_found",
     "session/flush": "subscription_not_found",
-    "catalog/unsubscribe": "subscription_not_found",
     "session/purge": "session_exists",
 }
 # What would leave nothing for those that come after it.
@@ -101,7 +100,7 @@ def test_call_calls_every_method(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("line", "status", "said"),
     [
-        ("sessiond show no-such-session", 4, "no session"),
+        ("sessiond show no-such-session", 4, "see `sessiond list --archived any`"),
         ("sessiond branch my-session no-such-entry", 4, "see `sessiond tree SESSION`"),
         ("sessiond append my-session hi --head nobody", 4, "`sessiond branch` makes one"),
         ("sessiond append my-session hi --expect-leaf entry-1", 1, "decide again"),
@@ -136,11 +135,18 @@ def test_a_failure_is_one_line_that_says_what_to_do(
 
 
 def test_an_ambiguous_title_names_who_could_be_meant(shell: Shell) -> None:
-    other = shell.run("sessiond new --title my-session").stdout.strip()
-    done = shell.run("sessiond show my-session")
+    twins = [shell.run("sessiond new --title twin").stdout.strip() for _ in range(2)]
+    done = shell.run("sessiond show twin")
     assert done.returncode == 4
-    assert "my-session-id" in done.stderr
-    assert other in done.stderr
+    assert all(twin in done.stderr for twin in twins)
+    named = shell.run("sessiond show TWIN --json").stdout
+    assert {match["session_id"] for match in json.loads(named)["error"]["matches"]} == {*twins}
+
+
+def test_a_session_goes_by_id_by_its_beginning_by_title_and_by_path(shell: Shell) -> None:
+    made = shell.json("sessiond new --title 'a long title' --json")["session"]
+    for ref in (made["id"], made["id"][:-1], "'a long title'", "'A Long Title'", made["path"]):
+        assert shell.json(f"sessiond show {ref} --json")["session"]["id"] == made["id"]
 
 
 def test_without_a_daemon_one_is_started_unless_that_is_refused(shell: Shell) -> None:
