@@ -25,6 +25,7 @@ from msgspec import Struct
 from sessiond.cli.config import Sources
 from sessiond.cli.environment import real_environment
 from sessiond.cli.idle import wait_unused
+from sessiond.cli.retaining import keep_retaining
 from sessiond.cli.tuning import Tuning
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
@@ -123,6 +124,7 @@ class Daemon:
         if self._options.stdio:
             tasks.start_soon(stdio)
         tasks.start_soon(self._end_unused, service)
+        tasks.start_soon(keep_retaining, service, self._tuning)
         where = None if self._options.socket is None else str(self._options.socket)
         self._log.info("serving", extra={"socket": where, "stdio": self._options.stdio})
         self._tell_starter()

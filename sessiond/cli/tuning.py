@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 
+import anyio
+
 from sessiond.cli.config import Configuration, Sources, load
 from sessiond.cli.config_file import BadConfiguration
 from sessiond.limits import Bounds
@@ -26,6 +28,8 @@ class Tuning:
         self._open_files = open_files
         self.current, _ = load(sources)
         self._at_start = self.current
+        self.changed = anyio.Event()
+        """Set, and replaced, when another configuration is in force."""
 
     @property
     def bounds(self) -> Bounds:
@@ -55,6 +59,8 @@ class Tuning:
         self.set_level()
         service.bounds = self.bounds
         service.note_use()
+        self.changed.set()
+        self.changed = anyio.Event()
         _log.info("configuration read", extra={"changed": changed})
         if fresh.socket != self._at_start.socket:
             _log.warning("configuration needs a restart", extra={"keys": ["socket"]})

@@ -241,6 +241,29 @@ def test_many_clients_of_an_ending_daemon_find_the_next_one(machine: Machine) ->
     assert '"cannot' not in machine.log
 
 
+# -- old sessions ------------------------------------------------------------------------------
+
+
+def test_old_sessions_go_to_the_trash_when_the_configuration_says_so(machine: Machine) -> None:
+    path = configure(machine, "")
+    with serving(machine) as daemon, machine.connect() as link:
+        for name in ("session-a", "session-b"):
+            link.ask("session/create", cwd="/p", session_id=name, persist="immediate")
+            link.say(name, "old by then")
+        link.ask("session/subscribe", session_id="session-b")
+        path.write_text("[retention]\nmax_age_hours = 1e-9\n")
+        os.kill(daemon.pid, signal.SIGHUP)
+        assert daemon.hears("retention done")["sessions"] == 1
+        listed = link.ask("session/list")["sessions"]
+        assert [session["id"] for session in listed] == ["session-b"]
+        assert len(list((machine.profile / "trash").iterdir())) == 1
+        assert len(list((machine.profile / "sessions").iterdir())) == 1
+        link.ask("session/unsubscribe", session_id="session-b")
+        path.write_text("[retention]\nmax_age_hours = 1\n")
+        os.kill(daemon.pid, signal.SIGHUP)
+        assert daemon.hears("retention done")["sessions"] == 0
+
+
 # -- its log ----------------------------------------------------------------------------------
 
 
