@@ -189,8 +189,8 @@ async def test_the_epoch_is_another_even_where_nobody_had_seen_the_damage(house:
     path = house.put(GOOD)
     async with house.daemon() as daemon, daemon.connect() as wire:
         epoch = (await call(wire, "session/get"))["session"]["epoch"]
-    house.disk.put(path, GOOD + b"garbage\n")
-    async with house.daemon() as daemon, daemon.connect() as wire:
+        await call(wire, "session/close")
+        house.disk.put(path, GOOD + b"garbage\n")
         await call(wire, "session/repair", dry_run=False)
         assert (await call(wire, "session/get"))["session"]["epoch"] != epoch
 
