@@ -130,6 +130,13 @@ CHANGES_TOLD_MAX: Final = 100
 UNREADABLE_SHOWN_MAX: Final = 100
 MATCHES_SHOWN_MAX: Final = 20
 
+# dialects: characters of one entry that a search looks at.
+SEARCH_TEXT_CHARS_MAX: Final = 200_000
+# service: characters that one transaction adds to the index of searches.
+SEARCH_BATCH_CHARS: Final = 2_000_000
+# methods: the query of a search; more is invalid_params.
+SEARCH_QUERY_CHARS_MAX: Final = 1_000
+
 # lsp: entries in an outline; its last symbol says how many are left out.
 OUTLINE_SYMBOLS_MAX: Final = 5_000
 # lsp: nodes of a session's tree kept per document; beyond it a hover knows less.

@@ -375,6 +375,14 @@ export interface FlushResult {
   seq: number;
 }
 
+/** A hit. */
+export interface Found {
+  session_id: string;
+  entry_id: string | null;
+  seq: number;
+  snippet: string;
+}
+
 /** A column left of a row; `show`: the line of a fork above runs down through it. */
 export interface Gutter {
   position: number;
@@ -950,6 +958,25 @@ export interface RosterStatistics {
   in_memory: boolean;
 }
 
+/** Words and quoted phrases, and in which sessions. */
+export interface SearchParams {
+  query: string;
+  /** Default: null. */
+  cwd?: string | null;
+  /** Default: false. */
+  archived?: boolean | null;
+  /** Default: false. */
+  drafts?: boolean;
+  /** Default: null. */
+  limit?: number | null;
+  _meta?: RequestMeta | null;
+}
+
+/** The best hits, best first. */
+export interface SearchResult {
+  hits: Found[];
+}
+
 /** Which program answers. */
 export interface ServerInfo {
   name: string;
@@ -1249,6 +1276,8 @@ export interface Methods {
   "session/reset": { params: ResetParams; result: Moved };
   /** put a head back on its own path, as if what followed had not been tried. Access: write. */
   "session/rewind": { params: RewindParams; result: Rewound };
+  /** where something was said, in every session or those of a project. Access: read. */
+  "session/search": { params: SearchParams; result: SearchResult };
   /** name an entry, or clear its name. Access: write. */
   "session/label": { params: LabelParams; result: Labelled };
   /** every label in force, in the order of the entries. Access: read. */

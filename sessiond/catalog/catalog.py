@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from sessiond.catalog.database import MEMORY, connect, open_database
-from sessiond.catalog.query import Position, Query, select_page
+from sessiond.catalog.query import Position, Query, select_ids, select_page
 from sessiond.catalog.rows import Fingerprint, Known, Mark, Shown, Stored
 from sessiond.catalog.schema import COLUMNS
 from sessiond.errors import StorageError
@@ -139,6 +139,13 @@ class Catalog:
         """Up to `limit` rows of a list: what it shows, its sort key, its session id."""
         statement, values = select_page(query, limit, after)
         return self._use(lambda connection: connection.execute(statement, values).fetchall())
+
+    def ids(self, query: Query) -> list[str]:
+        """The sessions of a list that are in files."""
+        statement, values = select_ids(query)
+        return self._use(
+            lambda connection: [row[0] for row in connection.execute(statement, values)]
+        )
 
     def count(self) -> int:
         """How many sessions lists can show, drafts and archived ones included."""

@@ -8,13 +8,14 @@ fault of the index, and its epochs cannot be made again.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from sessiond.catalog.schema import OtherVersion, prepare
 from sessiond.errors import StorageError
 
-__all__ = ["MEMORY", "connect", "open_database"]
+__all__ = ["MEMORY", "connect", "open_database", "remove_database"]
 
 MEMORY: Final = Path(":memory:")
 
@@ -35,21 +36,24 @@ def _begun_anew_if_bad(path: Path) -> sqlite3.Connection:
     except sqlite3.OperationalError:
         raise
     except (sqlite3.DatabaseError, OtherVersion):
-        _remove(path, "")
+        remove_database(path)
         return connect(path)
 
 
-def _remove(path: Path, *more: str) -> None:
-    for suffix in (*more, "-wal", "-shm"):
+def remove_database(path: Path, *, keep: bool = False) -> None:
+    """Remove the file and what SQLite keeps beside it; `keep`: only what is beside it."""
+    for suffix in ("-wal", "-shm") if keep else ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(
+    path: Path, prepare: Callable[[sqlite3.Connection], None] = prepare
+) -> sqlite3.Connection:
     """A connection with the tables of this version. Raises sqlite3.Error, OtherVersion, OSError."""
     if path is not MEMORY:
         if not path.exists():
             # The log of a file that was deleted is not this one's.
-            _remove(path)
+            remove_database(path, keep=True)
         # SQLite would take the umask's word for it; its -wal and -shm take the mode of this file.
         path.touch(mode=0o600)
         path.chmod(0o600)

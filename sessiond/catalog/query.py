@@ -23,6 +23,7 @@ __all__ = [
     "Sort",
     "cursor_of",
     "position_of",
+    "select_ids",
     "select_page",
     "without_slash",
 ]
@@ -110,6 +111,13 @@ def select_page(query: Query, limit: int, after: Position | None) -> tuple[str, 
     way = "DESC" if query.descending else "ASC"
     order = f" ORDER BY sort_key {way}, session_id {way} LIMIT ?"
     return " UNION ALL ".join(halves) + order, [*values, *values, limit]
+
+
+def select_ids(query: Query) -> tuple[str, list[str | int]]:
+    """The statement and its values; a row is a session id. Only sessions in files."""
+    conditions, values = _conditions(query)
+    where = " AND ".join(conditions).replace("{tags}", "tags")
+    return f"SELECT session_id FROM sessions WHERE {where}", values  # noqa: S608 - our names
 
 
 def _conditions(query: Query) -> tuple[list[str], list[str | int]]:

@@ -10,6 +10,7 @@ Law: names are made and taken apart here and nowhere else.
         pending/<session id>.jsonl        drafts: no assistant message yet
         trash/                            what was deleted, until it is purged
         catalog.sqlite                    an index that can be thrown away
+        search.sqlite                     another, of what was said; made by the first search
         daemon.lock                       one daemon per profile
 """
 
@@ -64,6 +65,7 @@ class Layout:
         self.folders = (self.sessions, self.archive, self.pending)
         self.locks = home / "locks"
         self.catalog = self.root / "catalog.sqlite"
+        self.search = self.root / "search.sqlite"
         self.daemon_lock = self.root / "daemon.lock"
 
     def make_folders(self, files: Files) -> None:

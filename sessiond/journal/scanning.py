@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import stat
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -13,7 +14,7 @@ from sessiond.journal.files import Files
 from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import Splitter, Visit, split_whole, without_cr
 
-__all__ = ["check_regular", "chunks_of", "index_lines", "scan"]
+__all__ = ["check_regular", "chunks_of", "index_lines", "lines_from", "scan"]
 
 _CHUNK_BYTES: Final = 1024 * 1024
 # Who wants a few lines wants the header; nearly every one is shorter than this.
@@ -63,6 +64,32 @@ def scan(files: Files, path: Path, visit: Visit, *, lines_max: int) -> bytes:
     for seq, line in enumerate(lines[:lines_max]):
         visit(seq, without_cr(line))
     return rest if len(lines) < lines_max else b""
+
+
+def lines_from(files: Files, path: Path, at: int) -> Iterator[tuple[bytes, int]]:
+    """The lines from byte `at` on, where one begins, each with the byte where the next begins.
+
+    The last one may lack its newline; the next would begin behind it. Raises StorageError.
+    """
+    lines: list[bytes] = []
+    ends = array("q", [0])
+    splitter = Splitter(ends, lambda _, line: lines.append(line))
+    size = at
+    with telling("read", path):
+        fd = files.open_read(path)
+        try:
+            check_regular(files, fd)
+            for chunk in chunks_of(files, fd, at):
+                size += len(chunk)
+                splitter.feed(chunk)
+                for line, end in zip(lines, ends[1:], strict=True):
+                    yield line, at + end
+                lines.clear()
+                del ends[1:]
+        finally:
+            files.close(fd)
+    if rest := splitter.rest():
+        yield without_cr(rest), size + 1
 
 
 def _head(files: Files, fd: int, lines_max: int) -> bytes:

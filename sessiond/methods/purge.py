@@ -38,6 +38,7 @@ async def _purge_unless_open(client: Client, session_id: str) -> Empty:
 def _purge(client: Client, session_id: str) -> Retirement:
     def purge(_opened: Opened | None) -> Empty:
         client.service.store.keeping.purge(session_id)
+        client.service.store.texts.purge(session_id)
         return Empty()
 
     return client.service.hosts.retire(session_id, "purged", purge)

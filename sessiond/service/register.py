@@ -25,7 +25,7 @@ from sessiond.journal.store import SessionLog
 from sessiond.service.opened import Opened, SessionInfo
 from sessiond.service.summary import Summary, decode_summary
 
-__all__ = ["Register", "Snapshot", "fingerprint_of", "snapshot"]
+__all__ = ["Register", "Snapshot", "fingerprint_of", "fits_line", "snapshot"]
 
 
 _info_decoder: Final = msgspec.json.Decoder(SessionInfo)
@@ -182,6 +182,11 @@ def fits(mark: Mark, journal: Journal) -> bool:
     if mark.seen_seq >= journal.line_count:
         return False
     (line,) = journal.read(mark.seen_seq, mark.seen_seq)
+    return fits_line(mark, line)
+
+
+def fits_line(mark: Mark, line: bytes) -> bool:
+    """Whether this is the line that an epoch was seen with."""
     return _digest(line) == mark.seen_digest
 
 

@@ -23,6 +23,7 @@ from sessiond.service.jobs import answer_later
 from sessiond.service.opened import SessionInfo
 from sessiond.service.ports import Environment, Listener, Ticket
 from sessiond.service.roster import Roster, RosterStatistics
+from sessiond.service.searching import Search
 from sessiond.service.store import Store
 
 __all__ = ["Service", "ServiceStatistics"]
@@ -66,6 +67,7 @@ class Service:
             hosts=lambda: self.hosts.open_hosts(),
             has_open=lambda session_id: self.hosts.describes(session_id),
         )
+        self.search = Search(self.roster, store.files, store.texts)
         self.hosts = Hosts(store, environment, tasks, self.roster, on_leave=self.note_use)
         tasks.start_soon(self.roster.run)
         self._client_number = 0

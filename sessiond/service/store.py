@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from sessiond.catalog.catalog import Catalog
+from sessiond.catalog.fulltext import TextIndex
 from sessiond.catalog.rows import Fingerprint, Known, Stored
 from sessiond.dialects.native import NATIVE
 from sessiond.errors import SessiondError, SessionExists, StorageError
@@ -45,6 +46,7 @@ class Store:
         self.environment = environment
         layout.make_folders(files)
         self.catalog = Catalog(layout.catalog, environment.report_trouble)
+        self.texts = TextIndex(layout.search, environment.report_trouble)
         self.register = Register(self.catalog, files, environment.new_epoch)
         self.keeping = Keeping(layout, files, self.register, environment)
         self.checks = Checks(self.keeping, files)
@@ -60,8 +62,9 @@ class Store:
         return str(self.layout.root)
 
     def close(self) -> None:
-        """Close the catalog."""
+        """Close the catalog and the index of searches."""
         self.catalog.close()
+        self.texts.close()
 
     # -- create ------------------------------------------------------------------
 

@@ -1,0 +1,249 @@
+"""Where words were said: an index over the lines of sessions, in `search.sqlite`.
+
+Rule 1: it is never the truth. A session's rows are good for the epoch and up to the line that
+they were written for; deleting the file costs reading the sessions again.
+Rule 2: the text that is taken out is overwritten, as far as SQLite can.
+Blocking: called in worker threads, from any of them, one at a time.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from msgspec import Struct
+
+from sessiond.catalog.database import connect, remove_database
+from sessiond.errors import StorageError
+
+__all__ = ["Found", "Indexed", "Text", "TextIndex"]
+
+T = TypeVar("T")
+
+_VERSION: Final = 1
+
+_SCHEMA: Final = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE sessions (
+    number INTEGER PRIMARY KEY,
+    session_id TEXT NOT NULL UNIQUE,
+    epoch TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    end INTEGER NOT NULL
+);
+CREATE TABLE entries (
+    row INTEGER PRIMARY KEY,
+    number INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    entry_id TEXT
+);
+CREATE INDEX entries_by_session ON entries (number);
+CREATE VIRTUAL TABLE words USING fts5(
+    text, tokenize = "unicode61 remove_diacritics 2", prefix = "2 3"
+);
+PRAGMA user_version = {_VERSION};
+COMMIT;
+"""
+
+_OPTIMIZE: Final = "INSERT INTO words (words) VALUES ('optimize')"
+_FIND: Final = """
+SELECT sessions.session_id, entries.entry_id, entries.seq,
+    snippet(words, 0, '', '', '…', 24)
+FROM words
+JOIN entries ON entries.row = words.rowid
+JOIN wanted ON wanted.number = entries.number
+JOIN sessions ON sessions.number = entries.number
+WHERE words MATCH ? ORDER BY rank, words.rowid DESC LIMIT ?
+"""
+
+
+class Indexed(Struct, frozen=True):
+    """How far a session is in the index: up to line `seq`, which ends before byte `end`."""
+
+    epoch: str
+    seq: int
+    end: int
+
+
+class Text(Struct, frozen=True):
+    """What one line says; the header has no entry id."""
+
+    seq: int
+    entry_id: str | None
+    text: str
+
+
+class Found(Struct, frozen=True):
+    """A hit."""
+
+    session_id: str
+    entry_id: str | None
+    seq: int
+    snippet: str
+
+
+class TextIndex:
+    """The index of one profile."""
+
+    def __init__(self, path: Path, on_trouble: Callable[[str], None]) -> None:
+        """Nothing is opened or made before the first use."""
+        self._path = path
+        self._on_trouble = on_trouble
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._close()
+
+    def indexed(self) -> dict[str, Indexed]:
+        """How far each session is in it."""
+
+        def all_of_them(connection: sqlite3.Connection) -> dict[str, Indexed]:
+            rows = connection.execute("SELECT session_id, epoch, seq, end FROM sessions")
+            return {session_id: Indexed(*mark) for session_id, *mark in rows}
+
+        return self._use(all_of_them)
+
+    def indexed_of(self, session_id: str) -> Indexed | None:
+        """How far one session is in it."""
+
+        def one(connection: sqlite3.Connection) -> Indexed | None:
+            row = connection.execute(
+                "SELECT epoch, seq, end FROM sessions WHERE session_id = ?", (session_id,)
+            ).fetchone()
+            return None if row is None else Indexed(*row)
+
+        return self._use(one)
+
+    def put(self, session_id: str, mark: Indexed, texts: Sequence[Text], *, anew: bool) -> None:
+        """Add lines of a session and note how far it is, in one transaction."""
+
+        def store(connection: sqlite3.Connection) -> None:
+            if anew:
+                _drop(connection, session_id)
+            number = _number(connection, session_id, mark)
+            for line in texts:
+                row = connection.execute("INSERT INTO words (text) VALUES (?)", (line.text,))
+                connection.execute(
+                    "INSERT INTO entries (row, number, seq, entry_id) VALUES (?, ?, ?, ?)",
+                    (row.lastrowid, number, line.seq, line.entry_id),
+                )
+
+        self._use(store)
+
+    def forget(self, session_ids: Iterable[str]) -> None:
+        """Take sessions out."""
+        dropped = tuple(session_ids)
+
+        def drop(connection: sqlite3.Connection) -> None:
+            for session_id in dropped:
+                _drop(connection, session_id)
+
+        if dropped:
+            self._use(drop)
+
+    def purge(self, session_id: str) -> None:
+        """Take a session out for good: its words are in no page of the file afterwards."""
+        if not self._path.exists():
+            return
+        self.forget([session_id])
+        # Rows that are gone leave their words in the index until it is merged.
+        self._use(lambda connection: connection.execute(_OPTIMIZE))
+        with self._lock:
+            if self._connection is not None:
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def find(self, match: str, wanted: Iterable[str], limit: int) -> list[Found]:
+        """The best hits in these sessions, best first."""
+
+        def search(connection: sqlite3.Connection) -> list[Found]:
+            connection.execute("DELETE FROM wanted")
+            connection.executemany(
+                "INSERT INTO wanted SELECT number FROM sessions WHERE session_id = ?",
+                ((session_id,) for session_id in wanted),
+            )
+            rows = connection.execute(_FIND, (match, limit)).fetchall()
+            return [
+                Found(session_id, entry_id, seq, " ".join(snippet.split()))
+                for session_id, entry_id, seq, snippet in rows
+            ]
+
+        return self._use(search)
+
+    # -- the file ------------------------------------------------------------
+
+    def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run in one transaction; on a new file if this one was deleted or is damaged."""
+        with self._lock:
+            return self._use_locked(work)
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _use_locked(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if self._connection is not None and not self._path.exists():
+            self._close()
+        try:
+            connection = self._connection = self._connection or _open(self._path)
+            with connection:
+                return work(connection)
+        except sqlite3.OperationalError as error:
+            raise _refused(error, self._path) from error
+        except sqlite3.DatabaseError as error:
+            self._on_trouble(f"the index of searches is made again: {error}")
+            self._close()
+            remove_database(self._path)
+        try:
+            connection = self._connection = _open(self._path)
+            with connection:
+                return work(connection)
+        except sqlite3.DatabaseError as error:
+            raise _refused(error, self._path) from error
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    return connect(path, _prepare)
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version not in {0, _VERSION}:
+        raise sqlite3.DatabaseError(f"it is of version {version}")
+    connection.execute("PRAGMA secure_delete = ON")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("CREATE TEMP TABLE wanted (number INTEGER PRIMARY KEY)")
+    if version == 0:
+        connection.executescript(_SCHEMA)
+
+
+def _number(connection: sqlite3.Connection, session_id: str, mark: Indexed) -> int:
+    row = connection.execute(
+        "INSERT INTO sessions (session_id, epoch, seq, end) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (session_id) DO UPDATE SET epoch = excluded.epoch, seq = excluded.seq, "
+        "end = excluded.end RETURNING number",
+        (session_id, mark.epoch, mark.seq, mark.end),
+    ).fetchone()
+    return int(row[0])
+
+
+def _drop(connection: sqlite3.Connection, session_id: str) -> None:
+    its = "number = (SELECT number FROM sessions WHERE session_id = ?)"
+    connection.execute(
+        f"DELETE FROM words WHERE rowid IN (SELECT row FROM entries WHERE {its})",  # noqa: S608
+        (session_id,),
+    )
+    connection.execute(f"DELETE FROM entries WHERE {its}", (session_id,))  # noqa: S608
+    connection.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
+
+
+def _refused(error: sqlite3.Error, path: Path) -> StorageError:
+    full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+    text = f"cannot use {path}: {error}; it may be deleted, it is made again"
+    return StorageError(text, errno="ENOSPC" if full else "EIO", path=str(path))

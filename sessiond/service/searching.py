@@ -1,0 +1,150 @@
+"""Finding what was said: the index of the lines is brought up to what is stored, then asked.
+
+Rule 1: an answer is right after every append that was stored before the question: what lists
+know of a session says how far its lines are, and what the index lacks is read first.
+Rule 2: nothing is indexed before somebody searches; from then on each search adds what is new.
+Rule 3: what is in no file, and what nobody may see before it is on disk, is never in the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+from msgspec import Struct
+
+from sessiond.catalog.catalog import Catalog
+from sessiond.catalog.fulltext import Found, Indexed, Text, TextIndex
+from sessiond.catalog.query import Query
+from sessiond.catalog.rows import Known
+from sessiond.dialects import recognise
+from sessiond.dialects.base import BadHeader, BadLine, Dialect
+from sessiond.dialects.words import entry_words, header_words
+from sessiond.journal.files import Files
+from sessiond.journal.scanning import lines_from
+from sessiond.limits import SEARCH_BATCH_CHARS
+from sessiond.service.ports import Progress
+from sessiond.service.register import fits_line
+from sessiond.service.roster import Roster
+
+__all__ = ["Search"]
+
+
+class _Stock(Struct, frozen=True):
+    """What there is, and what of it a search is about."""
+
+    known: Mapping[str, Known]
+    wanted: Sequence[str]
+
+
+class Search:
+    """The searches of one profile, one at a time."""
+
+    def __init__(self, roster: Roster, files: Files, index: TextIndex) -> None:
+        self._roster = roster
+        self._files = files
+        self._index = index
+        self._turn = anyio.Lock()
+
+    async def find(self, match: str, query: Query, limit: int, progress: Progress) -> list[Found]:
+        """The best hits in the sessions of `query`. Raises StorageError."""
+
+        def stock(catalog: Catalog) -> _Stock:
+            known = {row.session_id: row for row in catalog.all() if row.listed}
+            return _Stock(known, [found for found in catalog.ids(query) if found in known])
+
+        async with self._turn:
+            there = await self._roster.ask(stock, progress)
+            behind = await to_thread.run_sync(self._compare, there)
+            for done, session_id in enumerate(behind, 1):
+                # One at a time, so that a search that is cancelled stops.
+                await to_thread.run_sync(self._add, there.known[session_id])
+                progress.report(done, len(behind), "sessions")
+            return await to_thread.run_sync(self._index.find, match, there.wanted, limit)
+
+    def _compare(self, there: _Stock) -> list[str]:
+        """Take out what is gone; the wanted sessions that the index is behind of."""
+        indexed = self._index.indexed()
+        self._index.forget(indexed.keys() - there.known.keys())
+        return [
+            session_id
+            for session_id in there.wanted
+            if not _is_current(indexed.get(session_id), there.known[session_id])
+        ]
+
+    def _add(self, known: Known) -> None:
+        """Index the lines that are not yet. A file that cannot be read is found again by lists."""
+        indexed = self._index.indexed_of(known.session_id)
+        if indexed is not None and not _goes_on(indexed, known):
+            indexed = None
+        anew = indexed is None
+        try:
+            for mark, texts in _read(self._files, known, indexed):
+                self._index.put(known.session_id, mark, texts, anew=anew)
+                anew = False
+        except (_Changed, FileNotFoundError):
+            # Not the file that lists know; the next look at the folders tells what it is.
+            self._index.forget([known.session_id])
+
+
+class _Changed(Exception):
+    """The file is not the one that was noted."""
+
+
+def _is_current(indexed: Indexed | None, known: Known) -> bool:
+    return indexed is not None and (indexed.epoch, indexed.seq) == (
+        known.mark.epoch,
+        known.mark.seen_seq,
+    )
+
+
+def _goes_on(indexed: Indexed, known: Known) -> bool:
+    return indexed.epoch == known.mark.epoch and indexed.seq < known.mark.seen_seq
+
+
+def _read(
+    files: Files, known: Known, indexed: Indexed | None
+) -> Iterator[tuple[Indexed, list[Text]]]:
+    """What the lines behind `indexed` say, a batch at a time, up to the line that was noted."""
+    mark, path = known.mark, Path(known.path)
+    dialect, first = _header(files, path)
+    texts: list[Text] = []
+    chars = 0
+    seq, begin = (0, 0) if indexed is None else (indexed.seq + 1, indexed.end)
+    for line, end in lines_from(files, path, begin):
+        text = first if seq == 0 else _text(dialect, seq, line)
+        if text is not None:
+            texts.append(text)
+            chars += len(text.text)
+        if seq == mark.seen_seq:
+            if not fits_line(mark, line):
+                break
+            yield Indexed(mark.epoch, seq, end), texts
+            return
+        if chars > SEARCH_BATCH_CHARS:
+            yield Indexed(mark.epoch, seq, end), texts
+            texts, chars = [], 0
+        seq += 1
+    raise _Changed
+
+
+def _header(files: Files, path: Path) -> tuple[Dialect, Text]:
+    for line, _ in lines_from(files, path, 0):
+        try:
+            dialect, header = recognise(line)
+        except BadHeader:
+            break
+        return dialect, Text(0, None, header_words(header))
+    raise _Changed
+
+
+def _text(dialect: Dialect, seq: int, line: bytes) -> Text | None:
+    words = entry_words(line)
+    if not words:
+        return None
+    try:
+        return Text(seq, dialect.row(line).id, words)
+    except BadLine:
+        return None

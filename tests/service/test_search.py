@@ -1,0 +1,274 @@
+"""Searching what was said: right after an append, after a restart, after the index was lost."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import to_thread
+
+from sessiond.catalog.rows import NOTHING, Known, Mark
+from sessiond.journal.files import Files
+from sessiond.limits import SEARCH_QUERY_CHARS_MAX
+from sessiond.service.searching import _Changed, _read
+from sessiond.testing.daemon import Refusal, Wire, running_daemon
+
+HI = {"role": "user", "content": "hi"}
+
+
+@asynccontextmanager
+async def wire(home: Path) -> AsyncGenerator[Wire]:
+    async with running_daemon(home) as daemon, daemon.connect() as found:
+        yield found
+
+
+async def make(asker: Wire, session_id: str, *said: str, **more: Any) -> None:
+    await asker.call(
+        "session/create", **{"cwd": "/p", "session_id": session_id, "persist": "immediate", **more}
+    )
+    for number, text in enumerate(said):
+        role = "assistant" if number % 2 else "user"
+        await say(asker, session_id, text, role)
+
+
+async def say(asker: Wire, session_id: str, text: str, role: str = "user") -> Any:
+    return await asker.call(
+        "append", session_id=session_id, message={"role": role, "content": text}
+    )
+
+
+async def hits(asker: Wire, query: str, **more: Any) -> list[tuple[str, int]]:
+    found = (await asker.call("session/search", query=query, **more))["hits"]
+    return [(hit["session_id"], hit["seq"]) for hit in found]
+
+
+async def test_a_hit_names_the_entry_and_shows_the_words_around(home: Path) -> None:
+    async with wire(home) as asker:
+        await make(asker, "session-a", "nothing", "The Überfall\ncame at \x1b dawn", title="A café")
+        (hit,) = (await asker.call("session/search", query="uberfall"))["hits"]
+        entry = (await asker.call("session/entries", session_id="session-a"))["entries"][1]["entry"]
+        assert hit == {
+            "session_id": "session-a",
+            "entry_id": entry["id"],
+            "seq": 2,
+            "snippet": "The Überfall came at \x1b dawn",
+        }
+        # The header is line 0: the project and the title.
+        (hit,) = (await asker.call("session/search", query="CAFE"))["hits"]
+        assert (hit["seq"], hit["entry_id"], hit["snippet"]) == (0, None, "/p A café")
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("rain", [1]),
+        ("RAINS", [1]),
+        ("rai spai", [1]),
+        ('"rains in"', [1]),
+        ('"in rains"', []),
+        ("spain sun", []),
+        ("plain OR sun", []),
+        ("summary", [3]),
+        ("renamed", [4]),
+        ("custom", [5]),
+        ("thought", []),
+        ("grep", []),
+        ("/p", [0]),
+        ("it's", [1]),
+        ("日本", [2]),
+    ],
+)
+async def test_words_phrases_and_beginnings(home: Path, query: str, found: list[int]) -> None:
+    answer = [{"type": "thinking", "thinking": "thought"}, {"type": "text", "text": "日本 sun"}]
+    entries: list[Any] = [
+        {"type": "message", "message": {"role": "user", "content": "It's the rains in Spain"}},
+        {"type": "message", "message": {"role": "assistant", "content": answer}},
+        {"type": "compaction", "summary": "A summary"},
+        {"type": "session_info", "name": "Renamed"},
+        {"type": "custom_message", "custom_type": "x", "content": "custom", "display": True},
+        {"type": "message", "message": {"role": "tool", "content": "grep", "tool_call_id": "t"}},
+        {"type": "custom", "custom_type": "grep", "data": "grep"},
+    ]
+    async with wire(home) as asker:
+        await make(asker, "session-a")
+        await asker.call("append", session_id="session-a", entries=entries)
+        assert [seq for _, seq in await hits(asker, query)] == found
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"',
+        "a AND",
+        "NOT (",
+        "text:a",
+        "a*b^2",
+        "-a",
+        "{a b}",
+        'a"b"c',
+        "NEAR(a b)",
+        "a\x00b",
+    ],
+)
+async def test_no_query_of_words_is_an_error(home: Path, query: str) -> None:
+    async with wire(home) as asker:
+        await make(asker, "session-a", "a b text near and not")
+        if any(char.isalpha() for char in query):
+            await hits(asker, query)
+        else:
+            with pytest.raises(Refusal, match="invalid_params"):
+                await hits(asker, query)
+
+
+@pytest.mark.parametrize(
+    ("params", "path"),
+    [
+        ({"query": ""}, "query"),
+        ({"query": " \n?!"}, "query"),
+        ({"query": "x" * (SEARCH_QUERY_CHARS_MAX + 1)}, "query"),
+        ({"query": "x", "limit": 0}, "limit"),
+    ],
+)
+async def test_what_cannot_be_searched_for(home: Path, params: Any, path: str) -> None:
+    async with wire(home) as asker:
+        with pytest.raises(Refusal) as refused:
+            await asker.call("session/search", **params)
+        assert (refused.value.data["kind"], refused.value.data["path"]) == ("invalid_params", path)
+
+
+async def test_every_append_is_found_right_after_its_answer(home: Path) -> None:
+    async with wire(home) as asker:
+        await make(asker, "session-a", "first")
+        assert await hits(asker, "first") == [("session-a", 1)]
+        for number in range(5):
+            await say(asker, "session-a", f"later{number}x")
+            assert await hits(asker, f"later{number}x") == [("session-a", number + 2)]
+        assert await hits(asker, "later") != []
+    async with wire(home) as asker:
+        assert await hits(asker, "later4x") == [("session-a", 6)]
+        await say(asker, "session-a", "after the restart")
+        assert await hits(asker, "restart") == [("session-a", 7)]
+
+
+async def test_which_sessions_are_searched(home: Path) -> None:
+    async with wire(home) as asker:
+        await make(asker, "session-a", "word", cwd="/a")
+        await make(asker, "session-b", "word", cwd="/b/")
+        await make(asker, "session-d", "word", persist="on_assistant")
+        await make(asker, "session-m", "word", persist="never")
+        await make(asker, "session-o", "word")
+        await asker.call("session/archive", session_id="session-o")
+
+        async def found(**more: Any) -> list[str]:
+            return sorted(session_id for session_id, _ in await hits(asker, "word", **more))
+
+        assert await found() == ["session-a", "session-b"]
+        assert await found(cwd="/b") == ["session-b"]
+        assert len(await found(limit=1)) == 1
+        assert await found(drafts=True) == ["session-a", "session-b", "session-d"]
+        assert await found(archived=True) == ["session-o"]
+        assert await found(archived=None) == ["session-a", "session-b", "session-o"]
+
+
+async def test_a_deleted_session_is_found_no_more_and_a_purged_one_leaves_no_word(
+    home: Path,
+) -> None:
+    index = home / "profiles" / "default" / "search.sqlite"
+    async with wire(home) as asker:
+        await make(asker, "session-a", "secretword one")
+        await make(asker, "session-b", "secretword two", "other")
+        assert len(await hits(asker, "secretword")) == 2
+        await asker.call("session/delete", session_id="session-b")
+        assert await hits(asker, "secretword") == [("session-a", 1)]
+        with closing(sqlite3.connect(index)) as connection:
+            there = connection.execute("SELECT session_id FROM sessions").fetchall()
+        assert there == [("session-a",)]
+        await asker.call("session/delete", session_id="session-a")
+        await asker.call("session/purge", session_id="session-a")
+        await asker.call("session/purge", session_id="session-b")
+        for path in index.parent.glob("search.sqlite*"):
+            assert b"secretw" not in path.read_bytes()
+        assert await hits(asker, "secretword") == []
+
+
+@pytest.mark.parametrize("damage", ["deleted", "damaged", "another version"])
+async def test_a_lost_index_is_made_again(home: Path, damage: str) -> None:
+    index = home / "profiles" / "default" / "search.sqlite"
+    async with wire(home) as asker:
+        await make(asker, "session-a", "word")
+        assert not index.exists()
+        assert await hits(asker, "word") == [("session-a", 1)]
+        assert index.stat().st_mode & 0o777 == 0o600
+        if damage == "deleted":
+            index.unlink()
+            assert await hits(asker, "word") == [("session-a", 1)]
+    if damage == "damaged":
+        index.write_bytes(b"no database" * 1000)
+    elif damage == "another version":
+        with closing(sqlite3.connect(index)) as connection:
+            connection.execute("PRAGMA user_version = 99")
+    async with wire(home) as asker:
+        assert await hits(asker, "word") == [("session-a", 1)]
+
+
+async def test_a_file_of_another_program_is_searched_as_it_grows(real_house: Any) -> None:
+    header = '{"type":"session","version":3,"id":"session-p","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}'
+    entry = '{"type":"message","id":"%s","parentId":null,"timestamp":"2026-01-15T10:30:00.000Z","message":{"role":"user","content":"%s","timestamp":1}}'
+    path = real_house.layout.sessions / "theirs_session-p.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        "\n".join([header, entry % ("p1", "first words"), "no JSON", entry % ("p2", "no end")])
+    )
+    async with real_house.daemon() as daemon, daemon.connect() as asker:
+        assert await hits(asker, "first") == [("session-p", 1)]
+        # A line without its end may be half of one; lists do not count it either.
+        assert await hits(asker, "end") == []
+    with path.open("a") as file:
+        file.write("\n" + entry % ("p3", "grown since") + "\n")
+    async with real_house.daemon() as daemon, daemon.connect() as asker:
+        assert await hits(asker, "grown") == [("session-p", 4)]
+        assert await hits(asker, "end") == [("session-p", 3)]
+    # Another file in its place.
+    path.write_text("\n".join([header, entry % ("q1", "replaced"), ""]))
+    async with real_house.daemon() as daemon, daemon.connect() as asker:
+        assert await hits(asker, "replaced") == [("session-p", 1)]
+        assert await hits(asker, "grown") == []
+    # And a longer one: it does not go on where the other was left.
+    longer = [header, *(entry % (f"r{number}", f"longer{number}") for number in range(9)), ""]
+    path.write_text("\n".join(longer))
+    async with real_house.daemon() as daemon, daemon.connect() as asker:
+        assert await hits(asker, "longer0") == [("session-p", 1)]
+        assert await hits(asker, "replaced") == []
+
+
+def test_a_file_that_is_not_the_one_that_was_noted_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    lines = [
+        b'{"type":"session","version":3,"id":"session-p","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}',
+        b"{}",
+    ]
+    path.write_bytes(b"\n".join([*lines, b""]))
+    good = Mark("epoch", 1, hashlib.sha256(b"{}").hexdigest())
+    bad = [Mark("epoch", 1, "another"), Mark("epoch", 2, good.seen_digest)]
+    (_, texts), *_ = _read(Files(), Known("s", str(path), good, NOTHING, b"", listed=True), None)
+    assert [text.text for text in texts] == ["/p"]
+    for mark in bad:
+        with pytest.raises(_Changed):
+            list(_read(Files(), Known("s", str(path), mark, NOTHING, b"", listed=True), None))
+
+
+async def test_a_disk_that_refuses_the_index_refuses_the_search_only(home: Path) -> None:
+    index = home / "profiles" / "default" / "search.sqlite"
+    async with wire(home) as asker:
+        await make(asker, "session-a", "word")
+        index.mkdir()
+        with pytest.raises(Refusal, match="storage_error"):
+            await hits(asker, "word")
+        await say(asker, "session-a", "goes on")
+        await to_thread.run_sync(index.rmdir)
+        assert await hits(asker, "goes") == [("session-a", 2)]
