@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 __all__ = [
     "ERRORS",
+    "AmbiguousRef",
     "Cancelled",
     "Draining",
     "EntryInvalid",
@@ -179,6 +180,13 @@ class SessionCorrupt(SessiondError):
     kind = "session_corrupt"
 
 
+class AmbiguousRef(SessiondError):
+    """Several sessions are meant; `matches` names up to 20 of them. Use an id."""
+
+    code = -32026
+    kind = "ambiguous_ref"
+
+
 class EntryNotFound(SessiondError):
     """No entry of this id in the session."""
 
@@ -253,6 +261,7 @@ ERRORS: tuple[type[SessiondError], ...] = (
     Draining,
     SessionArchived,
     SessionCorrupt,
+    AmbiguousRef,
     EntryNotFound,
     EntryInvalid,
     PreconditionFailed,

@@ -129,6 +129,8 @@ CHANGES_TOLD_MAX: Final = 100
 # methods: files that one list names as unreadable, and sessions that one name may mean.
 UNREADABLE_SHOWN_MAX: Final = 100
 MATCHES_SHOWN_MAX: Final = 20
+# methods: sessions of one forest; more is too_large.
+FOREST_SESSIONS_MAX: Final = 10_000
 
 # dialects: characters of one entry that a search looks at.
 SEARCH_TEXT_CHARS_MAX: Final = 200_000

@@ -147,10 +147,9 @@ class Catalog:
             lambda connection: [row[0] for row in connection.execute(statement, values)]
         )
 
-    def count(self) -> int:
-        """How many sessions lists can show, drafts and archived ones included."""
-        statement = "SELECT (SELECT count(*) FROM sessions WHERE listed = 1) + (SELECT count(*) FROM volatile)"
-        return self._use(lambda connection: int(connection.execute(statement).fetchone()[0]))
+    def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """Answer a question of `finding`."""
+        return self._use(question)
 
     def raise_revision(self, least: int) -> int:
         """The next revision: above every one there was, and at least this."""

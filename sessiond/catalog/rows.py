@@ -10,7 +10,18 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-__all__ = ["NOTHING", "Brief", "Facts", "Fingerprint", "Known", "Mark", "Shown", "Stored"]
+__all__ = [
+    "NOTHING",
+    "Brief",
+    "Facts",
+    "Fingerprint",
+    "Found",
+    "Known",
+    "Mark",
+    "Relative",
+    "Shown",
+    "Stored",
+]
 
 
 class Fingerprint(Struct, frozen=True):
@@ -90,3 +101,25 @@ class Brief(Struct, frozen=True):
     title: str | None
     cwd: str
     updated_at: str
+
+
+class Found(Struct, frozen=True):
+    """A session that was asked for, and what lists show of it."""
+
+    brief: Brief
+    info: bytes
+
+
+class Relative(Struct, frozen=True):
+    """A session and whom it says that it comes from."""
+
+    session_id: str
+    path: str
+    parent_id: str | None
+    parent_path: str | None
+    title: str | None
+    cwd: str
+    archived: bool
+    created_at: str
+    updated_at: str
+    message_count: int

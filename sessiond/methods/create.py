@@ -12,7 +12,7 @@ from sessiond.model.entries import Header
 from sessiond.model.ids import SessionId
 from sessiond.service.opened import Persist, SessionInfo
 
-__all__ = ["METHOD", "CreateParams", "CreateResult", "create"]
+__all__ = ["METHOD", "CreateParams", "CreateResult", "create", "new_header"]
 
 
 class CreateParams(Params):
@@ -46,7 +46,7 @@ def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
     """
     service = client.service
     session_id = params.session_id or service.environment.new_session_id()
-    header = _header(params, session_id, service.environment.now())
+    header = new_header(params, session_id, service.environment.now())
     first = service.hosts.create(header, params.persist)
 
     def answer(host: Any) -> CreateResult:
@@ -58,7 +58,8 @@ def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
     return show(client, call, session_id, answer)
 
 
-def _header(params: CreateParams, session_id: str, now: str) -> Header:
+def new_header(params: CreateParams, session_id: str, now: str) -> Header:
+    """The first line of a session that is about to be created."""
     return Header(
         version=1,
         id=session_id,

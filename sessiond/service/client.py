@@ -105,6 +105,7 @@ class Client:
         self._gone = True
         for session_id in list(self.subscriptions):
             self.leave(session_id)
+        self.service.roster.feed.remove(self.listener)
         self.service.forget(self)
 
 

@@ -1,0 +1,81 @@
+"""Which session is meant, and which sessions come from which: questions of one statement or few.
+
+Every function takes a connection and runs inside the transaction of `Catalog.ask`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Final
+
+from sessiond.catalog.rows import Brief, Found, Relative
+
+__all__ = ["find_by_ref", "relatives"]
+
+_PREFIX_MIN: Final = 4
+_FOUND: Final = "session_id, title, cwd, updated_at, info"
+_RELATIVE: Final = (
+    "session_id, path, parent_id, parent_path, title, cwd, archived, created_at, updated_at, "
+    "message_count"
+)
+
+
+def find_by_ref(connection: sqlite3.Connection, ref: str, limit: int) -> list[Found]:
+    """The sessions that `ref` may mean: of its readings, the first one that means any.
+
+    It is an id, or at least four leading characters of ids, or a title: exact, whatever
+    its case, or a part of one. Drafts have no title that anybody was shown.
+    """
+    for condition, *values in _readings(ref):
+        rows = connection.execute(
+            f"SELECT {_FOUND} FROM sessions WHERE listed = 1 AND {condition} UNION ALL "  # noqa: S608
+            f"SELECT {_FOUND} FROM volatile WHERE {condition} "
+            "ORDER BY updated_at DESC, session_id LIMIT ?",
+            [*values, *values, limit],
+        ).fetchall()
+        if rows:
+            return [Found(Brief(*row[:4]), row[4]) for row in rows]
+    return []
+
+
+def _readings(ref: str) -> Iterator[tuple[str, ...]]:
+    yield "session_id = ?", ref
+    if len(ref) >= _PREFIX_MIN and ref.isascii():
+        # Behind every character that an id may have.
+        yield "session_id >= ? AND session_id < ?", ref, f"{ref}\x7f"
+    key = ref.casefold()
+    if key:
+        yield "draft = 0 AND title_key = ? AND title = ?", key, ref
+        yield "draft = 0 AND title_key = ?", key
+        yield "draft = 0 AND instr(title_key, ?) > 0", key
+
+
+def relatives(connection: sqlite3.Connection, cwd: str | None, limit: int) -> list[Relative]:
+    """The sessions of a project, or all, with what each says of its parent."""
+    where, values = ("", []) if cwd is None else ("AND cwd = ?", [cwd])
+    rows = connection.execute(
+        f"SELECT {_RELATIVE} FROM sessions WHERE listed = 1 AND draft = 0 {where} UNION ALL "  # noqa: S608
+        f"SELECT {_RELATIVE} FROM volatile WHERE listed = 1 {where} "
+        "ORDER BY created_at, session_id LIMIT ?",
+        [*values, *values, limit],
+    ).fetchall()
+    return [_relative(row) for row in rows]
+
+
+def _relative(
+    row: tuple[str, str, str | None, str | None, str | None, str, int, str, str, int],
+) -> Relative:
+    session_id, path, parent_id, parent_path, title, cwd, archived, created, updated, count = row
+    return Relative(
+        session_id=session_id,
+        path=path,
+        parent_id=parent_id,
+        parent_path=parent_path,
+        title=title,
+        cwd=cwd,
+        archived=bool(archived),
+        created_at=created,
+        updated_at=updated,
+        message_count=count,
+    )

@@ -1,0 +1,92 @@
+"""Sessions by descent: who was forked, merged or rebased from whom, in pre-order.
+
+Pure. A session whose parent is not there is a root, and so is the oldest one of a
+circle: whatever headers say, every session stands in the forest exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from sessiond.catalog.rows import Relative
+
+__all__ = ["ForestRow", "plant", "tree_of"]
+
+
+class ForestRow(Struct, frozen=True):
+    """A session and where it stands; `lines` says of each level whether more siblings follow."""
+
+    session: Relative
+    parent_id: str | None
+    depth: int
+    children: int
+    lines: tuple[bool, ...]
+    is_orphan: bool
+
+
+def plant(sessions: Sequence[Relative]) -> Iterator[ForestRow]:
+    """Every session once, parents first, siblings in the order given."""
+    parents = _parents(sessions)
+    children: dict[str | None, list[Relative]] = {}
+    for session in sessions:
+        children.setdefault(parents[session.session_id], []).append(session)
+    roots = children.get(None, [])
+    stack: list[tuple[Relative, tuple[bool, ...]]] = [(root, ()) for root in reversed(roots)]
+    while stack:
+        session, lines = stack.pop()
+        below = children.get(session.session_id, [])
+        parent = parents[session.session_id]
+        says = session.parent_id is not None or session.parent_path is not None
+        yield ForestRow(
+            session,
+            parent,
+            depth=len(lines),
+            children=len(below),
+            lines=lines,
+            is_orphan=parent is None and says,
+        )
+        last = len(below) - 1
+        stack += [(child, (*lines, n < last)) for n, child in reversed(list(enumerate(below)))]
+
+
+def tree_of(session_id: str, sessions: Sequence[Relative]) -> list[Relative]:
+    """Those that stand in one tree with this session; none if it is not among them."""
+    found: list[Relative] = []
+    holds_it = False
+    for row in plant(sessions):
+        if row.depth == 0:
+            if holds_it:
+                break
+            found = []
+        found.append(row.session)
+        holds_it = holds_it or row.session.session_id == session_id
+    return found if holds_it else []
+
+
+def _parents(sessions: Sequence[Relative]) -> dict[str, str | None]:
+    """Everybody's parent among these sessions, circles cut at the first one given."""
+    ids = {session.session_id for session in sessions}
+    by_path = {session.path: session.session_id for session in sessions if session.path}
+    parents = {session.session_id: _parent(session, ids, by_path) for session in sessions}
+    settled: set[str] = set()
+    for session in sessions:
+        way: dict[str, None] = {}
+        at: str | None = session.session_id
+        while at is not None and at not in settled and at not in way:
+            way[at] = None
+            at = parents[at]
+        if at is not None and at in way:
+            # The sessions come oldest first, but the way may have led into the circle from below.
+            circle = list(way)[list(way).index(at) :]
+            oldest = next(one.session_id for one in sessions if one.session_id in circle)
+            parents[oldest] = None
+        settled |= way.keys()
+    return parents
+
+
+def _parent(session: Relative, ids: set[str], by_path: dict[str, str]) -> str | None:
+    if session.parent_id in ids:
+        return session.parent_id
+    return by_path.get(session.parent_path) if session.parent_path else None

@@ -1,0 +1,54 @@
+"""session/resolve: the session that is meant by an id, the beginning of one, or a title."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Raw
+
+from sessiond.catalog.finding import find_by_ref
+from sessiond.errors import AmbiguousRef, SessionNotFound
+from sessiond.limits import MATCHES_SHOWN_MAX
+from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, raw
+from sessiond.methods.get import SessionResult
+
+__all__ = ["METHOD"]
+
+
+class ResolveParams(Params):
+    """What somebody wrote for a session."""
+
+    ref: Annotated[str, Meta(min_length=1, max_length=1024)]
+
+
+def handle(client: Client, params: ResolveParams, call: Call[Client]) -> Any:
+    """Ask the catalog in a worker thread; nothing is opened."""
+    client.service.work(call, lambda: _resolve(client, params.ref, call))
+    return DEFERRED
+
+
+async def _resolve(client: Client, ref: str, call: Call[Client]) -> Raw:
+    found = await client.service.roster.ask(
+        lambda catalog: catalog.ask(
+            lambda connection: find_by_ref(connection, ref, MATCHES_SHOWN_MAX + 1)
+        ),
+        call.progress,
+    )
+    if not found:
+        raise SessionNotFound("no id begins with this, and no title has it", ref=ref)
+    if len(found) > 1:
+        raise AmbiguousRef(
+            "more than one session is meant; use an id",
+            matches=[msgspec.to_builtins(one.brief) for one in found[:MATCHES_SHOWN_MAX]],
+        )
+    return raw((b'{"session":', found[0].info, b"}"))
+
+
+METHOD = Method(
+    name="session/resolve",
+    params=ResolveParams,
+    result=SessionResult,
+    handle=handle,
+    access="read",
+)
