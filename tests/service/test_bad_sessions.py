@@ -33,11 +33,14 @@ ENTRIES: Final = [
 COPY: Final = "2026-02-02T00-00-00-000000_session-a.jsonl"
 TITLE: Final = {"title": "a name"}
 READ, MUTATION, WHOLE = "read", "mutation", "the file as a whole"
+# What lists show of it: they read a file without owning it, and name one that is no session.
+LISTED = "listed"
 
 # What a call needs beside the session, and whether it reads the session, changes it, or does
 # something to its file as a whole.
 EXAMPLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "session/create": (WHOLE, {"cwd": "/p"}),
+    "catalog/forest": (LISTED, {}),
     "session/open": (READ, {}),
     "session/close": (WHOLE, {}),
     "session/get": (READ, {}),
@@ -96,7 +99,9 @@ class Case:
         """The kind of error for a method."""
         if method in self._whole:
             return self._whole[method]
-        return {READ: self._read, MUTATION: self._mutation, WHOLE: None}[EXAMPLES[method][0]]
+        listed = None if self._read in {None, "session_locked"} else ABSENT
+        kinds = {READ: self._read, MUTATION: self._mutation, WHOLE: None, LISTED: listed}
+        return kinds[EXAMPLES[method][0]]
 
 
 def everything_else(kind: str, *but: str) -> dict[str, str]:
