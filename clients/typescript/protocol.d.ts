@@ -176,6 +176,13 @@ export interface Compaction {
   details?: unknown;
 }
 
+/** Of this project, else of any. */
+export interface ContinueParams {
+  /** Default: null. */
+  cwd?: string | null;
+  _meta?: RequestMeta | null;
+}
+
 /** The header's facts, and how the file comes to be. */
 export interface CreateParams {
   cwd: string;
@@ -373,6 +380,44 @@ export interface FlatNode {
 /** The last seq whose event lies before this answer. */
 export interface FlushResult {
   seq: number;
+}
+
+/** A session and where it stands; `children` is how many come from it. */
+export interface ForestNode {
+  session_id: string;
+  parent_id: string | null;
+  depth: number;
+  children: number;
+  orphan: boolean;
+  title: string | null;
+  cwd: string;
+  archived: boolean;
+  created_at: string;
+  updated_at: string;
+  message_count: number;
+}
+
+/** Parents first, siblings by the time they were created. */
+export interface ForestNodes {
+  nodes: ForestNode[];
+}
+
+/** All sessions, those of one project, or those of one tree. */
+export interface ForestParams {
+  /** Default: null. */
+  scope?: "all" | "project" | "session" | null;
+  /** Default: null. */
+  session_id?: string | null;
+  /** Default: null. */
+  cwd?: string | null;
+  /** Default: "nodes". */
+  form?: "nodes" | "text";
+  _meta?: RequestMeta | null;
+}
+
+/** A drawing, one session a line. */
+export interface ForestText {
+  text: string;
 }
 
 /** A hit. */
@@ -909,6 +954,12 @@ export interface ResetParams {
   _meta?: RequestMeta | null;
 }
 
+/** What somebody wrote for a session. */
+export interface ResolveParams {
+  ref: string;
+  _meta?: RequestMeta | null;
+}
+
 /** How old, and whether to do it; `dry_run` only says what would go. */
 export interface RetentionParams {
   max_age_hours: number;
@@ -1224,6 +1275,11 @@ export interface Verification {
   read_only: boolean;
 }
 
+/** The revision from which on changes are told. */
+export interface WatchResult {
+  revision: number;
+}
+
 /** What a session was told so far. */
 export interface WriterStatistics {
   batches: number;
@@ -1264,6 +1320,16 @@ export interface Methods {
   "session/update": { params: UpdateParams; result: SessionResult };
   /** the sessions there are, filtered, sorted, a page at a time. Access: status. */
   "session/list": { params: ListParams; result: ListResult };
+  /** the session that is meant by an id, the beginning of one, or a title. Access: read. */
+  "session/resolve": { params: ResolveParams; result: SessionResult };
+  /** the latest conversation of a project, or a new session in it. Access: write. */
+  "session/continue_recent": { params: ContinueParams; result: CreateResult };
+  /** be told when lists show something else. Access: status. */
+  "catalog/subscribe": { params: NoParams; result: WatchResult };
+  /** be told no more of what lists show. Access: status. */
+  "catalog/unsubscribe": { params: NoParams; result: Empty };
+  /** the sessions by descent, as rows or drawn as text. Access: status. */
+  "catalog/forest": { params: ForestParams; result: ForestNodes | ForestText };
   /** store one entry, or several as one atom. Access: write. */
   "session/append": { params: AppendParams; result: Receipt };
   /** Alias of session/append. */
@@ -1380,6 +1446,8 @@ export interface ErrorCodes {
   session_archived: -32024;
   /** The session's file has a line that does not parse; `line` names it (the first line is 1). */
   session_corrupt: -32025;
+  /** Several sessions are meant; `matches` names up to 20 of them. Use an id. */
+  ambiguous_ref: -32026;
   /** No entry of this id in the session. */
   entry_not_found: -32030;
   /** The entry breaks a rule of its type or of this session's dialect; `path` names the field. */
