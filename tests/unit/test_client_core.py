@@ -20,8 +20,10 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from sessiond_client import (
+    BlockingCatalogSubscription,
     BlockingClient,
     BlockingSubscription,
+    CatalogSubscription,
     Client,
     ClientClosed,
     ConnectionLost,
@@ -39,6 +41,7 @@ from sessiond_client import (
     limits,
     wire,
 )
+from sessiond_client.catalog import CatalogChanged, CatalogFeed
 from sessiond_client.conversation import Conversation, Setup, backoff
 from sessiond_client.driver import CallDriver
 from sessiond_client.exchange import Call, Exchange
@@ -254,7 +257,9 @@ def test_a_key_stands_for_the_ids_and_what_is_wrong_goes_to_the_daemon() -> None
     assert both == {"message": {}, "entry": {"type": "x", "id": "new"}}
 
 
-@pytest.mark.parametrize("method", ["subscribe", "session/unsubscribe", "session/flush"])
+@pytest.mark.parametrize(
+    "method", ["subscribe", "session/unsubscribe", "session/flush", "catalog/subscribe"]
+)
 def test_what_belongs_to_one_connection_is_no_plain_call(method: str) -> None:
     with pytest.raises(ValueError, match="subscribe"):
         prepare(method, {}, new_id=lambda: "x")
@@ -725,6 +730,48 @@ def test_only_the_first_answer_has_a_deadline() -> None:
     assert feed.wake_at() == math.inf
 
 
+def test_a_session_that_was_closed_under_a_subscription_is_asked_for_again() -> None:
+    feed, daemon = feed_with(after=0)
+    daemon.connect()
+    daemon.answer(1, {"epoch": "A", "seq": 1})
+    daemon.event(1)
+    daemon.notify("closed", reason="repaired")
+    assert isinstance(feed.broken, ConnectionLost)
+    daemon.lose()
+    (request,) = daemon.connect()
+    assert request["params"]["after"] == {"seq": 1, "entry_id": "e1"}
+    daemon.answer(1, {"epoch": "B", "seq": 2})
+    daemon.event(2, epoch="B")
+    closed = Notice("s", "session/closed", {"session_id": "s", "reason": "repaired"})
+    assert taken(feed) == [1, closed, 2]
+    daemon.notify("closed", reason="deleted")
+    daemon.lose()
+    daemon.connect()
+    daemon.refuse(1, {"code": -32020, "kind": "session_not_found", "retryable": False})
+    assert isinstance(feed.take(), Notice)
+    with pytest.raises(RpcError, match="session_not_found"):
+        feed.take()
+
+
+def test_hints_of_the_catalog_that_may_have_been_missed_are_made_up_for() -> None:
+    feed = CatalogFeed(SETUP, deadline=30.0)
+    daemon = Daemon(feed)
+    (request,) = daemon.connect()
+    assert (request["method"], request["params"]) == ("catalog/subscribe", {})
+    daemon.answer(1, {"revision": 5})
+    assert (feed.is_started, feed.take()) == (True, None)
+    params = {"revision": 6, "session_id": "s", "change": "created"}
+    daemon.say(method="catalog/changed", params=params)
+    assert feed.take() == CatalogChanged(6, "s", "created")
+    # Nothing happened while there was no connection, and then something did.
+    for revision, hint in [(6, None), (8, CatalogChanged(8, None, "many"))]:
+        daemon.lose()
+        daemon.connect()
+        daemon.answer(1, {"revision": revision})
+        assert feed.take() == hint
+    assert feed.revision == 8
+
+
 def test_a_flush_comes_in_line_with_the_events_also_over_a_lost_connection() -> None:
     feed, daemon = feed_with(after=0)
     feed.flush()
@@ -785,7 +832,12 @@ def test_every_entry_comes_once_and_in_order_whatever_breaks(
 
 
 @pytest.mark.parametrize(
-    ("tasks", "threads"), [(Client, BlockingClient), (Subscription, BlockingSubscription)]
+    ("tasks", "threads"),
+    [
+        (Client, BlockingClient),
+        (Subscription, BlockingSubscription),
+        (CatalogSubscription, BlockingCatalogSubscription),
+    ],
 )
 def test_both_clients_offer_the_same(tasks: type, threads: type) -> None:
     def surface(kind: type) -> dict[str, str]:

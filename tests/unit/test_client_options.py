@@ -10,30 +10,32 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from sessiond_client import options
+from sessiond_client import options, session_options
 
 REPOSITORY = Path(__file__).parents[2]
 SCHEMA = json.loads((REPOSITORY / "protocol.schema.json").read_bytes())
 
 # Options, their method, and what the helper takes by position.
 OFFERED: list[tuple[Any, str, set[str]]] = [
-    (options.CreateOptions, "session/create", {"cwd"}),
-    (options.OpenOptions, "session/open", set()),
-    (options.UpdateOptions, "session/update", {"session_id"}),
-    (options.ListOptions, "session/list", set()),
+    (session_options.CreateOptions, "session/create", {"cwd"}),
+    (session_options.OpenOptions, "session/open", set()),
+    (session_options.UpdateOptions, "session/update", {"session_id"}),
+    (session_options.ListOptions, "session/list", set()),
     (options.AppendOptions, "session/append", {"session_id"}),
     (options.BranchOptions, "session/branch", {"session_id", "entry_id"}),
     (options.MoveOptions, "session/reset", {"session_id"}),
     (options.MoveOptions, "session/rewind", {"session_id", "to"}),
     (options.PageOptions, "session/labels", {"session_id"}),
-    (options.RepairOptions, "session/repair", {"session_id"}),
+    (session_options.RepairOptions, "session/repair", {"session_id"}),
+    (session_options.RetentionOptions, "retention/run", {"max_age_hours"}),
+    (session_options.SearchOptions, "session/search", {"query"}),
     (options.EntriesOptions, "session/entries", {"session_id"}),
     (options.PathOptions, "session/path", {"session_id"}),
     (options.TreeOptions, "session/tree", {"session_id"}),
     (options.ContextOptions, "session/build_context", {"session_id"}),
     (options.CompactOptions, "session/compact", {"session_id"}),
-    (options.ImportOptions, "session/import", set()),
-    (options.ExportOptions, "session/export", {"session_id"}),
+    (session_options.ImportOptions, "session/import", set()),
+    (session_options.ExportOptions, "session/export", {"session_id"}),
     (options.SubscribeOptions, "session/subscribe", {"session_id"}),
 ]
 

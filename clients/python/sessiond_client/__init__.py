@@ -16,8 +16,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sessiond_client.aio import Client, Subscription, connect
-    from sessiond_client.blocking import BlockingClient, BlockingSubscription, connect_blocking
+    from sessiond_client.aio import Client, connect
+    from sessiond_client.blocking import BlockingClient, connect_blocking
+    from sessiond_client.catalog import CatalogChanged
     from sessiond_client.errors import (
         ClientClosed,
         ConnectionLost,
@@ -36,10 +37,18 @@ if TYPE_CHECKING:
         Replaced,
         Synced,
     )
+    from sessiond_client.task_streams import CatalogSubscription, Subscription
+    from sessiond_client.thread_streams import (
+        BlockingCatalogSubscription,
+        BlockingSubscription,
+    )
 
 __all__ = [
+    "BlockingCatalogSubscription",
     "BlockingClient",
     "BlockingSubscription",
+    "CatalogChanged",
+    "CatalogSubscription",
     "Client",
     "ClientClosed",
     "ConnectionLost",
@@ -64,7 +73,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 # What the names above come from, the quicker to import first.
-_MODULES = ("errors", "events", "blocking", "aio")
+_MODULES = ("errors", "events", "catalog", "thread_streams", "blocking", "task_streams", "aio")
 
 if not TYPE_CHECKING:  # a checker would take it for leave to ask for anything
 

@@ -10,7 +10,7 @@ needs the entry in a replica waits for the answer's `seq`.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -21,14 +21,12 @@ from anyio.lowlevel import checkpoint
 from sessiond_client.async_entries import AsyncEntries
 from sessiond_client.async_sessions import AsyncSessions
 from sessiond_client.base import ClientBase
-from sessiond_client.driver import FeedDriver
-from sessiond_client.events import Cursor, Event
-from sessiond_client.options import ConnectOptions, SubscribeOptions
+from sessiond_client.options import ConnectOptions, SubscribeOptions, Timed
 from sessiond_client.results import READ_ANY, Reader
-from sessiond_client.steps import Wait
+from sessiond_client.task_streams import CatalogSubscription, Subscription
 from sessiond_client.waiting import TaskWaiter
 
-__all__ = ["Client", "Subscription", "connect"]
+__all__ = ["Client", "connect"]
 
 T = TypeVar("T")
 
@@ -85,6 +83,11 @@ class Client(AsyncSessions, AsyncEntries, ClientBase):
         waiter = TaskWaiter()
         return Subscription(self._new_feed(session_id, options, waiter), waiter)
 
+    def subscribe_catalog(self, **options: Unpack[Timed]) -> CatalogSubscription:
+        """Hints that `list` shows something else. `timeout` bounds the first answer only."""
+        waiter = TaskWaiter()
+        return CatalogSubscription(self._new_catalog_feed(options, waiter), waiter)
+
     async def _ask(self, method: str, read: Reader[T], params: Mapping[str, Any]) -> T:
         call = self._new_call(method, params)
         must_yield = True
@@ -95,60 +98,3 @@ class Client(AsyncSessions, AsyncEntries, ClientBase):
         if must_yield:
             await checkpoint()
         return read(call.outcome())
-
-
-class Subscription:
-    """An endless iterator of events. Ends when it or its client is closed."""
-
-    def __init__(self, driver: FeedDriver, waiter: TaskWaiter) -> None:
-        self._driver = driver
-        self._feed = driver.conversation
-        self._waiter = waiter
-
-    @property
-    def position(self) -> Cursor | None:
-        """Where a later subscription goes on: give it as `after`."""
-        return self._feed.position
-
-    def request_flush(self) -> None:
-        """Asks for a `Flushed` among the events, behind every entry stored by now."""
-        self._driver.request_flush()
-
-    def close(self) -> None:
-        """Ends the subscription and its connection."""
-        self._driver.close()
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self._wait(self._driver.start())
-            self._feed.require_started()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Event:
-        if not self._feed.ready:
-            # One checkpoint per read of the socket, not per event of it.
-            await self._wait(self._driver.next())
-        event = self._feed.take()
-        if event is None:
-            raise StopAsyncIteration
-        return event
-
-    async def _wait(self, steps: Generator[Wait, None, None]) -> None:
-        await checkpoint()
-        with closing(steps):
-            for step in steps:
-                await self._waiter.wait(step)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from sessiond_client.catalog import CatalogFeed
 from sessiond_client.conversation import Setup
-from sessiond_client.driver import CallDriver, FeedDriver
+from sessiond_client.driver import CallDriver, FeedDriver, StreamDriver
 from sessiond_client.exchange import Call, Exchange
 from sessiond_client.feed import Feed
 from sessiond_client.limits import TIMEOUT_DEFAULT
@@ -43,13 +44,13 @@ class ClientBase:
         self._connect_timeout = options.get("connect_timeout", 0.0)
         self._setup = Setup(hello=hello or None, random=random.random)
         self._driver = CallDriver(Exchange(self._setup), self._outside(waiter))
-        self._feeds: list[FeedDriver] = []
+        self._streams: list[StreamDriver[Any]] = []
 
     def disconnect(self) -> None:
         """Closes every connection; whoever still waits gets `ClientClosed`."""
         self._driver.close()
-        for feed in self._feeds:
-            feed.close()
+        for stream in self._streams:
+            stream.close()
 
     def _new_call(self, method: str, params: Mapping[str, Any]) -> Call:
         wanted = dict(params)
@@ -62,9 +63,22 @@ class ClientBase:
         deadline = self._deadline(wanted.pop("timeout", self._timeout))
         feed = Feed(self._setup, session_id, wanted, deadline=deadline)
         driver = FeedDriver(feed, self._outside(waiter))
-        self._feeds = [other for other in self._feeds if not other.is_released]
-        self._feeds.append(driver)
+        self._keep(driver)
         return driver
+
+    def _new_catalog_feed(
+        self, params: Mapping[str, Any], waiter: Waiter
+    ) -> StreamDriver[CatalogFeed]:
+        feed = CatalogFeed(
+            self._setup, deadline=self._deadline(params.get("timeout", self._timeout))
+        )
+        driver = StreamDriver(feed, self._outside(waiter))
+        self._keep(driver)
+        return driver
+
+    def _keep(self, driver: StreamDriver[Any]) -> None:
+        self._streams = [other for other in self._streams if not other.is_released]
+        self._streams.append(driver)
 
     def _outside(self, waiter: Waiter) -> Outside:
         return Outside(reach=self._reach, clock=self._clock, waiter=waiter)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -18,14 +18,12 @@ from typing import Any, Self, TypeVar, Unpack
 from sessiond_client.base import ClientBase
 from sessiond_client.blocking_entries import BlockingEntries
 from sessiond_client.blocking_sessions import BlockingSessions
-from sessiond_client.driver import FeedDriver
-from sessiond_client.events import Cursor, Event
-from sessiond_client.options import ConnectOptions, SubscribeOptions
+from sessiond_client.options import ConnectOptions, SubscribeOptions, Timed
 from sessiond_client.results import READ_ANY, Reader
-from sessiond_client.steps import Wait
+from sessiond_client.thread_streams import BlockingCatalogSubscription, BlockingSubscription
 from sessiond_client.waiting import ThreadWaiter
 
-__all__ = ["BlockingClient", "BlockingSubscription", "connect_blocking"]
+__all__ = ["BlockingClient", "connect_blocking"]
 
 T = TypeVar("T")
 
@@ -92,66 +90,16 @@ class BlockingClient(BlockingSessions, BlockingEntries, ClientBase):
             waiter = ThreadWaiter(self._lock)
             return BlockingSubscription(self._new_feed(session_id, options, waiter), waiter)
 
+    def subscribe_catalog(self, **options: Unpack[Timed]) -> BlockingCatalogSubscription:
+        """Hints that `list` shows something else. `timeout` bounds the first answer only."""
+        with self._lock:
+            waiter = ThreadWaiter(self._lock)
+            driver = self._new_catalog_feed(options, waiter)
+            return BlockingCatalogSubscription(driver, waiter)
+
     def _ask(self, method: str, read: Reader[T], params: Mapping[str, Any]) -> T:
         call = self._new_call(method, params)
         with self._lock, closing(self._driver.drive(call)) as steps:
             for step in steps:
                 self._waiter.wait(step)
         return read(call.outcome())
-
-
-class BlockingSubscription:
-    """An endless iterator of events. Ends when it or its client is closed."""
-
-    def __init__(self, driver: FeedDriver, waiter: ThreadWaiter) -> None:
-        self._driver = driver
-        self._feed = driver.conversation
-        self._waiter = waiter
-
-    @property
-    def position(self) -> Cursor | None:
-        """Where a later subscription goes on: give it as `after`."""
-        return self._feed.position
-
-    def request_flush(self) -> None:
-        """Asks for a `Flushed` among the events, behind every entry stored by now."""
-        with self._waiter.lock:
-            self._driver.request_flush()
-
-    def close(self) -> None:
-        """Ends the subscription and its connection; from any thread."""
-        with self._waiter.lock:
-            self._driver.close()
-
-    def __enter__(self) -> Self:
-        try:
-            self._wait(self._driver.start())
-            self._feed.require_started()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Event:
-        if not self._feed.ready:
-            self._wait(self._driver.next())
-        event = self._feed.take()
-        if event is None:
-            raise StopIteration
-        return event
-
-    def _wait(self, steps: Generator[Wait, None, None]) -> None:
-        with self._waiter.lock, closing(steps):
-            for step in steps:
-                self._waiter.wait(step)

@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from sessiond_client.asking import Asking
-from sessiond_client.options import (
-    CreateOptions,
-    ExportOptions,
-    ImportOptions,
-    ListOptions,
-    OpenOptions,
-    RepairOptions,
-    Timed,
-    UpdateOptions,
-)
+from sessiond_client.options import Timed
 from sessiond_client.results import (
     READ_ANY,
     READ_CREATED,
@@ -29,10 +20,29 @@ from sessiond_client.results import (
     SessionInfo,
     SessionPage,
 )
+from sessiond_client.session_options import (
+    ContinueOptions,
+    CreateOptions,
+    ExportOptions,
+    ForestOptions,
+    ImportOptions,
+    ListOptions,
+    OpenOptions,
+    RepairOptions,
+    RetentionOptions,
+    SearchOptions,
+    UpdateOptions,
+)
 from sessiond_client.upkeep import (
+    READ_FOREST,
+    READ_HITS,
     READ_REPAIRED,
+    READ_RETIRED,
     READ_VERIFIED,
+    Forest,
+    Hits,
     Repaired,
+    Retired,
     Verified,
 )
 
@@ -66,6 +76,22 @@ class BlockingSessions(Asking):
         """The sessions, newest first."""
         return self._ask("session/list", READ_SESSION_PAGE, options)
 
+    def resolve(self, ref: str, **options: Unpack[Timed]) -> SessionInfo:
+        """The session that somebody means: by id, the beginning of one, or title."""
+        return self._ask("session/resolve", READ_SESSION, {"ref": ref, **options})
+
+    def continue_recent(self, **options: Unpack[ContinueOptions]) -> Created:
+        """The conversation to go on with; made in `cwd` if that has none."""
+        return self._ask("session/continue_recent", READ_CREATED, options)
+
+    def search(self, query: str, **options: Unpack[SearchOptions]) -> Hits:
+        """Where something was said, best first."""
+        return self._ask("session/search", READ_HITS, {"query": query, **options})
+
+    def catalog_forest(self, **options: Unpack[ForestOptions]) -> Forest:
+        """The sessions by descent."""
+        return self._ask("catalog/forest", READ_FOREST, options)
+
     def archive(self, session_id: str, **options: Unpack[Timed]) -> None:
         """Keeps the session to be read: out of lists, refused to every change."""
         return self._ask("session/archive", READ_NOTHING, {"session_id": session_id, **options})
@@ -89,6 +115,10 @@ class BlockingSessions(Asking):
     def repair(self, session_id: str, **options: Unpack[RepairOptions]) -> Repaired:
         """A file without what does not parse; a dry run unless `dry_run=False`."""
         return self._ask("session/repair", READ_REPAIRED, {"session_id": session_id, **options})
+
+    def retention_run(self, max_age_hours: float, **options: Unpack[RetentionOptions]) -> Retired:
+        """What nobody changed for so long goes to the trash; a dry run unless `dry_run=False`."""
+        return self._ask("retention/run", READ_RETIRED, {"max_age_hours": max_age_hours, **options})
 
     def import_(self, **options: Unpack[ImportOptions]) -> Imported:
         """Makes a session of a file or of `content`."""

@@ -9,7 +9,7 @@ it leaves. A shell runs these functions one at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from sessiond_client.conversation import Conversation
 from sessiond_client.errors import ConnectionLost
@@ -18,10 +18,12 @@ from sessiond_client.feed import Feed
 from sessiond_client.port import Port
 from sessiond_client.starting import Start
 from sessiond_client.steps import Outside, Turn, Wait
+from sessiond_client.stream import Stream
 
-__all__ = ["CallDriver", "Driver", "FeedDriver"]
+__all__ = ["CallDriver", "Driver", "FeedDriver", "StreamDriver"]
 
 C = TypeVar("C", bound=Conversation)
+S = TypeVar("S", bound=Stream[Any])
 
 
 class Driver(Generic[C]):
@@ -197,8 +199,8 @@ class CallDriver(Driver[Exchange]):
                 return
 
 
-class FeedDriver(Driver[Feed]):
-    """One subscription on a connection of its own, read only as its consumer asks."""
+class StreamDriver(Driver[S]):
+    """A stream on a connection of its own, read only as its consumer asks."""
 
     def start(self) -> Generator[Wait, None, None]:
         """Goes on until the daemon has answered the subscription, or the feed is over."""
@@ -207,11 +209,6 @@ class FeedDriver(Driver[Feed]):
     def next(self) -> Generator[Wait, None, None]:
         """Goes on until an event is ready, or the feed is over."""
         return self._drive(lambda: bool(self.conversation.ready))
-
-    def request_flush(self) -> None:
-        """Asks for a `Flushed`; it comes in line with the events."""
-        self.conversation.flush()
-        self._push()
 
     def _drive(self, is_there: Callable[[], bool]) -> Generator[Wait, None, None]:
         if self._waiting is not None:
@@ -227,3 +224,12 @@ class FeedDriver(Driver[Feed]):
             if feed.is_over:
                 self._is_closed = True
                 self._release()
+
+
+class FeedDriver(StreamDriver[Feed]):
+    """The events of a session."""
+
+    def request_flush(self) -> None:
+        """Asks for a `Flushed`; it comes in line with the events."""
+        self.conversation.flush()
+        self._push()

@@ -7,8 +7,6 @@ daemon is asked for exactly what is missing, and what it sends twice is dropped.
 
 from __future__ import annotations
 
-import math
-from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
@@ -16,14 +14,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from sessiond_client import wire
-from sessiond_client.conversation import Conversation, Setup
-from sessiond_client.errors import (
-    ClientClosed,
-    ProtocolViolation,
-    RpcError,
-    SessiondClientError,
-    Timeout,
-)
+from sessiond_client.conversation import Setup
+from sessiond_client.errors import ConnectionLost, ProtocolViolation
 from sessiond_client.events import (
     After,
     Cursor,
@@ -36,6 +28,7 @@ from sessiond_client.events import (
     Synced,
 )
 from sessiond_client.limits import HELD_BYTES_MAX
+from sessiond_client.stream import Stream
 
 __all__ = ["Feed"]
 
@@ -65,55 +58,31 @@ _READ_REPLACED: Final = wire.reader(Replaced)
 _READ_OTHER: Final = wire.reader(dict[str, Any])
 
 
-class Feed(Conversation):
+class Feed(Stream[Event]):
     """The state of one subscription: where it is, and the events that nobody took yet."""
 
     def __init__(
         self, setup: Setup, session_id: str, options: Mapping[str, Any], *, deadline: float
     ) -> None:
-        super().__init__(setup)
-        self.ready: deque[Event] = deque()
-        self.error: SessiondClientError | None = None
-        self.is_closed = False
-        self.is_started = False
-        """Whether the first answer came; until then `deadline` holds."""
+        super().__init__(setup, deadline=deadline)
         self.position = _cursor(options.get("after"))
         """Behind the last entry taken; None while "from now" has no place yet."""
         self._session_id = session_id
         self._options = {key: value for key, value in options.items() if key != "after"}
         self._cursor = self.position
-        self._deadline = deadline
         self._held: list[tuple[str, Raw]] | None = None
         self._held_bytes = 0
         self._last_id = _SUBSCRIBE_ID
         self._flushes: list[int] = []
         """The ids of flushes without an answer."""
-        self._last_loss: Exception | None = None
-
-    @property
-    def is_over(self) -> bool:
-        """Nothing more will come."""
-        return self.is_closed or self.error is not None
 
     def take(self) -> Event | None:
-        """The next event; None if there is none. Raises, once, what ended the feed."""
-        if self.ready:
-            event = self.ready.popleft()
-            if isinstance(event, EntryEvent):
-                self.position = event.cursor
-            elif isinstance(event, Replaced):
-                self.position = Cursor(0, epoch=event.epoch)
-            return event
-        if self.error is not None and not self.is_closed:
-            self.is_closed = True
-            raise self.error
-        return None
-
-    def require_started(self) -> None:
-        """Raises what ended the feed before it began."""
-        if not self.is_started:
-            self.take()
-            raise ClientClosed("closed before it was subscribed")
+        event = super().take()
+        if isinstance(event, EntryEvent):
+            self.position = event.cursor
+        elif isinstance(event, Replaced):
+            self.position = Cursor(0, epoch=event.epoch)
+        return event
 
     def flush(self) -> None:
         """Asks for a `Flushed` behind every event of now; asked again after a lost connection."""
@@ -121,21 +90,6 @@ class Feed(Conversation):
         self._flushes.append(flush_id)
         if self.is_connected and self._held is None:
             self._put_flush(flush_id)
-
-    def sent(self, call_ids: list[int]) -> None:
-        """Sending changes nothing: a subscription may always be asked for again."""
-
-    def tick(self, now: float) -> None:
-        if not self.is_started and not self.is_over and now >= self._deadline:
-            reason = "" if self._last_loss is None else f": {self._last_loss}"
-            self.error = Timeout(f"not subscribed in time{reason}", outcome_unknown=False)
-            self.error.__cause__ = self._last_loss
-
-    def wake_at(self) -> float:
-        return math.inf if self.is_started else self._deadline
-
-    def close(self) -> None:
-        self.is_closed = True
 
     def _begin(self) -> None:
         params: dict[str, object] = {"session_id": self._session_id, **self._options}
@@ -147,17 +101,12 @@ class Feed(Conversation):
         self._held_bytes = 0
         self.outgoing.put(wire.request(_SUBSCRIBE_ID, "session/subscribe", params))
 
-    def _answer(self, call_id: int, answer: Raw | RpcError) -> None:
-        if isinstance(answer, RpcError):
-            self._last_loss = answer
-            self._hang_up(answer)
-            if not answer.retryable:
-                self.error = answer
-        elif call_id in self._flushes:
+    def _result(self, call_id: int, result: Raw) -> None:
+        if call_id in self._flushes:
             self._flushes.remove(call_id)
-            self.ready.append(Flushed(self._session_id, _READ_FLUSHED(answer).seq))
+            self.ready.append(Flushed(self._session_id, _READ_FLUSHED(result).seq))
         elif self._held is not None:
-            self._begin_events(answer)
+            self._begin_events(result)
 
     def _begin_events(self, answer: Raw) -> None:
         self._subscribed(_READ_ANSWER(answer))
@@ -201,6 +150,10 @@ class Feed(Conversation):
             case _ if method.startswith("session/"):
                 body = _READ_OTHER(params)
                 self.ready.append(Notice(self._session_id, method, body))
+                if method == "session/closed":
+                    # The daemon has let go of it: subscribing again goes on, or says why not.
+                    text = f"the session was closed: {body.get('reason')}"
+                    self.broken = ConnectionLost(text, outcome_unknown=False)
             case _:
                 # About the daemon, not this session; what follows from it shows by itself.
                 return
@@ -222,11 +175,8 @@ class Feed(Conversation):
             self.ready.append(Replaced(self._session_id, epoch, reason))
 
     def _lost(self, error: Exception) -> None:
-        self._last_loss = error
+        super()._lost(error)
         self._held = None
-
-    def _refused(self, error: RpcError) -> None:
-        self.error = error
 
 
 def _cursor(after: After | None) -> Cursor | None:

@@ -21,21 +21,14 @@ __all__ = [
     "CompactOptions",
     "ConnectOptions",
     "ContextOptions",
-    "CreateOptions",
     "EntriesOptions",
-    "ExportOptions",
-    "ImportOptions",
-    "ListOptions",
+    "Json",
     "MoveOptions",
-    "OnProgress",
-    "OpenOptions",
     "PageOptions",
     "PathOptions",
-    "RepairOptions",
     "SubscribeOptions",
     "Timed",
     "TreeOptions",
-    "UpdateOptions",
 ]
 
 Json = Mapping[str, Any]
@@ -75,75 +68,6 @@ class ConnectOptions(TypedDict, total=False):
 class _Move(Timed, total=False):
     head: str
     expected: Json
-
-
-class CreateOptions(Timed, total=False):
-    """session/create, beside `cwd`."""
-
-    session_id: str
-    title: str
-    agent: str
-    model: str
-    tags: Sequence[str]
-    system_prompt: str
-    compaction: Json
-    dry_run: bool
-    metadata: Json
-    persist: Literal["on_assistant", "immediate", "never"]
-    if_exists: Literal["fail", "open"]
-
-
-class UpdateOptions(Timed, total=False):
-    """session/update: what changes; None clears."""
-
-    title: str | None
-    auto_title: str | Literal[True] | None
-    tags: Sequence[str] | None
-    agent: str | None
-    model: str | None
-    provider: str | None
-    thinking_level: str | None
-    status: str | None
-    plan: str | None
-    dry_run: bool | None
-    persist: Literal["on_assistant", "immediate"]
-    system_prompt: str | None
-    compaction: Any
-    metadata: Any
-    expected: Json
-
-
-class OpenOptions(Timed, total=False):
-    """session/open: one of the first three names the session."""
-
-    session_id: str
-    path: str
-    entry_id: str
-    create: bool
-    cwd: str
-
-
-class ListOptions(Timed, total=False):
-    """session/list. `archived=None` lists both; times are RFC 3339."""
-
-    cwd: str
-    tags: list[str]
-    agent: str
-    status: str
-    archived: bool | None
-    title: str
-    query: str
-    created_after: str
-    created_before: str
-    updated_after: str
-    updated_before: str
-    root: str
-    profile: str
-    drafts: bool
-    sort: Literal["updated_at", "created_at", "title", "message_count"]
-    order: Literal["asc", "desc"]
-    limit: int
-    cursor: str
 
 
 class AppendOptions(_Move, total=False):
@@ -230,28 +154,6 @@ class CompactOptions(_Move, total=False):
     details: Any
     tokens_before: int
     idempotency_key: str
-
-
-class ImportOptions(Timed, total=False):
-    """session/import: one of `path`, `content`."""
-
-    path: str
-    content: str
-    format: str
-    cwd: str
-
-
-class ExportOptions(Timed, total=False):
-    """session/export: into the file `path`, else as content."""
-
-    format: str
-    path: str
-
-
-class RepairOptions(Timed, total=False):
-    """session/repair; without `dry_run=False` it is only said what would be done."""
-
-    dry_run: bool
 
 
 class SubscribeOptions(Timed, total=False):

@@ -33,10 +33,18 @@ class Request(Struct, frozen=True):
     resend: Resend
 
 
-_ALIASES: Final = frozenset({"append", "branch", "compact", "build_context"})
-_SUBSCRIBING: Final = frozenset({"subscribe", "unsubscribe", "flush"})
+_ALIASES: Final = frozenset(
+    {"append", "branch", "compact", "build_context", "subscribe", "unsubscribe"}
+)
+_SUBSCRIBING: Final = frozenset(
+    {
+        *("session/subscribe", "session/unsubscribe", "session/flush"),
+        *("catalog/subscribe", "catalog/unsubscribe"),
+    }
+)
 _READS: Final = frozenset(
     {
+        "catalog/forest",
         "rpc.discover",
         "server/info",
         "server/ping",
@@ -72,9 +80,9 @@ _READS: Final = frozenset(
 def prepare(method: str, params: Mapping[str, Any], *, new_id: Callable[[], str]) -> Request:
     """The request for `method`; an append without ids or key gets ids here."""
     name = f"session/{method}" if method in _ALIASES else method
-    if name.removeprefix("session/") in _SUBSCRIBING:
+    if name in _SUBSCRIBING:
         # It belongs to one connection, and its events to one that is read as they are wanted.
-        raise ValueError(f"{name}: use client.subscribe()")
+        raise ValueError(f"{name}: use client.subscribe() or client.subscribe_catalog()")
     if name == "session/append":
         params = _with_ids(params, new_id)
     return Request(method, params, _resend_of(name, params))
@@ -90,7 +98,9 @@ def _resend_of(name: str, params: Mapping[str, Any]) -> Resend:
             return Resend.KEYED
         case "session/create" if params.get("if_exists") == "open" and "session_id" in params:
             return Resend.READ
-        case "session/repair" if params.get("dry_run", True):
+        case "session/repair" | "retention/run" if params.get("dry_run", True):
+            return Resend.READ
+        case "session/continue_recent" if params.get("cwd") is None:
             return Resend.READ
         case "session/export" if params.get("path") is None:
             return Resend.READ

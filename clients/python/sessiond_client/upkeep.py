@@ -1,14 +1,30 @@
-"""What looking after session files answers. As lenient as `results`."""
+"""What looking for sessions, and after their files, answers. As lenient as `results`."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from sessiond_client import wire
+from sessiond_client.results import Reader, SessionInfo
 
-__all__ = ["READ_REPAIRED", "READ_VERIFIED", "Problem", "Repaired", "Verified"]
+__all__ = [
+    "READ_FOREST",
+    "READ_HITS",
+    "READ_REPAIRED",
+    "READ_RETIRED",
+    "READ_VERIFIED",
+    "Failed",
+    "Forest",
+    "ForestNode",
+    "Hit",
+    "Hits",
+    "Problem",
+    "Repaired",
+    "Retired",
+    "Verified",
+]
 
 
 class Problem(Struct, frozen=True):
@@ -47,5 +63,68 @@ class Repaired(Struct, frozen=True):
     reason: str | None = None
 
 
+class Failed(Struct, frozen=True):
+    """A session that should have gone and is where it was."""
+
+    session_id: str
+    kind: str
+    message: str = ""
+
+
+class Retired(Struct, frozen=True):
+    """The sessions that went to the trash, or would."""
+
+    sessions: list[SessionInfo]
+    failed: list[Failed] = []
+    dry_run: bool = True
+
+
+class Hit(Struct, frozen=True):
+    """A place where it was said; without `entry_id` it is the session's header."""
+
+    session_id: str
+    entry_id: str | None
+    seq: int
+    snippet: str = ""
+
+
+class ForestNode(Struct, frozen=True):
+    """A session's place among those that come from each other."""
+
+    session_id: str
+    parent_id: str | None = None
+    depth: int = 0
+    children: int = 0
+    orphan: bool = False
+    title: str | None = None
+    cwd: str | None = None
+    archived: bool = False
+    created_at: str | None = None
+    updated_at: str | None = None
+    message_count: int | None = None
+
+
+class Forest(Struct, frozen=True):
+    """The sessions by descent, in the form that was asked for."""
+
+    nodes: list[ForestNode] = []
+    text: str | None = None
+
+
+class _Hits(Struct, frozen=True):
+    hits: list[Hit]
+
+
+Hits = list[Hit]
+_READ_HITS: Final = wire.reader(_Hits)
+
+
+def _hits(answer: Raw) -> Hits:
+    return _READ_HITS(answer).hits
+
+
+READ_FOREST: Final = wire.reader(Forest)
+READ_HITS: Final[Reader[Hits]] = _hits
+READ_RETIRED: Final = wire.reader(Retired)
 READ_VERIFIED: Final = wire.reader(Verified)
 READ_REPAIRED: Final = wire.reader(Repaired)
