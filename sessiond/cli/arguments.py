@@ -15,6 +15,8 @@ import msgspec
 from click.shell_completion import CompletionItem
 from msgspec import Raw
 
+from sessiond.cli.asking import NULL
+
 __all__ = [
     "FOLDER",
     "JSON",
@@ -22,6 +24,7 @@ __all__ = [
     "SESSION",
     "TEXT",
     "absolute",
+    "archived_option",
     "expect_option",
     "head_option",
     "key_option",
@@ -141,6 +144,21 @@ def project_options(command: F) -> F:
     return of_folder(of_here(run))  # type: ignore[return-value]
 
 
+_ARCHIVED: Final[dict[str, Raw | bool | None]] = {"no": None, "only": True, "any": NULL}
+
+
+def archived_option(command: F) -> F:
+    """`--archived`, passed as `archived`: the parameter, None where it keeps its default."""
+    return click.option(
+        "--archived",
+        type=click.Choice(list(_ARCHIVED)),
+        default="no",
+        show_default=True,
+        callback=_archived,
+        help="Whether archived sessions count.",
+    )(command)
+
+
 def head_option(command: F) -> F:
     """`--head`, passed as `head`."""
     return click.option("--head", metavar="NAME", help="Which head.  [default: main]")(command)
@@ -165,6 +183,10 @@ def key_option(command: F) -> F:
         metavar="TEXT",
         help="Run again with the same key, it is stored once.",
     )(command)
+
+
+def _archived(_: click.Context, __: click.Parameter, value: str) -> Raw | bool | None:
+    return _ARCHIVED[value]
 
 
 def _expected(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from sessiond.cli.arguments import MOMENT, project_options
-from sessiond.cli.asking import NULL, answer, ask_long, connected
+from sessiond.cli.arguments import MOMENT, archived_option, project_options
+from sessiond.cli.asking import answer, ask_long, connected
 from sessiond.cli.looks import session_table
 from sessiond.cli.options import Command, Shared, shared_options
 
@@ -19,7 +19,6 @@ __all__ = ["COMMAND"]
 
 _ROWS = 50
 _PAGE = 1000
-_ARCHIVED = {"no": None, "only": True, "any": NULL}
 
 
 @click.command(
@@ -38,7 +37,7 @@ _ARCHIVED = {"no": None, "only": True, "any": NULL}
 @click.option("--tag", "tags", multiple=True, help="Only with this tag; may be repeated.")
 @click.option("--agent", help="Only of this agent.")
 @click.option("--status", help="Only in this status.")
-@click.option("--archived", type=click.Choice(list(_ARCHIVED)), default="no", show_default=True)
+@archived_option
 @click.option("--created-after", type=MOMENT, help="A time, a date, or how long ago: 30m 12h 7d.")
 @click.option("--created-before", type=MOMENT)
 @click.option("--updated-after", type=MOMENT)
@@ -51,7 +50,6 @@ _ARCHIVED = {"no": None, "only": True, "any": NULL}
 @click.option("--all", "all_pages", is_flag=True, help="Every page, whatever --limit says.")
 def list_sessions(shared: Shared, *, all_pages: bool, limit: int, **filters: Any) -> None:
     """List the sessions, the latest first."""
-    filters["archived"] = _ARCHIVED[filters["archived"]]
     filters["tags"] = list(filters["tags"]) or None
     with connected(shared) as client:
         if all_pages:

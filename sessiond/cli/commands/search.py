@@ -2,53 +2,51 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from sessiond.cli.arguments import project_options
-from sessiond.cli.options import Command, Place, json_option, place_options
-from sessiond.cli.output import emit, table
+from sessiond.cli.arguments import archived_option, project_options
+from sessiond.cli.asking import answer, ask_long, connected
+from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.output import table
 
 __all__ = ["COMMAND"]
 
 
 @click.command(
-    "search", cls=Command, examples=('sessiond search "cron job"', "sessiond search --here late")
+    "search",
+    cls=Command,
+    examples=(
+        "sessiond search cron job",
+        "sessiond search --here '\"cron job\" lat'",
+        "sessiond search --archived any late --json",
+    ),
 )
-@json_option
-@place_options
-@click.argument("query")
+@shared_options
 @project_options
+@archived_option
+@click.option("--drafts", is_flag=True, default=None, help="Also in those without an answer yet.")
 @click.option("--limit", "-n", type=click.IntRange(1), default=50, show_default=True)
-def search(place: Place, query: str, cwd: str | None, limit: int, *, as_json: bool) -> None:
-    """Find the entries that say QUERY, whatever its case, in the latest sessions first.
+@click.argument("words", nargs=-1, required=True)
+def search(shared: Shared, words: tuple[str, ...], **params: Any) -> None:
+    """Find the entries that say all the WORDS, the best first.
 
-    The session files of the profile are read as they lie there, archived ones too, and no
-    daemon is needed. With --json: {"hits": [{"session_id", "entry_id", "seq", "snippet"}]}.
+    A word may lack its last letters; what stands in double quotes is a phrase. Case and
+    accents make no difference. An ENTRY of "-" is the title or the folder of the session.
     """
-    from sessiond.cli.daemons import layout_of
-    from sessiond.cli.progress import Steps
-    from sessiond.cli.searching import Hit, search_files
+    query = " ".join(words)
+    with connected(shared) as client:
+        found = ask_long(client, "session/search", query=query, **params)
+    answer(shared, found, _show)
 
-    if not query:
-        raise click.UsageError("QUERY is empty")
-    hits: list[Hit] = []
-    steps = Steps("search")
-    done = 0
-    for step in search_files(layout_of(place), query, cwd):
-        if isinstance(step, list):
-            hits += step
-        elif len(hits) >= limit:
-            break
-        else:
-            steps.report(done, None, "files")
-            done += 1
-    steps.end()
-    if as_json:
-        emit({"hits": hits[:limit]})
-    else:
-        columns = ("SESSION", "ENTRY", "SEQ", "TEXT")
-        rows = [(hit.session_id, hit.entry_id, str(hit.seq), hit.snippet) for hit in hits[:limit]]
-        table(columns, rows)
+
+def _show(result: dict[str, Any]) -> None:
+    rows = [
+        (hit["session_id"], hit["entry_id"] or "-", str(hit["seq"]), hit["snippet"])
+        for hit in result["hits"]
+    ]
+    table(("SESSION", "ENTRY", "SEQ", "TEXT"), rows)
 
 
 COMMAND = search
