@@ -220,7 +220,7 @@ class Roster:
 
             def work() -> None:
                 nonlocal rebuilt
-                self._catalog.look()
+                self._catalog.file.look()
                 rebuilt = self._survey.is_behind
                 if rebuilt:
                     self.revision = self._catalog.raise_revision(self.revision)
@@ -266,7 +266,7 @@ class Roster:
             watchers=len(self.feed),
             scanned=scanned,
             to_scan=to_scan,
-            in_memory=self._catalog.stands_in,
+            in_memory=self._catalog.file.stands_in,
         )
 
 

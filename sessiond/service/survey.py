@@ -78,7 +78,7 @@ class Survey:
     @property
     def is_behind(self) -> bool:
         """Whether rows were lost, or never were, since the last survey."""
-        return self._catalog.generation != self._generation
+        return self._catalog.file.generation != self._generation
 
     def expect(self, session_id: str) -> None:
         """Something happened to the file of this session: the next look is at it, too."""
@@ -86,7 +86,7 @@ class Survey:
 
     def is_due(self) -> bool:
         """Whether a list has to wait for a survey. A few calls, whatever the folders hold."""
-        self._catalog.look()
+        self._catalog.file.look()
         return (
             self._running
             or self.is_behind
@@ -116,8 +116,8 @@ class Survey:
             self._running = False
 
     def _run(self, tell: Tell, report: Report) -> None:
-        self._catalog.look()
-        generation = self._catalog.generation
+        self._catalog.file.look()
+        generation = self._catalog.file.generation
         if generation != self._generation:
             self._forget()
         known = {row.session_id: row for row in self._catalog.all()} if not self._seen else None

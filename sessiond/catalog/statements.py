@@ -1,0 +1,123 @@
+"""The row of one session, read and written: from values to columns and back.
+
+Every function takes a connection and runs inside the transaction of `CatalogFile.use`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from sessiond.catalog.rows import Fingerprint, Known, Mark, Shown, Stored
+from sessiond.catalog.schema import COLUMNS
+
+__all__ = ["all_known", "drop", "find_known", "find_shown", "insert", "place", "unlist"]
+
+_KNOWN: Final = (
+    "session_id, path, epoch, seen_seq, seen_digest, inode, size, mtime_ns, summary, listed"
+)
+_PLACES: Final = ",".join("?" * (COLUMNS.count(",") + 1))
+_PLACE: Final = (
+    "INSERT INTO sessions (session_id, path, epoch, seen_seq, seen_digest) VALUES (?,?,?,?,?) "
+    "ON CONFLICT (session_id) DO UPDATE SET epoch = excluded.epoch, "
+    "seen_seq = excluded.seen_seq, seen_digest = excluded.seen_digest, path = excluded.path, "
+    # What lists show was read at the other place.
+    "inode = CASE WHEN path = excluded.path THEN inode ELSE 0 END"
+)
+
+
+def find_known(connection: sqlite3.Connection, session_id: str) -> Known | None:
+    """What is noted of a session's file."""
+    row = connection.execute(
+        f"SELECT {_KNOWN} FROM sessions WHERE session_id = ?",  # noqa: S608 - our names
+        (session_id,),
+    ).fetchone()
+    return None if row is None else _known(row)
+
+
+def all_known(connection: sqlite3.Connection) -> list[Known]:
+    """What is noted of every file."""
+    rows = connection.execute(f"SELECT {_KNOWN} FROM sessions")  # noqa: S608 - our names
+    return [_known(row) for row in rows]
+
+
+def place(connection: sqlite3.Connection, session_id: str, path: str, mark: Mark) -> None:
+    """Note where a session's file is and under which epoch."""
+    connection.execute(_PLACE, (session_id, path, mark.epoch, mark.seen_seq, mark.seen_digest))
+
+
+def find_shown(connection: sqlite3.Connection, session_id: str) -> Shown | None:
+    """What lists show of a session."""
+    for table in ("sessions", "volatile"):
+        row = connection.execute(
+            f"SELECT info, draft, archived, has_assistant FROM {table} "  # noqa: S608 - our names
+            "WHERE session_id = ? AND listed = 1",
+            (session_id,),
+        ).fetchone()
+        if row is not None:
+            return Shown(row[0], *map(bool, row[1:]))
+    return None
+
+
+def drop(connection: sqlite3.Connection, session_id: str) -> None:
+    """Forget a session."""
+    for table in ("sessions", "tags", "volatile", "volatile_tags"):
+        connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))  # noqa: S608
+
+
+def unlist(connection: sqlite3.Connection, session_id: str) -> None:
+    """List a session no more; its epoch stays."""
+    for table in ("tags", "volatile", "volatile_tags"):
+        connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))  # noqa: S608
+    connection.execute(
+        "UPDATE sessions SET listed = 0, inode = 0, size = 0, mtime_ns = 0 WHERE session_id = ?",
+        (session_id,),
+    )
+
+
+def insert(connection: sqlite3.Connection, row: Stored) -> None:
+    """Store a row where there is none; one without a path among those of this process."""
+    facts, mark, seen = row.facts, row.mark, row.fingerprint
+    table, tags = ("sessions", "tags") if row.path is not None else ("volatile", "volatile_tags")
+    words = (facts.title or "", facts.first_message or "", facts.cwd)
+    values = (
+        row.session_id,
+        row.path or "",
+        mark.epoch,
+        mark.seen_seq,
+        mark.seen_digest,
+        seen.inode,
+        seen.size,
+        seen.mtime_ns,
+        1,
+        facts.archived,
+        facts.draft,
+        facts.has_assistant,
+        facts.cwd,
+        facts.title,
+        (facts.title or "").casefold(),
+        facts.agent,
+        facts.status,
+        facts.created_at,
+        facts.updated_at,
+        facts.message_count,
+        "\n".join(words).casefold(),
+        facts.parent_id,
+        facts.parent_path,
+        row.summary,
+        row.info,
+    )
+    connection.execute(
+        f"INSERT OR REPLACE INTO {table} ({COLUMNS}) VALUES ({_PLACES})",  # noqa: S608 - our names
+        values,
+    )
+    connection.executemany(
+        f"INSERT OR IGNORE INTO {tags} VALUES (?, ?)",  # noqa: S608 - our names
+        [(tag, row.session_id) for tag in facts.tags],
+    )
+
+
+def _known(row: tuple[str, str, str, int, str, int, int, int, bytes, int]) -> Known:
+    session_id, path, epoch, seq, digest, inode, size, mtime_ns, summary, listed = row
+    mark = Mark(epoch, seq, digest)
+    return Known(session_id, path, mark, Fingerprint(inode, size, mtime_ns), summary, bool(listed))
