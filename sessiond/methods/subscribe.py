@@ -8,7 +8,7 @@ from sessiond.errors import PermissionDenied
 from sessiond.methods.common import Call, Client, Method, SessionParams, ask
 from sessiond.model.ids import HeadName
 from sessiond.service.client import After, Subscribed
-from sessiond.service.hub import Variant
+from sessiond.service.subscription import Variant
 
 __all__ = ["METHOD"]
 

@@ -8,9 +8,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from sessiond.errors import Cancelled, InvalidParams, SubscriptionNotFound
 from sessiond.service.host import Host
-from sessiond.service.hub import Subscription, Variant
-from sessiond.service.opened import HeadInfo, head_infos
 from sessiond.service.ports import Listener
+from sessiond.service.session_info import HeadInfo, head_infos
+from sessiond.service.subscription import Subscription, Variant
 
 if TYPE_CHECKING:
     from sessiond.service.service import Service

@@ -17,13 +17,14 @@ from msgspec import Struct
 
 from sessiond.errors import Internal, SessiondError, SessionNotFound
 from sessiond.service.contexts import ContextCache
-from sessiond.service.hub import Hub, HubStatistics, Subscription
+from sessiond.service.hub import Hub, HubStatistics
 from sessiond.service.inbox import LATER, Command, Inbox
 from sessiond.service.jobs import answer_later
 from sessiond.service.log import LogReader
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment, Ticket
 from sessiond.service.retirement import Retirement
+from sessiond.service.subscription import Subscription
 from sessiond.service.writer import Writer, WriterStatistics
 from sessiond.session.tree import ChildIndex
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-import anyio
 from msgspec import Struct
 
 from sessiond.errors import StorageError
@@ -20,8 +19,9 @@ from sessiond.model.entries import Kind, Rules
 from sessiond.model.events import Closed, Lagged, Synced
 from sessiond.service.events import Event, event_body, event_prefix, notification, type_word
 from sessiond.service.ports import Listener
+from sessiond.service.subscription import Subscription, Variant
 
-__all__ = ["Hub", "HubStatistics", "Log", "Subscription", "Variant"]
+__all__ = ["Hub", "HubStatistics", "Log"]
 
 
 class Log(Protocol):
@@ -41,15 +41,6 @@ class Log(Protocol):
         ...
 
 
-class Variant(Struct, frozen=True):
-    """What a subscriber wants to see. Subscribers alike in this share their frames."""
-
-    encode: Callable[[bytes], bytes]
-    bodies: bool = True
-    types: frozenset[str] | None = None
-    heads: frozenset[str] | None = None
-
-
 Framed = dict[tuple[Callable[[bytes], bytes], bool, int], bytes]
 """Frames of one publication by framing, bodies and seq: each is made once."""
 
@@ -62,64 +53,6 @@ class HubStatistics(Struct, frozen=True):
     events: int
     frames_encoded: int
     demotions: int
-
-
-class Subscription:
-    """One connection's cursor. `position` is the last seq handed over while it replays."""
-
-    __slots__ = (
-        "_waiters",
-        "closed",
-        "lagged",
-        "listener",
-        "live",
-        "position",
-        "variant",
-        "watermark",
-    )
-
-    def __init__(self, listener: Listener, variant: Variant, position: int) -> None:
-        self.listener = listener
-        self.variant = variant
-        self.position = position
-        self.watermark = 0
-        self.live = False
-        self.lagged = False
-        self.closed = False
-        self._waiters: list[tuple[int, anyio.Event]] = []
-
-    def advance(self, position: int) -> None:
-        """Everything up to `position` was handed over."""
-        self.position = position
-        if self._waiters:
-            self._tell_waiters()
-
-    def go_live(self) -> None:
-        """From here on events are handed over as they happen."""
-        self.live = True
-        self._tell_waiters()
-
-    async def reached(self, seq: int) -> None:
-        """Until everything up to `seq` was handed over, or there is nobody to hand it to."""
-        if self.live or self.closed or self.position >= seq:
-            return
-        event = anyio.Event()
-        self._waiters.append((seq, event))
-        await event.wait()
-
-    def close(self) -> None:
-        """No more events."""
-        self.closed = True
-        self._tell_waiters()
-
-    def _tell_waiters(self) -> None:
-        left: list[tuple[int, anyio.Event]] = []
-        for seq, event in self._waiters:
-            if self.live or self.closed or self.position >= seq:
-                event.set()
-            else:
-                left.append((seq, event))
-        self._waiters = left
 
 
 class Hub:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from sessiond.model.entries import NODE_RULES_NATIVE, Kind, LeafEffect, Row
 from sessiond.service.events import Event
-from sessiond.service.hub import Hub, Subscription, Variant
+from sessiond.service.hub import Hub
+from sessiond.service.subscription import Subscription, Variant
 
 BACKENDS = ["asyncio", "trio"]
 

@@ -1,0 +1,83 @@
+"""One connection's cursor over the log of one session, and what it wants to see.
+
+Law: a subscription holds a position and no events, so what a slow reader costs does
+not grow. The hub alone moves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+from msgspec import Struct
+
+from sessiond.service.ports import Listener
+
+__all__ = ["Subscription", "Variant"]
+
+
+class Variant(Struct, frozen=True):
+    """What a subscriber wants to see. Subscribers alike in this share their frames."""
+
+    encode: Callable[[bytes], bytes]
+    bodies: bool = True
+    types: frozenset[str] | None = None
+    heads: frozenset[str] | None = None
+
+
+class Subscription:
+    """One connection's cursor. `position` is the last seq handed over while it replays."""
+
+    __slots__ = (
+        "_waiters",
+        "closed",
+        "lagged",
+        "listener",
+        "live",
+        "position",
+        "variant",
+        "watermark",
+    )
+
+    def __init__(self, listener: Listener, variant: Variant, position: int) -> None:
+        self.listener = listener
+        self.variant = variant
+        self.position = position
+        self.watermark = 0
+        self.live = False
+        self.lagged = False
+        self.closed = False
+        self._waiters: list[tuple[int, anyio.Event]] = []
+
+    def advance(self, position: int) -> None:
+        """Everything up to `position` was handed over."""
+        self.position = position
+        if self._waiters:
+            self._tell_waiters()
+
+    def go_live(self) -> None:
+        """From here on events are handed over as they happen."""
+        self.live = True
+        self._tell_waiters()
+
+    async def reached(self, seq: int) -> None:
+        """Until everything up to `seq` was handed over, or there is nobody to hand it to."""
+        if self.live or self.closed or self.position >= seq:
+            return
+        event = anyio.Event()
+        self._waiters.append((seq, event))
+        await event.wait()
+
+    def close(self) -> None:
+        """No more events."""
+        self.closed = True
+        self._tell_waiters()
+
+    def _tell_waiters(self) -> None:
+        left: list[tuple[int, anyio.Event]] = []
+        for seq, event in self._waiters:
+            if self.live or self.closed or self.position >= seq:
+                event.set()
+            else:
+                left.append((seq, event))
+        self._waiters = left
