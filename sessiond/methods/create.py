@@ -10,7 +10,7 @@ from sessiond.errors import SessionExists
 from sessiond.methods.common import Call, Client, Method, Params, show
 from sessiond.model.entries import Header
 from sessiond.model.ids import SessionId
-from sessiond.service.opened import Persist, SessionInfo
+from sessiond.service.session_info import Persist, SessionInfo
 
 __all__ = ["METHOD", "CreateParams", "CreateResult", "create", "new_header"]
 

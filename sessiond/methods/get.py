@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from sessiond.methods.common import Call, Client, Method, SessionParams, show
-from sessiond.service.opened import SessionInfo
+from sessiond.service.session_info import SessionInfo
 
 __all__ = ["METHOD", "SessionResult"]
 

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from sessiond.methods.common import Call, Client, Method, SessionParams, ask
-from sessiond.service.opened import HeadInfo, head_infos
+from sessiond.service.session_info import HeadInfo, head_infos
 
 __all__ = ["METHOD"]
 

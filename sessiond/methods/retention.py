@@ -8,8 +8,8 @@ from msgspec import Meta, Struct
 
 from sessiond.methods.access import require_access
 from sessiond.methods.common import DEFERRED, Call, Client, Method, Params
-from sessiond.service.opened import SessionInfo
 from sessiond.service.retention import Failed, retain
+from sessiond.service.session_info import SessionInfo
 
 __all__ = ["METHOD"]
 

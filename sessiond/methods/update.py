@@ -15,8 +15,8 @@ from sessiond.methods.common import DEFERRED, Call, Client, Method, SessionParam
 from sessiond.methods.get import SessionResult
 from sessiond.model.entries import SessionInfoEntry
 from sessiond.service.inbox import Command
-from sessiond.service.opened import Persist
 from sessiond.service.promotion import require_forward
+from sessiond.service.session_info import Persist
 from sessiond.session.append import Expected
 from sessiond.session.draft import Draft
 from sessiond.session.facts import UpdateRequest, prompt_seqs, update

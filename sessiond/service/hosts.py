@@ -21,10 +21,11 @@ from sessiond.limits import DEFAULT_BOUNDS, RETRY_AFTER_MS, WRITER_THREADS_MAX, 
 from sessiond.model.entries import Header
 from sessiond.model.events import CatalogChange
 from sessiond.service.host import Host, Keeper
-from sessiond.service.opened import Opened, Persist
+from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
 from sessiond.service.retirement import Retirement
 from sessiond.service.roster import Roster
+from sessiond.service.session_info import Persist
 from sessiond.service.store import Store
 
 __all__ = ["Hosts"]

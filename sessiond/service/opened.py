@@ -5,88 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import Raw, Struct, UnsetType
 
 from sessiond.dialects.base import BadLine, Dialect
 from sessiond.errors import StorageError
 from sessiond.journal.store import SessionLog
 from sessiond.model.entries import Header, LeafEffect
 from sessiond.model.ids import MAIN
-from sessiond.model.usage import Usage
 from sessiond.service.events import Event
+from sessiond.service.session_info import Persist, SessionInfo, head_infos, lineage_of
 from sessiond.service.summary import Summary, catch_up, unread_bytes
-from sessiond.session.state import Head, Session
+from sessiond.session.state import Session
 
-__all__ = ["HeadInfo", "Lineage", "Opened", "SessionInfo", "head_infos"]
-
-Persist = Literal["on_assistant", "immediate", "never"]
-
-
-class HeadInfo(Struct, frozen=True):
-    """A named head: its entry and the seq of the line that moved it last."""
-
-    name: str
-    leaf_id: str | None
-    seq: int
-
-
-class Lineage(Struct, frozen=True, omit_defaults=True):
-    """Where a session comes from."""
-
-    parent_id: str | None = None
-    parent_path: str | None = None
-    at_entry: str | None = None
-    at_message: int | None = None
-    fork_point: int | None = None
-    merge_source: str | None = None
-    rebased_from: str | None = None
-    header_id: str | None = None
-    detached: bool = False
-
-
-class SessionInfo(Struct, frozen=True, kw_only=True):
-    """A session as lists and answers show it. Times are RFC 3339 UTC.
-
-    The last four may be long: answers about one session have them, lists do not.
-    """
-
-    id: str
-    path: str | None
-    cwd: str
-    title: str | None
-    auto_title: str | None
-    agent: str | None
-    model: str | None
-    provider: str | None
-    thinking_level: str | None
-    tags: list[str]
-    status: str | None
-    dry_run: bool | None
-    created_at: str
-    updated_at: str
-    seq: int
-    leaf_id: str | None
-    heads: list[HeadInfo]
-    message_count: int
-    message_total: int
-    entry_count: int
-    first_message: str | None
-    usage: Usage | None
-    persisted: bool
-    persist: Persist
-    dialect: str
-    archived: bool
-    read_only: bool
-    problems: int
-    epoch: str
-    lineage: Lineage
-    plan: str | UnsetType | None = UNSET
-    system_prompt: str | UnsetType | None = UNSET
-    compaction: Raw | UnsetType | None = UNSET
-    metadata: Raw | UnsetType | None = UNSET
+__all__ = ["Opened"]
 
 
 class Opened(Struct, eq=False):
@@ -156,7 +90,7 @@ class Opened(Struct, eq=False):
             read_only=session.read_only_line is not None,
             problems=session.problem_count,
             epoch=self.epoch,
-            lineage=_lineage(header, self.session_id),
+            lineage=lineage_of(header, self.session_id),
         )
 
     def whole(self) -> SessionInfo:
@@ -255,38 +189,5 @@ class Opened(Struct, eq=False):
         return self.dialect.timestamp(self.journal.read(seq, seq)[0])
 
 
-def head_infos(session: Session) -> list[HeadInfo]:
-    """Every head, main first, then by name."""
-
-    def shown(name: str, head: Head) -> HeadInfo:
-        return HeadInfo(name, session.id_of(head.leaf), head.seq)
-
-    names = sorted(session.heads, key=lambda name: (name != "main", name))
-    return [shown(name, session.heads[name]) for name in names]
-
-
 def _given(raw: Raw | UnsetType) -> Raw | None:
     return None if isinstance(raw, UnsetType) else raw
-
-
-_lineage_decoder = msgspec.json.Decoder(Lineage)
-
-
-def _lineage(header: Header, session_id: str) -> Lineage:
-    """The header's own account, completed by what its other fields say."""
-    lineage = Lineage()
-    if not isinstance(header.lineage, UnsetType):
-        lineage = _decode_lineage(header.lineage)
-    if header.parent_session is not None and lineage.parent_path is None:
-        lineage = msgspec.structs.replace(lineage, parent_path=header.parent_session)
-    if header.id != session_id and lineage.header_id is None:
-        lineage = msgspec.structs.replace(lineage, header_id=header.id)
-    return lineage
-
-
-def _decode_lineage(raw: Raw) -> Lineage:
-    try:
-        return _lineage_decoder.decode(raw)
-    except msgspec.DecodeError:
-        # A header of another program; its lineage is not ours to interpret.
-        return Lineage()

@@ -22,7 +22,8 @@ from sessiond.errors import StorageError
 from sessiond.journal.files import Files, FileStat
 from sessiond.journal.journal import Journal
 from sessiond.journal.store import SessionLog
-from sessiond.service.opened import Opened, SessionInfo
+from sessiond.service.opened import Opened
+from sessiond.service.session_info import SessionInfo
 from sessiond.service.summary import Summary, decode_summary
 
 __all__ = ["Register", "Snapshot", "fingerprint_of", "fits_line", "snapshot"]

@@ -20,10 +20,10 @@ from sessiond.service.client import Client
 from sessiond.service.host import Host, HostStatistics
 from sessiond.service.hosts import Hosts
 from sessiond.service.jobs import answer_later
-from sessiond.service.opened import SessionInfo
 from sessiond.service.ports import Environment, Listener, Ticket
 from sessiond.service.roster import Roster, RosterStatistics
 from sessiond.service.searching import Search
+from sessiond.service.session_info import SessionInfo
 from sessiond.service.store import Store
 
 __all__ = ["Service", "ServiceStatistics"]

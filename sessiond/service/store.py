@@ -27,10 +27,11 @@ from sessiond.service.checks import Checks
 from sessiond.service.indexer import Indexer
 from sessiond.service.keeping import Keeping
 from sessiond.service.mending import open_mended
-from sessiond.service.opened import Opened, Persist
+from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
 from sessiond.service.promotion import Promotion
 from sessiond.service.register import Register, snapshot
+from sessiond.service.session_info import Persist
 from sessiond.service.summary import SUMMED_KINDS, Summary, Tally, decode_summary
 from sessiond.session.state import Session
 

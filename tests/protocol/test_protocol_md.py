@@ -16,7 +16,7 @@ from sessiond.methods.initialize import Limits
 from sessiond.model.entries import ENTRY_TYPES, Entry
 from sessiond.model.events import NOTIFICATIONS
 from sessiond.rpc.framing import Framing
-from sessiond.service.opened import Lineage, SessionInfo
+from sessiond.service.session_info import Lineage, SessionInfo
 from sessiond.testing.daemon import running_daemon
 from sessiond.testing.transcripts import Placeholders, parse, play, render
 
