@@ -22,6 +22,7 @@ from sessiond.catalog.rows import Known
 from sessiond.dialects import recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect
 from sessiond.dialects.words import entry_words, header_words
+from sessiond.errors import StorageError
 from sessiond.journal.files import Files
 from sessiond.journal.scanning import lines_from
 from sessiond.limits import SEARCH_BATCH_CHARS
@@ -84,7 +85,9 @@ class Search:
             for mark, texts in _read(self._files, known, indexed):
                 self._index.put(known.session_id, mark, texts, anew=anew)
                 anew = False
-        except (_Changed, FileNotFoundError):
+        except (_Changed, StorageError) as error:
+            if isinstance(error, StorageError) and error.data()["errno"] != "ENOENT":
+                raise
             # Not the file that lists know; the next look at the folders tells what it is.
             self._index.forget([known.session_id])
 

@@ -262,6 +262,19 @@ def test_a_file_that_is_not_the_one_that_was_noted_is_not_read(tmp_path: Path) -
             list(_read(Files(), Known("s", str(path), mark, NOTHING, b"", listed=True), None))
 
 
+async def test_an_open_session_whose_file_is_gone_does_not_keep_the_others_from_being_found(
+    home: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "elsewhere.jsonl"
+    async with wire(home) as asker:
+        await make(asker, "session-a", "the word")
+        exported = await asker.call("session/export", session_id="session-a")
+        path.write_text(exported["content"].replace("session-a", "session-b"), "utf-8")
+        await asker.call("session/open", path=str(path))
+        path.unlink()
+        assert await hits(asker, "word") == [("session-a", 1)]
+
+
 async def test_a_disk_that_refuses_the_index_refuses_the_search_only(home: Path) -> None:
     index = home / "profiles" / "default" / "search.sqlite"
     async with wire(home) as asker:
