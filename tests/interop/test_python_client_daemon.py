@@ -168,6 +168,31 @@ async def test_looking_after_sessions(daemon: Daemon, socket_path: Path) -> None
         assert (await client.discover())["openrpc"]
 
 
+async def test_finding_sessions_and_being_told_of_them(daemon: Daemon, socket_path: Path) -> None:
+    async with connect(socket_path, **PATIENT) as client:
+        async with client.subscribe_catalog() as hints:
+            assert hints.revision is not None
+            made = await client.create("/project", title="Fix the clock", persist="immediate")
+            hint = await anext(hints)
+            assert (hint.session_id, hint.change) == (made.session.id, "created")
+        said = {"role": "assistant", "content": [{"type": "text", "text": "the quixotic cron job"}]}
+        stored = await client.append(made.session.id, message=said)
+        assert (await client.resolve("fix the")).id == made.session.id
+        again = await client.continue_recent(cwd="/project")
+        assert (again.created, again.session.id) == (False, made.session.id)
+        assert [hit.entry_id for hit in await client.search("quixotic")] == [stored.leaf_id]
+        forest = await client.catalog_forest(cwd="/project")
+        assert [node.session_id for node in forest.nodes] == [made.session.id]
+        assert (await client.catalog_forest(form="text")).text is not None
+        assert (await client.retention_run(100_000)).sessions == []
+
+
+def test_the_blocking_client_is_told_of_the_catalog(daemon: Daemon, socket_path: Path) -> None:
+    with connect_blocking(socket_path, **PATIENT) as client, client.subscribe_catalog() as hints:
+        made = client.create("/project", persist="immediate")
+        assert next(hints).session_id == made.session.id
+
+
 def test_every_method_has_a_helper() -> None:
     schema = json.loads((REPOSITORY / "protocol.schema.json").read_bytes())
     # The handshakes, and what a subscription does by itself.
