@@ -13,7 +13,8 @@ from typing import Literal, Protocol
 from msgspec import Raw, Struct
 
 from sessiond.limits import PREVIEW_CHARS
-from sessiond.model.entries import Entry, Header, Opaque, Row, Rules
+from sessiond.model.entries import Entry, Header, Opaque
+from sessiond.model.row import Row, Rules
 from sessiond.model.usage import Usage
 
 __all__ = [

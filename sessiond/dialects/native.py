@@ -27,7 +27,8 @@ from sessiond.dialects.preview import entry_preview
 from sessiond.dialects.times import raw_rfc3339
 from sessiond.dialects.usage import usage_of
 from sessiond.limits import PREVIEW_CHARS
-from sessiond.model.entries import NODE_RULES_NATIVE, Entry, Header, Opaque, Row, Rules
+from sessiond.model.entries import Entry, Header, Opaque
+from sessiond.model.row import Kind, Row, Rules
 from sessiond.model.usage import Usage
 
 __all__ = ["NATIVE", "Native"]
@@ -35,6 +36,16 @@ __all__ = ["NATIVE", "Native"]
 _ENVELOPE_FIELDS: Final = ("id", "parent_id", "timestamp", "head", "atom")
 _ENVELOPE: Final = frozenset({"type", *_ENVELOPE_FIELDS})
 _encoder: Final = msgspec.json.Encoder()
+
+_RULES: Final = Rules(
+    records=frozenset({Kind.LABEL, Kind.INFO, Kind.LEAF}),
+    leaf_records=True,
+    named_heads=True,
+    replacement=True,
+    atoms=True,
+    auto_title=True,
+    truncates=True,
+)
 
 
 class Native:
@@ -48,7 +59,7 @@ class Native:
     @property
     def rules(self) -> Rules:
         """Everything sessiond can do."""
-        return NODE_RULES_NATIVE
+        return _RULES
 
     def decode_header(self, line: bytes) -> Header:
         """The header. Raises BadHeader."""

@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 
 from sessiond.dialects.base import ContextLine, ContextMessage
 from sessiond.dialects.loose import fields, items, join, text
-from sessiond.model.entries import MESSAGE_KINDS, Kind
+from sessiond.model.row import MESSAGE_KINDS, Kind
 
 __all__ = ["message_of", "messages_of"]
 

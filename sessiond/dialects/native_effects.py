@@ -13,20 +13,8 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from sessiond.dialects.loose import is_null, items, reference, text
-from sessiond.model.entries import (
-    Compaction,
-    CompactionEffect,
-    Effect,
-    Entry,
-    InfoEffect,
-    Kind,
-    Label,
-    LabelEffect,
-    Leaf,
-    LeafEffect,
-    Opaque,
-    SessionInfoEntry,
-)
+from sessiond.model.entries import Compaction, Entry, Label, Leaf, Opaque, SessionInfoEntry
+from sessiond.model.row import CompactionEffect, Effect, InfoEffect, Kind, LabelEffect, LeafEffect
 
 __all__ = ["effect_of_entry", "effect_of_fields"]
 

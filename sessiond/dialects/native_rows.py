@@ -15,16 +15,9 @@ from sessiond.dialects.base import BadLine
 from sessiond.dialects.loose import fields, lenient, reference, require_utf8, text
 from sessiond.dialects.native_checks import HEADER_TYPES, check
 from sessiond.dialects.native_effects import effect_of_entry, effect_of_fields
-from sessiond.model.entries import (
-    KIND_OF_TYPE,
-    Entry,
-    Kind,
-    Message,
-    ModelChange,
-    Opaque,
-    Row,
-)
+from sessiond.model.entries import Entry, Message, ModelChange, Opaque
 from sessiond.model.ids import MAIN
+from sessiond.model.row import KIND_OF_TYPE, Kind, Row
 
 __all__ = ["row", "row_of"]
 

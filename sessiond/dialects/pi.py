@@ -38,18 +38,8 @@ from sessiond.dialects.preview import entry_preview
 from sessiond.dialects.times import raw_rfc3339
 from sessiond.dialects.usage import usage_of
 from sessiond.limits import PREVIEW_CHARS
-from sessiond.model.entries import (
-    CompactionEffect,
-    Effect,
-    Entry,
-    Header,
-    InfoEffect,
-    Kind,
-    LabelEffect,
-    Opaque,
-    Row,
-    Rules,
-)
+from sessiond.model.entries import Entry, Header, Opaque
+from sessiond.model.row import CompactionEffect, Effect, InfoEffect, Kind, LabelEffect, Row, Rules
 from sessiond.model.times import rfc3339
 from sessiond.model.usage import Usage
 

@@ -18,16 +18,15 @@ from msgspec import Raw, UnsetType
 from sessiond.dialects.loose import fields, is_null, one_line, text
 from sessiond.dialects.times import raw_rfc3339
 from sessiond.model.entries import (
-    KIND_OF_TYPE,
     BranchSummary,
     Compaction,
     CustomMessage,
     Entry,
-    Kind,
     Label,
     Opaque,
     SessionInfoEntry,
 )
+from sessiond.model.row import KIND_OF_TYPE, Kind
 
 __all__ = ["KIND_OF_PI_TYPE", "ROOT", "encode", "wire"]
 

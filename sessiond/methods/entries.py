@@ -21,7 +21,8 @@ from sessiond.methods.common import (
     raw,
 )
 from sessiond.methods.rows import chunks, entry_row
-from sessiond.model.entries import EntryBytes, Kind
+from sessiond.model.entries import EntryBytes
+from sessiond.model.row import Kind
 from sessiond.service.events import type_word
 from sessiond.service.host import Host
 from sessiond.service.opened import Opened

@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.dialects.preview import cut
 from sessiond.methods.rows import chunks, label_of
-from sessiond.model.entries import Kind
+from sessiond.model.row import Kind
 from sessiond.service.events import type_word
 from sessiond.service.opened import Opened
 from sessiond.session.drawing import Gutter, Place

@@ -1,9 +1,9 @@
-"""The entry types, and what the index keeps of each.
+"""The entry types, as a line and the wire spell them.
 
 A struct here is spelled as a native line and as the wire spells it; the field
 order is the order on disk. Payloads (`message`, `content`, `data`, `details`,
 `messages`) are `Raw`: they travel as the bytes that were sent. To add an entry
-type: one struct, its place in `ENTRY_TYPES`, a kind, and a sample.
+type: one struct, its place in `ENTRY_TYPES`, a kind in `model/row.py`, and a sample.
 
     {"type":"message","id":"a1b2c3d4","parent_id":null,
      "timestamp":"2026-01-15T10:30:00.000Z","message":{"role":"user","content":"hi"}}
@@ -11,39 +11,28 @@ type: one struct, its place in `ENTRY_TYPES`, a kind, and a sample.
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from sessiond.model.ids import MAIN, EntryId, HeadName, NewEntryId
+from sessiond.model.ids import EntryId, HeadName, NewEntryId
 
 __all__ = [
-    "CONTEXT_KINDS",
     "ENTRY_TYPES",
     "HOLDS",
-    "NODE_RULES_NATIVE",
     "BranchSummary",
     "Compaction",
-    "CompactionEffect",
     "Custom",
     "CustomMessage",
-    "Effect",
     "Entry",
     "EntryBytes",
     "Header",
-    "InfoEffect",
-    "Kind",
     "Label",
-    "LabelEffect",
     "Leaf",
-    "LeafEffect",
     "Message",
     "MessageBytes",
     "ModelChange",
     "Opaque",
-    "Row",
-    "Rules",
     "SessionInfoEntry",
     "ThinkingLevelChange",
 ]
@@ -54,55 +43,6 @@ HOLDS: Final = "x-holds"
 
 EntryBytes = Annotated[Raw, Meta(extra_json_schema={HOLDS: "AnyEntry"})]
 MessageBytes = Annotated[Raw, Meta(extra_json_schema={HOLDS: "AgentMessage"})]
-
-
-class Kind(IntEnum):
-    """What an ordinal of the file is to the index: one byte an entry."""
-
-    NONE = 0  # the header, a blank or a bad line: takes a seq, yields no event
-    USER = 1
-    ASSISTANT = 2
-    TOOL = 3
-    OTHER_ROLE = 4
-    CUSTOM_MESSAGE = 5
-    BRANCH_SUMMARY = 6
-    COMPACTION = 7
-    THINKING = 8
-    MODEL = 9
-    CUSTOM = 10
-    LABEL = 11
-    INFO = 12
-    LEAF = 13
-    CONTEXT_EDIT = 14
-    OPAQUE = 15
-
-
-MESSAGE_KINDS: Final = frozenset({Kind.USER, Kind.ASSISTANT, Kind.TOOL, Kind.OTHER_ROLE})
-
-# What a path puts into a context, a deciding compaction aside.
-CONTEXT_KINDS: Final = MESSAGE_KINDS | {
-    Kind.CUSTOM_MESSAGE,
-    Kind.BRANCH_SUMMARY,
-    Kind.CONTEXT_EDIT,
-}
-
-# The type word of a kind. An opaque entry's own word is read from its line.
-TYPE_OF_KIND: Final[dict[int, str]] = {
-    Kind.USER: "message",
-    Kind.ASSISTANT: "message",
-    Kind.TOOL: "message",
-    Kind.OTHER_ROLE: "message",
-    Kind.CUSTOM_MESSAGE: "custom_message",
-    Kind.BRANCH_SUMMARY: "branch_summary",
-    Kind.COMPACTION: "compaction",
-    Kind.THINKING: "thinking_level_change",
-    Kind.MODEL: "model_change",
-    Kind.CUSTOM: "custom",
-    Kind.LABEL: "label",
-    Kind.INFO: "session_info",
-    Kind.LEAF: "leaf",
-    Kind.CONTEXT_EDIT: "context_edit",
-}
 
 
 class Header(Struct, tag="session_header", tag_field="type", omit_defaults=True):
@@ -257,87 +197,3 @@ ENTRY_TYPES: Final[dict[str, type[Entry]]] = {
     "session_info": SessionInfoEntry,
     "leaf": Leaf,
 }
-
-KIND_OF_TYPE: Final[dict[str, Kind]] = {
-    "custom_message": Kind.CUSTOM_MESSAGE,
-    "branch_summary": Kind.BRANCH_SUMMARY,
-    "compaction": Kind.COMPACTION,
-    "thinking_level_change": Kind.THINKING,
-    "model_change": Kind.MODEL,
-    "custom": Kind.CUSTOM,
-    "label": Kind.LABEL,
-    "session_info": Kind.INFO,
-    "leaf": Kind.LEAF,
-}
-
-
-class LabelEffect(Struct, frozen=True):
-    """`target_id` gets `label`; None clears."""
-
-    target_id: str
-    label: str | None
-
-
-class LeafEffect(Struct, frozen=True):
-    """The head goes to `target_id`, or is dropped."""
-
-    target_id: str | None
-    drop: bool = False
-
-
-class InfoEffect(Struct, frozen=True):
-    """Facts that change, by their field in `SessionInfo`; a value of None clears."""
-
-    facts: dict[str, Any]
-
-
-class CompactionEffect(Struct, frozen=True):
-    """How the context begins below this compaction."""
-
-    first_kept_entry_id: str | None
-    replacement: bool
-
-
-Effect = LabelEffect | LeafEffect | InfoEffect | CompactionEffect
-
-
-class Row(Struct):
-    """What the index needs of one entry, the same for every dialect."""
-
-    kind: int
-    id: str
-    parent_id: str | None
-    head: str = MAIN
-    names_model: bool = False
-    """A model change, or an assistant message that says which model wrote it."""
-    effect: Effect | None = None
-    atom: tuple[int, int] | None = None
-
-
-class Rules(Struct, frozen=True):
-    """Where dialects differ in what an entry does to a session."""
-
-    records: frozenset[int]
-    """Kinds that stand in no tree and are nobody's parent."""
-    leaf_records: bool
-    """A move of the head is a `leaf` record; otherwise a custom node at the target."""
-    named_heads: bool
-    replacement: bool
-    """Compaction by replacement messages can be stored."""
-    atoms: bool
-    """Entries of one call carry `atom`, so half a call is recognised after a crash."""
-    auto_title: bool
-    """A title that was made is kept apart from one that somebody chose."""
-    truncates: bool
-    """The file is ours alone and may be cut back; others are only ever appended to."""
-
-
-NODE_RULES_NATIVE: Final = Rules(
-    records=frozenset({Kind.LABEL, Kind.INFO, Kind.LEAF}),
-    leaf_records=True,
-    named_heads=True,
-    replacement=True,
-    atoms=True,
-    auto_title=True,
-    truncates=True,
-)

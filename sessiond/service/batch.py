@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from sessiond.model.entries import Kind
+from sessiond.model.row import Kind
 from sessiond.service.events import Event, Origin
 from sessiond.service.inbox import Command
 from sessiond.service.opened import Opened

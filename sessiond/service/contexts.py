@@ -19,7 +19,7 @@ from sessiond.limits import (
     INLINE_READ_BYTES,
     INLINE_WALK_STEPS,
 )
-from sessiond.model.entries import Kind
+from sessiond.model.row import Kind
 from sessiond.service.opened import Opened
 from sessiond.session.context import (
     ContextPlan,

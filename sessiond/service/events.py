@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from sessiond.model.entries import TYPE_OF_KIND, Kind, LeafEffect, Row, Rules
 from sessiond.model.events import Origin
+from sessiond.model.row import TYPE_OF_KIND, Kind, LeafEffect, Row, Rules
 
 __all__ = ["Event", "Origin", "event_body", "event_prefix", "notification", "type_word"]
 

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw
 
 from sessiond.dialects.native import NATIVE
 from sessiond.limits import PROGRESS_LINES
-from sessiond.model.entries import Kind
+from sessiond.model.row import Kind
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Progress
 from sessiond.session.state import Session

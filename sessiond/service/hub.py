@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from sessiond.errors import StorageError
 from sessiond.limits import REPLAY_CHUNK_BYTES
-from sessiond.model.entries import Kind, Rules
 from sessiond.model.events import Closed, Lagged, Synced
+from sessiond.model.row import Kind, Rules
 from sessiond.service.events import Event, event_body, event_prefix, notification, type_word
 from sessiond.service.ports import Listener
 from sessiond.service.subscription import Subscription, Variant

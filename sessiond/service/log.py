@@ -12,7 +12,7 @@ from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
 from sessiond.limits import INLINE_READ_BYTES
-from sessiond.model.entries import Kind
+from sessiond.model.row import Kind
 from sessiond.service.events import Event
 from sessiond.service.opened import Opened
 

@@ -13,8 +13,9 @@ from msgspec import Raw, Struct, UnsetType
 from sessiond.dialects.base import BadLine, Dialect
 from sessiond.errors import StorageError
 from sessiond.journal.store import SessionLog
-from sessiond.model.entries import Header, LeafEffect
+from sessiond.model.entries import Header
 from sessiond.model.ids import MAIN
+from sessiond.model.row import LeafEffect
 from sessiond.service.events import Event
 from sessiond.service.session_info import Persist, SessionInfo, head_infos, lineage_of
 from sessiond.service.summary import Summary, catch_up, unread_bytes

@@ -15,7 +15,7 @@ from msgspec import Struct
 from sessiond.dialects.base import Dialect
 from sessiond.journal.store import SessionLog
 from sessiond.limits import FIRST_MESSAGE_CHARS, REPLAY_CHUNK_BYTES
-from sessiond.model.entries import Kind
+from sessiond.model.row import Kind
 from sessiond.model.usage import Usage
 from sessiond.session.state import Session
 

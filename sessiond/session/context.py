@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from sessiond.model.entries import CONTEXT_KINDS, Kind
+from sessiond.model.row import CONTEXT_KINDS, Kind
 from sessiond.session.state import Session
 
 __all__ = [

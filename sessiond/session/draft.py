@@ -24,16 +24,9 @@ from sessiond.errors import (
     TooLarge,
 )
 from sessiond.limits import HEADS_MAX
-from sessiond.model.entries import (
-    CompactionEffect,
-    Entry,
-    Kind,
-    LabelEffect,
-    LeafEffect,
-    Opaque,
-    Row,
-)
+from sessiond.model.entries import Entry, Opaque
 from sessiond.model.ids import MAIN
+from sessiond.model.row import CompactionEffect, Kind, LabelEffect, LeafEffect, Row
 from sessiond.session.state import Head, Session
 
 __all__ = ["Codec", "Draft", "Staged"]

@@ -13,8 +13,9 @@ from typing import Any, Final
 from msgspec import UNSET, Struct
 
 from sessiond.errors import EntryInvalid
-from sessiond.model.entries import Entry, InfoEffect, Kind, SessionInfoEntry
+from sessiond.model.entries import Entry, SessionInfoEntry
 from sessiond.model.ids import MAIN
+from sessiond.model.row import InfoEffect, Kind
 from sessiond.session.append import Expected, require_expected
 from sessiond.session.draft import Draft
 from sessiond.session.state import Session

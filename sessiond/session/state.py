@@ -22,7 +22,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from sessiond.limits import PROBLEMS_MAX
-from sessiond.model.entries import (
+from sessiond.model.ids import MAIN
+from sessiond.model.row import (
     CONTEXT_KINDS,
     MESSAGE_KINDS,
     CompactionEffect,
@@ -33,7 +34,6 @@ from sessiond.model.entries import (
     Row,
     Rules,
 )
-from sessiond.model.ids import MAIN
 
 __all__ = ["Head", "LabelState", "Problem", "Session"]
 

@@ -18,7 +18,8 @@ from sessiond.dialects import sniff
 from sessiond.dialects.base import BadHeader, BadLine, ContextLine, Dialect
 from sessiond.errors import EntryInvalid
 from sessiond.limits import PREVIEW_CHARS
-from sessiond.model.entries import ENTRY_TYPES, MESSAGE_KINDS, Entry, Kind, Opaque
+from sessiond.model.entries import ENTRY_TYPES, Entry, Opaque
+from sessiond.model.row import MESSAGE_KINDS, Kind
 
 __all__ = ["check_dialect", "entry_of", "lines_of"]
 

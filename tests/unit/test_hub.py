@@ -12,7 +12,8 @@ from anyio.lowlevel import checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.model.entries import NODE_RULES_NATIVE, Kind, LeafEffect, Row
+from sessiond.dialects.native import NATIVE
+from sessiond.model.row import Kind, LeafEffect, Row
 from sessiond.service.events import Event
 from sessiond.service.hub import Hub
 from sessiond.service.subscription import Subscription, Variant
@@ -114,7 +115,7 @@ class Bench:
     def __init__(self, tasks: anyio.abc.TaskGroup) -> None:
         self.tasks = tasks
         self.log = FakeLog()
-        self.hub = Hub(self.log, "session-a", "epoch-1", NODE_RULES_NATIVE)
+        self.hub = Hub(self.log, "session-a", "epoch-1", NATIVE.rules)
 
     def publish(self, count: int = 1) -> None:
         events = [entry(self.log.seq + n + 1) for n in range(count)]

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 
 from sessiond.model import entries, ids
-from sessiond.model.entries import ENTRY_TYPES, KIND_OF_TYPE, TYPE_OF_KIND, Entry, Kind
+from sessiond.model.entries import ENTRY_TYPES, Entry
 from sessiond.model.ids import (
     SESSION_ID_PATTERN,
     HeadName,
@@ -19,6 +19,7 @@ from sessiond.model.ids import (
     derive_session_id,
     is_session_id,
 )
+from sessiond.model.row import KIND_OF_TYPE, TYPE_OF_KIND, Kind
 
 GOOD_SESSION_IDS = ["abcdefgh", "A" * 128, "019a6f00-0000-7000", "________", "--------"]
 BAD_SESSION_IDS = [

@@ -19,27 +19,28 @@ from sessiond.dialects.native import NATIVE, Native
 from sessiond.errors import EntryInvalid
 from sessiond.model.entries import (
     ENTRY_TYPES,
-    NODE_RULES_NATIVE,
     BranchSummary,
     Compaction,
-    CompactionEffect,
     Custom,
     CustomMessage,
-    Effect,
     Entry,
     Header,
-    InfoEffect,
-    Kind,
     Label,
-    LabelEffect,
     Leaf,
-    LeafEffect,
     Message,
     ModelChange,
     Opaque,
-    Row,
     SessionInfoEntry,
     ThinkingLevelChange,
+)
+from sessiond.model.row import (
+    CompactionEffect,
+    Effect,
+    InfoEffect,
+    Kind,
+    LabelEffect,
+    LeafEffect,
+    Row,
 )
 from sessiond.model.times import rfc3339, unix_ms
 from sessiond.session.context import plan_context
@@ -195,7 +196,6 @@ def test_a_header_is_written_with_version_and_a_time_in_text() -> None:
 
 def test_there_is_nothing_to_migrate() -> None:
     assert NATIVE.migrate([HEADER, b"x"]) == [HEADER, b"x"]
-    assert NATIVE.rules is NODE_RULES_NATIVE
 
 
 def test_a_second_header_is_no_entry() -> None:

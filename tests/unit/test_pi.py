@@ -18,16 +18,11 @@ from sessiond.errors import EntryInvalid
 from sessiond.model.entries import (
     BranchSummary,
     Compaction,
-    CompactionEffect,
     Custom,
     CustomMessage,
-    Effect,
     Entry,
     Header,
-    InfoEffect,
-    Kind,
     Label,
-    LabelEffect,
     Leaf,
     Message,
     ModelChange,
@@ -35,6 +30,7 @@ from sessiond.model.entries import (
     SessionInfoEntry,
     ThinkingLevelChange,
 )
+from sessiond.model.row import CompactionEffect, Effect, InfoEffect, Kind, LabelEffect
 from sessiond.session.context import plan_context
 from sessiond.session.state import Session
 from sessiond.testing.dialects import check_dialect, lines_of

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiond.dialects.native import NATIVE
-from sessiond.model.entries import Kind, Row
+from sessiond.model.row import Kind, Row
 from sessiond.session.drawing import Place, lay_out
 from sessiond.session.state import Session
 from sessiond.session.tree import ChildIndex, preorder
