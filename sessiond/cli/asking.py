@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Raw
 
-from sessiond.cli.daemons import find_socket
 from sessiond.cli.failures import Failure, Status
 from sessiond.cli.options import Shared
 from sessiond.cli.output import emit_raw
 from sessiond.cli.progress import Steps
+from sessiond.cli.reaching.meant import find_socket
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
@@ -58,7 +58,7 @@ def connected(shared: Shared) -> Generator[BlockingClient]:
 
 def started(shared: Shared) -> Path:
     """The socket of a daemon that did not answer, once it does. Raises Failure."""
-    from sessiond.cli.joining import join
+    from sessiond.cli.reaching.joining import join
 
     if not shared.may_start:
         what = f"nobody listens on {find_socket(shared.place)}"

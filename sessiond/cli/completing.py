@@ -12,9 +12,9 @@ import msgspec
 from click.shell_completion import CompletionItem
 
 from sessiond.cli.asking import is_path
-from sessiond.cli.daemons import find_socket
 from sessiond.cli.failures import Failure
 from sessiond.cli.options import Place
+from sessiond.cli.reaching.meant import find_socket
 
 __all__ = ["complete_session"]
 

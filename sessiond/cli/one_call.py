@@ -15,9 +15,10 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from sessiond.cli.asking import started
-from sessiond.cli.daemons import connect, find_socket
 from sessiond.cli.options import Shared
 from sessiond.cli.progress import Steps
+from sessiond.cli.reaching.contact import connect
+from sessiond.cli.reaching.meant import find_socket
 from sessiond_client import ConnectionLost, Timeout, wire
 
 __all__ = ["call_once"]

@@ -37,7 +37,7 @@ def test_a_command_is_called_what_the_contents_say(listed: sessiond.cli.Listed) 
     [
         ("from sessiond.cli import main; main(['--help'])", HEAVY),
         (
-            "import sessiond.cli.daemon",
+            "import sessiond.cli.daemon.daemon",
             ("rich.console", "pygls", "lsprotocol", "sessiond.cli.commands.schema"),
         ),
     ],

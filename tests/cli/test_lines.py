@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.cli.lines import Line, lines_of
+from sessiond.cli.offline.lines import Line, lines_of
 
 HEADER = b'{"type":"session_header","version":1,"id":"my-session","timestamp":"2026-01-01T00:00:00Z","cwd":"/p"}\n'
 ENTRY = b'{"type":"message","id":"e1","parent_id":null,"timestamp":"2026-01-01T00:00:01Z","message":{"role":"user","content":"secret"}}\n'

@@ -22,8 +22,8 @@ def config(place: Place, *, as_json: bool) -> None:
     """
     from sessiond.cli.config import Sources, load
     from sessiond.cli.config_file import BadConfiguration, default_file, file_of
-    from sessiond.cli.daemons import bad_configuration
     from sessiond.cli.output import emit, say, table
+    from sessiond.cli.reaching.meant import bad_configuration
 
     try:
         file = file_of(os.environ, place.config)

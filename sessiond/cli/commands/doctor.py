@@ -22,8 +22,8 @@ def doctor(ctx: click.Context, /, place: Place, *, as_json: bool) -> None:
     each line that begins with !! says what to do. With --json: {"ok", "checks": [{"check",
     "ok", "what", "next"}]}.
     """
-    from sessiond.cli.examination import examine
-    from sessiond.cli.examined_files import examine_files
+    from sessiond.cli.offline.examination import examine
+    from sessiond.cli.offline.examined_files import examine_files
 
     checks = [*examine(place), *examine_files(place)]
     well = all(check.ok for check in checks)

@@ -27,8 +27,8 @@ def dump(shared: Shared, session: str, *, content: bool) -> None:
     Line, offset, size in bytes, type, id, parent; then what is wrong with it, if anything.
     A file, or a session by its id, needs no daemon. With --json: one object a line.
     """
-    from sessiond.cli.files import session_file
-    from sessiond.cli.lines import lines_of
+    from sessiond.cli.offline.lines import lines_of
+    from sessiond.cli.offline.session_file import session_file
 
     for line in lines_of(session_file(shared, session), with_preview=content):
         if shared.as_json:

@@ -24,10 +24,10 @@ def lsp(place: Place, *, may_start: bool) -> None:
     """
     from pathlib import Path
 
-    from sessiond.cli.daemons import find_socket
     from sessiond.cli.failures import Failure
-    from sessiond.cli.joining import join
     from sessiond.cli.log import configure_log
+    from sessiond.cli.reaching.joining import join
+    from sessiond.cli.reaching.meant import find_socket
     from sessiond.lsp.link import CannotJoin
     from sessiond.lsp.server import serve
 

@@ -20,9 +20,10 @@ def status(context: click.Context, place: Place, *, as_json: bool) -> None:
     \b
     Exit status: 0 it runs, 3 it does not.
     """
-    from sessiond.cli.daemons import about, ask, find_socket, layout_of, who_serves
     from sessiond.cli.output import emit, say
-    from sessiond.cli.running import running
+    from sessiond.cli.reaching.contact import about, ask, who_serves
+    from sessiond.cli.reaching.described import running
+    from sessiond.cli.reaching.meant import find_socket, layout_of
     from sessiond.limits import ANSWER_SECONDS
 
     path = find_socket(place)

@@ -25,8 +25,9 @@ def stdio(place: Place) -> None:
     framing both pass. Ends with 0 when the input has ended and everything asked is answered,
     with 1 when the daemon ended first: run it again, and it joins the next one.
     """
-    from sessiond.cli.bridge import bridge
-    from sessiond.cli.daemons import connect, find_socket
+    from sessiond.cli.reaching.bridge import bridge
+    from sessiond.cli.reaching.contact import connect
+    from sessiond.cli.reaching.meant import find_socket
     from sessiond.limits import ANSWER_SECONDS
 
     # An interrupt ends a bridge, it is no error to report.
@@ -34,7 +35,7 @@ def stdio(place: Place) -> None:
     path = find_socket(place)
     sock = connect(path, ANSWER_SECONDS)
     if sock is None:
-        from sessiond.cli.joining import join
+        from sessiond.cli.reaching.joining import join
 
         join(place)
         sock = connect(path, ANSWER_SECONDS)
@@ -42,7 +43,7 @@ def stdio(place: Place) -> None:
         what = f"the daemon ended before it could be joined on {path}"
         raise Failure(what, "run it again", Status.NO_DAEMON)
     if not bridge(sock):
-        from sessiond.cli.joining import answering
+        from sessiond.cli.reaching.joining import answering
 
         # A daemon that is well has closed this connection on purpose: it was told `exit`.
         if answering(path) is None:

@@ -28,7 +28,7 @@ def stop(place: Place, timeout: float, *, as_json: bool) -> None:
     is no failure.
     """
     from sessiond.cli.output import emit, say
-    from sessiond.cli.stopping import stop_daemon
+    from sessiond.cli.reaching.stopping import stop_daemon
 
     pid = stop_daemon(place, timeout)
     if as_json:

@@ -9,10 +9,11 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from sessiond.cli.daemons import layout_of, who_serves
-from sessiond.cli.examination import Finding
+from sessiond.cli.offline.examination import Finding
 from sessiond.cli.options import Place
 from sessiond.cli.progress import Steps
+from sessiond.cli.reaching.contact import who_serves
+from sessiond.cli.reaching.meant import layout_of
 from sessiond.errors import SessiondError
 from sessiond.journal.files import Files
 from sessiond.service.verifying import verify_file

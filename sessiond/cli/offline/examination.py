@@ -19,9 +19,10 @@ from msgspec import Struct
 from sessiond import __version__
 from sessiond.cli.config import Sources, load
 from sessiond.cli.config_file import BadConfiguration, file_of
-from sessiond.cli.daemons import ask, find_socket, layout_of, who_serves
 from sessiond.cli.failures import Failure
 from sessiond.cli.options import Place
+from sessiond.cli.reaching.contact import ask, who_serves
+from sessiond.cli.reaching.meant import find_socket, layout_of
 from sessiond.journal.layout import Layout
 from sessiond.limits import ANSWER_SECONDS, FREE_BYTES_MIN
 

@@ -23,10 +23,10 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from sessiond.cli.config import Sources
-from sessiond.cli.environment import real_environment
-from sessiond.cli.idle import wait_unused
-from sessiond.cli.retaining import keep_retaining
-from sessiond.cli.tuning import Tuning
+from sessiond.cli.daemon.environment import real_environment
+from sessiond.cli.daemon.idle import wait_unused
+from sessiond.cli.daemon.retaining import keep_retaining
+from sessiond.cli.daemon.tuning import Tuning
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
 from sessiond.methods import METHODS

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from sessiond.cli.daemons import About, who_serves
+from sessiond.cli.reaching.contact import About, who_serves
 from sessiond.journal.layout import Layout, is_profile
 
 __all__ = ["Profile", "profiles_of", "running"]

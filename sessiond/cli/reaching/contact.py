@@ -1,4 +1,4 @@
-"""Which daemon is meant, whether it is there, and one question to it.
+"""Whether a daemon is there, and one question to it.
 
 Law: nothing here starts or ends a daemon, and nothing of the service is imported:
 `sessiond stdio` goes through here each time an editor opens.
@@ -16,10 +16,8 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sessiond.cli.config_file import BadConfiguration, file_of
-from sessiond.cli.failures import Failure, Status
-from sessiond.cli.options import Place
-from sessiond_client.place import DEFAULT_PROFILE, UnsafeFolder, address, socket_place
+from sessiond.cli.failures import Failure
+from sessiond_client.place import address
 
 if TYPE_CHECKING:
     from sessiond.journal.layout import Layout
@@ -30,68 +28,11 @@ __all__ = [
     "Serving",
     "about",
     "ask",
-    "bad_configuration",
     "connect",
-    "find_socket",
-    "layout_of",
-    "profile_of",
-    "require_meant",
     "who_serves",
 ]
 
 _LOOK_AGAIN_SECONDS: Final = 0.01
-
-
-def profile_of(place: Place) -> str:
-    """The profile that is meant."""
-    return place.profile or DEFAULT_PROFILE
-
-
-def find_socket(place: Place) -> Path:
-    """Where the daemon listens, or would. Raises Failure."""
-    try:
-        return socket_place(
-            os.environ,
-            socket=place.socket or _configured_socket(place),
-            profile=place.profile,
-            home=place.home,
-        )
-    except UnsafeFolder as error:
-        raise Failure(str(error), "nothing was done", Status.NO_DAEMON) from error
-    except ValueError as error:
-        raise _no_profile(profile_of(place)) from error
-
-
-def _configured_socket(place: Place) -> str | None:
-    try:
-        if file_of(os.environ, place.config) is None:
-            return None
-        # Only who has a file waits for what reads it.
-        from sessiond.cli.config import Sources, load
-
-        return load(Sources(os.environ, place.config))[0].socket
-    except BadConfiguration as error:
-        raise bad_configuration(error) from error
-
-
-def bad_configuration(error: BadConfiguration) -> Failure:
-    """What is wrong with a configuration is wrong usage, wherever it was written."""
-    return Failure(str(error), "nothing was done", Status.USAGE, {"kind": "configuration"})
-
-
-def layout_of(place: Place) -> Layout:
-    """The folders of the profile. Raises Failure."""
-    from sessiond.journal.layout import Layout, data_home, is_profile
-
-    profile = profile_of(place)
-    if not is_profile(profile):
-        raise _no_profile(profile)
-    return Layout(data_home({**os.environ, "SESSIOND_HOME": place.home or ""}), profile)
-
-
-def _no_profile(profile: str) -> Failure:
-    what = f"{profile!r} cannot be a profile"
-    return Failure(what, "a plain name of A-Z a-z 0-9 _ . - is needed", Status.USAGE)
 
 
 def connect(path: Path, seconds: float | None) -> socket.socket | None:
@@ -179,20 +120,6 @@ def about(path: Path, seconds: float) -> About | None:
         instance_id=info["instance_id"],
         started_at=info["started_at"],
     )
-
-
-def require_meant(place: Place, path: Path, found: About) -> None:
-    """Raises Failure when who listens is not who was asked for by name."""
-    if place.profile is not None and found.profile != place.profile:
-        meant, is_served = f"profile {place.profile}", f"profile {found.profile}"
-    elif (
-        place.home is not None and found.home.resolve() != (home := layout_of(place).home).resolve()
-    ):
-        meant, is_served = f"sessions in {home}", f"those in {found.home}"
-    else:
-        return
-    what = f"the daemon on {path} serves {is_served}, not {meant}"
-    raise Failure(what, "give --socket of the one you mean, or none", Status.NO_DAEMON)
 
 
 class Serving(NamedTuple):

@@ -19,18 +19,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sessiond.cli.daemons import (
-    About,
-    about,
-    ask,
-    find_socket,
-    layout_of,
-    profile_of,
-    require_meant,
-    who_serves,
-)
 from sessiond.cli.failures import Failure, Status
 from sessiond.cli.options import Place
+from sessiond.cli.reaching.contact import About, about, ask, who_serves
+from sessiond.cli.reaching.meant import find_socket, layout_of, profile_of, require_meant
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
 from sessiond.limits import ANSWER_SECONDS, LOG_BYTES_MAX, START_SECONDS

@@ -7,7 +7,7 @@ from typing import Final
 
 import anyio
 
-from sessiond.cli.tuning import Tuning
+from sessiond.cli.daemon.tuning import Tuning
 from sessiond.errors import SessiondError
 from sessiond.rpc.progress import NO_PROGRESS
 from sessiond.service.retention import retain

@@ -12,16 +12,16 @@ import anyio
 from msgspec import structs
 
 from sessiond.cli.config_file import BadConfiguration
-from sessiond.cli.daemon import Daemon, DaemonOptions
-from sessiond.cli.failures import Status
-from sessiond.cli.log import configure_log
-from sessiond.cli.startup import (
+from sessiond.cli.daemon.daemon import Daemon, DaemonOptions
+from sessiond.cli.daemon.startup import (
     listener_at,
     listener_inherited,
     raise_open_files,
     take_profile,
 )
-from sessiond.cli.tuning import Tuning
+from sessiond.cli.daemon.tuning import Tuning
+from sessiond.cli.failures import Status
+from sessiond.cli.log import configure_log
 from sessiond.errors import SessiondError
 from sessiond.journal.files import Files
 from sessiond.journal.lock import Held, Holder

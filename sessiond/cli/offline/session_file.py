@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from sessiond.cli.asking import connected, find, is_path
-from sessiond.cli.daemons import layout_of
 from sessiond.cli.failures import Failure
 from sessiond.cli.options import Shared
+from sessiond.cli.reaching.meant import layout_of
 from sessiond.journal.files import Files
 
 __all__ = ["session_file"]

@@ -9,17 +9,10 @@ import time
 from pathlib import Path
 from typing import Final
 
-from sessiond.cli.daemons import (
-    Serving,
-    about,
-    ask,
-    find_socket,
-    layout_of,
-    require_meant,
-    who_serves,
-)
 from sessiond.cli.failures import Failure
 from sessiond.cli.options import Place
+from sessiond.cli.reaching.contact import Serving, about, ask, who_serves
+from sessiond.cli.reaching.meant import find_socket, layout_of, require_meant
 from sessiond.journal.layout import Layout
 
 __all__ = ["stop_daemon"]

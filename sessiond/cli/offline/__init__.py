@@ -1,0 +1,1 @@
+"""What works without a daemon, and while one writes: reading files, changing nothing."""
