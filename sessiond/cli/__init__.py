@@ -16,17 +16,6 @@ from sessiond.cli.lazy import LazyGroup, Listed
 __all__ = ["CONTENTS", "Listed", "main"]
 
 CONTENTS: Final[tuple[Listed, ...]] = (
-    Listed("Daemon", "start", "start", "Start the daemon, unless it runs."),
-    Listed("Daemon", "stop", "stop", "Stop the daemon; done when its process is gone."),
-    Listed("Daemon", "restart", "restart", "Stop the daemon and start one."),
-    Listed("Daemon", "status", "status", "Say whether the daemon runs, and how busy it is."),
-    Listed("Daemon", "serve", "serve", "Run the daemon in the foreground."),
-    Listed("Daemon", "stdio", "stdio", "Speak the protocol on stdin and stdout, for editors."),
-    Listed("Daemon", "sockname", "sockname", "Print the path of the daemon's socket."),
-    Listed("Daemon", "config", "config", "Show the effective configuration and its sources."),
-    Listed("Daemon", "profiles", "profiles", "List the profiles and which have a daemon."),
-    Listed("Daemon", "stats", "stats", "Print the counters of the daemon."),
-    Listed("Daemon", "doctor", "doctor", "Look for what is wrong, and say what to do."),
     Listed("Sessions", "new", "new", "Make a session."),
     Listed("Sessions", "list", "list", "List the sessions."),
     Listed("Sessions", "show", "show", "Show a session and its last entries."),
@@ -49,10 +38,21 @@ CONTENTS: Final[tuple[Listed, ...]] = (
     Listed("Files", "verify", "verify", "Look for what is wrong in a session file."),
     Listed("Files", "repair", "repair", "Make a file anew without its bad lines."),
     Listed("Files", "dump", "dump", "Print a session file line by line."),
+    Listed("Daemon", "start", "start", "Start the daemon, unless it runs."),
+    Listed("Daemon", "stop", "stop", "Stop the daemon; done when its process is gone."),
+    Listed("Daemon", "restart", "restart", "Stop the daemon and start one."),
+    Listed("Daemon", "status", "status", "Say whether the daemon runs, and how busy it is."),
+    Listed("Daemon", "serve", "serve", "Run the daemon in the foreground."),
+    Listed("Daemon", "stdio", "stdio", "Speak the protocol on stdin and stdout, for editors."),
+    Listed("Daemon", "sockname", "sockname", "Print the path of the daemon's socket."),
+    Listed("Daemon", "config", "config", "Show the effective configuration and its sources."),
+    Listed("Daemon", "profiles", "profiles", "List the profiles and which have a daemon."),
+    Listed("Daemon", "stats", "stats", "Print the counters of the daemon."),
+    Listed("Daemon", "doctor", "doctor", "Look for what is wrong, and say what to do."),
     Listed("Tools", "call", "call", "Call any method of the protocol."),
     Listed("Tools", "completion", "completion", "Print the completion of a shell."),
     Listed("Tools", "lsp", "lsp", "Show session files in an editor: a language server."),
-    Listed("Tools", "schema", "schema", "Print the JSON Schema of the protocol."),
+    Listed("Tools", "schema", "schema", "Print the schemas of the protocol."),
 )
 
 

@@ -6,6 +6,7 @@ what went wrong is said once, by `failures`.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import sys
@@ -48,6 +49,15 @@ class LazyGroup(click.Group):
         found: click.Command = module.COMMAND
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self._contents and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], self._contents)
+            hint = f", did you mean {' or '.join(near)}?" if near else ""
+            ctx.fail(f"No such command {args[0]!r}{hint}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         width = max(map(len, self._contents))
         sections = dict.fromkeys(listed.section for listed in self._contents.values())
@@ -71,6 +81,7 @@ class LazyGroup(click.Group):
 
     def main(self, *args: Any, **settings: Any) -> NoReturn:
         """Run, and end the process with the status of the run."""
+        _open_what_is_closed()
         try:
             # What `invoke` gives: None at the end of a command, or the status of `ctx.exit`.
             status: int | None = super().main(*args, **{**settings, "standalone_mode": False})
@@ -105,3 +116,14 @@ class LazyGroup(click.Group):
 def _forget_output() -> None:
     # Python flushes standard output once more at its end: into nothing, then.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _open_what_is_closed() -> None:
+    """A standard stream that whoever started this has closed takes, and gives, nothing.
+
+    Otherwise the next socket or file would get its number, and be written to in its place.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: its own
+            setattr(sys, name, os.fdopen(opened, "r" if name == "stdin" else "w"))

@@ -122,7 +122,7 @@ def _method_names() -> list[str]:
 
 
 def _unknown(method: str) -> Failure:
-    near = difflib.get_close_matches(method, _method_names(), cutoff=0.5)
+    near = difflib.get_close_matches(method, _method_names(), cutoff=0.7)
     then = f"did you mean {' or '.join(near)}?" if near else "see `sessiond call --list`"
     facts = {"kind": "method_not_found", "method": method, "near": near}
     return Failure(f"there is no method {method}", then, Status.USAGE, facts)
