@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from shutil import get_terminal_size
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -18,6 +19,9 @@ from sessiond.cli.text import one_line
 __all__ = ["entry_line", "facts", "session_table", "when"]
 
 Json = Mapping[str, Any]
+
+# From so many columns on there is room for a title and a folder.
+_WIDE: Final = 100
 
 
 class _Message(Struct):
@@ -43,8 +47,12 @@ def facts(pairs: Iterable[tuple[str, Any]]) -> None:
 
 def session_table(sessions: Sequence[Json]) -> None:
     """One row a session."""
-    columns = ("ID", "UPDATED", "MESSAGES", "TITLE", "FOLDER")
-    table(columns, [_session_row(session) for session in sessions])
+    columns: tuple[str, ...] = ("ID", "UPDATED", "MESSAGES", "TITLE", "FOLDER")
+    rows = [_session_row(session) for session in sessions]
+    if is_terminal() and get_terminal_size().columns < _WIDE:
+        # The title says more in what room there is.
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    table(columns, rows, cut=("TITLE", "FOLDER"))
 
 
 def _session_row(session: Json) -> tuple[str, ...]:

@@ -47,8 +47,13 @@ def say(text: str) -> None:
     click.echo(printable(text))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Aligned under headings on a terminal; else one line a row, with tabs and no headings."""
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, cut: Sequence[str] = ()
+) -> None:
+    """Aligned under headings on a terminal; else one line a row, with tabs and no headings.
+
+    On a narrow terminal the columns named by `cut` lose their ends before any other does.
+    """
     cells = [[one_line(cell) for cell in row] for row in rows]
     if not is_terminal():
         for row in cells:
@@ -65,8 +70,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     # What a row is called by is shown whole, whatever becomes of the rest on a narrow terminal.
     name_width = max((len(row[0]) for row in cells), default=0)
     for column in columns:
-        drawn.add_column(column, overflow="ellipsis", no_wrap=True)
+        # A column that may wrap is the first that rich makes narrower; no cell wraps.
+        drawn.add_column(column, no_wrap=column not in cut)
     drawn.columns[0].min_width = name_width
     for row in cells:
-        drawn.add_row(*map(Text, row))
+        drawn.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in row))
     Console(highlight=False).print(drawn)

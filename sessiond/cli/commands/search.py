@@ -46,7 +46,7 @@ def _show(result: dict[str, Any]) -> None:
         (hit["session_id"], hit["entry_id"] or "-", str(hit["seq"]), hit["snippet"])
         for hit in result["hits"]
     ]
-    table(("SESSION", "ENTRY", "SEQ", "TEXT"), rows)
+    table(("SESSION", "ENTRY", "SEQ", "TEXT"), rows, cut=("ENTRY", "TEXT"))
 
 
 COMMAND = search
