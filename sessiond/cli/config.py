@@ -23,9 +23,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from sessiond.cli.config_file import BadConfiguration, file_of
-from sessiond.limits import CONFIG_BYTES_MAX, DEFAULT_BOUNDS, Bounds
+from sessiond.limits import CONFIG_BYTES_MAX, DEFAULT_BOUNDS, IDLE_EXIT_SECONDS, Bounds
 
-__all__ = ["Configuration", "Setting", "Sources", "load"]
+__all__ = ["JOINED_DEFAULTS", "Configuration", "Setting", "Sources", "load"]
 
 _Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 _Seconds = Annotated[float, Meta(ge=0, le=1e9)]
@@ -77,6 +77,10 @@ _ALLOWED: Final[Mapping[str, str]] = {
     "limits.idle_session_seconds": "seconds",
     "retention.max_age_hours": "hours, 0 for off",
 }
+
+
+JOINED_DEFAULTS: Final[Mapping[str, Any]] = {"idle_exit_seconds": IDLE_EXIT_SECONDS}
+"""What differs for a daemon that was started because somebody needed one."""
 
 
 class Sources(NamedTuple):

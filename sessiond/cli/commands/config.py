@@ -18,16 +18,17 @@ def config(place: Place, *, as_json: bool) -> None:
     """Show the effective configuration: each key, its value and where that comes from.
 
     Flags go over the environment (SESSIOND_LOG_LEVEL, SESSIOND_LIMITS_OPEN_SESSIONS), that
-    over the file, that over the defaults. A daemon reads it again on SIGHUP.
+    over the file, that over the defaults: those of a daemon that is started when it is
+    needed; `sessiond serve` by itself has no idle exit. A daemon reads it again on SIGHUP.
     """
-    from sessiond.cli.config import Sources, load
+    from sessiond.cli.config import JOINED_DEFAULTS, Sources, load
     from sessiond.cli.config_file import BadConfiguration, default_file, file_of
     from sessiond.cli.output import emit, say, table
     from sessiond.cli.reaching.meant import bad_configuration
 
     try:
         file = file_of(os.environ, place.config)
-        _, settings = load(Sources(os.environ, place.config))
+        _, settings = load(Sources(os.environ, place.config, defaults=JOINED_DEFAULTS))
     except BadConfiguration as error:
         raise bad_configuration(error) from error
     if as_json:
@@ -40,7 +41,9 @@ def config(place: Place, *, as_json: bool) -> None:
 
 
 def _shown(value: object) -> str:
-    return "-" if value is None else str(value)
+    if value is None:
+        return "-"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 COMMAND = config

@@ -8,7 +8,6 @@ import os
 import click
 
 from sessiond.cli.options import Command, Place, place_options
-from sessiond.limits import IDLE_EXIT_SECONDS
 
 __all__ = ["COMMAND"]
 
@@ -52,7 +51,7 @@ def serve(
         leave_starter()
     # Nothing that is imported is garbage; looking for some is a tenth of the start.
     gc.disable()
-    from sessiond.cli.config import Sources
+    from sessiond.cli.config import JOINED_DEFAULTS, Sources
     from sessiond.cli.daemon.daemon import DaemonOptions
     from sessiond.cli.daemon.process import run
     from sessiond.cli.reaching.meant import find_socket, layout_of
@@ -63,7 +62,7 @@ def serve(
         place.config,
         flags={key: value for key, value in given.items() if value is not None},
         # Who was started for its clients has no reason to outlive them for long.
-        defaults={} if detached is None else {"idle_exit_seconds": IDLE_EXIT_SECONDS},
+        defaults={} if detached is None else JOINED_DEFAULTS,
     )
     listens = place.socket is not None or not stdio
     options = DaemonOptions(
