@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
+import msgspec
 
 from sessiond.cli.arguments import session_argument
 from sessiond.cli.asking import NULL, answer, ask, connected, session_id
 from sessiond.cli.looks import when
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import say, table
+
+if TYPE_CHECKING:
+    from sessiond_client import BlockingClient
 
 __all__ = ["COMMAND"]
 
@@ -36,22 +42,26 @@ def label(
     with connected(shared) as client:
         found = session_id(client, session)
         if entry is None:
-            named = ask(client, "session/labels", session_id=found)
-            columns = ("ENTRY", "LABEL", "SINCE")
-            answer(
-                shared,
-                named,
-                lambda result: table(
-                    columns,
-                    [
-                        (at["entry_id"], at["label"], when(at["timestamp"]))
-                        for at in result["labels"]
-                    ],
-                ),
-            )
+            answer(shared, _labels(client, found), _show)
             return
         done = ask(client, "session/label", session_id=found, entry_id=entry, label=label or NULL)
     answer(shared, done, lambda result: say(str(result["seq"])))
+
+
+def _labels(client: BlockingClient, session_id: str) -> bytes:
+    """The pages as one."""
+    whole = msgspec.json.decode(ask(client, "session/labels", session_id=session_id))
+    while (cursor := whole["next_cursor"]) is not None:
+        page = ask(client, "session/labels", session_id=session_id, cursor=cursor)
+        more = msgspec.json.decode(page)
+        whole["labels"] += more["labels"]
+        whole["next_cursor"] = more["next_cursor"]
+    return msgspec.json.encode(whole)
+
+
+def _show(result: dict[str, Any]) -> None:
+    rows = [(at["entry_id"], at["label"], when(at["timestamp"])) for at in result["labels"]]
+    table(("ENTRY", "LABEL", "SINCE"), rows)
 
 
 COMMAND = label
