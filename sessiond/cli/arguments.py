@@ -19,7 +19,8 @@ from sessiond.cli.asking import NULL
 
 __all__ = [
     "FOLDER",
-    "JSON",
+    "JSON_LIST",
+    "JSON_OBJECT",
     "MOMENT",
     "SESSION",
     "TEXT",
@@ -77,14 +78,20 @@ class _Text(click.ParamType[str]):
 
 
 class _Json(click.ParamType[Raw]):
-    """A JSON value, kept as the bytes it is; "-" stands for standard input."""
+    """A JSON object or array, kept as the bytes it is; "-" stands for standard input."""
 
     name = "json"
+
+    def __init__(self, kind: type[dict[str, Raw]] | type[list[Raw]]) -> None:
+        self._kind = kind
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Raw:
         text = sys.stdin.buffer.read() if value == "-" else str(value).encode()
         try:
-            return msgspec.json.decode(text, type=Raw)
+            msgspec.json.decode(text, type=self._kind)
+            return Raw(text)
+        except msgspec.ValidationError as error:
+            self.fail(str(error), param, ctx)
         except (msgspec.DecodeError, RecursionError) as error:
             self.fail(f"this is not JSON: {error}", param, ctx)
 
@@ -111,7 +118,8 @@ class _Moment(click.ParamType[str]):
 SESSION: Final = _Session()
 FOLDER: Final = _Folder()
 TEXT: Final = _Text()
-JSON: Final = _Json()
+JSON_OBJECT: Final = _Json(dict[str, Raw])
+JSON_LIST: Final = _Json(list[Raw])
 MOMENT: Final = _Moment()
 
 

@@ -6,9 +6,11 @@ know is a bug and keeps its traceback.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from enum import IntEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -38,14 +40,14 @@ _NOT_FOUND: Final = frozenset(
     {"session_not_found", "entry_not_found", "head_not_found", "ambiguous_ref"}
 )
 
-# What to do next, by the kind of the daemon's error. The others speak for themselves.
+# What to do next, by the kind of the daemon's error.
 _NEXT: Final[Mapping[str, str]] = {
-    "ambiguous_ref": "say more of it, or use an id",
+    "ambiguous_ref": "use an id",
     "cancelled": "run it again if you still want it",
     "draining": "the daemon is stopping; try again in a moment",
     "entry_exists": "leave the id out, or use another",
     "entry_invalid": "see the entry types in protocol.md",
-    "entry_not_found": "see `sessiond tree SESSION` for the ids",
+    "entry_not_found": "see `sessiond tail SESSION` for the ids",
     "head_not_found": "see `sessiond show SESSION` for the heads; `sessiond branch` makes one",
     "idempotency_conflict": "use another key if you mean another entry",
     "internal": "this is a bug of sessiond; its log says more under the incident id",
@@ -64,6 +66,10 @@ _NEXT: Final[Mapping[str, str]] = {
     "too_large": "ask for less, or send less",
     "version_unsupported": "restart the daemon: `sessiond restart`",
 }
+# What the daemon advises for these is put in words of the protocol: a command says its own.
+_ADVISED: Final = frozenset(
+    {"ambiguous_ref", "head_not_found", "session_archived", "summarizer_unavailable"}
+)
 
 
 class Failure(Exception):
@@ -85,6 +91,8 @@ class Failure(Exception):
 
     def about(self, subject: str) -> Failure:
         """The same, said of one of several."""
+        if Path(subject).name in self.what:
+            return self
         return Failure(f"{subject}: {self.what}", self.then, self.status, self.facts)
 
     def body(self) -> dict[str, Any]:
@@ -124,7 +132,7 @@ def usage(error: click.ClickException) -> Failure:
     """What click has to say about a command line."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = "sessiond" if context is None else context.command_path
-    what = error.format_message().rstrip(".")
+    what = " ".join(error.format_message().split()).rstrip(".")
     return Failure(what, f"see `{path} --help`", Status.USAGE, {"kind": "usage"})
 
 
@@ -144,7 +152,10 @@ def _refusal(code: int, message: str, data: Mapping[str, Any]) -> Failure:
     status = Status.NOT_FOUND if kind in _NOT_FOUND else Status.FAILED
     then = _NEXT.get(kind, "see protocol.md for this error")
     if kind == "storage_error" and not data.get("retryable"):
-        then = "check the path and its permissions"
+        taken = data.get("errno") == "EEXIST"
+        then = "choose another name" if taken else "check the path and its permissions"
+    if kind in _ADVISED:
+        message = re.split("[;:] ", message)[0]
     path = data.get("path")
     what = f"{message} ({path})" if path and path not in message else message
     matches: list[dict[str, Any]] = data.get("matches", [])

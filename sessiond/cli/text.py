@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["one_line", "printable"]
+__all__ = ["counted", "one_line", "printable"]
 
 # C0 without tab and line feed, DEL, C1, line and paragraph separators, and the marks and
 # overrides of writing direction, which make text look like another.
@@ -32,3 +32,10 @@ def one_line(text: str, width: int | None = None) -> str:
     if width is not None and len(line) > width:
         return line[: width - 1] + "…"
     return line
+
+
+def counted(count: int, what: str) -> str:
+    """So many of them: "1 entry", "2 entries"."""
+    if count == 1:
+        return f"1 {what}"
+    return f"{count} {what[:-1]}ies" if what.endswith("y") else f"{count} {what}s"

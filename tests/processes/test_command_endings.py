@@ -101,7 +101,7 @@ def test_call_calls_every_method(shell: Shell) -> None:
     ("line", "status", "said"),
     [
         ("sessiond show no-such-session", 4, "see `sessiond list --archived any`"),
-        ("sessiond branch my-session no-such-entry", 4, "see `sessiond tree SESSION`"),
+        ("sessiond branch my-session no-such-entry", 4, "see `sessiond tail SESSION`"),
         ("sessiond append my-session hi --head nobody", 4, "`sessiond branch` makes one"),
         ("sessiond append my-session hi --expect-leaf entry-1", 1, "decide again"),
         ("sessiond show ./no-such.jsonl", 1, "No such file"),

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw
 
 from sessiond.cli.arguments import (
-    JSON,
+    JSON_OBJECT,
     TEXT,
     expect_option,
     head_option,
@@ -39,8 +39,10 @@ __all__ = ["COMMAND"]
 @session_argument
 @click.argument("text", type=TEXT, required=False)
 @click.option("--role", default="user", show_default=True, help="Of the text.")
-@click.option("--json-message", "message", type=JSON, help='A whole message; "-": from stdin.')
-@click.option("--entry", type=JSON, help='A whole entry; "-": from stdin.')
+@click.option(
+    "--json-message", "message", type=JSON_OBJECT, help='A whole message; "-": from stdin.'
+)
+@click.option("--entry", type=JSON_OBJECT, help='A whole entry; "-": from stdin.')
 @head_option
 @click.option("--parent", "parent_id", metavar="ENTRY", help='Below this entry ("null": a root).')
 @expect_option
@@ -63,6 +65,11 @@ def append(  # noqa: PLR0913 - what click passes
         raise click.UsageError("give one of TEXT, --json-message, --entry")
     if text is None and message is None and entry is None:
         text = standard_input().removesuffix("\n")
+    if text == "":
+        # More often a program before the pipe that failed than a message meant to be empty.
+        raise click.UsageError(
+            "the text is empty: give TEXT, or --json-message for a whole message"
+        )
     with connected(shared) as client:
         known = find(client, session)
         if text is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from sessiond.cli.arguments import (
-    JSON,
+    JSON_LIST,
     TEXT,
     expect_option,
     head_option,
@@ -32,7 +32,7 @@ __all__ = ["COMMAND"]
 @click.option("--keep-from", "first_kept_entry_id", metavar="ENTRY", help="Keep from here on.")
 @click.option(
     "--messages",
-    type=JSON,
+    type=JSON_LIST,
     help='Instead of a summary: the whole context as a list of messages ("-": stdin). '
     "Needs --expect-leaf.",
 )

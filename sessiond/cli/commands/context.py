@@ -11,6 +11,7 @@ from sessiond.cli.arguments import head_option, session_argument
 from sessiond.cli.asking import answer, ask_long, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import say
+from sessiond.cli.text import counted
 
 __all__ = ["COMMAND"]
 
@@ -43,8 +44,8 @@ def _show(result: dict[str, Any]) -> None:
     for message, source in zip(result["messages"], result["sources"], strict=True):
         say(f"--- {message.get('role', '')} ({source})")
         say(_text(message))
-    count = len(result["messages"])
-    click.echo(f"{count} messages, about {result['tokens']} tokens", err=True)
+    count = counted(len(result["messages"]), "message")
+    click.echo(f"{count}, about {result['tokens']} tokens", err=True)
 
 
 def _text(message: dict[str, Any]) -> str:

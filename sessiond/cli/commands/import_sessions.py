@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from sessiond.cli.arguments import FOLDER, absolute, standard_input
 from sessiond.cli.asking import ask_long, connected
-from sessiond.cli.failures import Status, explain, report
+from sessiond.cli.failures import Failure, Status, explain, report
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import emit_raw, say
 
@@ -52,6 +52,10 @@ def import_sessions(
                 # Without a daemon the other files fare no better.
                 if failure is None or failure.status is Status.NO_DAEMON:
                     raise
+                if failure.facts.get("kind") == "session_corrupt":
+                    # Nothing was taken in: there is only the file to look at.
+                    then = f"see `sessiond verify {file}`, `sessiond dump {file}`"
+                    failure = Failure(failure.what, then, failure.status, failure.facts)
                 report(failure.about(file), as_json=False)
                 failed.append({"file": file, "error": failure.body()})
                 continue

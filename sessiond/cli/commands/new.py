@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
@@ -10,8 +11,15 @@ from sessiond.cli.arguments import FOLDER
 from sessiond.cli.asking import answer, ask, connected
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import say
+from sessiond.model.ids import SESSION_ID_PATTERN
 
 __all__ = ["COMMAND"]
+
+
+def _checked_id(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not re.match(SESSION_ID_PATTERN, value):
+        raise click.BadParameter("an id is 8 to 128 of A-Z a-z 0-9 _ -")
+    return value
 
 
 @click.command(
@@ -24,7 +32,13 @@ __all__ = ["COMMAND"]
 )
 @shared_options
 @click.option("--cwd", type=FOLDER, default=".", help="Its project.  [default: this folder]")
-@click.option("--id", "session_id", metavar="ID", help="Its id: 8 to 128 of A-Z a-z 0-9 _ -")
+@click.option(
+    "--id",
+    "session_id",
+    metavar="ID",
+    callback=_checked_id,
+    help="Its id: 8 to 128 of A-Z a-z 0-9 _ -",
+)
 @click.option("--title", "-t", help="Its title.")
 @click.option("--agent", help="Which agent works in it.")
 @click.option("--model", help="Which model answers.")

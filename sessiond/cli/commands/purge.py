@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
 
+from sessiond.cli.failures import Failure
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.putting import apply
 
@@ -25,8 +27,29 @@ def purge(shared: Shared, ids: tuple[str, ...], *, yes: bool) -> None:
     Takes whole ids only: what is in the trash has no other name.
     """
     if not yes:
-        click.confirm(f"Purge {len(ids)} session(s) for good?", abort=True, err=True)
-    apply(shared, "session/purge", ids, _as_it_is)
+        _confirm(ids)
+    from sessiond_client import RpcError
+
+    try:
+        apply(shared, "session/purge", ids, _as_it_is)
+    except RpcError as error:
+        if error.kind != "session_exists":
+            raise
+        what = f"{error.data['session_id']} is not in the trash"
+        raise Failure(what, "put it there first: `sessiond delete ID`", facts=error.data) from error
+
+
+def _confirm(ids: tuple[str, ...]) -> None:
+    """Ask. Raises Failure unless the answer is yes."""
+    try:
+        sure = click.confirm(f"Purge {', '.join(ids)} for good?", err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        click.echo(err=True)
+        sure = False
+    if not sure:
+        raise Failure("nothing was purged", "run it with --yes if you mean it")
 
 
 def _as_it_is(_: BlockingClient, session_id: str) -> str:

@@ -10,6 +10,7 @@ from sessiond.cli.arguments import session_argument
 from sessiond.cli.asking import answer, ask_long, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import say
+from sessiond.cli.text import counted
 
 __all__ = ["COMMAND"]
 
@@ -41,8 +42,11 @@ def _show(done: dict[str, Any]) -> None:
         say(f"nothing to do: {done['reason']}")
         return
     lines = ", ".join(map(str, done["dropped_lines"]))
-    verb = "would be left out; run it with --apply" if done["dry_run"] else "left out"
-    say(f"{done['kept']} lines kept, {done['dropped']} {verb}: {lines}")
+    kept, dropped = counted(done["kept"], "line"), counted(done["dropped"], "line")
+    if done["dry_run"]:
+        say(f"{kept} would be kept, {dropped} left out ({lines}): do it with --apply")
+    else:
+        say(f"{kept} kept, {dropped} left out ({lines})")
     if done.get("backup") is not None:
         say(f"as it was: {done['backup']}")
 

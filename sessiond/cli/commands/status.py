@@ -24,6 +24,7 @@ def status(context: click.Context, place: Place, *, as_json: bool) -> None:
     from sessiond.cli.reaching.contact import about, ask, who_serves
     from sessiond.cli.reaching.described import running
     from sessiond.cli.reaching.meant import find_socket, layout_of
+    from sessiond.cli.text import counted
     from sessiond.limits import ANSWER_SECONDS
 
     path = find_socket(place)
@@ -46,8 +47,12 @@ def status(context: click.Context, place: Place, *, as_json: bool) -> None:
     say(f"running: pid {found.pid}, version {found.version}, since {found.started_at}")
     say(f"profile {found.profile}, {found.folder}")
     say(f"listens on {path}")
-    counts = f"{stats['clients']} clients, {stats['sessions_open']} open sessions"
-    say(f"{counts}, {stats['requests_waiting']} requests waiting")
+    counts = (
+        counted(stats["clients"], "client"),
+        counted(stats["sessions_open"], "open session"),
+        counted(stats["requests_waiting"], "waiting request"),
+    )
+    say(", ".join(counts))
     if stats["draining"]:
         say("it is about to end")
 

@@ -14,6 +14,7 @@ from sessiond.cli.failures import Status
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import say
 from sessiond.cli.progress import Steps
+from sessiond.cli.text import counted
 
 __all__ = ["COMMAND"]
 
@@ -58,10 +59,11 @@ def _show(found: dict[str, Any]) -> None:
     more = found["problem_count"] - len(found["problems"])
     if more:
         say(f"and {more} more")
-    verdict = "well" if found["ok"] else f"{found['problem_count']} problems"
+    verdict = "well" if found["ok"] else counted(found["problem_count"], "problem")
     if found["repairable"]:
-        verdict += ", sessiond repair can leave them out"
-    size = f"{found['lines']} lines, {found['entries']} entries, {found['bytes']} bytes"
+        verdict += "; `sessiond repair` leaves out what does not parse"
+    size = f"{counted(found['lines'], 'line')}, {counted(found['entries'], 'entry')}"
+    size += f", {found['bytes']} bytes"
     say(f"{found['dialect'] or 'no session'}, {size}: {verdict}")
 
 

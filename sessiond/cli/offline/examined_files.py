@@ -14,6 +14,7 @@ from sessiond.cli.options import Place
 from sessiond.cli.progress import Steps
 from sessiond.cli.reaching.contact import who_serves
 from sessiond.cli.reaching.meant import layout_of
+from sessiond.cli.text import counted
 from sessiond.errors import SessiondError
 from sessiond.journal.files import Files
 from sessiond.service.verifying import verify_file
@@ -56,7 +57,7 @@ def _flaws(files: Files, path: Path, *, is_served: bool) -> Iterator[Finding]:
     problems = [each for each in found.problems if not (is_served and each.kind in _IN_WRITING)]
     if problems:
         first = problems[0]
-        what = f"{path}: {found.problem_count} problems, the first in line {first.line}"
+        what = f"{path}: {counted(found.problem_count, 'problem')}, the first in line {first.line}"
         then = f"sessiond verify {path}"
         if found.repairable:
             then += f"; sessiond repair {path}"

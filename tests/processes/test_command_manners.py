@@ -1,0 +1,136 @@
+"""What a command says to somebody who got something wrong, or has a narrow terminal or no output."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from tests.processes.harness.daemon import SESSIOND
+from tests.processes.harness.shell import PATIENCE_SECONDS, Shell, user_shell
+
+pytestmark = pytest.mark.slow
+
+COLOURS: Final = re.compile("\x1b\\[[0-9;]*m")
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    with user_shell(tmp_path_factory.mktemp("home")) as shell:
+        yield shell
+
+
+@pytest.fixture
+def shell(lasting: Shell) -> Shell:
+    lasting.begin()
+    return lasting
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "said"),
+    [
+        ("append my-session --entry []", 2, "Expected `object`, got `array`"),
+        ("append my-session --json-message 1", 2, "Expected `object`, got `int`"),
+        ("compact my-session --messages {}", 2, "Expected `array`, got `object`"),
+        ("append my-session ''", 2, "the text is empty"),
+        ("append my-session </dev/null", 2, "the text is empty"),
+        ("new --id short", 2, "an id is 8 to 128 of"),
+        ("sho", 2, "No such command 'sho', did you mean show"),
+        ("call nosuch", 2, "there is no method nosuch: see `sessiond call --list`"),
+        ("completion", 2, "Choose from: bash, zsh, fish"),
+        ("show twin", 4, "more than one session is meant: use an id: "),
+        ("append put-away hi", 1, "the session is archived: bring it back first: "),
+        ("append my-session hi --head nobody", 4, "no head of this name: see "),
+        ("compact my-session", 1, "nobody here writes summaries: give the summary with --summary"),
+        ("export my-session session.jsonl", 1, "(FOLDER/session.jsonl): choose another name"),
+        ("import /dev/null", 1, "sessiond: null, line 1: it is empty"),
+        ("import /dev/null", 1, "see `sessiond verify /dev/null`"),
+        ("purge --yes my-session-id", 1, "my-session-id is not in the trash: put it there first"),
+        ("purge my-session-id </dev/null", 1, "nothing was purged: run it with --yes"),
+    ],
+)
+def test_an_error_says_what_is_wrong_once_and_what_helps(
+    shell: Shell, line: str, status: int, said: str
+) -> None:
+    for title in ("twin", "twin", "put-away"):
+        shell.run(f"sessiond new --title {title}")
+    shell.run("sessiond archive put-away")
+    done = shell.run(f"sessiond {line}")
+    assert done.returncode == status, done.stderr
+    assert said.replace("FOLDER", str(shell.folder)) in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_closed_standard_stream_is_one_that_takes_nothing(shell: Shell) -> None:
+    assert shell.run("sessiond list >&-").returncode == 0
+    assert shell.run("sessiond show nosuch 2>&-").returncode == 4
+    assert shell.run("sessiond append my-session <&-").returncode == 2
+    assert shell.run("sessiond stop >&- 2>&- <&-; sessiond start >&- 2>&- <&-").returncode == 0
+    assert shell.json("sessiond status --json")["running"] is True
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_list_on_a_terminal_keeps_its_columns(shell: Shell, columns: int) -> None:
+    shell.run(f"sessiond new --title '{'時計' * 30}'")
+    first, second, *_ = _on_a_terminal(shell, columns, "list").splitlines()
+    heads = ["ID", "UPDATED", "MESSAGES", "TITLE", *(["FOLDER"] if columns >= 100 else [])]
+    assert first.split() == heads
+    assert "時計" in second
+    assert "…" in second
+
+
+def test_every_label_is_listed(shell: Shell) -> None:
+    ids = [f"x{number}" for number in range(501)]  # one more than a page
+    entries = [{"type": "custom", "custom_type": "x", "id": entry_id} for entry_id in ids]
+    requests: list[dict[str, Any]] = [
+        {"method": "append", "params": {"entries": entries}},
+        *(
+            {"method": "session/label", "params": {"entry_id": entry_id, "label": "l"}}
+            for entry_id in ids
+        ),
+    ]
+    for number, request in enumerate(requests):
+        request["id"] = number
+        request["params"]["session_id"] = "my-session-id"
+    shell.run("sessiond stdio", stdin="\n".join(map(json.dumps, requests)))
+    listed = shell.run("sessiond label my-session").stdout.splitlines()
+    assert [row.split("\t")[0] for row in listed] == ids
+
+
+def test_the_configuration_shown_is_that_of_a_daemon_that_is_started_when_needed(
+    shell: Shell,
+) -> None:
+    rows = [row.split("\t") for row in shell.run("sessiond config").stdout.splitlines()[1:]]
+    assert ["idle_exit_seconds", "1800", "default"] in rows
+    assert ["limits.idle_session_seconds", "300", "default"] in rows
+
+
+def _on_a_terminal(shell: Shell, columns: int, *arguments: str) -> str:
+    """What a command draws on a terminal of so many columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    environment = {**shell.environment, "TERM": "xterm"}
+    environment.pop("COLUMNS", None)
+    process = subprocess.Popen(
+        [SESSIOND, *arguments], cwd=shell.folder, env=environment, stdin=theirs, stdout=theirs
+    )
+    os.close(theirs)
+    drawn = b""
+    try:
+        while piece := os.read(ours, 65536):
+            drawn += piece
+    except OSError:
+        pass  # the end of a terminal nobody has open any more
+    finally:
+        os.close(ours)
+    assert process.wait(PATIENCE_SECONDS) == 0
+    return COLOURS.sub("", drawn.decode())
