@@ -18,7 +18,7 @@ from sessiond.methods.common import (
     require_path,
     require_result_fits,
 )
-from sessiond.service.exporting import export_native
+from sessiond.service.files.exporting import export_native
 from sessiond.service.host import Host
 
 __all__ = ["METHOD"]

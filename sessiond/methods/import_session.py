@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from sessiond.errors import InvalidParams
 from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, require_path
-from sessiond.service.importing import ImportReport, read_import
+from sessiond.service.files.importing import ImportReport, read_import
 from sessiond.service.session_info import SessionInfo
 
 __all__ = ["METHOD"]

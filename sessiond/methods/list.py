@@ -19,8 +19,8 @@ from sessiond.catalog.query import (
 from sessiond.errors import InvalidParams
 from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, encode, page_limit, raw
 from sessiond.model.times import rfc3339, unix_ms
+from sessiond.service.listing.survey import Unreadable
 from sessiond.service.session_info import SessionInfo
-from sessiond.service.survey import Unreadable
 
 __all__ = ["METHOD"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sessiond.errors import SessiondError
 from sessiond.methods.common import DEFERRED, Call, Client, Empty, Method, SessionParams
-from sessiond.service.keeping import still_there
+from sessiond.service.files.keeping import still_there
 from sessiond.service.opened import Opened
 from sessiond.service.retirement import Retirement
 

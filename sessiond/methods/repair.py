@@ -10,8 +10,8 @@ from anyio import to_thread
 from sessiond.errors import SessiondError
 from sessiond.methods.access import require_access
 from sessiond.methods.common import DEFERRED, Call, Client, Method, SessionParams
+from sessiond.service.files.repairing import Repair
 from sessiond.service.opened import Opened
-from sessiond.service.repairing import Repair
 
 __all__ = ["METHOD"]
 

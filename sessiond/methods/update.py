@@ -14,8 +14,8 @@ from sessiond.limits import TITLE_CHARS
 from sessiond.methods.common import DEFERRED, Call, Client, Method, SessionParams, summed_up
 from sessiond.methods.get import SessionResult
 from sessiond.model.entries import SessionInfoEntry
+from sessiond.service.files.promotion import require_forward
 from sessiond.service.inbox import Command
-from sessiond.service.promotion import require_forward
 from sessiond.service.session_info import Persist
 from sessiond.session.append import Expected
 from sessiond.session.draft import Draft

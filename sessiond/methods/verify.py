@@ -7,9 +7,9 @@ from typing import Any
 from anyio import to_thread
 
 from sessiond.methods.common import DEFERRED, Call, Client, Method, SessionParams, ask
+from sessiond.service.files.verifying import Verification
 from sessiond.service.host import Host
 from sessiond.service.opened import Opened
-from sessiond.service.verifying import Verification
 
 __all__ = ["METHOD"]
 

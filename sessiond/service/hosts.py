@@ -20,13 +20,13 @@ from sessiond.errors import Draining, Overloaded, SessionExists
 from sessiond.limits import DEFAULT_BOUNDS, RETRY_AFTER_MS, WRITER_THREADS_MAX, Bounds
 from sessiond.model.entries import Header
 from sessiond.model.events import CatalogChange
+from sessiond.service.files.store import Store
 from sessiond.service.host import Host, Keeper
+from sessiond.service.listing.roster import Roster
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
 from sessiond.service.retirement import Retirement
-from sessiond.service.roster import Roster
 from sessiond.service.session_info import Persist
-from sessiond.service.store import Store
 
 __all__ = ["Hosts"]
 

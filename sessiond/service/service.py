@@ -17,14 +17,14 @@ from msgspec import Struct
 
 from sessiond.limits import Bounds
 from sessiond.service.client import Client
+from sessiond.service.files.store import Store
 from sessiond.service.host import Host, HostStatistics
 from sessiond.service.hosts import Hosts
 from sessiond.service.jobs import answer_later
+from sessiond.service.listing.roster import Roster, RosterStatistics
+from sessiond.service.listing.searching import Search
 from sessiond.service.ports import Environment, Listener, Ticket
-from sessiond.service.roster import Roster, RosterStatistics
-from sessiond.service.searching import Search
 from sessiond.service.session_info import SessionInfo
-from sessiond.service.store import Store
 
 __all__ = ["Service", "ServiceStatistics"]
 

@@ -30,9 +30,9 @@ from sessiond.rpc.framing import Framing
 from sessiond.schema import openrpc_bytes
 from sessiond.service.client import Client
 from sessiond.service.ending import end_service
+from sessiond.service.files.store import Store
 from sessiond.service.ports import Environment
 from sessiond.service.service import Service
-from sessiond.service.store import Store
 from sessiond.testing.wire import Refusal, Wire
 from sessiond.transports.base import SocketPort
 from sessiond.transports.connection import serve_connection

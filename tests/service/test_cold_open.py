@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from sessiond.journal.layout import Layout
-from sessiond.service.indexer import Indexer
+from sessiond.service.files.indexer import Indexer
 
 SESSION = "session-a"
 PINGS = 100

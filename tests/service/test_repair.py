@@ -13,7 +13,7 @@ from sessiond.errors import SessionCorrupt, StorageError
 from sessiond.journal.files import Files
 from sessiond.journal.lock import owned
 from sessiond.limits import PROBLEMS_MAX
-from sessiond.service.verifying import verify_file
+from sessiond.service.files.verifying import verify_file
 from sessiond.testing.daemon import Refusal, Wire
 
 SESSION = "session-a"

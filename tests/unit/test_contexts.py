@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sessiond.journal.memory import MemoryJournal
 from sessiond.service import contexts
 from sessiond.service.contexts import Context, ContextCache, build_context
-from sessiond.service.indexer import Indexer
+from sessiond.service.files.indexer import Indexer
 from sessiond.service.opened import Opened
 
 TIME = "2026-01-15T10:30:00.000Z"

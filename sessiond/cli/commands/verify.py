@@ -44,7 +44,7 @@ def verify(ctx: click.Context, /, shared: Shared, session: str) -> None:
 
 def _look(path: Path) -> bytes:
     from sessiond.journal.files import Files
-    from sessiond.service.verifying import verify_file
+    from sessiond.service.files.verifying import verify_file
 
     steps = Steps("verify")
     try:

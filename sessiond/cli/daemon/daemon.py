@@ -33,8 +33,8 @@ from sessiond.methods import METHODS
 from sessiond.methods.access import allow
 from sessiond.rpc.dispatch import Dispatcher
 from sessiond.service.ending import end_service
+from sessiond.service.files.store import Store
 from sessiond.service.service import Service
-from sessiond.service.store import Store
 from sessiond.transports.base import Port
 from sessiond.transports.connection import serve_connection
 from sessiond.transports.listening import Listening

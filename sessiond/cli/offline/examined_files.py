@@ -17,7 +17,7 @@ from sessiond.cli.reaching.meant import layout_of
 from sessiond.cli.text import counted
 from sessiond.errors import SessiondError
 from sessiond.journal.files import Files
-from sessiond.service.verifying import verify_file
+from sessiond.service.files.verifying import verify_file
 
 __all__ = ["examine_files"]
 

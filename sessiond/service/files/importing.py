@@ -19,7 +19,7 @@ from sessiond.dialects.native import NATIVE
 from sessiond.errors import InvalidParams, SessionCorrupt
 from sessiond.journal.failures import telling
 from sessiond.limits import PROGRESS_LINES
-from sessiond.service.indexer import Indexer
+from sessiond.service.files.indexer import Indexer
 from sessiond.service.ports import Progress
 from sessiond.session.state import Problem
 

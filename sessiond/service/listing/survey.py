@@ -25,9 +25,9 @@ from sessiond.journal.failures import telling
 from sessiond.journal.files import FileStat
 from sessiond.limits import SAME_TIME_SECONDS, SURVEY_BATCH_ROWS, SURVEY_SECONDS
 from sessiond.model.ids import derive_session_id, is_session_id
-from sessiond.service.claims import Claims
-from sessiond.service.register import fingerprint_of
-from sessiond.service.store import Store
+from sessiond.service.files.register import fingerprint_of
+from sessiond.service.files.store import Store
+from sessiond.service.listing.claims import Claims
 
 __all__ = ["Survey", "Unreadable"]
 

@@ -19,8 +19,8 @@ from sessiond.errors import InvalidParams, SessionExists, StorageError
 from sessiond.journal.files import Files
 from sessiond.journal.journal import Journal
 from sessiond.journal.layout import Layout
+from sessiond.service.files.register import Register
 from sessiond.service.opened import Opened
-from sessiond.service.register import Register
 from sessiond.service.session_info import Persist
 
 __all__ = ["Promotion", "require_forward"]

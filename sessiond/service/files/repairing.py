@@ -18,9 +18,9 @@ from sessiond.journal.files import Files
 from sessiond.journal.making import write_pieces
 from sessiond.journal.scanning import check_regular, chunks_of
 from sessiond.limits import PROBLEMS_MAX
+from sessiond.service.files.verifying import Survey, survey
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Progress
-from sessiond.service.verifying import Survey, survey
 from sessiond.session.state import Problem
 
 __all__ = ["Repair", "plan_in_memory", "plan_repair", "write_repaired"]

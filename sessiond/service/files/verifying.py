@@ -19,7 +19,7 @@ from sessiond.journal.files import Files
 from sessiond.journal.recovery import Splitter
 from sessiond.journal.scanning import check_regular, chunks_of
 from sessiond.model.row import Kind
-from sessiond.service.indexer import Indexer
+from sessiond.service.files.indexer import Indexer
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Progress
 from sessiond.session.state import Problem, Session

@@ -26,9 +26,9 @@ from sessiond.errors import StorageError
 from sessiond.journal.files import Files
 from sessiond.journal.scanning import lines_from
 from sessiond.limits import SEARCH_BATCH_CHARS
+from sessiond.service.files.register import fits_line
+from sessiond.service.listing.roster import Roster
 from sessiond.service.ports import Progress
-from sessiond.service.register import fits_line
-from sessiond.service.roster import Roster
 
 __all__ = ["Search"]
 

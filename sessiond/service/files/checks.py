@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from sessiond.journal.files import Files
-from sessiond.service.keeping import Keeping
+from sessiond.service.files.keeping import Keeping
+from sessiond.service.files.repairing import Repair, plan_in_memory, plan_repair
+from sessiond.service.files.verifying import Verification, verify_file, verify_memory
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Progress
-from sessiond.service.repairing import Repair, plan_in_memory, plan_repair
-from sessiond.service.verifying import Verification, verify_file, verify_memory
 
 __all__ = ["Checks"]
 

@@ -19,10 +19,10 @@ from sessiond.journal.layout import Layout
 from sessiond.journal.lock import owned
 from sessiond.journal.trash import Trash
 from sessiond.limits import AVAILABLE_IDS_MAX
+from sessiond.service.files.register import Register
+from sessiond.service.files.repairing import Repair, write_repaired
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
-from sessiond.service.register import Register
-from sessiond.service.repairing import Repair, write_repaired
 
 __all__ = ["Keeping", "still_there"]
 

@@ -25,13 +25,13 @@ from sessiond.errors import SessiondError
 from sessiond.limits import ROSTER_FLUSH_SECONDS, UNREADABLE_SHOWN_MAX
 from sessiond.model.events import CatalogChange
 from sessiond.model.times import unix_ms
-from sessiond.service.changes import Changes
-from sessiond.service.feed import Feed
+from sessiond.service.files.register import Snapshot, snapshot
+from sessiond.service.files.store import Store
 from sessiond.service.host import Host
+from sessiond.service.listing.changes import Changes
+from sessiond.service.listing.feed import Feed
+from sessiond.service.listing.survey import Survey, Unreadable
 from sessiond.service.ports import Environment, Progress
-from sessiond.service.register import Snapshot, snapshot
-from sessiond.service.store import Store
-from sessiond.service.survey import Survey, Unreadable
 
 __all__ = ["Roster", "RosterStatistics", "Selection"]
 

@@ -23,14 +23,14 @@ from sessiond.limits import DRAFT_SECONDS
 from sessiond.model.entries import Header
 from sessiond.model.ids import derive_session_id, is_session_id
 from sessiond.model.times import rfc3339
-from sessiond.service.checks import Checks
-from sessiond.service.indexer import Indexer
-from sessiond.service.keeping import Keeping
-from sessiond.service.mending import open_mended
+from sessiond.service.files.checks import Checks
+from sessiond.service.files.indexer import Indexer
+from sessiond.service.files.keeping import Keeping
+from sessiond.service.files.mending import open_mended
+from sessiond.service.files.promotion import Promotion
+from sessiond.service.files.register import Register, snapshot
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
-from sessiond.service.promotion import Promotion
-from sessiond.service.register import Register, snapshot
 from sessiond.service.session_info import Persist
 from sessiond.service.summary import SUMMED_KINDS, Summary, Tally, decode_summary
 from sessiond.session.state import Session

@@ -1,0 +1,1 @@
+"""Session files as wholes: made, found, opened, moved, judged. Blocking, for worker threads."""
