@@ -117,6 +117,9 @@ FREE_BYTES_MIN: Final = 64 * 1024 * 1024
 FIRST_MESSAGE_CHARS: Final = 200
 # service/roster: how long after the first change what lists show is brought up to date.
 ROSTER_FLUSH_SECONDS: Final = 1.0
+# service/roster: pages of lists that are kept until something changes, and how large each may be.
+KEPT_PAGES_MAX: Final = 4
+KEPT_PAGE_BYTES_MAX: Final = 2 * 1024 * 1024
 # service/survey: how often a list looks at every file for changes by others; new and
 # vanished files are noticed by every list.
 SURVEY_SECONDS: Final = 1.0

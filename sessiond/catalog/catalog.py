@@ -79,7 +79,8 @@ class Catalog:
                 if shown is not None:
                     before[session_id] = shown
             for row in rows:
-                drop(connection, row.session_id)
+                if row.session_id in before:
+                    drop(connection, row.session_id)
                 insert(connection, row)
             for session_id in gone:
                 unlist(connection, session_id)

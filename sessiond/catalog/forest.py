@@ -82,7 +82,7 @@ def _parents(sessions: Sequence[Relative]) -> dict[str, str | None]:
             circle = list(way)[list(way).index(at) :]
             oldest = next(one.session_id for one in sessions if one.session_id in circle)
             parents[oldest] = None
-        settled |= way.keys()
+        settled.update(way)
     return parents
 
 

@@ -46,8 +46,28 @@ _TOKENS_MAX: Final = 1e12
 _COST_MAX: Final = 1e9
 
 
+class _Cost(Struct, gc=False):
+    total: float
+
+
+class _Counts(Struct, gc=False):
+    """The usual members with the usual values; anything else is looked at one by one."""
+
+    input: int = 0
+    output: int = 0
+    cacheRead: int = 0  # noqa: N815 - as pi spells it
+    cacheWrite: int = 0  # noqa: N815
+    totalTokens: int = 0  # noqa: N815
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    total_tokens: int = 0
+    cost: _Cost | float | None = None
+
+
 class _Message(Struct, gc=False):
-    usage: Raw | None = None
+    usage: _Counts | None = None
 
 
 class _Line(Struct, gc=False):
@@ -66,12 +86,31 @@ def usage_of(line: bytes) -> Usage | None:
         return None
     try:
         said = _line.decode(line).message
-        raw = said.usage if said is not None else None
+        counts = said.usage if said is not None else None
     except _DECODE_ERRORS:
-        raw = lenient(lenient(line).get("message", b"")).get("usage")
-    if raw is None:
-        return None
-    found = lenient(raw)
+        return _unusual(line)
+    return None if counts is None else _counted(counts) or _unusual(line)
+
+
+def _counted(counts: _Counts) -> Usage | None:
+    """The usual numbers; None where a look at each member may say more."""
+    cost = counts.cost.total if isinstance(counts.cost, _Cost) else counts.cost or 0.0
+    usage = Usage(
+        counts.input or counts.input_tokens,
+        counts.output or counts.output_tokens,
+        counts.cacheRead or counts.cache_read_tokens,
+        counts.cacheWrite or counts.cache_write_tokens,
+        counts.totalTokens or counts.total_tokens,
+        cost,
+    )
+    sent, got = usage.input_tokens, usage.output_tokens
+    tokens = (sent, got, usage.cache_read_tokens, usage.cache_write_tokens, usage.total_tokens)
+    sane = min(tokens) >= 0 and max(tokens) <= _TOKENS_MAX and 0 <= cost <= _COST_MAX
+    return usage if sane and sent and got and usage.total_tokens else None
+
+
+def _unusual(line: bytes) -> Usage | None:
+    found = lenient(lenient(lenient(line).get("message", b"")).get("usage", b""))
     return _usage(found) if found else None
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
 from msgspec import Struct
@@ -41,8 +42,16 @@ __all__ = ["Head", "LabelState", "Problem", "Session"]
 _ASSISTANT: Final = int(Kind.ASSISTANT)
 _COMPACTION: Final = int(Kind.COMPACTION)
 _THINKING: Final = int(Kind.THINKING)
-_IN_CONTEXT: Final = bytes(kind in CONTEXT_KINDS for kind in range(256))
-_IS_MESSAGE: Final = bytes(kind in MESSAGE_KINDS for kind in range(256))
+
+
+@cache
+def _table(kinds: frozenset[int]) -> bytes:
+    """For each kind, whether it is among these."""
+    return bytes(kind in kinds for kind in range(256))
+
+
+_IN_CONTEXT: Final = _table(frozenset(CONTEXT_KINDS))
+_IS_MESSAGE: Final = _table(frozenset(MESSAGE_KINDS))
 
 
 class Head(Struct, frozen=True):
@@ -97,7 +106,7 @@ class Session:
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
-        self._record = bytes(kind in rules.records for kind in range(256))
+        self._record = _table(rules.records)
         self.ids: dict[str, int] = {}
         self.names: list[str] = [""]
         self.kinds = bytearray(1)

@@ -57,12 +57,21 @@ class Register:
         """What was noted of a session."""
         return self.catalog.known(session_id)
 
-    def recall(self, session_id: str, journal: Journal) -> tuple[str, Summary]:
+    def recall(self, known: Known | None, journal: Journal) -> tuple[str, Summary]:
         """The epoch and summary the file was last seen with, if what was seen is still there."""
-        known = self.known(session_id)
-        if known is not None and fits(known.mark, journal):
-            return known.mark.epoch, decode_summary(known.summary)
-        return self._new_epoch(), Summary()
+        if known is None or not fits(known.mark, journal):
+            return self._new_epoch(), Summary()
+        return known.mark.epoch, self.summary_of(known, journal.path)
+
+    def summary_of(self, known: Known, path: Path) -> Summary:
+        """What a file was summed up to, if since then it was appended to at most."""
+        then = known.fingerprint
+        try:
+            now = fingerprint_of(self._files.stat(path))
+        except OSError:
+            return Summary()
+        grown = now.inode == then.inode and now.size > then.size
+        return decode_summary(known.summary) if now == then or grown else Summary()
 
     def place(self, session_id: str, path: Path) -> None:
         """Note where a session's file is; the rest is noted when it is opened."""

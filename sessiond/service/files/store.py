@@ -32,7 +32,7 @@ from sessiond.service.files.register import Register, snapshot
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
 from sessiond.service.session_info import Persist
-from sessiond.service.summary import SUMMED_KINDS, Summary, Tally, decode_summary
+from sessiond.service.summary import SUMMED_KINDS, Summary, Tally
 from sessiond.session.state import Session
 
 __all__ = ["Store"]
@@ -160,7 +160,8 @@ class Store:
             self.files, path, locks=self.layout.locks, stamp=self.environment.file_stamp
         )
         try:
-            opened = self._opened(path, session_id, journal, indexer)
+            known = self.register.known(session_id)
+            opened = self._opened(path, session_id, known, journal, indexer)
             if opened.pending and opened.session.has_assistant:
                 opened.promote()
             self.register.note(opened)
@@ -169,12 +170,19 @@ class Store:
             raise
         return opened
 
-    def _opened(self, path: Path, session_id: str, journal: Journal, indexer: Indexer) -> Opened:
+    def _opened(
+        self,
+        path: Path,
+        session_id: str,
+        known: Known | None,
+        journal: Journal,
+        indexer: Indexer,
+    ) -> Opened:
         place = None
         if self.layout.is_pending(path):
             place = self.layout.session_path(session_id, self.environment.file_stamp())
         created_at, updated_at = _times(indexer, journal)
-        epoch, summary = self.register.recall(session_id, journal)
+        epoch, summary = self.register.recall(known, journal)
         return Opened(
             session_id,
             indexer.session,
@@ -225,13 +233,14 @@ class Store:
         scan(self.files, path, indexer.visit, lines_max=1)
         return indexer.header.id
 
-    def read_row(self, path: Path, session_id: str, fingerprint: Fingerprint) -> Stored:
+    def read_row(
+        self, path: Path, session_id: str, known: Known | None, fingerprint: Fingerprint
+    ) -> Stored:
         """Read a file that is not open, for the catalog, without owning it.
 
         What is summed up is taken from its lines as they pass by.
         """
-        known = self.register.known(session_id)
-        base = decode_summary(known.summary) if known is not None else Summary()
+        base = self.register.summary_of(known, path) if known is not None else Summary()
         indexer = Indexer(path, in_place=True)
         tally = kinds = None
 
@@ -245,7 +254,7 @@ class Store:
 
         journal = Journal.read_only(self.files, path, visit)
         try:
-            opened = self._opened(path, session_id, journal, indexer)
+            opened = self._opened(path, session_id, known, journal, indexer)
             # Of a file that is another by now, nothing was summed up before.
             if tally is not None and opened.summary == base:
                 opened.summary = tally.summary(opened.session.seq)
@@ -260,7 +269,7 @@ class Store:
             path,
             archived=self.layout.is_archived(path),
             draft=self.layout.is_pending(path),
-        ) or self.read_row(path, known.session_id, fingerprint)
+        ) or self.read_row(path, known.session_id, known, fingerprint)
 
 
 def _times(indexer: Indexer, journal: Journal) -> tuple[str, str]:

@@ -17,12 +17,17 @@ from typing import TypeVar
 
 import anyio
 from anyio import CancelScope, to_thread
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.query import Position, Query
 from sessiond.errors import SessiondError
-from sessiond.limits import ROSTER_FLUSH_SECONDS, UNREADABLE_SHOWN_MAX
+from sessiond.limits import (
+    KEPT_PAGE_BYTES_MAX,
+    KEPT_PAGES_MAX,
+    ROSTER_FLUSH_SECONDS,
+    UNREADABLE_SHOWN_MAX,
+)
 from sessiond.model.events import CatalogChange
 from sessiond.model.times import unix_ms
 from sessiond.service.files.register import Snapshot, snapshot
@@ -36,6 +41,7 @@ from sessiond.service.ports import Environment, Progress
 __all__ = ["Roster", "RosterStatistics", "Selection"]
 
 T = TypeVar("T")
+_PageKey = tuple[Query, int, Position | None]
 
 
 class Selection(Struct, frozen=True):
@@ -84,6 +90,7 @@ class Roster:
         self._surveying = anyio.Lock()
         self._waiting: list[Progress] = []
         self._scan: tuple[int, int] | None = None
+        self._pages: dict[_PageKey, Selection] = {}
         self.complete = anyio.Event()
         """Everything was looked at once."""
 
@@ -145,13 +152,30 @@ class Roster:
         """A page of a list."""
 
         def page(catalog: Catalog) -> Selection:
-            rows = catalog.page(query, limit + 1, after)
-            last = (rows[limit - 1][1], rows[limit - 1][2]) if len(rows) > limit else None
+            key = (query, limit, after)
+            kept = self._pages.get(key)
+            if kept is None or kept.revision != self.revision:
+                kept = self._page(catalog, *key)
+                self._keep(key, kept)
             unreadable = self._survey.unreadable(drafts=query.drafts, archived=query.archived)
-            shown = [row[0] for row in rows[:limit]]
-            return Selection(shown, last, self.revision, unreadable[:UNREADABLE_SHOWN_MAX])
+            return structs.replace(kept, unreadable=unreadable[:UNREADABLE_SHOWN_MAX])
 
         return await self.ask(page, progress)
+
+    def _page(
+        self, catalog: Catalog, query: Query, limit: int, after: Position | None
+    ) -> Selection:
+        rows = catalog.page(query, limit + 1, after)
+        last = (rows[limit - 1][1], rows[limit - 1][2]) if len(rows) > limit else None
+        return Selection([row[0] for row in rows[:limit]], last, self.revision, [])
+
+    def _keep(self, key: _PageKey, page: Selection) -> None:
+        """Pages are asked for again and again; one is right as long as its revision is."""
+        self._pages.pop(key, None)
+        if sum(map(len, page.sessions)) <= KEPT_PAGE_BYTES_MAX:
+            self._pages[key] = page
+        if len(self._pages) > KEPT_PAGES_MAX:
+            del self._pages[next(iter(self._pages))]
 
     async def ask(self, question: Callable[[Catalog], T], progress: Progress) -> T:
         """Ask the catalog in a worker thread, once it is right. Raises StorageError."""

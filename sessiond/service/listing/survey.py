@@ -280,7 +280,7 @@ class Survey:
         else:
             settled = _is_settled(found.mtime_ns, self._files.now())
             try:
-                row = self._store.read_row(path, session_id, found if settled else NOTHING)
+                row = self._store.read_row(path, session_id, known, found if settled else NOTHING)
             except StorageError:
                 raise
             except SessiondError:
