@@ -94,6 +94,12 @@ REWOUND_IDS_MAX: Final = 10_000
 PROBLEMS_MAX: Final = 100
 # methods: characters of a title that is made of a prompt.
 TITLE_CHARS: Final = 60
+# methods: tags that one list asks for; more is invalid_params.
+LIST_TAGS_MAX: Final = 100
+# methods: bytes of a path, as long as Linux takes; more is invalid_params.
+PATH_BYTES_MAX: Final = 4095
+# service: bytes of a file that is imported, which is read as a whole; more is too_large.
+IMPORT_BYTES_MAX: Final = 1024 * 1024 * 1024
 # dialects: characters of a preview.
 PREVIEW_CHARS: Final = 60
 
@@ -115,6 +121,9 @@ IDLE_EXIT_SECONDS: Final = 1800.0
 FREE_BYTES_MIN: Final = 64 * 1024 * 1024
 # dialects: characters of the first message in a list.
 FIRST_MESSAGE_CHARS: Final = 200
+# catalog: how long a use waits for another process that holds the database; then a copy in memory
+# stands in, which waits for nobody.
+LOCKED_SECONDS: Final = 0.5
 # service/roster: how long after the first change what lists show is brought up to date.
 ROSTER_FLUSH_SECONDS: Final = 1.0
 # service/roster: pages of lists that are kept until something changes, and how large each may be.

@@ -14,30 +14,31 @@ from typing import Final
 
 from sessiond.catalog.schema import OtherVersion, prepare
 from sessiond.errors import StorageError
+from sessiond.limits import LOCKED_SECONDS
 
 __all__ = ["MEMORY", "connect", "open_database", "remove_database"]
 
 MEMORY: Final = Path(":memory:")
 
 
-def open_database(path: Path) -> sqlite3.Connection:
-    """Open or begin the file. Raises StorageError."""
+def open_database(path: Path, *, wait: float = LOCKED_SECONDS) -> sqlite3.Connection:
+    """Open or begin the file; `wait` is for another process that holds it. Raises StorageError."""
     try:
-        return _begun_anew_if_bad(path)
+        return _begun_anew_if_bad(path, wait)
     except (sqlite3.OperationalError, OSError) as error:
         code = getattr(error, "sqlite_errorcode", 0)
         name = "ENOSPC" if code & 0xFF == sqlite3.SQLITE_FULL else "EIO"
         raise StorageError(f"cannot open {path}: {error}", errno=name, path=str(path)) from error
 
 
-def _begun_anew_if_bad(path: Path) -> sqlite3.Connection:
+def _begun_anew_if_bad(path: Path, wait: float) -> sqlite3.Connection:
     try:
-        return connect(path)
+        return connect(path, wait=wait)
     except sqlite3.OperationalError:
         raise
     except (sqlite3.DatabaseError, OtherVersion):
         remove_database(path)
-        return connect(path)
+        return connect(path, wait=wait)
 
 
 def remove_database(path: Path, *, keep: bool = False) -> None:
@@ -47,7 +48,10 @@ def remove_database(path: Path, *, keep: bool = False) -> None:
 
 
 def connect(
-    path: Path, prepare: Callable[[sqlite3.Connection], None] = prepare
+    path: Path,
+    prepare: Callable[[sqlite3.Connection], None] = prepare,
+    *,
+    wait: float = LOCKED_SECONDS,
 ) -> sqlite3.Connection:
     """A connection with the tables of this version. Raises sqlite3.Error, OtherVersion, OSError."""
     if path is not MEMORY:
@@ -57,7 +61,7 @@ def connect(
         # SQLite would take the umask's word for it; its -wal and -shm take the mode of this file.
         path.touch(mode=0o600)
         path.chmod(0o600)
-    connection = sqlite3.connect(path, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=wait, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")

@@ -1,8 +1,9 @@
-"""catalog.sqlite as every call uses it, and what happens when it cannot be used.
+"""catalog.sqlite as every call uses it: others may delete, damage or lock it at any time.
 
-Law: no call fails because of the file. One that was deleted or damaged is begun
-anew; one that cannot be written is left alone, and a copy in memory stands in for
-it until it can. `generation` grows whenever rows were lost.
+Rule 1: no use fails because of the file. One that was deleted, damaged or written to by
+others is begun anew; one that cannot be written, or that another process holds, is left alone, and a
+copy in memory stands in for it until it can. `generation` grows whenever rows were lost.
+Rule 2: nobody waits for another process longer than LOCKED_SECONDS, and only once.
 """
 
 from __future__ import annotations
@@ -12,57 +13,81 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from sessiond.catalog.database import MEMORY, connect, open_database
+from sessiond.catalog.database import MEMORY, connect, open_database, remove_database
 from sessiond.errors import StorageError
+from sessiond.limits import LOCKED_SECONDS
 
 __all__ = ["CatalogFile"]
 
 T = TypeVar("T")
+
+# The file is as good as it was, but not ours to use now.
+_UNUSABLE: Final = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_READONLY,
+    }
+)
+_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_TABLES: Final = "SELECT type, name, sql FROM sqlite_master ORDER BY type, name"
 
 
 class CatalogFile:
     """The one connection to the tables, used by one thread at a time."""
 
     def __init__(self, path: Path, on_trouble: Callable[[str], None]) -> None:
-        """Open or begin it. `on_trouble` is told once per trouble with it. Raises StorageError."""
+        """Open or begin it. `on_trouble` is told once per trouble with the file. Raises StorageError."""
+        self.generation = 0
+        self.stands_in = False
+        """Whether a copy in memory is used because the file cannot be."""
         self._path = path
         self._on_trouble = on_trouble
         self._lock = threading.Lock()
-        self.generation = 0
-        self._stands_in = False
         self._connection = open_database(path)
         self._identity = _identity(path)
-
-    @property
-    def stands_in(self) -> bool:
-        """Whether a copy in memory is used because the file cannot be."""
-        return self._stands_in
+        self._version = _version(self._connection)
 
     def close(self) -> None:
-        """Close it, or what stands in for it."""
+        """Close the file."""
         with self._lock:
             self._connection.close()
 
     def look(self) -> None:
-        """Notice a file that was deleted or replaced, or one that can be written again."""
+        """Notice a file that others have changed, or one that can be written again."""
         with self._lock:
-            if self._stands_in:
+            if self.stands_in:
                 self._try_file()
             else:
                 self._require_file()
+                if not self.stands_in:
+                    self._require_untouched()
+
+    def refuse(self, why: str) -> None:
+        """Begin anew: what was read from it makes no sense."""
+        with self._lock:
+            self._discard(why)
 
     def use(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run in one transaction; when the file is the trouble, again without it."""
         with self._lock:
-            if not self._stands_in:
+            if not self.stands_in:
                 self._require_file()
-            try:
-                with self._connection:
-                    return work(self._connection)
-            except sqlite3.DatabaseError as error:
-                self._do_without(error)
+            for _ in range(2):
+                try:
+                    with self._connection:
+                        return work(self._connection)
+                except sqlite3.DatabaseError as error:
+                    # The second time it may be the copy that stands in.
+                    self._do_without(error)
             with self._connection:
                 return work(self._connection)
 
@@ -70,25 +95,53 @@ class CatalogFile:
         if _identity(self._path) != self._identity:
             self._begin_anew("it was deleted or replaced")
 
-    def _do_without(self, error: sqlite3.DatabaseError) -> None:
-        if isinstance(error, (sqlite3.IntegrityError, sqlite3.ProgrammingError)) or self._stands_in:
-            raise error
-        if isinstance(error, sqlite3.OperationalError):
-            self._stand_in(str(error))
+    def _require_untouched(self) -> None:
+        try:
+            version = _version(self._connection)
+        except sqlite3.DatabaseError as error:
+            self._do_without(error)
         else:
-            self._path.unlink(missing_ok=True)
-            self._begin_anew(str(error))
+            if version != self._version:
+                self._discard("another process wrote to it")
+
+    def _do_without(self, error: sqlite3.DatabaseError) -> None:
+        code = _code(error)
+        if code in _UNUSABLE and not self.stands_in:
+            self._stand_in(str(error))
+        elif code in _DAMAGED or not self._has_our_tables():
+            self._discard(str(error))
+        else:
+            raise error
+
+    def _discard(self, why: str) -> None:
+        if not self.stands_in:
+            self._connection.close()
+            remove_database(self._path)
+        self._begin_anew(why)
+
+    def _has_our_tables(self) -> bool:
+        """Whether nobody dropped or changed a table; if so the statement was wrong."""
+        fresh = connect(MEMORY)
+        try:
+            ours = fresh.execute(_TABLES).fetchall()
+            return self._connection.execute(_TABLES).fetchall() == ours
+        except sqlite3.DatabaseError:
+            return False
+        finally:
+            fresh.close()
 
     def _begin_anew(self, why: str) -> None:
         self._on_trouble(f"the catalog is made again: {why}")
         self._connection.close()
         self.generation += 1
         try:
-            self._connection = open_database(self._path)
-            self._identity = _identity(self._path)
+            if self.stands_in:
+                self._connection = connect(MEMORY)
+                return
+            self._adopt(open_database(self._path))
         except StorageError as error:
             self._connection = connect(MEMORY)
-            self._stands_in = True
+            self.stands_in = True
             self._on_trouble(f"the catalog is kept in memory: {error}")
 
     def _stand_in(self, why: str) -> None:
@@ -96,34 +149,47 @@ class CatalogFile:
         self._on_trouble(f"the catalog is kept in memory: {why}")
         memory = connect(MEMORY)
         try:
-            self._connection.backup(memory)
+            _copy(self._connection, memory)
         except sqlite3.DatabaseError:
             memory.close()
             memory = connect(MEMORY)
             self.generation += 1
-        else:
-            _copy_volatile(self._connection, memory)
         self._connection.close()
         self._connection = memory
-        self._stands_in = True
+        self.stands_in = True
 
     def _try_file(self) -> None:
-        """Put what stands in into the file, if it can be written by now."""
+        """Put what stands in into the file, if it can be written by now; waits for nobody."""
         try:
-            database = open_database(self._path)
+            database = open_database(self._path, wait=0)
         except StorageError:
             return
         try:
-            self._connection.backup(database)
+            _copy(self._connection, database)
             database.execute("PRAGMA journal_mode = WAL")
+            database.execute(f"PRAGMA busy_timeout = {int(LOCKED_SECONDS * 1000)}")
         except sqlite3.DatabaseError:
             database.close()
             return
-        _copy_volatile(self._connection, database)
         self._connection.close()
+        self._adopt(database)
+        self.stands_in = False
+
+    def _adopt(self, database: sqlite3.Connection) -> None:
         self._connection = database
         self._identity = _identity(self._path)
-        self._stands_in = False
+        self._version = _version(database)
+
+
+def _code(error: sqlite3.DatabaseError) -> int:
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)
+    return code & 0xFF
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    """Another one after every commit of somebody else."""
+    version: int = connection.execute("PRAGMA data_version").fetchone()[0]
+    return version
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -134,10 +200,18 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _copy_volatile(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+def _copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """Everything, what is of the connection only, too. Raises DatabaseError also when it would wait."""
+    source.backup(target, progress=_go_on)
     for table in ("volatile", "volatile_tags"):
         rows = source.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - our names
         for row in rows:
             places = ",".join("?" * len(row))
             target.execute(f"INSERT OR REPLACE INTO {table} VALUES ({places})", row)  # noqa: S608
     target.commit()
+
+
+def _go_on(status: int, _remaining: int, _total: int) -> None:
+    # Left to itself a backup asks for a locked file again and again, for ever.
+    if status not in {sqlite3.SQLITE_OK, sqlite3.SQLITE_DONE}:
+        raise sqlite3.OperationalError("the database is locked")

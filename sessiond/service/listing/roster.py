@@ -13,11 +13,12 @@ across restarts too, and who watches the catalog is told of it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Set
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import anyio
+import msgspec
 from anyio import CancelScope, to_thread
-from msgspec import Struct, structs
+from msgspec import Raw, Struct, structs
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.query import Position, Query
@@ -42,6 +43,8 @@ __all__ = ["Roster", "RosterStatistics", "Selection"]
 
 T = TypeVar("T")
 _PageKey = tuple[Query, int, Position | None]
+
+_syntax: Final = msgspec.json.Decoder(Raw)
 
 
 class Selection(Struct, frozen=True):
@@ -167,7 +170,10 @@ class Roster:
     ) -> Selection:
         rows = catalog.page(query, limit + 1, after)
         last = (rows[limit - 1][1], rows[limit - 1][2]) if len(rows) > limit else None
-        return Selection([row[0] for row in rows[:limit]], last, self.revision, [])
+        shown = [row[0] for row in rows[:limit]]
+        if not all(map(_is_whole, shown)):
+            catalog.file.refuse("a row is damaged")
+        return Selection(shown, last, self.revision, [])
 
     def _keep(self, key: _PageKey, page: Selection) -> None:
         """Pages are asked for again and again; one is right as long as its revision is."""
@@ -292,6 +298,15 @@ class Roster:
             to_scan=to_scan,
             in_memory=self._catalog.file.stands_in,
         )
+
+
+def _is_whole(info: bytes) -> bool:
+    """Whether it can be a part of an answer."""
+    try:
+        _syntax.decode(info.decode())
+    except (UnicodeDecodeError, msgspec.DecodeError):
+        return False
+    return True
 
 
 async def _whole(work: Callable[[], T]) -> T:
