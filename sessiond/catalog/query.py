@@ -11,10 +11,10 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 __all__ = [
     "BadCursor",
@@ -76,7 +76,10 @@ def cursor_of(query: Query, position: Position) -> str:
     return base64.urlsafe_b64encode(text).decode().rstrip("=")
 
 
-_cursor: Final = msgspec.json.Decoder(tuple[str, str | int, str])
+# A number as SQLite has them.
+_cursor: Final = msgspec.json.Decoder(
+    tuple[str, str | Annotated[int, Meta(ge=0, le=2**63 - 1)], str]
+)
 
 
 def position_of(query: Query, cursor: str) -> Position:

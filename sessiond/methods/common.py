@@ -11,7 +11,13 @@ from anyio import to_thread
 from msgspec import Raw, Struct, UnsetType
 
 from sessiond.errors import EntryInvalid, InvalidParams, TooLarge
-from sessiond.limits import INLINE_READ_BYTES, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX, RESULT_BYTES_MAX
+from sessiond.limits import (
+    INLINE_READ_BYTES,
+    PAGE_ROWS_DEFAULT,
+    PAGE_ROWS_MAX,
+    PATH_BYTES_MAX,
+    RESULT_BYTES_MAX,
+)
 from sessiond.model.entries import ENTRY_TYPES, Entry, Opaque, SessionInfoEntry
 from sessiond.model.events import CatalogChange
 from sessiond.model.ids import NewEntryId, SessionId
@@ -141,6 +147,8 @@ def raw(parts: Iterable[bytes]) -> Raw:
 
 def require_path(text: str) -> None:
     """Raises InvalidParams for what can be no absolute path."""
+    if len(text.encode()) > PATH_BYTES_MAX:
+        raise InvalidParams(f"a path has at most {PATH_BYTES_MAX} bytes", path="path")
     if not Path(text).is_absolute():
         raise InvalidParams("path must be absolute: the daemon has another cwd", path="path")
     if "\0" in text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal
 
 from anyio import to_thread
@@ -9,7 +10,7 @@ from msgspec import Struct
 
 from sessiond.errors import InvalidParams
 from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, require_path
-from sessiond.service.files.importing import ImportReport, read_import
+from sessiond.service.files.importing import ImportReport, Source, read_import, read_source
 from sessiond.service.session_info import SessionInfo
 
 __all__ = ["METHOD"]
@@ -46,8 +47,12 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
     session_id = service.environment.new_session_id()
 
     def work() -> ImportReport:
+        if params.path is not None:
+            source = read_source(Path(params.path), service.store.files)
+        else:
+            source = Source("content", (params.content or "").encode())
         lines, report = read_import(
-            params.path if params.path is not None else (params.content or "").encode(),
+            source,
             wanted=params.format,
             session_id=session_id,
             cwd=params.cwd,

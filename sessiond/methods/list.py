@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from sessiond.catalog.query import (
     BadCursor,
@@ -17,6 +17,7 @@ from sessiond.catalog.query import (
     without_slash,
 )
 from sessiond.errors import InvalidParams
+from sessiond.limits import LIST_TAGS_MAX
 from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, encode, page_limit, raw
 from sessiond.model.times import rfc3339, unix_ms
 from sessiond.service.listing.survey import Unreadable
@@ -29,7 +30,7 @@ class ListParams(Params):
     """Which sessions, in which order. Every filter that is given must fit."""
 
     cwd: str | None = None
-    tags: list[str] | None = None
+    tags: Annotated[list[str], Meta(max_length=LIST_TAGS_MAX)] | None = None
     agent: str | None = None
     status: str | None = None
     archived: bool | None = False

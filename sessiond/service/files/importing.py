@@ -16,16 +16,25 @@ from msgspec import Struct
 from sessiond.dialects.base import BadLine, Dialect
 from sessiond.dialects.loose import fields, with_field
 from sessiond.dialects.native import NATIVE
-from sessiond.errors import InvalidParams, SessionCorrupt
+from sessiond.errors import InvalidParams, SessionCorrupt, TooLarge
 from sessiond.journal.failures import telling
-from sessiond.limits import PROGRESS_LINES
+from sessiond.journal.files import Files
+from sessiond.journal.scanning import check_regular, chunks_of
+from sessiond.limits import IMPORT_BYTES_MAX, PROGRESS_LINES
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.ports import Progress
 from sessiond.session.state import Problem
 
-__all__ = ["ImportReport", "read_import"]
+__all__ = ["ImportReport", "Source", "read_import", "read_source"]
 
 _encode: Final = msgspec.json.Encoder().encode
+
+
+class Source(Struct, frozen=True):
+    """What is imported, and what to call it."""
+
+    name: str
+    data: bytes
 
 
 class ImportReport(Struct, frozen=True):
@@ -37,18 +46,34 @@ class ImportReport(Struct, frozen=True):
     problems: list[Problem]
 
 
+def read_source(path: Path, files: Files) -> Source:
+    """A file to import. Raises StorageError, TooLarge."""
+    with telling("read", path):
+        # A pipe would keep the thread for ever, a device would fill the memory.
+        fd = files.open_read(path)
+        try:
+            check_regular(files, fd)
+            size = files.fstat(fd).st_size
+            if size > IMPORT_BYTES_MAX:
+                raise TooLarge(
+                    f"{path.name} is too large to be imported", limit=IMPORT_BYTES_MAX, size=size
+                )
+            return Source(str(path), b"".join(chunks_of(files, fd, 0, size)))
+        finally:
+            files.close(fd)
+
+
 def read_import(
-    source: str | bytes,
+    source: Source,
     *,
     wanted: str,
     session_id: str,
     cwd: str | None,
     progress: Progress,
 ) -> tuple[list[bytes], ImportReport]:
-    """The lines of the copy. Raises SessionCorrupt naming file and line, StorageError."""
-    name = source if isinstance(source, str) else "content"
-    data = _read(source) if isinstance(source, str) else source
-    lines = [line.removesuffix(b"\r") for line in data.split(b"\n")]
+    """The lines of the copy. Raises InvalidParams, SessionCorrupt naming file and line."""
+    name = source.name
+    lines = [line.removesuffix(b"\r") for line in source.data.split(b"\n")]
     torn = lines.pop()
     indexer = Indexer(Path(name))
     if not lines and torn:
@@ -73,11 +98,6 @@ def read_import(
         entries=sum(1 for line in current[1:] if line.strip()),
         problems=problems,
     )
-
-
-def _read(path: str) -> bytes:
-    with telling("read", Path(path)):
-        return Path(path).read_bytes()
 
 
 def _check(lines: list[bytes], name: str, progress: Progress) -> list[Problem]:

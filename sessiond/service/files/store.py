@@ -6,6 +6,7 @@ the memory of what was seen the catalog's; here they are put together.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -142,8 +143,9 @@ class Store:
 
     def identify(self, path: Path) -> str:
         """The session id of a file, which may lie anywhere. Raises SessionCorrupt, StorageError."""
-        # Two spellings of one path are one session.
-        path = path.resolve()
+        # Two spellings of one path are one session. `Path.resolve` has no error for a circle of
+        # links; here it stays as it is, and reading it says so.
+        path = Path(os.path.realpath(path))
         own = self.layout.id_of(path)
         if own is not None:
             return own

@@ -1,0 +1,43 @@
+"""A list that is asked for too much says so, and the catalog is none the worse for it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from sessiond.limits import LIST_TAGS_MAX
+from sessiond.testing.daemon import Refusal
+
+LIST = "session/list"
+
+
+async def test_more_tags_than_a_list_takes_are_refused(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        tags = [f"tag-{n}" for n in range(LIST_TAGS_MAX)]
+        await wire.call("session/create", cwd="/p", session_id="session-a", tags=tags)
+        found = await wire.call(LIST, tags=tags, drafts=True)
+        assert [session["id"] for session in found["sessions"]] == ["session-a"]
+        with pytest.raises(Refusal) as refused:
+            await wire.call(LIST, tags=[*tags, "another"])
+        assert refused.value.data["kind"] == "invalid_params"
+        assert refused.value.data["path"] == "tags"
+        assert not (await wire.call("server/stats"))["catalog"]["in_memory"]
+
+
+@pytest.mark.parametrize("key", [2**63, -1, 10**400, "a title", None, 1.5])
+async def test_a_made_up_cursor_is_none(house: Any, key: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for name in ("a", "b"):
+            created = {"cwd": "/p", "session_id": f"session-{name}", "persist": "immediate"}
+            await wire.call("session/create", **created)
+        params = {"sort": "message_count", "limit": 1}
+        cursor = (await wire.call(LIST, **params))["next_cursor"]
+        stamp, _, session_id = json.loads(base64.urlsafe_b64decode(cursor + "=="))
+        made_up = base64.urlsafe_b64encode(json.dumps([stamp, key, session_id]).encode())
+        with pytest.raises(Refusal) as refused:
+            await wire.call(LIST, **params, cursor=made_up.decode().rstrip("="))
+        assert refused.value.data["kind"] == "invalid_params"
+        assert refused.value.data["path"] == "cursor"
