@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -42,6 +42,10 @@ class Client(Protocol):
 C = TypeVar("C", bound=Client)
 _log = logging.getLogger(__name__)
 Item = bytes | SessiondError
+
+_CLIENT_CLOSED: Final = "the client closed it"
+_ASKED_TO_CLOSE: Final = "it was asked to close"
+_USUAL_ENDS: Final = (_CLIENT_CLOSED, _ASKED_TO_CLOSE)
 
 
 class ConnectionStatistics(Struct, frozen=True):
@@ -93,7 +97,7 @@ class Connection(Generic[C]):
         self._movement: anyio.Event | None = None
         self._running = 0
         self._received_bytes = 0
-        self.end_reason = "the client closed it"
+        self.end_reason = _CLIENT_CLOSED
 
     # -- for the service -------------------------------------------------------------
 
@@ -133,7 +137,7 @@ class Connection(Generic[C]):
     def close(self) -> None:
         """Read nothing more, answer what was asked, then close."""
         self._closing = True
-        self.end_reason = "it was asked to close"
+        self.end_reason = _ASKED_TO_CLOSE
         self._reading.cancel()
         self._moved()
 
@@ -254,7 +258,7 @@ async def serve_connection(
 ) -> None:
     """Serve one connection until it ends; the port is closed and the client told, always."""
     reason = "it was cancelled"
-    _log.info("connection opened", extra={"peer": port.peer})
+    _log.debug("connection opened", extra={"peer": port.peer})
     try:
         async with anyio.create_task_group() as tasks:
             connection = Connection(port, tasks, dispatcher, make_client)
@@ -269,4 +273,6 @@ async def serve_connection(
         reason = "a bug ended it"
     finally:
         port.close()
-        _log.info("connection closed", extra={"peer": port.peer, "reason": reason})
+        # Every command is a connection: those that end as they should would fill the log.
+        level = logging.DEBUG if reason in _USUAL_ENDS else logging.INFO
+        _log.log(level, "connection closed", extra={"peer": port.peer, "reason": reason})

@@ -215,7 +215,7 @@ def test_who_was_started_for_clients_ends_when_they_are_gone(machine: Machine) -
     with machine.connect() as link:
         assert link.ask("server/ping")["ok"]
     shown = json.loads(machine.run("config", "--json").stdout)["settings"]
-    assert {each["key"]: each["value"] for each in shown}["idle_exit_seconds"] == 0
+    assert {each["key"]: each["value"] for each in shown}["idle_exit_seconds"] == 1800
     configure(machine, "idle_exit_seconds = 0.1\n")
     process = os.pidfd_open(started["pid"])
     os.kill(started["pid"], signal.SIGHUP)
@@ -275,6 +275,23 @@ def test_a_long_log_is_put_aside_at_a_start(machine: Machine) -> None:
     machine.tell("start")
     assert (machine.profile / "daemon.log.1").stat().st_size == LOG_BYTES_MAX + 1
     assert '"serving"' in machine.log
+
+
+def test_a_log_does_not_grow_with_what_connects_and_leaves(machine: Machine) -> None:
+    machine.tell("start")
+    before = machine.log
+    for _ in range(3):
+        with machine.connect() as link:
+            link.ask("server/ping")
+        with machine.connect() as link:
+            link.send(b'{"method":"exit"}\n')
+            link.rest()
+    with machine.connect() as stranger:
+        stranger.send(b"GET / HTTP/1.1\r\n")
+        stranger.rest()
+    machine.tell("stop")
+    events = [json.loads(line)["event"] for line in machine.log[len(before) :].splitlines()]
+    assert sorted(events) == ["connection closed", "stopped"]
 
 
 def test_the_level_of_the_log_is_the_users(machine: Machine) -> None:
