@@ -107,10 +107,11 @@ def load(sources: Sources) -> tuple[Configuration, list[Setting]]:
     """The effective configuration, and each setting with its source. Raises BadConfiguration."""
     file = file_of(sources.environ, sources.named)
     in_file = dict(_file_values(file)) if file is not None else {}
+    _no_strangers(sources.environ)
     settings: list[Setting] = []
     tree: dict[str, Any] = {}
     for key, kind, usual in _keys(Configuration):
-        variable = "SESSIOND_" + key.upper().replace(".", "_")
+        variable = _variable(key)
         if key in sources.flags:
             source, value = "flag", sources.flags[key]
         elif sources.environ.get(variable):
@@ -134,6 +135,21 @@ def _keys(kind: type[Struct], section: str = "") -> Iterator[tuple[str, Any, Any
             yield from _keys(kept, f"{field.name}.")
         else:
             yield section + field.name, kept, field.default
+
+
+def _no_strangers(environ: Mapping[str, str]) -> None:
+    """Raises BadConfiguration for a variable of a section that is no key of it."""
+    keys = [key for key, _, _ in _keys(Configuration) if "." in key]
+    known = {_variable(key) for key in keys}
+    sections = tuple({_variable(key.partition(".")[0]) + "_" for key in keys})
+    for name in environ:
+        if name.startswith(sections) and name not in known:
+            allowed = ", ".join(sorted(known))
+            raise BadConfiguration(f"${name} is not a key; those of sections are {allowed}")
+
+
+def _variable(key: str) -> str:
+    return "SESSIOND_" + key.upper().replace(".", "_")
 
 
 def _checked(key: str, kind: Any, value: Any, source: str) -> Any:

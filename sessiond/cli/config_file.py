@@ -21,11 +21,19 @@ def file_of(environ: Mapping[str, str], named: str | None) -> Path | None:
     chosen = named or environ.get("SESSIOND_CONFIG")
     if not chosen:
         path = default_file(environ)
-        return path if path.exists() else None
+        return path if _is_there(path) else None
     path = Path(chosen).expanduser().absolute()
-    if not path.exists():
+    if not _is_there(path):
         raise BadConfiguration(f"there is no configuration file {path}")
     return path
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:
+        # One that may not be looked for may be there, and say something else.
+        raise BadConfiguration(f"{path} cannot be read: {error.strerror}") from error
 
 
 def default_file(environ: Mapping[str, str]) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,26 @@ def test_a_bad_value_in_the_environment_is_named_with_its_variable() -> None:
         BadConfiguration, match=r"\$SESSIOND_LIMITS_CONNECTIONS: limits.connections is"
     ):
         load(Sources({"SESSIOND_LIMITS_CONNECTIONS": "many"}))
+
+
+def test_a_variable_of_a_section_that_is_no_key_is_named() -> None:
+    for name in ("SESSIOND_LIMITS_OPEN_SESSION", "SESSIOND_RETENTION_"):
+        said = re.escape(f"${name} is not a key; those of sections are SESSIOND_LIMITS_CONN")
+        with pytest.raises(BadConfiguration, match=said):
+            load(Sources({name: "64"}))
+    load(Sources({"SESSIOND_FIXTURES": "a folder", "SESSIOND_LIMITS": "", "SESSIOND_HOME": "/"}))
+
+
+def test_a_file_that_may_not_be_looked_for_is_one_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    for sources in (Sources({}), Sources({}, "/root/config.toml")):
+        with pytest.raises(BadConfiguration, match="cannot be read: Permission denied"):
+            load(sources)
 
 
 def test_a_file_that_was_named_must_be_there_and_be_a_file(tmp_path: Path, home: Path) -> None:

@@ -106,6 +106,24 @@ def test_every_label_is_listed(shell: Shell) -> None:
     assert [row.split("\t")[0] for row in listed] == ids
 
 
+def test_the_doctor_says_that_the_files_cannot_be_looked_at(shell: Shell) -> None:
+    (shell.folder / "home/profiles/default").mkdir(parents=True, mode=0o700)
+    (shell.folder / "home/profiles/default/sessions").touch(0o600)
+    done = shell.run("sessiond doctor --home home")
+    assert done.returncode == 1
+    assert "!!  files     could not list" in done.stdout
+    assert "ok  disk" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_temporary_folder_that_is_not_there_is_named(shell: Shell) -> None:
+    done = shell.run("env -u XDG_RUNTIME_DIR TMPDIR=$PWD/none sessiond start --profile b")
+    assert done.returncode == 3
+    said = f"cannot make the folder {shell.folder}/none/sessiond-{os.getuid()}: No such file"
+    assert said in done.stderr
+    assert "Errno" not in done.stderr
+
+
 def test_the_configuration_shown_is_that_of_a_daemon_that_is_started_when_needed(
     shell: Shell,
 ) -> None:

@@ -77,7 +77,11 @@ def listener_at(path: Path) -> Callable[[], Listening]:
     def bind() -> Listening:
         if is_shared_folder(os.environ, path.parent):
             # Looked at once it is there: whoever made it first would own what is in it.
-            path.parent.mkdir(mode=0o700, exist_ok=True)
+            try:
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+            except OSError as error:
+                what = f"cannot make the folder {path.parent}: {error.strerror}"
+                raise CannotListen(what) from error
             require_private(path.parent)
         return listen(path)
 

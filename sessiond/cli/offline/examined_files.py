@@ -29,7 +29,13 @@ def examine_files(place: Place) -> Iterator[Finding]:
     """A finding for each file that is not well, and one that counts the others."""
     layout = layout_of(place)
     files = Files()
-    paths = [*layout.scan(files, drafts=True)]
+    try:
+        paths = [*layout.scan(files, drafts=True)]
+    except (SessiondError, OSError) as error:
+        # As in the files themselves: what cannot be looked at is a finding.
+        then = f"look at {layout.root} and its permissions"
+        yield Finding("files", ok=False, what=str(error), next=then)
+        return
     is_served = who_serves(layout) is not None
     steps = Steps("doctor")
     well = 0
