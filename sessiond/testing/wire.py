@@ -121,6 +121,14 @@ class Wire:
         """Send a request and wait for its result. Raises Refusal."""
         return await self.answer(await self.request(method, **params))
 
+    async def refusal(self, method: str, **params: Any) -> Refusal:
+        """The refusal that a request comes to, which must not be answered otherwise."""
+        try:
+            result = await self.call(method, **params)
+        except Refusal as refused:
+            return refused
+        raise AssertionError(f"{method} was not refused: {result}")
+
     async def next_notification(self) -> dict[str, Any]:
         """The next notification, those that came during calls first."""
         if self.notifications:

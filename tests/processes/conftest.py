@@ -14,6 +14,7 @@ import pytest
 from tests.processes.harness.daemon import Daemon, running
 from tests.processes.harness.machine import Machine
 from tests.processes.harness.machine import machine as a_machine
+from tests.processes.harness.shell import Shell, user_shell
 
 
 @pytest.fixture
@@ -28,6 +29,20 @@ def machine(socket_path: Path, home: Path) -> Iterator[Machine]:
     """A machine where nothing runs yet; its runtime folder is short enough for sockets."""
     with a_machine(home, socket_path.parent) as machine:
         yield machine
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A user's shell whose daemon goes on from test to test."""
+    with user_shell(tmp_path_factory.mktemp("home")) as shell:
+        yield shell
+
+
+@pytest.fixture
+def shell(lasting: Shell) -> Shell:
+    """The shell as every example finds it."""
+    lasting.begin()
+    return lasting
 
 
 class Mount(Protocol):

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +13,7 @@ import pytest
 
 from sessiond.methods import METHODS
 from tests.processes.harness.daemon import SESSIOND
-from tests.processes.harness.shell import PATIENCE_SECONDS, Shell, user_shell
+from tests.processes.harness.shell import PATIENCE_SECONDS, Shell
 
 pytestmark = pytest.mark.slow
 
@@ -45,18 +44,6 @@ REFUSED: Final = {
 }
 # What would leave nothing for those that come after it.
 LAST: Final = ("session/archive", "session/unarchive", "session/delete", "server/stop")
-
-
-@pytest.fixture(scope="module")
-def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    with user_shell(tmp_path_factory.mktemp("home")) as shell:
-        yield shell
-
-
-@pytest.fixture
-def shell(lasting: Shell) -> Shell:
-    lasting.begin()
-    return lasting
 
 
 def test_call_calls_every_method(shell: Shell) -> None:

@@ -10,29 +10,16 @@ import re
 import struct
 import subprocess
 import termios
-from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 
 from tests.processes.harness.daemon import SESSIOND
-from tests.processes.harness.shell import PATIENCE_SECONDS, Shell, user_shell
+from tests.processes.harness.shell import PATIENCE_SECONDS, Shell
 
 pytestmark = pytest.mark.slow
 
 COLOURS: Final = re.compile("\x1b\\[[0-9;]*m")
-
-
-@pytest.fixture(scope="module")
-def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    with user_shell(tmp_path_factory.mktemp("home")) as shell:
-        yield shell
-
-
-@pytest.fixture
-def shell(lasting: Shell) -> Shell:
-    lasting.begin()
-    return lasting
 
 
 @pytest.mark.parametrize(

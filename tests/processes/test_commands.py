@@ -11,7 +11,7 @@ import importlib
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ import click
 import pytest
 
 from sessiond.cli import CONTENTS
-from tests.processes.harness.shell import Shell, user_shell
+from tests.processes.harness.shell import Shell
 
 pytestmark = pytest.mark.slow
 
@@ -74,18 +74,6 @@ JSON_LINES: Final = {
     "tail": ("sessiond tail my-session --json", {"seq", "entry"}),
     "dump": ("sessiond dump session.jsonl --json", {"line", "offset", "size", "type"}),
 }
-
-
-@pytest.fixture(scope="module")
-def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    with user_shell(tmp_path_factory.mktemp("home")) as shell:
-        yield shell
-
-
-@pytest.fixture
-def shell(lasting: Shell) -> Shell:
-    lasting.begin()
-    return lasting
 
 
 def help_of(command: click.Command) -> str:

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.processes.harness.shell import Shell, user_shell
+from tests.processes.harness.shell import Shell
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    with user_shell(tmp_path_factory.mktemp("home")) as shell:
-        yield shell
-
-
-@pytest.fixture
-def shell(lasting: Shell) -> Shell:
-    lasting.begin()
-    return lasting
 
 
 def root_of(shell: Shell) -> Path:
@@ -77,7 +65,7 @@ def stray_file(shell: Shell) -> Callable[[], object]:
     [
         (open_folder, "folders", "trash is open to others (mode 0755)"),
         (open_file, "files", "is open to others (mode 0644)"),
-        (bad_line, "files", "1 problems, the first in line 4"),
+        (bad_line, "files", "1 problem, the first in line 4"),
         (stray_file, "files", "stray.jsonl"),
     ],
 )

@@ -15,12 +15,6 @@ HI = {"role": "user", "content": "hi"}
 PI = b'{"type":"session","version":3,"id":"session-p","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
 
 
-async def refusal(wire: Wire, method: str, **params: Any) -> Refusal:
-    with pytest.raises(Refusal) as refused:
-        await wire.call(method, **params)
-    return refused.value
-
-
 async def make(wire: Wire, **more: Any) -> None:
     await wire.call("session/create", cwd="/p", session_id=SESSION, **more)
     await wire.call("append", session_id=SESSION, message=HI)
@@ -73,7 +67,7 @@ async def test_an_archived_session_answers_every_question_as_before(
         info = after[0]["session"]
         assert (info["archived"], info["epoch"], info["seq"]) == (True, epoch, 1)
         assert Path(info["path"]).parent == house.layout.archive
-        refused = await refusal(wire, "append", session_id=SESSION, message=HI)
+        refused = await wire.refusal("append", session_id=SESSION, message=HI)
         assert (refused.code, refused.data["kind"]) == (-32024, "session_archived")
 
 
@@ -149,11 +143,11 @@ async def test_what_has_no_file_in_the_profile_is_not_archived_and_stays(
     foreign.write_bytes(PI)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist="never")
-        refused = await refusal(wire, "session/archive", session_id=SESSION)
+        refused = await wire.refusal("session/archive", session_id=SESSION)
         assert (refused.data["kind"], refused.data["path"]) == ("invalid_params", "session_id")
         assert (await wire.call("append", session_id=SESSION, message=HI))["seq"] == 2
         opened = (await wire.call("session/open", path=str(foreign)))["session"]["id"]
-        refused = await refusal(wire, "session/archive", session_id=opened)
+        refused = await wire.refusal("session/archive", session_id=opened)
         assert "outside the profile" in refused.message
         assert await unarchive(wire, opened) == {}
     assert foreign.read_bytes() == PI
@@ -166,7 +160,7 @@ async def test_a_name_that_is_taken_in_the_archive_is_an_error_and_nothing_is_re
         await make(wire, persist="immediate")
         taken = house.layout.archive / Path((await info_of(wire))["path"]).name
         house.disk.put(taken, b"something\n")
-        refused = await refusal(wire, "session/archive", session_id=SESSION)
+        refused = await wire.refusal("session/archive", session_id=SESSION)
         assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", "EEXIST")
         assert house.disk.content(taken) == b"something\n"
         assert not (await info_of(wire))["archived"]
@@ -184,7 +178,7 @@ async def test_a_move_that_fails_is_told_and_repeated_and_loses_nothing_in_a_pow
             await archive(wire)
         house.disk.fail(op, nth=nth, errno=errno.EROFS)
         if (op, nth) != ("rename", 2):
-            refused = await refusal(wire, method, session_id=SESSION)
+            refused = await wire.refusal(method, session_id=SESSION)
             assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", "EROFS")
         house.disk.heal()
         for names in range(4):

@@ -19,14 +19,8 @@ HI = {"role": "user", "content": "hi"}
 PI = b'{"type":"session","version":3,"id":"session-p","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
 
 
-async def refusal(wire: Wire, method: str, **params: Any) -> Refusal:
-    with pytest.raises(Refusal) as refused:
-        await wire.call(method, **params)
-    return refused.value
-
-
 async def kind_of(wire: Wire, method: str, **params: Any) -> str:
-    return str((await refusal(wire, method, session_id=SESSION, **params)).data["kind"])
+    return str((await wire.refusal(method, session_id=SESSION, **params)).data["kind"])
 
 
 async def make(wire: Wire, **more: Any) -> None:
@@ -159,7 +153,7 @@ async def test_what_another_process_holds_stays(real_house: Any) -> None:
 async def test_what_never_was_is_not_found(house: Any) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
-        refused = await refusal(wire, "session/delete", session_id="session-b")
+        refused = await wire.refusal("session/delete", session_id="session-b")
         assert (refused.data["kind"], refused.data["session_id"]) == (
             "session_not_found",
             "session-b",
@@ -259,7 +253,7 @@ async def test_a_delete_that_failed_is_told_as_such_to_all_and_the_session_goes_
         await make(wire, persist="immediate")
         epoch = (await watcher.call("subscribe", session_id=SESSION))["epoch"]
         house.disk.fail("rename", errno=errno.EROFS)
-        refused = await refusal(wire, "session/delete", session_id=SESSION)
+        refused = await wire.refusal("session/delete", session_id=SESSION)
         assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", "EROFS")
         assert (await watcher.next_notification())["params"]["reason"] == "storage_error"
         assert (await wire.call("append", session_id=SESSION, message=HI))["seq"] == 2

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.daemon import Refusal, Wire
+from sessiond.testing.daemon import Wire
 
 SESSION = "session-a"
 HEADER = b'{"type":"session_header","version":1,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
@@ -30,12 +30,6 @@ def line(entry_id: str, parent: str | None, more: bytes = b"", content: bytes = 
 
 
 GOOD = HEADER + line("n1", None) + line("n2", "n1")
-
-
-async def refusal(wire: Wire, method: str, **params: Any) -> Refusal:
-    with pytest.raises(Refusal) as refused:
-        await wire.call(method, **params)
-    return refused.value
 
 
 async def append(wire: Wire, entry_id: str) -> Any:
@@ -81,12 +75,12 @@ async def test_a_file_that_is_no_session_is_refused_by_name_and_line_and_stays_a
     content, why = NO_SESSION[case]
     path = house.put(content)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        refused = await refusal(wire, "session/get", session_id=SESSION)
+        refused = await wire.refusal("session/get", session_id=SESSION)
         assert (refused.code, refused.data["kind"]) == (-32025, "session_corrupt")
         assert (refused.data["path"], refused.data["line"]) == (str(path), 1)
         assert why in refused.message
         assert f"{path.name}, line 1" in refused.message
-        assert (await refusal(wire, "append", session_id=SESSION, message={"role": "user"})).data[
+        assert (await wire.refusal("append", session_id=SESSION, message={"role": "user"})).data[
             "kind"
         ] == "session_corrupt"
         listed = await wire.call("session/list")
@@ -104,7 +98,7 @@ async def test_a_file_that_cannot_be_opened_is_a_storage_error_that_names_it(
     path = house.put(GOOD)
     async with house.daemon() as daemon, daemon.connect() as wire:
         house.disk.fail(op, errno=13)
-        refused = await refusal(wire, "session/get", session_id=SESSION)
+        refused = await wire.refusal("session/get", session_id=SESSION)
         assert (refused.code, refused.data["errno"]) == (-32060, "EACCES")
         assert path.name in refused.message
         assert (await info_of(wire))["seq"] == 2
@@ -120,7 +114,7 @@ async def test_what_is_no_regular_file_is_refused_and_not_waited_for(
     path.parent.mkdir(parents=True)
     path.mkdir() if what == "folder" else os.mkfifo(path)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        refused = await refusal(wire, "session/get", session_id=SESSION)
+        refused = await wire.refusal("session/get", session_id=SESSION)
         assert refused.code == -32060
         assert path.name in refused.message
 
@@ -131,7 +125,7 @@ async def test_a_path_that_leads_nowhere_is_an_error_of_the_caller_or_the_disk(
     real_house: Any, method: str, text: str
 ) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        refused = await refusal(wire, method, path=text)
+        refused = await wire.refusal(method, path=text)
         assert refused.data["kind"] in {"invalid_params", "storage_error"}
 
 
@@ -221,11 +215,11 @@ async def test_lines_that_a_failed_append_left_in_another_programs_file_count_as
         # The sync fails, and so does the first look at what is left.
         house.disk.fail("fdatasync")
         house.disk.fail("open_append")
-        refused = await refusal(wire, "append", session_id=SESSION, entries=entries)
+        refused = await wire.refusal("append", session_id=SESSION, entries=entries)
         assert refused.data["kind"] == "storage_error"
         # The next append finds the lines: they come first, and its sender tries again.
         third = {"type": "message", "id": "aaaaaaa2", "message": message}
-        again = await refusal(wire, "append", session_id=SESSION, entry=third)
+        again = await wire.refusal("append", session_id=SESSION, entry=third)
         assert (again.data["kind"], again.data["retryable"]) == ("storage_error", True)
         assert (await wire.call("append", session_id=SESSION, entry=third))["seq"] == 3
         assert (await wire.call("append", session_id=SESSION, entries=entries))["duplicate"]
@@ -276,7 +270,7 @@ async def test_a_bad_line_inside_stays_is_reported_and_makes_the_session_read_on
             ("session/label", {"entry_id": "n1", "label": "x"}),
             ("compact", {"summary": "s"}),
         ):
-            refused = await refusal(wire, method, session_id=SESSION, **params)
+            refused = await wire.refusal(method, session_id=SESSION, **params)
             assert refused.data == {
                 "kind": "session_corrupt",
                 "retryable": False,

@@ -40,9 +40,7 @@ ATOM = [line(b"a%d" % k, b'"n2"', b',"atom":[%d,3]' % k) for k in (1, 2)]
 
 
 async def refusal(wire: Wire, method: str, **params: Any) -> Refusal:
-    with pytest.raises(Refusal) as refused:
-        await wire.call(method, session_id=SESSION, **params)
-    return refused.value
+    return await wire.refusal(method, session_id=SESSION, **params)
 
 
 async def call(wire: Wire, method: str, **params: Any) -> Any:
