@@ -12,16 +12,17 @@ from typing import Any
 from weakref import WeakSet
 
 import anyio
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter
 from msgspec import Struct
 
-from sessiond.errors import Internal, SessiondError, SessionNotFound
+from sessiond.errors import Internal, SessiondError
 from sessiond.service.contexts import ContextCache
 from sessiond.service.hub import Hub, HubStatistics
 from sessiond.service.inbox import LATER, Command, Inbox
 from sessiond.service.jobs import answer_later
 from sessiond.service.log import LogReader
 from sessiond.service.opened import Opened
+from sessiond.service.opening import Opening
 from sessiond.service.ports import Environment, Ticket
 from sessiond.service.retirement import Retirement
 from sessiond.service.subscription import Subscription
@@ -70,7 +71,7 @@ class Host:
     ) -> None:
         self.session_id = session_id
         self.environment = environment
-        self._load = load
+        self._opening = Opening(load)
         self._keeper = keeper
         self._opened: Opened | None = None
         self._log: LogReader | None = None
@@ -79,9 +80,6 @@ class Host:
         self._inbox = Inbox()
         self._stopping = False
         self._wake = anyio.Event()
-        # Who creates the session should there be none, and who asked before that.
-        self._instead: Callable[[], Opened] | None = None
-        self._too_early: tuple[Command, ...] = ()
         self._readers: WeakSet[_Reader] = WeakSet()
         self._taken: list[Command] = []
         self._watchers: list[Subscription] = []
@@ -90,8 +88,6 @@ class Host:
         """What is to be done with the file when this host has let go of it."""
         self.released = anyio.Event()
         """Set when that is done: the next one may have the file."""
-        self._settled = anyio.Event()
-        self._failure: SessiondError | None = None
         self.contexts = ContextCache()
         self.children = ChildIndex()
         self.last_used = environment.monotonic()
@@ -197,18 +193,11 @@ class Host:
 
         False when it is open, or when somebody else's `load` came first.
         """
-        if self._opened is not None or self._instead is not None:
-            return False
-        self._instead = load
-        self._too_early = self._inbox.commands
-        return True
+        return self._opening.create_instead(load, self._inbox.commands)
 
     async def ready(self) -> Opened:
         """The open session, once it is. Raises what the opening came to."""
-        await self._settled.wait()
-        if self._failure is not None:
-            raise self._failure
-        return self.opened
+        return await self._opening.outcome()
 
     # -- the writer ----------------------------------------------------------------
 
@@ -216,7 +205,7 @@ class Host:
         """Open the session and serve its inbox until `stop`; everyone waiting gets an answer."""
         error: SessiondError = Internal("the session's writer ended")
         try:
-            opened = await self._open()
+            opened = await self._opening.run(self._refuse)
             self._log = LogReader(opened)
             self._hub = Hub(self._log, self.session_id, opened.epoch, opened.session.rules)
             self._writer = Writer(
@@ -224,7 +213,7 @@ class Host:
             )
             self._opened = opened
             self._keeper.on_change(self)
-            self._settled.set()
+            self._opening.done(opened)
             while len(self._inbox) or len(self._readers) or not self._stopping:
                 if not len(self._inbox):
                     self._wake = anyio.Event()
@@ -239,23 +228,12 @@ class Host:
         except Exception as bug:  # noqa: BLE001 - a bug here closes this session only
             error = self._closed_by(bug)
         finally:
-            self._failure = error
-            self._settled.set()
+            self._opening.failed(error)
             self._refuse([*self._taken, *self._inbox.commands], error)
             if self._hub is not None:
                 self._watchers = self._hub.close()
                 if not self._stopping:
                     self.tell_watchers(error.kind)
-
-    async def _open(self) -> Opened:
-        try:
-            return await to_thread.run_sync(self._load)
-        except SessionNotFound as error:
-            if self._instead is None:
-                raise
-            # Who asked before the one that creates it is told so: order is kept.
-            self._refuse(self._too_early, error)
-            return await to_thread.run_sync(self._instead)
 
     def stop(self) -> None:
         """Let `run` end once the inbox is empty."""
