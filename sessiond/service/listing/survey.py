@@ -1,9 +1,8 @@
 """The folders of a profile held against the catalog: what came, went, moved or was changed by others.
 
 Rule 1: a file is read only when its inode, size or time is not what its row says.
-Rule 2: names are looked at whenever a folder has changed, every file once a
-SURVEY_SECONDS at most; a folder or file that was written a moment ago is looked
-at again, because its time may not tell the next change.
+Rule 2: names are looked at whenever a folder has changed (`freshness`), every file
+once a SURVEY_SECONDS at most.
 Rule 3: an open session is its host's to describe; here only its file's name counts.
 Rule 4: of several files with one session id the first in the layout's order is
 the session; the others are named as unreadable.
@@ -15,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
 
 from msgspec import Struct
 
@@ -23,16 +21,15 @@ from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Shown, Stored
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.failures import telling
 from sessiond.journal.files import FileStat
-from sessiond.limits import SAME_TIME_SECONDS, SURVEY_BATCH_ROWS, SURVEY_SECONDS
+from sessiond.limits import SURVEY_BATCH_ROWS, SURVEY_SECONDS
 from sessiond.model.ids import derive_session_id, is_session_id
 from sessiond.service.files.register import fingerprint_of
 from sessiond.service.files.store import Store
 from sessiond.service.listing.claims import Claims
+from sessiond.service.listing.freshness import Folders, is_settled
 
 __all__ = ["Survey", "Unreadable"]
 
-_SECOND_NS: Final = 1_000_000_000
-_COARSE_SECONDS: Final = 2.0
 Report = Callable[[int, int], None]
 Tell = Callable[[dict[str, Shown], list[Stored], list[str]], None]
 
@@ -67,7 +64,7 @@ class Survey:
         self._claims = Claims(self._layout)
         self._seen: dict[str, Fingerprint] = {}
         self._unreadable: dict[str, str] = {}
-        self._settled: dict[Path, tuple[int, int]] = {}
+        self._folders = Folders(self._files)
         self._next_full = float("-inf")
         self._expected: set[str] = set()
         # Files elsewhere that were opened by their path.
@@ -92,7 +89,7 @@ class Survey:
             or self.is_behind
             or bool(self._expected)
             or self._monotonic() >= self._next_full
-            or any(self._has_changed(folder) for folder in self._claims.folders)
+            or any(self._folders.has_changed(folder) for folder in self._claims.folders)
         )
 
     def unreadable(self, *, drafts: bool, archived: bool | None) -> list[Unreadable]:
@@ -138,7 +135,7 @@ class Survey:
                 if Path(row.path).parent not in self._claims.folders
             }
         for folder in self._claims.folders:
-            changed = self._has_changed(folder)
+            changed = self._folders.has_changed(folder)
             if changed or full:
                 touched |= dict.fromkeys(self._look_into(folder, full=full))
         if full:
@@ -150,19 +147,8 @@ class Survey:
                 touched[row.session_id] = None
         return sorted(touched)
 
-    def _has_changed(self, folder: Path) -> bool:
-        mark = self._settled.get(folder)
-        return mark is None or mark != self._folder_mark(folder)
-
-    def _folder_mark(self, folder: Path) -> tuple[int, int] | None:
-        try:
-            found = self._files.stat(folder)
-        except OSError:
-            return None
-        return found.st_ino, found.st_mtime_ns
-
     def _look_into(self, folder: Path, *, full: bool) -> Iterable[str]:
-        mark, now = self._folder_mark(folder), self._files.now()
+        look = self._folders.look(folder)
         stats: dict[str, FileStat] | None = None
         try:
             with telling("list", folder):
@@ -172,10 +158,7 @@ class Survey:
             if error.data()["errno"] != "ENOENT":
                 raise
             names = []
-        if mark is not None and _is_settled(mark[1], now):
-            self._settled[folder] = mark
-        else:
-            self._settled.pop(folder, None)
+        self._folders.looked(look)
         yield from self._claims.update(folder, names, self._identify)
         for path in self._claims.take_gone():
             self._seen.pop(path, None)
@@ -278,7 +261,7 @@ class Survey:
             if known.path != str(path):
                 row = self._store.moved_row(known, path, found)
         else:
-            settled = _is_settled(found.mtime_ns, self._files.now())
+            settled = is_settled(found.mtime_ns, self._files.now())
             try:
                 row = self._store.read_row(path, session_id, known, found if settled else NOTHING)
             except StorageError:
@@ -291,12 +274,6 @@ class Survey:
         self._seen[str(path)] = found
         self._unreadable.pop(str(path), None)
         return row
-
-
-def _is_settled(mtime_ns: int, now: float) -> bool:
-    """Whether a later change would show in the time; some file systems count whole seconds."""
-    step = SAME_TIME_SECONDS if mtime_ns % _SECOND_NS else _COARSE_SECONDS
-    return abs(now - mtime_ns / _SECOND_NS) > step
 
 
 def _printable(path: str) -> str:
