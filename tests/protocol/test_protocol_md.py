@@ -105,6 +105,12 @@ def test_what_access_status_may_call_is_listed() -> None:
     assert listed == {method.name for method in METHODS if method.access == "status"}
 
 
+def test_every_method_is_in_the_table_at_their_head() -> None:
+    (table,) = re.findall(r"^# Methods\n+(\|.*?)\n\n", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    linked = re.findall(r"\]\(#(\w+)\)", table)
+    assert sorted(linked) == sorted(re.sub(r"[/.]", "", method.name) for method in METHODS)
+
+
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.kind)
 def test_every_error_has_its_row(error: type[SessiondError]) -> None:
     row = re.search(rf"^\| {error.code} \| {error.kind} \|(.*)$", PAGE.read_text(), re.MULTILINE)
