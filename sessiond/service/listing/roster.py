@@ -13,22 +13,16 @@ across restarts too, and who watches the catalog is told of it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Set
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import anyio
-import msgspec
 from anyio import CancelScope, to_thread
-from msgspec import Raw, Struct, structs
+from msgspec import Struct, structs
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.query import Position, Query
 from sessiond.errors import SessiondError
-from sessiond.limits import (
-    KEPT_PAGE_BYTES_MAX,
-    KEPT_PAGES_MAX,
-    ROSTER_FLUSH_SECONDS,
-    UNREADABLE_SHOWN_MAX,
-)
+from sessiond.limits import ROSTER_FLUSH_SECONDS, UNREADABLE_SHOWN_MAX
 from sessiond.model.events import CatalogChange
 from sessiond.model.times import unix_ms
 from sessiond.service.files.register import Snapshot, snapshot
@@ -36,24 +30,13 @@ from sessiond.service.files.store import Store
 from sessiond.service.host import Host
 from sessiond.service.listing.changes import Changes
 from sessiond.service.listing.feed import Feed
-from sessiond.service.listing.survey import Survey, Unreadable
+from sessiond.service.listing.pages import Pages, Selection
+from sessiond.service.listing.survey import Survey
 from sessiond.service.ports import Environment, Progress
 
-__all__ = ["Roster", "RosterStatistics", "Selection"]
+__all__ = ["Roster", "RosterStatistics"]
 
 T = TypeVar("T")
-_PageKey = tuple[Query, int, Position | None]
-
-_syntax: Final = msgspec.json.Decoder(Raw)
-
-
-class Selection(Struct, frozen=True):
-    """A page: what each session shows, as JSON, and the position of the last one if there are more."""
-
-    sessions: list[bytes]
-    last: Position | None
-    revision: int
-    unreadable: list[Unreadable]
 
 
 class RosterStatistics(Struct, frozen=True):
@@ -93,7 +76,7 @@ class Roster:
         self._surveying = anyio.Lock()
         self._waiting: list[Progress] = []
         self._scan: tuple[int, int] | None = None
-        self._pages: dict[_PageKey, Selection] = {}
+        self._pages = Pages()
         self.complete = anyio.Event()
         """Everything was looked at once."""
 
@@ -155,33 +138,11 @@ class Roster:
         """A page of a list."""
 
         def page(catalog: Catalog) -> Selection:
-            key = (query, limit, after)
-            kept = self._pages.get(key)
-            if kept is None or kept.revision != self.revision:
-                kept = self._page(catalog, *key)
-                self._keep(key, kept)
+            found = self._pages.page(catalog, self.revision, query, limit, after)
             unreadable = self._survey.unreadable(drafts=query.drafts, archived=query.archived)
-            return structs.replace(kept, unreadable=unreadable[:UNREADABLE_SHOWN_MAX])
+            return structs.replace(found, unreadable=unreadable[:UNREADABLE_SHOWN_MAX])
 
         return await self.ask(page, progress)
-
-    def _page(
-        self, catalog: Catalog, query: Query, limit: int, after: Position | None
-    ) -> Selection:
-        rows = catalog.page(query, limit + 1, after)
-        last = (rows[limit - 1][1], rows[limit - 1][2]) if len(rows) > limit else None
-        shown = [row[0] for row in rows[:limit]]
-        if not all(map(_is_whole, shown)):
-            catalog.file.refuse("a row is damaged")
-        return Selection(shown, last, self.revision, [])
-
-    def _keep(self, key: _PageKey, page: Selection) -> None:
-        """Pages are asked for again and again; one is right as long as its revision is."""
-        self._pages.pop(key, None)
-        if sum(map(len, page.sessions)) <= KEPT_PAGE_BYTES_MAX:
-            self._pages[key] = page
-        if len(self._pages) > KEPT_PAGES_MAX:
-            del self._pages[next(iter(self._pages))]
 
     async def ask(self, question: Callable[[Catalog], T], progress: Progress) -> T:
         """Ask the catalog in a worker thread, once it is right. Raises StorageError."""
@@ -298,15 +259,6 @@ class Roster:
             to_scan=to_scan,
             in_memory=self._catalog.file.stands_in,
         )
-
-
-def _is_whole(info: bytes) -> bool:
-    """Whether it can be a part of an answer."""
-    try:
-        _syntax.decode(info.decode())
-    except (UnicodeDecodeError, msgspec.DecodeError):
-        return False
-    return True
 
 
 async def _whole(work: Callable[[], T]) -> T:

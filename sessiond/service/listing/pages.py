@@ -1,0 +1,75 @@
+"""Pages of lists, kept while they are right: the same ones are asked for again and again.
+
+Law: a page is right as long as the revision is the one that it was made at.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from sessiond.catalog.catalog import Catalog
+from sessiond.catalog.query import Position, Query
+from sessiond.limits import KEPT_PAGE_BYTES_MAX, KEPT_PAGES_MAX
+from sessiond.service.listing.survey import Unreadable
+
+__all__ = ["Pages", "Selection"]
+
+_Asked = tuple[Query, int, Position | None]
+
+_syntax: Final = msgspec.json.Decoder(Raw)
+
+
+class Selection(Struct, frozen=True):
+    """A page: what each session shows, as JSON, and the position of the last one if there are more."""
+
+    sessions: list[bytes]
+    last: Position | None
+    revision: int
+    unreadable: list[Unreadable]
+
+
+class Pages:
+    """The pages that were asked for last."""
+
+    def __init__(self) -> None:
+        self._kept: dict[_Asked, Selection] = {}
+
+    def page(
+        self, catalog: Catalog, revision: int, query: Query, limit: int, after: Position | None
+    ) -> Selection:
+        """Up to `limit` sessions behind `after`, without what is unreadable. Blocking."""
+        asked = (query, limit, after)
+        page = self._kept.get(asked)
+        if page is None or page.revision != revision:
+            page = _read(catalog, revision, asked)
+            self._keep(asked, page)
+        return page
+
+    def _keep(self, asked: _Asked, page: Selection) -> None:
+        self._kept.pop(asked, None)
+        if sum(map(len, page.sessions)) <= KEPT_PAGE_BYTES_MAX:
+            self._kept[asked] = page
+        if len(self._kept) > KEPT_PAGES_MAX:
+            del self._kept[next(iter(self._kept))]
+
+
+def _read(catalog: Catalog, revision: int, asked: _Asked) -> Selection:
+    query, limit, after = asked
+    rows = catalog.page(query, limit + 1, after)
+    last = (rows[limit - 1][1], rows[limit - 1][2]) if len(rows) > limit else None
+    shown = [row[0] for row in rows[:limit]]
+    if not all(map(_is_whole, shown)):
+        catalog.file.refuse("a row is damaged")
+    return Selection(shown, last, revision, [])
+
+
+def _is_whole(info: bytes) -> bool:
+    """Whether it can be a part of an answer."""
+    try:
+        _syntax.decode(info.decode())
+    except (UnicodeDecodeError, msgspec.DecodeError):
+        return False
+    return True
