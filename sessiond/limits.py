@@ -38,9 +38,9 @@ FOLDER_LOCK_SECONDS: Final = 5.0
 # transports: a socket that takes no byte this long while an answer waits is closed.
 STUCK_SOCKET_SECONDS: Final = 30.0
 
-# service/host: commands that wait for one session's writer; more is overloaded.
+# service/inbox: commands that wait for one session's writer; more is overloaded.
 INBOX_COMMANDS_MAX: Final = 8192
-# service/host: entries and bytes that one write and one fdatasync carry.
+# service/inbox: entries and bytes that one write and one fdatasync carry.
 BATCH_ENTRIES_MAX: Final = 1024
 BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
 # service: open session files; the least recently used idle one is unloaded, else overloaded.
@@ -124,19 +124,19 @@ FIRST_MESSAGE_CHARS: Final = 200
 # catalog: how long a use waits for another process that holds the database; then a copy in memory
 # stands in, which waits for nobody.
 LOCKED_SECONDS: Final = 0.5
-# service/roster: how long after the first change what lists show is brought up to date.
+# service/listing: how long after the first change what lists show is brought up to date.
 ROSTER_FLUSH_SECONDS: Final = 1.0
-# service/roster: pages of lists that are kept until something changes, and how large each may be.
+# service/listing: pages of lists that are kept until something changes, and how large each may be.
 KEPT_PAGES_MAX: Final = 4
 KEPT_PAGE_BYTES_MAX: Final = 2 * 1024 * 1024
-# service/survey: how often a list looks at every file for changes by others; new and
+# service/listing: how often a list looks at every file for changes by others; new and
 # vanished files are noticed by every list.
 SURVEY_SECONDS: Final = 1.0
-# service/survey: a change this soon after the last one may leave the time of a file or folder as it was.
+# service/listing: a change this soon after the last one may leave the time of a file or folder as it was.
 SAME_TIME_SECONDS: Final = 0.05
-# service/survey: rows that one transaction of a scan stores.
+# service/listing: rows that one transaction of a scan stores.
 SURVEY_BATCH_ROWS: Final = 100
-# service/roster: changes of one flush that are told one by one; of more it is told that there are many.
+# service/listing: changes of one flush that are told one by one; of more it is told that there are many.
 CHANGES_TOLD_MAX: Final = 100
 # methods: files that one list names as unreadable, and sessions that one name may mean.
 UNREADABLE_SHOWN_MAX: Final = 100
