@@ -5,6 +5,7 @@ Law: quick to import and to ask, since every `sessiond stdio` does.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,9 +41,23 @@ def default_file(environ: Mapping[str, str]) -> Path:
     """Where the configuration is looked for."""
     if sys.platform == "linux":
         # What platformdirs says, without the 20 ms that importing it would cost every editor.
-        root = environ.get("XDG_CONFIG_HOME", "").strip()
-        folder = Path(root) if root else Path("~/.config").expanduser()
+        root = Path(environ.get("XDG_CONFIG_HOME", "").strip())
+        folder = root if root.is_absolute() else _home() / ".config"
         return folder / "sessiond" / "config.toml"
     from platformdirs import user_config_path
 
     return user_config_path("sessiond", appauthor=False) / "config.toml"
+
+
+def _home() -> Path:
+    """The user's; that of the user database if the environment has none."""
+    named = Path(os.environ.get("HOME", ""))
+    if named.is_absolute():
+        return named
+    import pwd
+
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        # A user whom nobody knows, as in some containers, has no configuration but what is named.
+        return Path("/")

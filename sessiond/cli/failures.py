@@ -114,6 +114,10 @@ def explain(error: Exception) -> Failure | None:
     if isinstance(error, UnicodeError):
         facts = {"kind": "not_utf8"}
         return Failure("what was given is not UTF-8", "convert it first", Status.USAGE, facts)
+    if isinstance(error, RuntimeError) and "home directory" in str(error):
+        # So say pathlib and platformdirs, of a "~" or of a user whom nobody knows.
+        then = "set $HOME, or name the folder: --home, $SESSIOND_HOME"
+        return Failure(str(error).rstrip("."), then, facts={"kind": "no_home"})
     if isinstance(error, SessiondError):
         # Of what a command does itself, on a file.
         return _refusal(error.code, error.message, error.data())

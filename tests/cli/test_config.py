@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -148,12 +149,21 @@ def test_the_usual_file_is_where_the_platform_keeps_such_files(
         return user_config_path("sessiond", appauthor=False) / "config.toml"
 
     assert default_file({}) == usual()
+    for home_of_nobody in ("", "relative"):
+        monkeypatch.setenv("HOME", home_of_nobody)
+        assert default_file({"XDG_CONFIG_HOME": home_of_nobody}) == usual()
     monkeypatch.setenv("XDG_CONFIG_HOME", "/elsewhere")
     assert default_file({"XDG_CONFIG_HOME": "/elsewhere"}) == usual()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
     default_file({"XDG_CONFIG_HOME": str(home)}).parent.mkdir()
     usual().write_text("log_level = 'error'")
     assert load(Sources({"XDG_CONFIG_HOME": str(home)}))[0].log_level == "error"
+
+
+def test_who_has_no_home_has_no_usual_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 3)
+    assert default_file({}) == Path("/.config/sessiond/config.toml")
 
 
 def test_a_setting_is_a_field_of_the_configuration_and_has_words_for_its_values() -> None:

@@ -39,8 +39,10 @@ COLOURS: Final = re.compile("\x1b\\[[0-9;]*m")
         ("append my-session hi --head nobody", 4, "no head of this name: see "),
         ("compact my-session", 1, "nobody here writes summaries: give the summary with --summary"),
         ("export my-session session.jsonl", 1, "(FOLDER/session.jsonl): choose another name"),
-        ("import /dev/null", 1, "sessiond: null, line 1: it is empty"),
-        ("import /dev/null", 1, "see `sessiond verify /dev/null`"),
+        ("verify '~nobody-at-all/x.jsonl'", 1, "home directory: set $HOME, or name the folder"),
+        ("list --config none.toml", 2, "there is no configuration file FOLDER/none.toml: mend it"),
+        ("import empty.jsonl", 1, "sessiond: empty.jsonl, line 1: it is empty"),
+        ("import empty.jsonl", 1, "see `sessiond verify empty.jsonl`"),
         ("purge --yes my-session-id", 1, "my-session-id is not in the trash: put it there first"),
         ("purge my-session-id </dev/null", 1, "nothing was purged: run it with --yes"),
     ],
@@ -51,6 +53,7 @@ def test_an_error_says_what_is_wrong_once_and_what_helps(
     for title in ("twin", "twin", "put-away"):
         shell.run(f"sessiond new --title {title}")
     shell.run("sessiond archive put-away")
+    (shell.folder / "empty.jsonl").touch()
     done = shell.run(f"sessiond {line}")
     assert done.returncode == status, done.stderr
     assert said.replace("FOLDER", str(shell.folder)) in done.stderr.splitlines()[-1]

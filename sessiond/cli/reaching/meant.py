@@ -37,7 +37,7 @@ def find_socket(place: Place) -> Path:
             home=place.home,
         )
     except UnsafeFolder as error:
-        raise Failure(str(error), "nothing was done", Status.NO_DAEMON) from error
+        raise Failure(str(error), "nothing was started", Status.NO_DAEMON) from error
     except ValueError as error:
         raise _no_profile(profile_of(place)) from error
 
@@ -56,7 +56,7 @@ def _configured_socket(place: Place) -> str | None:
 
 def bad_configuration(error: BadConfiguration) -> Failure:
     """What is wrong with a configuration is wrong usage, wherever it was written."""
-    return Failure(str(error), "nothing was done", Status.USAGE, {"kind": "configuration"})
+    return Failure(str(error), "mend it there", Status.USAGE, {"kind": "configuration"})
 
 
 def layout_of(place: Place) -> Layout:
