@@ -41,10 +41,9 @@ class Subscribed(Struct, frozen=True, omit_defaults=True):
 class Client:
     """One connection, as the service sees it."""
 
-    def __init__(self, service: Service, listener: Listener, number: int) -> None:
+    def __init__(self, service: Service, listener: Listener) -> None:
         self.service = service
         self.listener = listener
-        self.number = number
         self.client_id: str | None = None
         self.name: str | None = None
         self.access: Access = "write"

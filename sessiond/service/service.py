@@ -70,7 +70,6 @@ class Service:
         self.search = Search(self.roster, store.files, store.texts)
         self.hosts = Hosts(store, environment, tasks, self.roster, on_leave=self.note_use)
         tasks.start_soon(self.roster.run)
-        self._client_number = 0
         self._deserted = anyio.Event()
         self._use = anyio.Event()
 
@@ -78,8 +77,7 @@ class Service:
 
     def connect(self, listener: Listener) -> Client:
         """A new client behind a connection."""
-        self._client_number += 1
-        client = Client(self, listener, self._client_number)
+        client = Client(self, listener)
         self.clients[client] = None
         self.note_use()
         return client
