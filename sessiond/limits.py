@@ -94,6 +94,8 @@ REWOUND_IDS_MAX: Final = 10_000
 PROBLEMS_MAX: Final = 100
 # methods: characters of a title that is made of a prompt.
 TITLE_CHARS: Final = 60
+# catalog: bytes of one page of a list; it ends earlier, with a cursor. A row alone may be longer.
+LIST_BYTES_MAX: Final = RESULT_BYTES_MAX // 2
 # methods: tags that one list asks for; more is invalid_params.
 LIST_TAGS_MAX: Final = 100
 # methods: bytes of a path, as long as Linux takes; more is invalid_params.

@@ -27,6 +27,7 @@ from sessiond.catalog.statements import (
     place,
     unlist,
 )
+from sessiond.limits import LIST_BYTES_MAX
 
 __all__ = ["Catalog"]
 
@@ -102,10 +103,26 @@ class Catalog:
 
     def page(
         self, query: Query, limit: int, after: Position | None
-    ) -> list[tuple[bytes, str | int, str]]:
-        """Up to `limit` rows of a list: what it shows, its sort key, its session id."""
-        statement, values = select_page(query, limit, after)
-        return self.file.use(lambda connection: connection.execute(statement, values).fetchall())
+    ) -> tuple[list[tuple[bytes, str | int, str]], bool]:
+        """Rows of a list (what it shows, its sort key, its session id), and whether there are more.
+
+        Up to `limit`, or as many as LIST_BYTES_MAX holds; at least one if there is any.
+        """
+        statement, values = select_page(query, limit + 1, after)
+
+        def read(
+            connection: sqlite3.Connection,
+        ) -> tuple[list[tuple[bytes, str | int, str]], bool]:
+            rows: list[tuple[bytes, str | int, str]] = []
+            room = LIST_BYTES_MAX
+            for row in connection.execute(statement, values):
+                room -= len(row[0])
+                if rows and (len(rows) == limit or room < 0):
+                    return rows, True
+                rows.append(row)
+            return rows, False
+
+        return self.file.use(read)
 
     def ids(self, query: Query) -> list[str]:
         """The sessions of a list that are in files."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -14,11 +14,14 @@ from sessiond.catalog.query import without_slash
 from sessiond.catalog.rows import Relative
 from sessiond.dialects.preview import cut
 from sessiond.errors import InvalidParams, SessionNotFound, TooLarge
-from sessiond.limits import FOREST_SESSIONS_MAX
+from sessiond.limits import FOREST_SESSIONS_MAX, RESULT_BYTES_MAX
 from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, encode, raw
 from sessiond.model.ids import SessionId
 
 __all__ = ["METHOD"]
+
+# Of the characters that a drawing has, in JSON.
+_COLUMN_BYTES_MAX: Final = 4
 
 
 class ForestParams(Params):
@@ -107,7 +110,7 @@ def _of_scope(params: ForestParams, found: list[Relative]) -> Sequence[Relative]
 def _answer(sessions: Sequence[Relative], *, text: bool) -> Any:
     rows = plant(sessions)
     if text:
-        return ForestText("\n".join(map(_drawn, rows)))
+        return ForestText("\n".join(_fitting(map(_drawn, rows))))
     return raw((b'{"nodes":[', b",".join(encode(_node(row)) for row in rows), b"]}"))
 
 
@@ -126,6 +129,19 @@ def _node(row: ForestRow) -> ForestNode:
         updated_at=one.updated_at,
         message_count=one.message_count,
     )
+
+
+def _fitting(lines: Iterable[str]) -> Iterator[str]:
+    """The lines of a drawing. Raises TooLarge for one that no answer holds: each level indents."""
+    size = 0
+    for line in lines:
+        size += len(line)
+        if size > RESULT_BYTES_MAX // _COLUMN_BYTES_MAX:
+            raise TooLarge(
+                "the drawing is over the limit of an answer; ask for nodes",
+                limit=RESULT_BYTES_MAX,
+            )
+        yield line
 
 
 def _drawn(row: ForestRow) -> str:

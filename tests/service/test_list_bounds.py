@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from sessiond.catalog import catalog
 from sessiond.limits import LIST_TAGS_MAX
+from sessiond.methods import catalog_forest
 from sessiond.testing.daemon import Refusal
 
 LIST = "session/list"
@@ -41,3 +43,37 @@ async def test_a_made_up_cursor_is_none(house: Any, key: Any) -> None:
             await wire.call(LIST, **params, cursor=made_up.decode().rstrip("="))
         assert refused.value.data["kind"] == "invalid_params"
         assert refused.value.data["path"] == "cursor"
+
+
+async def test_a_page_of_large_rows_ends_earlier(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "LIST_BYTES_MAX", 5000)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for name in "abcdef":
+            created = {"cwd": "/p", "session_id": f"session-{name}", "persist": "immediate"}
+            await wire.call("session/create", **created, title=name * 1500)
+        await wire.call("session/create", cwd="/p", session_id="session-z", title="z" * 9000)
+        found: list[str] = []
+        pages = 0
+        cursor = None
+        while pages == 0 or cursor is not None:
+            page = await wire.call(LIST, sort="title", drafts=True, cursor=cursor)
+            found += [session["id"] for session in page["sessions"]]
+            cursor, pages = page["next_cursor"], pages + 1
+        assert found == [f"session-{name}" for name in "abcdefz"]
+        assert pages == 4
+
+
+async def test_a_drawing_that_no_answer_holds_is_refused(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog_forest, "RESULT_BYTES_MAX", 100)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for name in "abcde":
+            created = {"cwd": "/p", "session_id": f"session-{name}", "persist": "immediate"}
+            await wire.call("session/create", **created)
+        assert len((await wire.call("catalog/forest"))["nodes"]) == 5
+        with pytest.raises(Refusal) as refused:
+            await wire.call("catalog/forest", form="text")
+        assert refused.value.data["kind"] == "too_large"

@@ -56,7 +56,7 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 
 
 def ids(catalog: Catalog, query: Query, limit: int = 1000) -> list[str]:
-    return [row[2] for row in catalog.page(query, limit, None)]
+    return [row[2] for row in catalog.page(query, limit, None)[0]]
 
 
 # -- pages against a model -----------------------------------------------------------------
@@ -155,18 +155,19 @@ def test_pages_give_what_did_not_change_once_whatever_else_does(
     try:
         while True:
             after = None if cursor is None else position_of(query, cursor)
-            page = catalog.page(query, limit + 1, after)
+            page, more = catalog.page(query, limit, after)
             expected = sorted(
                 (position(row, query) for row in rows.values() if fits(row, query)),
                 reverse=query.descending,
             )
             if after is not None:
                 expected = [p for p in expected if (p < after if query.descending else p > after)]
-            assert [(row[1], row[2]) for row in page] == expected[: limit + 1]
-            given_out += [row[2] for row in page[:limit]]
-            if len(page) <= limit:
+            assert [(row[1], row[2]) for row in page] == expected[:limit]
+            assert more == (len(expected) > limit)
+            given_out += [row[2] for row in page]
+            if not more:
                 break
-            cursor = cursor_of(query, (page[limit - 1][1], page[limit - 1][2]))
+            cursor = cursor_of(query, (page[-1][1], page[-1][2]))
             # Between pages anything may come, change or go.
             for number in data.draw(st.lists(st.integers(0, 15), max_size=3)):
                 still.discard(number)

@@ -58,9 +58,9 @@ class Pages:
 
 def _read(catalog: Catalog, revision: int, asked: _Asked) -> Selection:
     query, limit, after = asked
-    rows = catalog.page(query, limit + 1, after)
-    last = (rows[limit - 1][1], rows[limit - 1][2]) if len(rows) > limit else None
-    shown = [row[0] for row in rows[:limit]]
+    rows, more = catalog.page(query, limit, after)
+    last = rows[-1][1:] if more else None
+    shown = [row[0] for row in rows]
     if not all(map(_is_whole, shown)):
         catalog.file.refuse("a row is damaged")
     return Selection(shown, last, revision, [])
