@@ -74,6 +74,10 @@ class Hosts:
         """The host of a session if it is open or about to be."""
         return self._hosts.get(session_id)
 
+    def is_free(self, session_id: str) -> bool:
+        """Whether nobody has the session's file, nor waits for it."""
+        return session_id not in self._hosts and session_id not in self._leaving
+
     def create(self, header: Header, persist: Persist) -> bool:
         """Let the session's host create it, or open it when the file is there.
 

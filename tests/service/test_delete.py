@@ -352,3 +352,15 @@ async def test_a_full_trash_of_another_device_leaves_the_session_where_it_was(
 
 def _no_space(_self: Files, _fd: int) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+async def test_a_purge_does_not_take_what_a_later_delete_puts_into_the_trash(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, persist="immediate")
+        purged = await wire.request("session/purge", session_id=SESSION)
+        deleted = await wire.request("session/delete", session_id=SESSION)
+        with pytest.raises(Refusal) as refused:
+            await wire.answer(purged)
+        assert refused.value.data["kind"] == "session_exists"
+        assert await wire.answer(deleted) == {}
+    assert is_trashed(house)

@@ -1,0 +1,249 @@
+"""Random requests to a real daemon, in bursts, with kills in between: it is as it should be after each.
+
+Every burst goes out on one connection without waiting. What is acknowledged must be there,
+and what is there must be what some number of the burst's requests make of each session.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import signal
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.processes.harness.daemon import Daemon
+from tests.processes.harness.imagined import Imagined, Request, Seen
+from tests.processes.harness.link import Link, Refused, request
+
+pytestmark = pytest.mark.slow
+
+IDS = ["session-", "session-a", "session-A", "x_session-a", "session_a", "session-ab"]
+TAGS = ["red", "green", "%", "re"]
+TITLES = ["Fix the clock", "fix THE clock", "100%", "_", "", None]
+NAME = re.compile(r"(?:\d{4}-[-\dT]*_)?([\w-]*)\.jsonl.*")
+ROUNDS, BURST = 30, 14
+
+
+class Requests:
+    """Draws requests; a run is the same for the same seed."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.entries = 0
+        self.draws: dict[str, Callable[[Imagined], dict[str, Any]]] = {
+            "session/create": self.create,
+            "append": self.append,
+            "session/update": self.update,
+            "session/label": self.label,
+            "session/rewind": self.rewind,
+        }
+        for verb in ("archive", "unarchive", "delete", "purge", "close"):
+            self.draws[f"session/{verb}"] = lambda _session: {}
+
+    def burst(self, sessions: dict[str, Imagined]) -> list[tuple[str, Request]]:
+        drawn: list[tuple[str, Request]] = []
+        now = dict(sessions)
+        for _ in range(self.chance.randrange(1, BURST)):
+            session_id = self.chance.choice(IDS)
+            one = self.draw(now[session_id])
+            if one[0] == "session/purge" and session_id in [name for name, _ in drawn]:
+                # A purge behind requests that find nothing may come behind a later create.
+                continue
+            drawn.append((session_id, one))
+            now[session_id], _ = now[session_id].after(one)
+        return drawn
+
+    def draw(self, session: Imagined) -> Request:
+        pick = self.chance.choice
+        if session.place is None and self.chance.random() < 0.6:
+            method = "session/create"
+        else:
+            method = pick(sorted(self.draws))
+        if session.place is None and method == "session/close":
+            # Of a session that somebody looks for in vain just now it may say so.
+            method = "append"
+        return method, self.draws[method](session)
+
+    def create(self, _session: Imagined) -> dict[str, Any]:
+        chance = self.chance
+        persist = chance.choice(["immediate", "on_assistant", "never"])
+        tags = chance.sample(TAGS, 2)
+        return {
+            "cwd": "/p",
+            "persist": persist,
+            "title": chance.choice(TITLES) or None,
+            "tags": tags,
+        }
+
+    def append(self, _session: Imagined) -> dict[str, Any]:
+        self.entries += 1
+        role = self.chance.choice(["user", "assistant"])
+        message = {"role": role, "content": [{"type": "text", "text": "words " * 9}]}
+        return {"entry": {"type": "message", "id": f"entry-{self.entries}", "message": message}}
+
+    def update(self, _session: Imagined) -> dict[str, Any]:
+        chance = self.chance
+        changes = {
+            "title": chance.choice(TITLES[:4]),
+            "tags": chance.sample(TAGS, 1),
+            "persist": "immediate",
+        }
+        names = chance.sample(sorted(changes), chance.randrange(1, 3))
+        return {name: changes[name] for name in names}
+
+    def label(self, session: Imagined) -> dict[str, Any]:
+        return {"entry_id": self.node(session), "label": self.chance.choice(["good", "bad", None])}
+
+    def rewind(self, session: Imagined) -> dict[str, Any]:
+        return {"to": self.chance.choice([None, self.node(session)])}
+
+    def node(self, session: Imagined) -> str:
+        return self.chance.choice(["entry-0", *session.nodes])
+
+
+def answers(link: Link, ids: set[int]) -> dict[int, str | None]:
+    """The kinds of errors by the id of the request, None where there was none."""
+    found: dict[int, str | None] = {}
+    while ids - found.keys():
+        try:
+            message = link.message()
+        except AssertionError:
+            break
+        if "id" in message:
+            error = message.get("error")
+            found[message["id"]] = error and error["data"]["kind"]
+    return found
+
+
+def files_of(daemon: Daemon, session_id: str) -> list[str]:
+    """The folders in which something has the name of a session, one for each file."""
+    return [
+        path.parent.name
+        for path in daemon.profile.glob("*/*.jsonl*")
+        if NAME.fullmatch(path.name).group(1) == session_id
+    ]
+
+
+def look_at(daemon: Daemon, link: Link, session_id: str) -> tuple[Seen | None, int]:
+    """A session as clients see it, whether all of them agree with the folders, and its trash."""
+    folders = files_of(daemon, session_id)
+    trashed = folders.count("trash")
+    files = [folder for folder in folders if folder != "trash"]
+    try:
+        info = link.ask("session/get", session_id=session_id)["session"]
+    except Refused as refused:
+        kind = refused.kind
+    else:
+        kind = None
+    if kind is not None:
+        assert (kind, files) == ("session_not_found", [])
+        return None, trashed
+    place = files[0] if files else "memory"
+    assert len(files) <= 1
+    assert info["archived"] == (place == "archive")
+    assert (info["path"] is None) == (place == "memory")
+    assert info["persisted"] == (place in {"sessions", "archive"})
+    labels = link.ask("session/labels", session_id=session_id)["labels"]
+    path = link.ask("session/path", session_id=session_id)["entries"]
+    nodes = link.ask("session/tree", session_id=session_id)["nodes"]
+    assert info["message_count"] == len(path)
+    seen = Seen(
+        place,
+        info["title"],
+        tuple(info["tags"]),
+        tuple(row["entry"]["id"] for row in path),
+        len(nodes),
+        tuple((row["entry_id"], row["label"]) for row in labels),
+    )
+    return seen, trashed
+
+
+def check_lists(link: Link, sessions: dict[str, Imagined]) -> None:
+    """Every filter of a list, and every way to name a session."""
+    there = {name: seen for name, one in sessions.items() if (seen := one.seen) is not None}
+
+    def listed(**filters: Any) -> list[str]:
+        rows = link.ask("session/list", limit=3, **filters)
+        found = rows["sessions"]
+        while rows["next_cursor"] is not None:
+            rows = link.ask("session/list", limit=3, **filters, cursor=rows["next_cursor"])
+            found += rows["sessions"]
+        assert rows["unreadable"] == []
+        for row in found:
+            seen = there[row["id"]]
+            assert (row["title"], tuple(row["tags"])) == (seen.title, seen.tags)
+            assert row["message_count"] == len(seen.path)
+        return sorted(row["id"] for row in found)
+
+    for drafts in (False, True):
+        for archived in (False, True, None):
+            expected = sorted(
+                name
+                for name, seen in there.items()
+                if (drafts or seen.place != "pending")
+                and archived in {None, seen.place == "archive"}
+            )
+            assert listed(drafts=drafts, archived=archived) == expected
+    for tag in TAGS:
+        expected = sorted(name for name, seen in there.items() if tag in seen.tags)
+        assert listed(drafts=True, archived=None, tags=[tag]) == expected
+    for part in ("CLOCK", "%", "_"):
+        expected = sorted(
+            name for name, seen in there.items() if part.casefold() in (seen.title or "").casefold()
+        )
+        assert listed(drafts=True, archived=None, title=part, sort="message_count") == expected
+    for name in there:
+        assert link.ask("session/resolve", ref=name)["session"]["id"] == name
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sessions_are_what_the_requests_make_of_them(daemon: Daemon, seed: int) -> None:
+    chance = random.Random(seed)
+    requests = Requests(chance)
+    sessions = {name: Imagined() for name in IDS}
+    link = daemon.connect()
+    for _ in range(ROUNDS):
+        burst = requests.burst(sessions)
+        link.send(
+            b"".join(
+                request(number, method, session_id=name, **params)
+                for number, (name, (method, params)) in enumerate(burst, 1000)
+            )
+        )
+        ids = set(range(1000, 1000 + len(burst)))
+        end = chance.choice([None, None, signal.SIGKILL, signal.SIGTERM])
+        told: dict[int, str | None] = {}
+        if end is signal.SIGKILL:
+            told |= answers(link, set(chance.sample(sorted(ids), chance.randrange(len(ids)))))
+            daemon.end(end)
+        told |= answers(link, ids - told.keys())
+        if end is None:
+            assert told.keys() == ids
+        if end is signal.SIGTERM:
+            assert daemon.end(end) == 0
+        # What each session may be: as after every request that was answered, or a later one.
+        possible = defaultdict(list, {name: [one] for name, one in sessions.items()})
+        for number, (name, one) in enumerate(burst, 1000):
+            after, refusal = possible[name][-1].after(one)
+            possible[name].append(after)
+            if number in told:
+                assert told[number] == refusal, (name, one)
+                possible[name] = [after]
+        if end is not None:
+            link.close()
+            daemon.start()
+            link = daemon.connect()
+            possible = defaultdict(
+                list, {name: [one.after_kill() for one in some] for name, some in possible.items()}
+            )
+        for name in IDS:
+            seen = look_at(daemon, link, name)
+            fitting = [one for one in possible[name] if (one.seen, one.trashed) == seen]
+            assert fitting, (name, seen, possible[name], burst)
+            sessions[name] = fitting[0]
+        check_lists(link, sessions)
+    link.close()
