@@ -191,6 +191,13 @@ class Layout:
         if drafts:
             yield from self.drafts(files)
 
+    def half_made(self, files: Files) -> Iterator[Path]:
+        """What a crash left of files of our own names before they had them."""
+        for folder in (*self.folders, self.trash):
+            for name in _names(files, folder):
+                if name.endswith(f"{_SUFFIX}.new") and _trashed_id(name) is not None:
+                    yield folder / name
+
     def drafts(self, files: Files) -> Iterator[Path]:
         """The files of drafts."""
         for name in _names(files, self.pending):

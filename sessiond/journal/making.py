@@ -3,7 +3,7 @@
 It is written under a name that nobody looks for, synced, locked, and only then
 given its own name: neither a crash nor a full disk leaves half a session.
 
-    <name>.new     being made; a crash may leave it, and the next attempt replaces it
+    <name>.new     being made; a crash may leave it, and the next start removes it
 """
 
 from __future__ import annotations

@@ -124,23 +124,30 @@ def files_of(daemon: Daemon, session_id: str) -> list[str]:
     return [
         path.parent.name
         for path in daemon.profile.glob("*/*.jsonl*")
-        if NAME.fullmatch(path.name).group(1) == session_id
+        if (name := NAME.fullmatch(path.name)) is not None and name[1] == session_id
     ]
+
+
+def found(link: Link, session_id: str) -> dict[str, Any] | None:
+    """A session as it is shown; None if there is none."""
+    try:
+        info: dict[str, Any] = link.ask("session/get", session_id=session_id)["session"]
+    except Refused as refused:
+        if refused.kind != "session_not_found":
+            raise
+        return None
+    return info
 
 
 def look_at(daemon: Daemon, link: Link, session_id: str) -> tuple[Seen | None, int]:
     """A session as clients see it, whether all of them agree with the folders, and its trash."""
     folders = files_of(daemon, session_id)
+    assert not list(daemon.profile.glob("*/*.new"))
     trashed = folders.count("trash")
     files = [folder for folder in folders if folder != "trash"]
-    try:
-        info = link.ask("session/get", session_id=session_id)["session"]
-    except Refused as refused:
-        kind = refused.kind
-    else:
-        kind = None
-    if kind is not None:
-        assert (kind, files) == ("session_not_found", [])
+    info = found(link, session_id)
+    if info is None:
+        assert files == []
         return None, trashed
     place = files[0] if files else "memory"
     assert len(files) <= 1

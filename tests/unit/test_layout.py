@@ -112,6 +112,17 @@ def test_a_scan_gives_what_may_be_a_session_and_drafts_on_request(disk: FaultDis
     assert set(LAYOUT.scan(disk, drafts=True)) == {session, dropped, archived, draft}
 
 
+def test_what_a_crash_left_half_made_is_known_by_its_name(disk: FaultDisk) -> None:
+    own = [LAYOUT.session_path("abcdefgh", STAMP), LAYOUT.pending_path("draft-one")]
+    own += [LAYOUT.archive / own[0].name, LAYOUT.trash / own[0].name]
+    disk.make_folder(LAYOUT.trash)
+    for path in (*own, LAYOUT.sessions / "notes.jsonl", LAYOUT.sessions / "of-somebody.txt"):
+        disk.put(path, b"h\n")
+        disk.put(path.with_name(path.name + ".new"), b"")
+    disk.put(LAYOUT.trash / f"{own[0].name}.torn-{STAMP}", b"")
+    assert set(LAYOUT.half_made(disk)) == {path.with_name(path.name + ".new") for path in own}
+
+
 def test_folders_that_are_not_there_are_empty() -> None:
     disk = FaultDisk()
     assert LAYOUT.session_ids(disk) == []

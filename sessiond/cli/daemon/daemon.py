@@ -83,6 +83,7 @@ class Daemon:
         """Everything, from the first file to the last answer."""
         store = Store(self._layout, self._files, real_environment(self._report_bug))
         try:
+            await to_thread.run_sync(store.remove_half_made)
             await to_thread.run_sync(store.settle_drafts)
             async with anyio.create_task_group() as tasks:
                 service = Service(

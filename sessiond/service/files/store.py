@@ -114,6 +114,16 @@ class Store:
         Journal.create(self.files, path, b"\n".join(lines), locks=self.layout.locks).close()
         return path
 
+    def remove_half_made(self) -> None:
+        """Remove what a crash left of files that nobody was told of, before anybody asks.
+
+        A purge would not find it: it has the words of a session, but not its name.
+        """
+        with suppress(StorageError):
+            for path in self.layout.half_made(self.files):
+                with suppress(OSError):
+                    self.files.unlink(path)
+
     def settle_drafts(self) -> None:
         """What became of drafts, before anybody asks: conversations move in, the forgotten to the trash.
 

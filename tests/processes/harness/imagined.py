@@ -26,7 +26,7 @@ Request = tuple[str, dict[str, Any]]
 class Seen:
     """What can be compared of a session that is there."""
 
-    place: Place
+    place: str
     title: str | None
     tags: tuple[str, ...]
     path: tuple[str, ...]
