@@ -22,6 +22,8 @@ __all__ = [
     "Internal",
     "InvalidParams",
     "InvalidRequest",
+    "LeaseHeld",
+    "LeaseLost",
     "MethodNotFound",
     "Overloaded",
     "ParseFailed",
@@ -222,6 +224,21 @@ class HeadNotFound(SessiondError):
     kind = "head_not_found"
 
 
+class LeaseHeld(SessiondError):
+    """Somebody has leased the head; `holder`, `epoch` and `expires_at` say who and how long."""
+
+    code = -32036
+    kind = "lease_held"
+    retryable = True
+
+
+class LeaseLost(SessiondError):
+    """The lease named is over. Acquire again and look at the head before you go on."""
+
+    code = -32037
+    kind = "lease_lost"
+
+
 class SubscriptionNotFound(SessiondError):
     """This connection has no subscription on the session."""
 
@@ -267,6 +284,8 @@ ERRORS: tuple[type[SessiondError], ...] = (
     PreconditionFailed,
     IdempotencyConflict,
     HeadNotFound,
+    LeaseHeld,
+    LeaseLost,
     SubscriptionNotFound,
     SummarizerUnavailable,
     StorageError,

@@ -85,6 +85,16 @@ NESTED_LEVELS_MAX: Final = 500
 APPEND_ENTRIES_MAX: Final = 512
 # session: named heads of one session.
 HEADS_MAX: Final = 1024
+# service/leases: how long a lease may last without being renewed, in milliseconds; a shorter or
+# longer one is invalid_params. And how long one may be waited for.
+LEASE_TTL_MS_MIN: Final = 100
+LEASE_TTL_MS_MAX: Final = 3_600_000
+LEASE_WAIT_MS_MAX: Final = 3_600_000
+# service/leases: leased heads of one session, and who waits for one of them; more is overloaded.
+LEASES_MAX: Final = 1024
+LEASE_WAITERS_MAX: Final = 1024
+# service: numbers of leases that a daemon sets aside when it starts.
+LEASE_EPOCHS_RESERVED: Final = 1_000_000
 # session: ids that a precondition_failed reports as missed; ids that session_not_found offers.
 MISSED_IDS_MAX: Final = 100
 AVAILABLE_IDS_MAX: Final = 20

@@ -3,6 +3,18 @@
  * edit. A payload that sessiond does not look into is `unknown`.
  */
 
+/** Which head, for how long, and how long to wait while somebody else has it. */
+export interface AcquireParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  _meta?: RequestMeta | null;
+  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
+  head?: string;
+  ttl_ms: number;
+  /** Default: 0. */
+  wait_ms?: number;
+}
+
 /** A cursor: the last seq a subscriber saw, and what it saw there. */
 export interface After {
   seq: number;
@@ -22,14 +34,16 @@ export type AnyEntry = KnownEntry | OpaqueEntry;
 export interface AppendParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
+  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
+  head?: string;
+  /** Default: null. */
+  expected?: Expected | null;
+  /** Default: null. */
+  lease_id?: string | null;
   message?: AgentMessage;
   entry?: AnyEntry;
   entries?: AnyEntry[];
-  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
-  head?: string;
   parent_id?: string | null;
-  /** Default: null. */
-  expected?: Expected | null;
   /** Default: "fail". */
   on_conflict?: "branch" | "fail";
   /** Default: null. */
@@ -43,16 +57,18 @@ export interface AppendParams {
 export interface BranchParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
-  entry_id?: string | null;
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
   head?: string;
+  /** Default: null. */
+  expected?: Expected | null;
+  /** Default: null. */
+  lease_id?: string | null;
+  entry_id?: string | null;
   /** Default: false. */
   drop?: boolean;
   /** Default: "". */
   summary?: string;
   details?: unknown;
-  /** Default: null. */
-  expected?: Expected | null;
   _meta?: RequestMeta | null;
 }
 
@@ -135,15 +151,17 @@ export interface Closed {
 export interface CompactParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
+  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
+  head?: string;
+  /** Default: null. */
+  expected?: Expected | null;
+  /** Default: null. */
+  lease_id?: string | null;
   summary?: string;
   first_kept_entry_id?: string | null;
   messages?: AgentMessage[];
   tokens_before?: number;
   details?: unknown;
-  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
-  head?: string;
-  /** Default: null. */
-  expected?: Expected | null;
   /** Default: null. */
   idempotency_key?: string | null;
   _meta?: RequestMeta | null;
@@ -645,6 +663,13 @@ export interface Leaf {
   reason?: "branch" | "drop" | "reset" | "rewind";
 }
 
+/** A lease as its holder is told. */
+export interface Lease {
+  lease_id: string;
+  epoch: number;
+  expires_at: string;
+}
+
 /** The bounds a client should know; sizes in bytes. */
 export interface Limits {
   max_frame_bytes: number;
@@ -910,6 +935,23 @@ export interface Receipt {
   durability: "disk" | "memory" | "os";
 }
 
+/** The lease. */
+export interface ReleaseParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  lease_id: string;
+  _meta?: RequestMeta | null;
+}
+
+/** The lease, and how long it lasts from now on. */
+export interface RenewParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  lease_id: string;
+  ttl_ms: number;
+  _meta?: RequestMeta | null;
+}
+
 /**
  * What a repair does, or would do: lines kept and left out, the file it replaces. `dropped_lines`
  * are the first PROBLEMS_MAX that are left out, counted from 1. `reason` says why there is nothing
@@ -951,6 +993,8 @@ export interface ResetParams {
   head?: string;
   /** Default: null. */
   expected?: Expected | null;
+  /** Default: null. */
+  lease_id?: string | null;
   _meta?: RequestMeta | null;
 }
 
@@ -979,12 +1023,14 @@ export interface RetentionResult {
 export interface RewindParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
-  to: string | null;
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
   head?: string;
   /** Default: null. */
   expected?: Expected | null;
+  /** Default: null. */
+  lease_id?: string | null;
   _meta?: RequestMeta | null;
+  to: string | null;
 }
 
 /**
@@ -1376,6 +1422,12 @@ export interface Methods {
   unsubscribe: Methods["session/unsubscribe"];
   /** wait until every event up to now was handed to this connection. Access: status. */
   "session/flush": { params: SessionParams; result: FlushResult };
+  /** have a head for oneself for a while, or wait for it. Access: write. */
+  "session/acquire": { params: AcquireParams; result: Lease };
+  /** keep a lease for longer. Access: write. */
+  "session/renew": { params: RenewParams; result: Lease };
+  /** end a lease. Access: write. */
+  "session/release": { params: ReleaseParams; result: Empty };
   /** a copy of a session file under a new id, in the dialect it was written in. Access: write. */
   "session/import": { params: ImportParams; result: ImportResult };
   /** a session as a file of its own. Access: read. */
@@ -1458,6 +1510,10 @@ export interface ErrorCodes {
   idempotency_conflict: -32032;
   /** No head of this name. Give `parent_id` to create it, or branch. */
   head_not_found: -32034;
+  /** Somebody has leased the head; `holder`, `epoch` and `expires_at` say who and how long. */
+  lease_held: -32036;
+  /** The lease named is over. Acquire again and look at the head before you go on. */
+  lease_lost: -32037;
   /** This connection has no subscription on the session. */
   subscription_not_found: -32040;
   /** Nobody can write the summary. Send `summary` or `messages` with the call. */

@@ -138,12 +138,17 @@ class Catalog:
     def raise_revision(self, least: int) -> int:
         """The next revision: above every one there was, and at least this."""
 
+        return self.reserve("revision", least, 1)
+
+    def reserve(self, name: str, least: int, count: int) -> int:
+        """The first of `count` numbers that were never given under this name, from `least` on."""
+
         def rise(connection: sqlite3.Connection) -> int:
-            found = connection.execute("SELECT value FROM meta WHERE name = 'revision'").fetchone()
-            revision = max(least, found[0] + 1 if found else 0)
+            found = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+            first = max(least, found[0] + 1 if found else 0)
             connection.execute(
-                "INSERT OR REPLACE INTO meta (name, value) VALUES ('revision', ?)", (revision,)
+                "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", (name, first + count - 1)
             )
-            return revision
+            return first
 
         return self.file.use(rise)

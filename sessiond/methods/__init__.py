@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sessiond.methods import (
+    acquire,
     append,
     archive,
     branch,
@@ -36,6 +37,8 @@ from sessiond.methods import (
     path,
     ping,
     purge,
+    release,
+    renew,
     repair,
     reset,
     resolve,
@@ -95,6 +98,9 @@ METHODS: Final[tuple[Method[Client, Any], ...]] = (
     subscribe.METHOD,
     unsubscribe.METHOD,
     flush.METHOD,
+    acquire.METHOD,
+    renew.METHOD,
+    release.METHOD,
     import_session.METHOD,
     export.METHOD,
     archive.METHOD,

@@ -8,24 +8,23 @@ from msgspec import UNSET, Meta, UnsetType
 
 from sessiond.errors import InvalidParams, TooLarge
 from sessiond.limits import APPEND_ENTRIES_MAX
-from sessiond.methods.common import DEFERRED, Call, Client, Method, SessionParams, parse_entry
+from sessiond.methods.common import DEFERRED, Call, Client, Method, parse_entry
+from sessiond.methods.moving import MoveParams
 from sessiond.model.entries import Entry, EntryBytes, Message, MessageBytes, Opaque
-from sessiond.model.ids import MAIN, EntryId, HeadName, derive_entry_id
+from sessiond.model.ids import EntryId, derive_entry_id
 from sessiond.service.inbox import Command
-from sessiond.session.append import AppendRequest, Expected, Receipt, append
+from sessiond.session.append import AppendRequest, Receipt, append
 
 __all__ = ["METHOD"]
 
 
-class AppendParams(SessionParams):
+class AppendParams(MoveParams):
     """One of `message`, `entry`, `entries`; where; under which condition."""
 
     message: MessageBytes | UnsetType = UNSET
     entry: EntryBytes | UnsetType = UNSET
     entries: list[EntryBytes] | UnsetType = UNSET
-    head: HeadName = MAIN
     parent_id: EntryId | UnsetType | None = UNSET
-    expected: Expected | None = None
     on_conflict: Literal["fail", "branch"] = "fail"
     idempotency_key: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
     durability: Literal["disk", "os"] = "disk"
@@ -41,6 +40,7 @@ def handle(client: Client, params: AppendParams, call: Call[Client]) -> Any:
         head=params.head,
         parent_id=params.parent_id,
         expected=params.expected,
+        lease_id=params.lease_id,
         branch_on_conflict=params.on_conflict == "branch",
         idempotency_key=params.idempotency_key,
         path=_path(params),

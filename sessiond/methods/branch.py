@@ -7,23 +7,21 @@ from typing import Any
 from msgspec import UNSET, Raw, UnsetType
 
 from sessiond.errors import InvalidParams
-from sessiond.methods.common import Call, Client, Method, SessionParams, submit
-from sessiond.model.ids import MAIN, EntryId, HeadName
-from sessiond.session.append import Expected
+from sessiond.methods.common import Call, Client, Method, submit
+from sessiond.methods.moving import MoveParams
+from sessiond.model.ids import EntryId
 from sessiond.session.moves import BranchRequest, Moved, branch, drop
 
 __all__ = ["METHOD"]
 
 
-class BranchParams(SessionParams):
+class BranchParams(MoveParams):
     """Where to; which head; a summary of what is left; or `drop`."""
 
     entry_id: EntryId | UnsetType | None = UNSET
-    head: HeadName = MAIN
     drop: bool = False
     summary: str = ""
     details: Raw | UnsetType = UNSET
-    expected: Expected | None = None
 
 
 def handle(client: Client, params: BranchParams, call: Call[Client]) -> Any:
@@ -35,7 +33,7 @@ def handle(client: Client, params: BranchParams, call: Call[Client]) -> Any:
             client,
             call,
             params.session_id,
-            lambda draft: drop(draft, params.head, params.expected),
+            lambda draft: drop(draft, params.head, params.condition),
         )
     if isinstance(params.entry_id, UnsetType):
         raise InvalidParams("entry_id is missing; null is before the first entry", path="entry_id")
@@ -44,7 +42,7 @@ def handle(client: Client, params: BranchParams, call: Call[Client]) -> Any:
         head=params.head,
         summary=params.summary,
         details=params.details,
-        expected=params.expected,
+        condition=params.condition,
     )
     return submit(client, call, params.session_id, lambda draft: branch(draft, request))
 

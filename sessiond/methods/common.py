@@ -39,6 +39,7 @@ __all__ = [
     "SessionParams",
     "act",
     "ask",
+    "ask_in_turn",
     "encode",
     "page_limit",
     "parse_entry",
@@ -94,6 +95,14 @@ def summed_up(host: Host, call: Call[Client], answer: Callable[[Host], Any]) -> 
         return answer(host)
 
     return host.later(call, read)
+
+
+def ask_in_turn(
+    client: Client, call: Call[Client], session_id: str, question: Callable[[Host], Any]
+) -> Any:
+    """Answer between two batches of the session's writer: nothing is on its way to the disk."""
+    host = client.service.host(session_id)
+    return _served(host.ask_in_turn(call, lambda: question(host)))
 
 
 def submit(

@@ -7,19 +7,20 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.errors import InvalidParams, SummarizerUnavailable
-from sessiond.methods.common import DEFERRED, Call, Client, Method, SessionParams
+from sessiond.methods.common import DEFERRED, Call, Client, Method
+from sessiond.methods.moving import MoveParams
 from sessiond.model.entries import MessageBytes
-from sessiond.model.ids import MAIN, EntryId, HeadName, derive_entry_id
+from sessiond.model.ids import EntryId, derive_entry_id
 from sessiond.service.host import Host
 from sessiond.service.inbox import Command
-from sessiond.session.append import Expected, Receipt
+from sessiond.session.append import Receipt
 from sessiond.session.compaction import CompactRequest, compact
 from sessiond.session.context import estimate_tokens
 
 __all__ = ["METHOD"]
 
 
-class CompactParams(SessionParams):
+class CompactParams(MoveParams):
     """A summary and the first entry to keep, or the messages that take the context's place."""
 
     summary: str | UnsetType = UNSET
@@ -27,8 +28,6 @@ class CompactParams(SessionParams):
     messages: list[MessageBytes] | UnsetType = UNSET
     tokens_before: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
     details: Raw | UnsetType = UNSET
-    head: HeadName = MAIN
-    expected: Expected | None = None
     idempotency_key: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
 
 
@@ -68,6 +67,7 @@ def handle(client: Client, params: CompactParams, call: Call[Client]) -> Any:
         details=params.details,
         head=params.head,
         expected=params.expected,
+        lease_id=params.lease_id,
         idempotency_key=params.idempotency_key,
     )
     key = params.idempotency_key

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.methods.common import Call, Client, Method, SessionParams, submit
-from sessiond.model.ids import MAIN, HeadName
-from sessiond.session.append import Expected
+from sessiond.methods.common import Call, Client, Method, submit
+from sessiond.methods.moving import MoveParams
 from sessiond.session.moves import Moved, reset
 
 __all__ = ["METHOD"]
 
 
-class ResetParams(SessionParams):
+class ResetParams(MoveParams):
     """Which head, under which condition."""
-
-    head: HeadName = MAIN
-    expected: Expected | None = None
 
 
 def handle(client: Client, params: ResetParams, call: Call[Client]) -> Any:
@@ -25,7 +21,7 @@ def handle(client: Client, params: ResetParams, call: Call[Client]) -> Any:
         client,
         call,
         params.session_id,
-        lambda draft: reset(draft, params.head, params.expected),
+        lambda draft: reset(draft, params.head, params.condition),
     )
 
 

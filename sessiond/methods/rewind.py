@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.methods.common import Call, Client, Method, SessionParams, submit
-from sessiond.model.ids import MAIN, EntryId, HeadName
-from sessiond.session.append import Expected
+from sessiond.methods.common import Call, Client, Method, submit
+from sessiond.methods.moving import MoveParams
+from sessiond.model.ids import EntryId
 from sessiond.session.moves import Rewound, rewind
 
 __all__ = ["METHOD"]
 
 
-class RewindParams(SessionParams):
+class RewindParams(MoveParams, kw_only=True):
     """The entry to go back to; null is before the first one."""
 
     to: EntryId | None
-    head: HeadName = MAIN
-    expected: Expected | None = None
 
 
 def handle(client: Client, params: RewindParams, call: Call[Client]) -> Any:
@@ -26,7 +24,7 @@ def handle(client: Client, params: RewindParams, call: Call[Client]) -> Any:
         client,
         call,
         params.session_id,
-        lambda draft: rewind(draft, params.to, params.head, params.expected),
+        lambda draft: rewind(draft, params.to, params.head, params.condition),
     )
 
 

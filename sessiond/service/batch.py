@@ -13,6 +13,7 @@ from msgspec import Struct
 from sessiond.model.row import Kind
 from sessiond.service.events import Event, Origin
 from sessiond.service.inbox import Command
+from sessiond.service.leases import Leases
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
 from sessiond.session.draft import Draft
@@ -50,6 +51,7 @@ def stage(
     opened: Opened,
     environment: Environment,
     stored: Mapping[int, bytes],
+    leases: Leases,
 ) -> Batch:
     """Stage every command in order and encode what they add, one line an entry."""
     draft = Draft(
@@ -60,6 +62,7 @@ def stage(
         stored=stored,
     )
     draft.archived = opened.archived
+    draft.leases = leases if leases.held else None
     owners: list[Command] = []
     sync = False
     for command in commands:

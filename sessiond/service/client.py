@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from sessiond.errors import Cancelled, InvalidParams, SubscriptionNotFound
 from sessiond.service.host import Host
-from sessiond.service.ports import Listener
+from sessiond.service.inbox import LATER
+from sessiond.service.leases import Wish
+from sessiond.service.ports import Listener, Ticket
 from sessiond.service.session_info import HeadInfo, head_infos
 from sessiond.service.subscription import Subscription, Variant
 
@@ -49,12 +51,11 @@ class Client:
         self.access: Access = "write"
         self.subscriptions: dict[str, tuple[Host, Subscription]] = {}
         self._gone = False
+        self._leases = False
 
     def subscribe(self, host: Host, after: After | None, want: Variant) -> Subscribed:
         """Watch a session; a subscription on it that this connection had is replaced."""
-        if self._gone:
-            # It left while the session was being opened; nobody would ever end this one.
-            raise Cancelled("the connection is gone")
+        self._require_here()
         opened = host.opened
         session = opened.session
         replaced = _misfit(host, after) if after is not None else None
@@ -95,15 +96,43 @@ class Client:
             host.hub.remove(subscription)
             host.touch()
 
+    def acquire(self, host: Host, wish: Wish, ticket: Ticket) -> Any:
+        """A lease that ends with this connection at the latest, or LATER. Raises LeaseHeld."""
+        self._require_here()
+        self._leases = True
+        answer = host.leases.acquire(wish, ticket)
+        if answer is LATER:
+
+            def give_up() -> None:
+                if host.leases.give_up(ticket):
+                    ticket.fail(Cancelled("cancelled while it waited for the lease"))
+
+            ticket.defer(give_up)
+            host.leases_changed()
+        return answer
+
+    def _end_leases(self) -> None:
+        for host in self.service.hosts.open_hosts():
+            if host.leases.held or host.leases.waiting:
+                host.leases.leave(self)
+                host.leases_changed()
+
+    def _require_here(self) -> None:
+        if self._gone:
+            # It left while the session was being opened; nobody would ever end this.
+            raise Cancelled("the connection is gone")
+
     def chunk_done(self) -> None:
         """Everything of one read was asked: sessions without a disk are served now."""
         self.service.hosts.run_ready()
 
     def closed(self) -> None:
-        """The connection ended: everything it watched is let go."""
+        """The connection ended: everything it watched or leased is let go."""
         self._gone = True
         for session_id in list(self.subscriptions):
             self.leave(session_id)
+        if self._leases:
+            self._end_leases()
         self.service.roster.feed.remove(self.listener)
         self.service.forget(self)
 

@@ -20,6 +20,7 @@ from sessiond.service.contexts import ContextCache
 from sessiond.service.hub import Hub, HubStatistics
 from sessiond.service.inbox import LATER, Command, Inbox
 from sessiond.service.jobs import answer_later
+from sessiond.service.leases import LeaseEpochs, Leases
 from sessiond.service.log import LogReader
 from sessiond.service.opened import Opened
 from sessiond.service.opening import Opening
@@ -57,6 +58,7 @@ class Keeper(Struct, frozen=True):
     on_ready: Callable[[Host], None]
     on_change: Callable[[Host], None]
     threads: CapacityLimiter
+    lease_epochs: LeaseEpochs
 
 
 class Host:
@@ -77,6 +79,7 @@ class Host:
         self._log: LogReader | None = None
         self._hub: Hub | None = None
         self._writer: Writer | None = None
+        self._leases: Leases | None = None
         self._inbox = Inbox()
         self._stopping = False
         self._wake = anyio.Event()
@@ -118,6 +121,12 @@ class Host:
         return self._writer
 
     @property
+    def leases(self) -> Leases:
+        """Who alone may move which head."""
+        assert self._leases is not None, "the session is not open yet"
+        return self._leases
+
+    @property
     def log(self) -> LogReader:
         """The session's stored lines."""
         assert self._log is not None, "the session is not open yet"
@@ -145,10 +154,12 @@ class Host:
 
     @property
     def can_unload(self) -> bool:
-        """Nobody waits for it, reads it or watches it, and its entries are in a file."""
+        """Nobody waits for it, reads, watches or leases it, and its entries are in a file."""
         if not self.is_open or self.in_memory or self._stopping:
             return False
-        return not (len(self._inbox) or self.writer.writing or len(self._readers) or self._hub)
+        if len(self._inbox) or self.writer.writing or len(self._readers) or self._hub:
+            return False
+        return not self.leases.in_use
 
     def touch(self) -> None:
         """Somebody used it just now."""
@@ -161,6 +172,10 @@ class Host:
         self.touch()
         if self._opened is not None and not self._inbox.holds(ticket.client):
             return question()
+        return self.ask_in_turn(ticket, question)
+
+    def ask_in_turn(self, ticket: Ticket, question: Callable[[], Any]) -> Any:
+        """Answer LATER, between two batches: what was asked before is stored, or was refused."""
         return self.submit(Command(ticket, lambda _receipt, _durability: question(), entries=0))
 
     def submit(self, command: Command) -> Any:
@@ -188,6 +203,10 @@ class Host:
         answer_later(ticket, read, self.environment)
         return LATER
 
+    def leases_changed(self) -> None:
+        """A head may be free, or be free at another time: whoever waits is looked after."""
+        self._wake.set()
+
     def create_instead(self, load: Callable[[], Opened]) -> bool:
         """While the session is being opened: `load` it in case there is none.
 
@@ -208,16 +227,22 @@ class Host:
             opened = await self._opening.run(self._refuse)
             self._log = LogReader(opened)
             self._hub = Hub(self._log, self.session_id, opened.epoch, opened.session.rules)
+            self._leases = Leases(self.environment, self._keeper.lease_epochs, opened.session.rules)
             self._writer = Writer(
-                opened, self._hub, self._inbox, self.environment, self._keeper.threads
+                opened,
+                self._hub,
+                self._inbox,
+                self._leases,
+                self.environment,
+                self._keeper.threads,
             )
             self._opened = opened
             self._keeper.on_change(self)
             self._opening.done(opened)
             while len(self._inbox) or len(self._readers) or not self._stopping:
+                self._leases.serve()
                 if not len(self._inbox):
-                    self._wake = anyio.Event()
-                    await self._wake.wait()
+                    await self._rest()
                 else:
                     self._taken = self._inbox.take()
                     # Still in the step that answered: a list asked for next shows it.
@@ -230,10 +255,21 @@ class Host:
         finally:
             self._opening.failed(error)
             self._refuse([*self._taken, *self._inbox.commands], error)
+            if self._leases is not None:
+                self._leases.close()
             if self._hub is not None:
                 self._watchers = self._hub.close()
                 if not self._stopping:
                     self.tell_watchers(error.kind)
+
+    async def _rest(self) -> None:
+        """Until there is something to do; a clock runs only for those who wait for a lease."""
+        self._wake = anyio.Event()
+        if self.leases.waiting:
+            with anyio.move_on_after(self.leases.due_in()):
+                await self._wake.wait()
+        else:
+            await self._wake.wait()
 
     def stop(self) -> None:
         """Let `run` end once the inbox is empty."""

@@ -113,6 +113,8 @@ class Environment(Struct, frozen=True):
     new_entry_id: Callable[[], str]
     new_session_id: Callable[[], str]
     new_epoch: Callable[[], str]
+    new_lease_id: Callable[[], str]
+    """Nobody can guess it: whoever names it has the lease."""
     file_stamp: Callable[[], str]
     """For file names: YYYY-MM-DDTHH-MM-SS-ffffff, UTC."""
     describe: Callable[[], bytes]

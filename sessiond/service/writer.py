@@ -17,6 +17,7 @@ from sessiond.errors import SessiondError, StorageError
 from sessiond.service.batch import Batch, stage
 from sessiond.service.hub import Hub
 from sessiond.service.inbox import Command, Inbox
+from sessiond.service.leases import Leases
 from sessiond.service.log import LogReader
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment, Listener
@@ -36,11 +37,12 @@ class WriterStatistics(Struct, frozen=True):
 class Writer:
     """Stores the commands of one session's inbox, a batch at a time."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what one session has, and what all share
         self,
         opened: Opened,
         hub: Hub,
         inbox: Inbox,
+        leases: Leases,
         environment: Environment,
         threads: CapacityLimiter,
     ) -> None:
@@ -49,6 +51,7 @@ class Writer:
         self._log = LogReader(opened)
         self._hub = hub
         self._inbox = inbox
+        self._leases = leases
         self._environment = environment
         self._threads = threads
         self._batches = self._entries = self._batch_entries_max = self._failures = 0
@@ -60,7 +63,7 @@ class Writer:
         try:
             seqs = self._looked_at(commands)
             stored = dict(zip(seqs, await self._log.read_many(seqs), strict=True))
-            batch = stage(commands, opened, self._environment, stored)  # 1, 2
+            batch = stage(commands, opened, self._environment, stored, self._leases)  # 1, 2
             error = await self._persist(batch) if batch.lines or batch.act else None  # 3
         except StorageError as unread:
             # What staging looks at could not be read. Nothing was staged yet.
@@ -76,7 +79,7 @@ class Writer:
         journal = self._opened.journal
         seqs = self._looked_at(commands)
         stored = dict(zip(seqs, journal.read_many(seqs), strict=True))
-        batch = stage(commands, self._opened, self._environment, stored)
+        batch = stage(commands, self._opened, self._environment, stored, self._leases)
         if batch.lines:
             journal.append(batch.lines, sync=False)
         self._conclude(batch, None)

@@ -1,7 +1,7 @@
 """Appending: the order of checks, exactly once, all or nothing.
 
 The checks come in this order, because each later one would give a wrong answer
-to a retry: stored already, writable, `expected`, parent and content.
+to a retry: stored already, writable, lease, `expected`, parent and content.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.errors import EntryInvalid, IdempotencyConflict, PreconditionFailed
 from sessiond.limits import MISSED_IDS_MAX
-from sessiond.model.entries import Compaction
+from sessiond.model.entries import Compaction, Label, SessionInfoEntry
 from sessiond.model.ids import MAIN, EntryId, derive_entry_id
 from sessiond.session.draft import Draft, Staged
 
@@ -67,6 +67,7 @@ class AppendRequest(Struct):
     head: str = MAIN
     parent_id: str | UnsetType | None = UNSET
     expected: Expected | None = None
+    lease_id: str | None = None
     branch_on_conflict: bool = False
     idempotency_key: str | None = None
     path: str = ""
@@ -95,6 +96,8 @@ def append(draft: Draft, request: AppendRequest) -> Receipt:
         if known:
             return _duplicate(draft, request, known)
     draft.require_writable()
+    if draft.leases is not None or request.lease_id is not None:
+        _require_lease(draft, request)
     head, parent = _place(draft, request)
     if len(entries) == 1:
         return _stage_one(draft, request, head, parent)
@@ -157,6 +160,14 @@ def _same_content(draft: Draft, entry: Staged, envelope: _Envelope, wire: bytes)
         return False
 
 
+def _require_lease(draft: Draft, request: AppendRequest) -> None:
+    """Raises LeaseHeld, LeaseLost; what only says something about the session moves no head."""
+    if request.lease_id is not None or not all(
+        isinstance(entry, (Label, SessionInfoEntry)) for entry in request.entries
+    ):
+        draft.require_lease(request.head, request.lease_id)
+
+
 def _place(draft: Draft, request: AppendRequest) -> tuple[str, int | None]:
     """The head and parent to append at; None is the head's leaf. Raises PreconditionFailed."""
     if request.expected is not None:
@@ -181,7 +192,9 @@ def _place(draft: Draft, request: AppendRequest) -> tuple[str, int | None]:
 def _new_head(draft: Draft, head: str) -> str:
     """A name for the head that a conflict branches to."""
     number = 2
-    while draft.head(f"{head[:56]}-{number}") is not None:
+    while draft.head(f"{head[:56]}-{number}") is not None or draft.is_leased(
+        f"{head[:56]}-{number}"
+    ):
         number += 1
     return f"{head[:56]}-{number}"
 

@@ -26,6 +26,7 @@ class CompactRequest(Struct):
     details: Raw | UnsetType = UNSET
     head: str = MAIN
     expected: Expected | None = None
+    lease_id: str | None = None
     idempotency_key: str | None = None
 
 
@@ -42,6 +43,7 @@ def compact(draft: Draft, request: CompactRequest) -> Receipt:
             entries=(entry,),
             head=request.head,
             expected=request.expected,
+            lease_id=request.lease_id,
             idempotency_key=request.idempotency_key,
         ),
     )

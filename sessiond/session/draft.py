@@ -19,6 +19,7 @@ from sessiond.errors import (
     EntryInvalid,
     EntryNotFound,
     HeadNotFound,
+    LeaseLost,
     SessionArchived,
     SessionCorrupt,
     TooLarge,
@@ -29,7 +30,7 @@ from sessiond.model.ids import MAIN
 from sessiond.model.row import CompactionEffect, Kind, LabelEffect, LeafEffect, Row
 from sessiond.session.state import Head, Session
 
-__all__ = ["Codec", "Draft", "Staged"]
+__all__ = ["Codec", "Draft", "HeadLeases", "Staged", "lease_lost"]
 
 Staged = Entry | Opaque
 
@@ -52,6 +53,27 @@ class Codec(Protocol):
         ...
 
 
+class HeadLeases(Protocol):
+    """Who alone may move which head now."""
+
+    def require(self, head: str, lease_id: str | None) -> None:
+        """Raises LeaseHeld, LeaseLost."""
+        ...
+
+    def is_held(self, head: str) -> bool:
+        """Whether somebody has the head for himself."""
+        ...
+
+
+def lease_lost(lease_id: str) -> LeaseLost:
+    """The refusal of whoever names a lease that is over, or never was."""
+    return LeaseLost(
+        "this lease is over, by its time, its release, its connection or a restart, and nothing"
+        " was written; acquire another one and look at the head before you go on",
+        lease_id=lease_id,
+    )
+
+
 class Draft:
     """Entries that wait for the disk, on top of a session that does not know them yet."""
 
@@ -71,6 +93,8 @@ class Draft:
         self._stored = stored
         self.archived = False
         """The session's file lies in the archive, so nothing may be staged that would change it."""
+        self.leases: HeadLeases | None = None
+        """Asked before a head is moved; None where there are none."""
         self.base_seq = session.seq
         """The last stored line: what is staged comes behind it."""
         self.entries: list[Staged] = []
@@ -190,6 +214,17 @@ class Draft:
                 line=line,
                 repairable=True,
             )
+
+    def require_lease(self, head: str, lease_id: str | None) -> None:
+        """Raises LeaseHeld if somebody else has the head, LeaseLost if the lease named is over."""
+        if self.leases is not None:
+            self.leases.require(head, lease_id)
+        elif lease_id is not None:
+            raise lease_lost(lease_id)
+
+    def is_leased(self, head: str) -> bool:
+        """Whether somebody has the head for himself."""
+        return self.leases is not None and self.leases.is_held(head)
 
     def fresh_id(self, besides: Container[object] = ()) -> str:
         """An id that no entry of the session has, nor `besides`."""

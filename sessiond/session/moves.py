@@ -19,7 +19,9 @@ from sessiond.session.append import Expected, require_expected
 from sessiond.session.draft import Draft
 
 __all__ = [
+    "ALWAYS",
     "BranchRequest",
+    "Condition",
     "Labelled",
     "Moved",
     "Rewound",
@@ -31,6 +33,16 @@ __all__ = [
 ]
 
 LEAF_CUSTOM_TYPE: Final = "sessiond.leaf"
+
+
+class Condition(Struct, frozen=True):
+    """Under which condition a head is moved: where it is believed to be, and by whose lease."""
+
+    expected: Expected | None = None
+    lease_id: str | None = None
+
+
+ALWAYS: Final = Condition()
 
 
 class Moved(Struct, frozen=True):
@@ -64,14 +76,16 @@ class BranchRequest(Struct):
     head: str = MAIN
     summary: str = ""
     details: Raw | UnsetType = UNSET
-    expected: Expected | None = None
+    condition: Condition = ALWAYS
 
 
 def branch(draft: Draft, request: BranchRequest) -> Moved:
     """Put a head at an entry, with a summary of what it leaves if one is given."""
     draft.require_writable()
-    if draft.head(request.head) is not None or request.expected is not None:
-        require_expected(draft, request.head, request.expected)
+    condition = request.condition
+    draft.require_lease(request.head, condition.lease_id)
+    if draft.head(request.head) is not None or condition.expected is not None:
+        require_expected(draft, request.head, condition.expected)
     target = draft.node(request.entry_id) if request.entry_id is not None else 0
     if not request.summary:
         if request.details is not UNSET:
@@ -88,10 +102,9 @@ def branch(draft: Draft, request: BranchRequest) -> Moved:
     return _moved(draft, request.head)
 
 
-def drop(draft: Draft, head: str, expected: Expected | None) -> Moved:
+def drop(draft: Draft, head: str, condition: Condition = ALWAYS) -> Moved:
     """Forget a named head; its entries stay."""
-    draft.require_writable()
-    require_expected(draft, head, expected)
+    _require(draft, head, condition)
     leaf = draft.leaf(head)
     if head == MAIN:
         raise HeadNotFound("main cannot be dropped", head=head)
@@ -100,18 +113,16 @@ def drop(draft: Draft, head: str, expected: Expected | None) -> Moved:
     return Moved(draft.id_of(leaf), head, draft.seq)
 
 
-def reset(draft: Draft, head: str, expected: Expected | None) -> Moved:
+def reset(draft: Draft, head: str, condition: Condition = ALWAYS) -> Moved:
     """Put a head before the first entry; the next append starts a second trunk."""
-    draft.require_writable()
-    require_expected(draft, head, expected)
+    _require(draft, head, condition)
     draft.leaf(head)
     return _move(draft, head, 0, "reset")
 
 
-def rewind(draft: Draft, to: str | None, head: str, expected: Expected | None) -> Rewound:
+def rewind(draft: Draft, to: str | None, head: str, condition: Condition = ALWAYS) -> Rewound:
     """Put a head back to an entry of its own path, or before the first; what followed stays."""
-    draft.require_writable()
-    require_expected(draft, head, expected)
+    _require(draft, head, condition)
     target = draft.node(to, "to") if to is not None else 0
     at = draft.leaf(head)
     left: list[int] = []
@@ -142,6 +153,13 @@ def label(draft: Draft, entry_id: str, text: str | None) -> Labelled:
     with draft.all_or_nothing():
         seq = draft.stage(Label(target_id=entry_id, label=text or None), head=MAIN)
     return Labelled(seq)
+
+
+def _require(draft: Draft, head: str, condition: Condition) -> None:
+    """Raises SessionArchived, SessionCorrupt, LeaseHeld, LeaseLost, PreconditionFailed, in this order."""
+    draft.require_writable()
+    draft.require_lease(head, condition.lease_id)
+    require_expected(draft, head, condition.expected)
 
 
 def _move(

@@ -46,6 +46,7 @@ def standing_environment(bugs: list[BaseException] | None = None) -> Environment
     """A clock that stands still and ids that are counted; what `report_bug` gets goes to `bugs`."""
     found: list[BaseException] = [] if bugs is None else bugs
     entries, sessions, epochs, stamps = count(1), count(0), count(1), count(0)
+    leases = count(1)
 
     def report_bug(_work: str, error: BaseException) -> str:
         found.append(error)
@@ -58,6 +59,7 @@ def standing_environment(bugs: list[BaseException] | None = None) -> Environment
         # The first id goes to the daemon itself, so sessions count from 1.
         new_session_id=lambda: f"session-{next(sessions)}",
         new_epoch=lambda: f"epoch-{next(epochs)}",
+        new_lease_id=lambda: f"lease-{next(leases)}",
         file_stamp=lambda: f"2026-01-15T10-30-00-{next(stamps):06d}",
         describe=openrpc_bytes,
         report_bug=report_bug,

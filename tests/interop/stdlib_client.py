@@ -237,7 +237,10 @@ def persist(attempt: Callable[[], T]) -> T:
         try:
             return attempt()
         except (Refused, OSError) as error:
-            is_final = isinstance(error, Refused) and not error.is_retryable
+            # Whoever has the head may keep it for long: to wait is for session/acquire.
+            is_final = isinstance(error, Refused) and (
+                not error.is_retryable or error.kind == "lease_held"
+            )
             if is_final or time.monotonic() > end:
                 raise
             asked = error.retry_seconds if isinstance(error, Refused) else 0

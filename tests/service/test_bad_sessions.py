@@ -33,6 +33,8 @@ ENTRIES: Final = [
 COPY: Final = "2026-02-02T00-00-00-000000_session-a.jsonl"
 TITLE: Final = {"title": "a name"}
 READ, MUTATION, WHOLE = "read", "mutation", "the file as a whole"
+# A lease that nobody has: whether the session can be read is what matters first.
+LEASE = "lease"
 # What lists show of it: they read a file without owning it, and name one that is no session.
 LISTED = "listed"
 
@@ -61,6 +63,9 @@ EXAMPLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "session/subscribe": (READ, {"after": {"seq": 0}}),
     "session/unsubscribe": (WHOLE, {}),
     "session/flush": (WHOLE, {}),
+    "session/acquire": (READ, {"ttl_ms": 1000}),
+    "session/renew": (LEASE, {"lease_id": "l", "ttl_ms": 1000}),
+    "session/release": (READ, {"lease_id": "l"}),
     "session/export": (READ, {}),
     "session/archive": (WHOLE, {}),
     "session/unarchive": (WHOLE, {}),
@@ -100,7 +105,13 @@ class Case:
         if method in self._whole:
             return self._whole[method]
         listed = None if self._read in {None, "session_locked"} else ABSENT
-        kinds = {READ: self._read, MUTATION: self._mutation, WHOLE: None, LISTED: listed}
+        kinds = {
+            READ: self._read,
+            LEASE: self._read or "lease_lost",
+            MUTATION: self._mutation,
+            WHOLE: None,
+            LISTED: listed,
+        }
         return kinds[EXAMPLES[method][0]]
 
 
@@ -269,7 +280,12 @@ def check(case: str, refused: Refusal) -> None:
         case {"kind": "storage_error", "errno": name}:
             assert name == ("ENOSPC" if case == "a full disk" else "EROFS")
         case other:
-            assert other["kind"] in {"session_archived", "session_exists", "subscription_not_found"}
+            assert other["kind"] in {
+                "lease_lost",
+                "session_archived",
+                "session_exists",
+                "subscription_not_found",
+            }
 
 
 @one_backend

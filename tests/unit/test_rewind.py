@@ -19,7 +19,7 @@ from sessiond.limits import REWOUND_IDS_MAX
 from sessiond.model.entries import Message
 from sessiond.session.append import AppendRequest, Expected, append
 from sessiond.session.draft import Draft
-from sessiond.session.moves import BranchRequest, Rewound, branch, label, rewind
+from sessiond.session.moves import BranchRequest, Condition, Rewound, branch, label, rewind
 from sessiond.session.state import Session
 
 DIALECTS = pytest.mark.parametrize("dialect", [NATIVE, PI], ids=lambda dialect: dialect.name)
@@ -58,7 +58,7 @@ class Desk:
     def rewind(
         self, to: str | None, head: str = "main", expected: Expected | None = None
     ) -> Rewound:
-        result = self.do(lambda draft: rewind(draft, to, head, expected))
+        result = self.do(lambda draft: rewind(draft, to, head, Condition(expected)))
         assert isinstance(result, Rewound)
         return result
 

@@ -116,8 +116,8 @@ def test_replay_of_the_lines_gives_the_session_that_was_committed() -> None:
     bench.do(
         lambda d: compact(d, CompactRequest("session-1", summary="s", first_kept_entry_id="e1"))
     )
-    bench.do(lambda d: drop(d, "side", None))
-    bench.do(lambda d: reset(d, "main", None))
+    bench.do(lambda d: drop(d, "side"))
+    bench.do(lambda d: reset(d, "main"))
     assert state(bench.replayed()) == state(bench.session)
 
 
@@ -283,7 +283,7 @@ def test_labels_are_set_replaced_and_cleared() -> None:
 def test_reset_starts_a_second_trunk_and_branch_returns() -> None:
     bench = Bench()
     bench.append(say("a"))
-    gone = bench.do(lambda d: reset(d, "main", None))
+    gone = bench.do(lambda d: reset(d, "main"))
     assert gone.leaf_id is None
     assert bench.context() == []
     fresh = bench.append(say("b"))
@@ -305,11 +305,11 @@ def test_main_cannot_be_dropped_and_a_dropped_head_is_gone() -> None:
     bench = Bench()
     bench.append(say("a"))
     bench.do(lambda d: branch(d, BranchRequest("e1", head="side")))
-    bench.do(lambda d: drop(d, "side", None))
+    bench.do(lambda d: drop(d, "side"))
     with pytest.raises(HeadNotFound):
         bench.append(say("x"), head="side")
     with pytest.raises(HeadNotFound):
-        bench.do(lambda d: drop(d, "main", None))
+        bench.do(lambda d: drop(d, "main"))
 
 
 def test_a_pointer_compaction_keeps_from_its_first_kept_entry() -> None:
@@ -405,7 +405,7 @@ def test_a_session_with_a_bad_line_refuses_mutations_but_knows_its_duplicates() 
     for stage in (
         lambda d: append(d, AppendRequest("session-1", [say("x")])),
         lambda d: label(d, "m1", "x"),
-        lambda d: reset(d, "main", None),
+        lambda d: reset(d, "main"),
         lambda d: branch(d, BranchRequest("m1")),
     ):
         with pytest.raises(SessionCorrupt):

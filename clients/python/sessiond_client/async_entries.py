@@ -6,6 +6,7 @@ from typing import Unpack
 
 from sessiond_client.asking import AsyncAsking
 from sessiond_client.options import (
+    AcquireOptions,
     AppendOptions,
     BranchOptions,
     CompactOptions,
@@ -22,6 +23,7 @@ from sessiond_client.results import (
     READ_ENTRY,
     READ_ENTRY_PAGE,
     READ_HEADS,
+    READ_NOTHING,
     READ_PATH_PAGE,
     READ_SEQ,
     Appended,
@@ -34,12 +36,14 @@ from sessiond_client.tree_results import (
     READ_COMPACTED,
     READ_CONTEXT,
     READ_LABEL_PAGE,
+    READ_LEASE,
     READ_MOVED,
     READ_REWOUND,
     READ_TREE_PAGE,
     Compacted,
     Context,
     LabelPage,
+    Lease,
     Moved,
     Rewound,
     TreePage,
@@ -77,6 +81,34 @@ class AsyncEntries(AsyncAsking):
         """Puts a head back on its own path; None = before the first entry."""
         return await self._ask(
             "session/rewind", READ_REWOUND, {"session_id": session_id, "to": to, **options}
+        )
+
+    async def acquire(
+        self, session_id: str, ttl_ms: int, **options: Unpack[AcquireOptions]
+    ) -> Lease:
+        """Has a head for itself; what moves it then names `lease_id`. It is lost with the connection."""
+        return await self._ask(
+            "session/acquire",
+            READ_LEASE,
+            {"session_id": session_id, "ttl_ms": ttl_ms, **options},
+        )
+
+    async def renew(
+        self, session_id: str, lease_id: str, ttl_ms: int, **options: Unpack[Timed]
+    ) -> Lease:
+        """Keeps a lease for so long from now."""
+        return await self._ask(
+            "session/renew",
+            READ_LEASE,
+            {"session_id": session_id, "lease_id": lease_id, "ttl_ms": ttl_ms, **options},
+        )
+
+    async def release(self, session_id: str, lease_id: str, **options: Unpack[Timed]) -> None:
+        """Ends a lease; one that is over already is no error."""
+        return await self._ask(
+            "session/release",
+            READ_NOTHING,
+            {"session_id": session_id, "lease_id": lease_id, **options},
         )
 
     async def label(

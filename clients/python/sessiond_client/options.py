@@ -16,6 +16,7 @@ from msgspec import Raw
 from sessiond_client.events import After
 
 __all__ = [
+    "AcquireOptions",
     "AppendOptions",
     "BranchOptions",
     "CompactOptions",
@@ -68,6 +69,7 @@ class ConnectOptions(TypedDict, total=False):
 class _Move(Timed, total=False):
     head: str
     expected: Json
+    lease_id: str
 
 
 class AppendOptions(_Move, total=False):
@@ -96,6 +98,13 @@ class BranchOptions(_Move, total=False):
 
 class MoveOptions(_Move, total=False):
     """session/reset, and session/rewind beside `to`."""
+
+
+class AcquireOptions(Timed, total=False):
+    """session/acquire, beside `ttl_ms`. `timeout` must be longer than `wait_ms`."""
+
+    head: str
+    wait_ms: int
 
 
 class PageOptions(Timed, total=False):

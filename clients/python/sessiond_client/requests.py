@@ -49,6 +49,7 @@ _READS: Final = frozenset(
         "server/info",
         "server/ping",
         "server/stats",
+        "session/acquire",  # what a lost connection had, it has no more
         "session/archive",
         "session/brief",
         "session/build_context",
@@ -65,6 +66,8 @@ _READS: Final = frozenset(
         "session/plan_branch_summary",
         "session/plan_compaction",
         "session/plan_merge",
+        "session/release",
+        "session/renew",
         "session/resolve",
         "session/search",
         "session/stats",

@@ -14,6 +14,7 @@ __all__ = [
     "READ_COMPACTED",
     "READ_CONTEXT",
     "READ_LABEL_PAGE",
+    "READ_LEASE",
     "READ_MOVED",
     "READ_REWOUND",
     "READ_TREE_PAGE",
@@ -22,6 +23,7 @@ __all__ = [
     "Context",
     "Label",
     "LabelPage",
+    "Lease",
     "Moved",
     "NestedNode",
     "Rewound",
@@ -46,6 +48,14 @@ class Rewound(Struct, frozen=True):
     head: str = "main"
     rewound: list[str] = []
     rewound_count: int | None = None
+
+
+class Lease(Struct, frozen=True):
+    """A head that is this client's, until then. It ends with the connection too."""
+
+    lease_id: str
+    epoch: int
+    expires_at: str | None = None
 
 
 class Label(Struct, frozen=True):
@@ -150,6 +160,7 @@ class Compacted(Struct, frozen=True):
 READ_MOVED: Final = wire.reader(Moved)
 READ_REWOUND: Final = wire.reader(Rewound)
 READ_LABEL_PAGE: Final = wire.reader(LabelPage)
+READ_LEASE: Final = wire.reader(Lease)
 READ_TREE_PAGE: Final = wire.reader(TreePage)
 READ_CONTEXT: Final = wire.reader(Context)
 READ_COMPACTED: Final = wire.reader(Compacted)

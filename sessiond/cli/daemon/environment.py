@@ -27,6 +27,7 @@ def real_environment(report_bug: Callable[[str, BaseException], str]) -> Environ
         new_entry_id=_entry_ids().__next__,
         new_session_id=_new_session_id,
         new_epoch=_new_epoch,
+        new_lease_id=_new_lease_id,
         file_stamp=_file_stamp,
         describe=_describe,
         report_bug=report_bug,
@@ -60,6 +61,10 @@ def _new_session_id() -> str:
 
 def _new_epoch() -> str:
     return os.urandom(8).hex()
+
+
+def _new_lease_id() -> str:
+    return os.urandom(16).hex()
 
 
 def _describe() -> bytes:

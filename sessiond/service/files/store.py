@@ -20,16 +20,17 @@ from sessiond.journal.files import Files
 from sessiond.journal.journal import Journal, scan
 from sessiond.journal.layout import Layout
 from sessiond.journal.memory import MemoryJournal
-from sessiond.limits import DRAFT_SECONDS
+from sessiond.limits import DRAFT_SECONDS, LEASE_EPOCHS_RESERVED
 from sessiond.model.entries import Header
 from sessiond.model.ids import derive_session_id, is_session_id
-from sessiond.model.times import rfc3339
+from sessiond.model.times import rfc3339, unix_ms
 from sessiond.service.files.checks import Checks
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.files.keeping import Keeping
 from sessiond.service.files.mending import open_mended
 from sessiond.service.files.promotion import Promotion
 from sessiond.service.files.register import Register, snapshot
+from sessiond.service.leases import LeaseEpochs
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
 from sessiond.service.session_info import Persist
@@ -52,6 +53,11 @@ class Store:
         self.register = Register(self.catalog, files, environment.new_epoch)
         self.keeping = Keeping(layout, files, self.register, environment)
         self.checks = Checks(self.keeping, files)
+        # On another clock or without a catalog one of the two is still beyond all before.
+        now_us = (unix_ms(environment.now()) or 0) * 1000
+        self.lease_epochs = LeaseEpochs(
+            self.catalog.reserve("lease_epoch", now_us, LEASE_EPOCHS_RESERVED)
+        )
 
     def promote(self, opened: Opened, wanted: Persist, lines: Sequence[bytes]) -> None:
         """Bring a session to this level, with more lines. Raises SessionExists, StorageError."""

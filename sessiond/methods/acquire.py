@@ -1,0 +1,36 @@
+"""session/acquire: have a head for oneself for a while, or wait for it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from sessiond.limits import LEASE_WAIT_MS_MAX
+from sessiond.methods.common import Call, Client, Method, SessionParams, ask_in_turn
+from sessiond.methods.moving import Ttl
+from sessiond.model.ids import MAIN, HeadName
+from sessiond.service.leases import Lease, Wish
+
+__all__ = ["METHOD"]
+
+
+class AcquireParams(SessionParams, kw_only=True):
+    """Which head, for how long, and how long to wait while somebody else has it."""
+
+    head: HeadName = MAIN
+    ttl_ms: Ttl
+    wait_ms: Annotated[int, Meta(ge=0, le=LEASE_WAIT_MS_MAX)] = 0
+
+
+def handle(client: Client, params: AcquireParams, call: Call[Client]) -> Any:
+    """Give the lease when nothing is on its way to the disk, or put the call in line for it."""
+    wish = Wish(params.head, params.ttl_ms, params.wait_ms)
+    return ask_in_turn(
+        client, call, params.session_id, lambda host: client.acquire(host, wish, call)
+    )
+
+
+METHOD = Method(
+    name="session/acquire", params=AcquireParams, result=Lease, handle=handle, access="write"
+)

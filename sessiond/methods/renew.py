@@ -1,0 +1,35 @@
+"""session/renew: keep a lease for longer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond.methods.common import Call, Client, Method, SessionParams, ask_in_turn
+from sessiond.methods.moving import LeaseId, Ttl
+from sessiond.service.host import Host
+from sessiond.service.leases import Lease
+
+__all__ = ["METHOD"]
+
+
+class RenewParams(SessionParams):
+    """The lease, and how long it lasts from now on."""
+
+    lease_id: LeaseId
+    ttl_ms: Ttl
+
+
+def handle(client: Client, params: RenewParams, call: Call[Client]) -> Any:
+    """Give the lease a new end, in its turn among the mutations."""
+
+    def renew(host: Host) -> Lease:
+        lease = host.leases.renew(params.lease_id, params.ttl_ms)
+        host.leases_changed()
+        return lease
+
+    return ask_in_turn(client, call, params.session_id, renew)
+
+
+METHOD = Method(
+    name="session/renew", params=RenewParams, result=Lease, handle=handle, access="write"
+)

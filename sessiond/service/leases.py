@@ -1,0 +1,257 @@
+"""Who alone may move the heads of one session, for a while, and who waits to be next.
+
+Law 1: a head has one lease at a time, and whoever waits for it is served in the order
+of asking. Law 2: a lease ends with its time, its release or its connection, and what
+has ended counts no more from the next look on; nothing runs in between, but for those who wait.
+Law 3: a lease is given between two batches of the writer, so what was on its way to the
+disk before it is stored before it.
+
+Synchronous and without I/O; nothing of it is kept over a restart. Epochs are: see `LeaseEpochs`.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from msgspec import Struct
+
+from sessiond.errors import HeadNotFound, LeaseHeld, Overloaded, SessiondError
+from sessiond.limits import LEASE_WAITERS_MAX, LEASES_MAX, RETRY_AFTER_MS
+from sessiond.model.ids import MAIN
+from sessiond.model.row import Rules
+from sessiond.model.times import rfc3339, unix_ms
+from sessiond.service.inbox import LATER
+from sessiond.service.ports import Environment, Ticket
+from sessiond.session.draft import lease_lost
+
+__all__ = ["Lease", "LeaseEpochs", "LeaseHolder", "Leases", "Wish"]
+
+
+class LeaseHolder(Struct, frozen=True):
+    """Who has a lease, as others are told: what that client calls itself."""
+
+    client_id: str | None
+    name: str | None
+
+
+class Lease(Struct, frozen=True):
+    """A lease as its holder is told."""
+
+    lease_id: str
+    epoch: int
+    expires_at: str
+
+
+class Wish(Struct, frozen=True):
+    """What somebody asks for: a head, for how long, and how long to wait for it."""
+
+    head: str
+    ttl_ms: int
+    wait_ms: int = 0
+
+
+class _Held(Struct, eq=False):
+    """A lease that was given. `ends` is on the monotonic clock, in seconds."""
+
+    lease: Lease
+    client: Any
+    ends: float
+
+
+class _Waiter(Struct, eq=False):
+    """A place in line for a head, until `until` on the monotonic clock."""
+
+    wish: Wish
+    ticket: Ticket
+    until: float
+
+
+class LeaseEpochs:
+    """Numbers that grow with every lease of a profile: who has a higher one came later.
+
+    A daemon counts on from where it began, which is after all that the ones before it can
+    have given: `first` is the clock in microseconds, or beyond what the catalog has reserved.
+    """
+
+    def __init__(self, first: int) -> None:
+        self._next = first
+
+    def take(self) -> int:
+        """The next one."""
+        epoch = self._next
+        self._next += 1
+        return epoch
+
+
+class Leases:
+    """The leased heads of one open session."""
+
+    def __init__(self, environment: Environment, epochs: LeaseEpochs, rules: Rules) -> None:
+        self._environment = environment
+        self._epochs = epochs
+        self._rules = rules
+        self.held: dict[str, _Held] = {}
+        """By head; some may have run out since the last look."""
+        self.waiting: dict[_Waiter, None] = {}
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a head is leased, or somebody waits for one."""
+        self._drop_ended()
+        return bool(self.held or self.waiting)
+
+    # -- asked by whoever moves a head -----------------------------------------------
+
+    def require(self, head: str, lease_id: str | None) -> None:
+        """Raises LeaseHeld where somebody else has the head, LeaseLost for a lease that is over."""
+        held = self._holding(head)
+        if held is None:
+            if lease_id is not None:
+                raise lease_lost(lease_id)
+        elif held.lease.lease_id != lease_id:
+            # Who names a lease that is over cannot do better by asking again.
+            raise _held_by(head, held, retryable=lease_id is None)
+
+    def is_held(self, head: str) -> bool:
+        """Whether somebody has the head."""
+        return self._holding(head) is not None
+
+    # -- asked by clients, in their turn between two batches --------------------------
+
+    def acquire(self, wish: Wish, ticket: Ticket) -> Any:
+        """A lease; LATER if it has to be waited for. Raises LeaseHeld, HeadNotFound, Overloaded."""
+        if wish.head != MAIN and not self._rules.named_heads:
+            raise HeadNotFound("files of this dialect have one head, main", head=wish.head)
+        self.serve()
+        held = self._holding(wish.head)
+        if held is None:
+            return self._give(wish, ticket.client)
+        if not wish.wait_ms:
+            raise _held_by(wish.head, held)
+        if len(self.waiting) >= LEASE_WAITERS_MAX:
+            raise Overloaded(
+                "too many wait for the heads of this session",
+                limit=LEASE_WAITERS_MAX,
+                retry_after_ms=RETRY_AFTER_MS,
+            )
+        until = self._environment.monotonic() + wish.wait_ms / 1000
+        self.waiting[_Waiter(wish, ticket, until)] = None
+        return LATER
+
+    def give_up(self, ticket: Ticket) -> bool:
+        """Nobody waits for this answer any more; False if it was given already."""
+        waiter = next((one for one in self.waiting if one.ticket is ticket), None)
+        if waiter is None:
+            return False
+        del self.waiting[waiter]
+        return True
+
+    def renew(self, lease_id: str, ttl_ms: int) -> Lease:
+        """The same lease, for so long from now. Raises LeaseLost."""
+        self._drop_ended()
+        for head, held in self.held.items():
+            if held.lease.lease_id == lease_id:
+                lease = Lease(lease_id, held.lease.epoch, self._time_in(ttl_ms))
+                self.held[head] = _Held(lease, held.client, self._ends_in(ttl_ms))
+                return lease
+        raise lease_lost(lease_id)
+
+    def release(self, lease_id: str) -> None:
+        """End a lease; one that is over already is no error."""
+        for head, held in list(self.held.items()):
+            if held.lease.lease_id == lease_id:
+                del self.held[head]
+
+    # -- ends ------------------------------------------------------------------------
+
+    def leave(self, client: Any) -> None:
+        """A connection ended, and with it its leases and its places in line."""
+        for head, held in list(self.held.items()):
+            if held.client is client:
+                del self.held[head]
+        for waiter in list(self.waiting):
+            if waiter.ticket.client is client:
+                del self.waiting[waiter]
+
+    def serve(self) -> None:
+        """Give what is free to those who wait; who has waited long enough is refused."""
+        if not self.waiting:
+            return
+        now = self._environment.monotonic()
+        for waiter in list(self.waiting):
+            wish, ticket = waiter.wish, waiter.ticket
+            held = self._holding(wish.head)
+            if held is not None and now < waiter.until:
+                continue
+            del self.waiting[waiter]
+            try:
+                if held is not None:
+                    raise _held_by(wish.head, held)
+                ticket.answer(self._give(wish, ticket.client))
+            except SessiondError as refusal:
+                ticket.fail(refusal)
+            ticket.flush()
+
+    def due_in(self) -> float:
+        """In how many seconds `serve` has something to do by itself; inf if never."""
+        ends = [min(one.until, self._ends(one.wish.head)) for one in self.waiting]
+        return max(0.0, min(ends) - self._environment.monotonic()) if ends else inf
+
+    def close(self) -> None:
+        """The session is closed under everybody: who waits is told who has the head."""
+        for waiter in list(self.waiting):
+            waiter.ticket.fail(_held_by(waiter.wish.head, self.held.get(waiter.wish.head)))
+            waiter.ticket.flush()
+        self.waiting.clear()
+        self.held.clear()
+
+    # -- steps -----------------------------------------------------------------------
+
+    def _give(self, wish: Wish, client: Any) -> Lease:
+        if len(self.held) >= LEASES_MAX:
+            self._drop_ended()
+        if len(self.held) >= LEASES_MAX:
+            raise Overloaded(
+                "as many heads of this session are leased as may be",
+                limit=LEASES_MAX,
+                retry_after_ms=RETRY_AFTER_MS,
+            )
+        lease_id = self._environment.new_lease_id()
+        lease = Lease(lease_id, self._epochs.take(), self._time_in(wish.ttl_ms))
+        self.held[wish.head] = _Held(lease, client, self._ends_in(wish.ttl_ms))
+        return lease
+
+    def _holding(self, head: str) -> _Held | None:
+        held = self.held.get(head)
+        if held is not None and held.ends <= self._environment.monotonic():
+            del self.held[head]
+            return None
+        return held
+
+    def _drop_ended(self) -> None:
+        for head in list(self.held):
+            self._holding(head)
+
+    def _ends(self, head: str) -> float:
+        held = self.held.get(head)
+        return held.ends if held is not None else 0.0
+
+    def _ends_in(self, ttl_ms: int) -> float:
+        return self._environment.monotonic() + ttl_ms / 1000
+
+    def _time_in(self, ttl_ms: int) -> str:
+        return rfc3339((unix_ms(self._environment.now()) or 0) + ttl_ms)
+
+
+def _held_by(head: str, held: _Held | None, **data: bool) -> LeaseHeld:
+    if held is None:
+        return LeaseHeld("the session is being closed; ask again", head=head, holder=None)
+    return LeaseHeld(
+        "somebody has this head for himself; wait with wait_ms, or work on another head",
+        head=head,
+        holder=LeaseHolder(held.client.client_id, held.client.name),
+        epoch=held.lease.epoch,
+        expires_at=held.lease.expires_at,
+        **data,
+    )

@@ -1,0 +1,416 @@
+"""A head for oneself: who may move it, from when until when, and who is next."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from sessiond.testing.daemon import Refusal, Wire
+from sessiond.testing.faults import Gate
+
+SESSION = "session-a"
+HI = {"role": "user", "content": "hi"}
+Arrived = Callable[[Gate], Awaitable[None]]
+
+
+async def make(wire: Wire, **more: Any) -> None:
+    await wire.call("session/create", cwd="/p", session_id=SESSION, **more)
+    await append(wire, "n1")
+
+
+async def append(wire: Wire, entry_id: str, **more: Any) -> Any:
+    entry = {"type": "message", "id": entry_id, "message": HI}
+    return await wire.call("append", session_id=SESSION, entry=entry, **more)
+
+
+async def acquire(wire: Wire, ttl_ms: int = 10_000, **more: Any) -> Any:
+    return await wire.call("session/acquire", session_id=SESSION, ttl_ms=ttl_ms, **more)
+
+
+async def refused(call: Awaitable[Any]) -> dict[str, Any]:
+    with pytest.raises(Refusal) as refusal:
+        await call
+    return refusal.value.data
+
+
+async def release(wire: Wire, lease_id: str) -> None:
+    await wire.call("session/release", session_id=SESSION, lease_id=lease_id)
+
+
+# -- what a lease refuses ------------------------------------------------------------
+
+MOVES: list[tuple[str, dict[str, Any]]] = [
+    ("session/append", {"message": HI}),
+    ("session/append", {"message": HI, "parent_id": "n1"}),
+    ("session/append", {"message": HI, "on_conflict": "branch", "expected": {"leaf_id": None}}),
+    ("session/append", {"entries": [{"type": "message", "message": HI}, {"type": "label", "target_id": "n1", "label": "x"}]}),
+    ("session/append", {"entry": {"type": "leaf", "target_id": None}}),
+    ("session/branch", {"entry_id": "n1"}),
+    ("session/branch", {"entry_id": "n1", "summary": "what it came to"}),
+    ("session/reset", {}),
+    ("session/rewind", {"to": "n1"}),
+    ("session/compact", {"summary": "s", "first_kept_entry_id": "n1"}),
+]  # fmt: skip
+OTHERS: list[tuple[str, dict[str, Any]]] = [
+    ("session/label", {"entry_id": "n1", "label": "x"}),
+    ("session/update", {"title": "t"}),
+    ("session/append", {"entry": {"type": "label", "target_id": "n1", "label": "y"}}),
+    ("session/append", {"entry": {"type": "session_info", "title": "u"}}),
+    ("session/append", {"message": HI, "head": "side", "parent_id": "n1"}),
+    ("session/branch", {"entry_id": "n1", "head": "side"}),
+    ("session/branch", {"drop": True, "head": "side"}),
+]
+
+
+@pytest.mark.parametrize("persist", ["immediate", "never"])
+async def test_what_moves_a_leased_head_needs_the_lease_and_all_else_passes(
+    house: Any, persist: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await wire.call("initialize", client_id="agent", client_info={"name": "n"})
+        await make(wire, persist=persist)
+        lease = await acquire(wire)
+        for method, params in MOVES:
+            before = await other.call("session/heads", session_id=SESSION)
+            data = await refused(other.call(method, session_id=SESSION, **params))
+            assert data["kind"] == "lease_held"
+            assert data["retryable"]
+            assert data["holder"] == {"client_id": "agent", "name": "n"}
+            assert (data["head"], data["epoch"]) == ("main", lease["epoch"])
+            assert data["expires_at"] == lease["expires_at"] == "2026-01-15T10:30:10.000Z"
+            assert lease["lease_id"] not in str(data)
+            # Also on the connection that has it: one connection may serve several agents.
+            assert (await refused(wire.call(method, session_id=SESSION, **params)))["holder"]
+            assert await other.call("session/heads", session_id=SESSION) == before
+        for method, params in OTHERS:
+            await other.call(method, session_id=SESSION, **params)
+        for method, params in MOVES:
+            await other.call(
+                "session/branch", session_id=SESSION, entry_id="n1", lease_id=lease["lease_id"]
+            )
+            await other.call(method, session_id=SESSION, lease_id=lease["lease_id"], **params)
+        await release(wire, lease["lease_id"])
+        await append(other, "n2")
+
+
+async def test_a_head_that_is_dropped_or_not_there_yet_can_be_leased(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire)
+        lease = await acquire(wire, head="side")
+        for more in ({"parent_id": "n1", "head": "side"}, {"head": "side"}):
+            assert (await refused(append(other, "n2", **more)))["kind"] == "lease_held"
+        named = {"head": "side", "lease_id": lease["lease_id"]}
+        await append(wire, "s1", parent_id="n1", **named)
+        drop = {"session_id": SESSION, "drop": True}
+        await refused(other.call("session/branch", head="side", **drop))
+        await wire.call("session/branch", **drop, **named)
+        await refused(other.call("session/branch", session_id=SESSION, entry_id="n1", head="side"))
+
+
+async def test_a_conflict_never_branches_onto_a_leased_name(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await append(wire, "n2")
+        await acquire(wire, head="main-2")
+        at_n1 = {"expected": {"leaf_id": "n1"}, "on_conflict": "branch"}
+        assert (await append(wire, "n3", **at_n1))["head"] == "main-3"
+
+
+async def test_stored_comes_before_lease_and_lease_before_expected(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire)
+        lease = await acquire(wire)
+        assert (await append(other, "n1"))["duplicate"]
+        wrong = {"expected": {"leaf_id": "nowhere"}}
+        assert (await refused(append(other, "n2", **wrong)))["kind"] == "lease_held"
+        mine = {**wrong, "lease_id": lease["lease_id"]}
+        assert (await refused(append(other, "n2", **mine)))["kind"] == "precondition_failed"
+
+
+# -- from when until when -------------------------------------------------------------
+
+
+async def test_calls_in_a_pipeline_see_the_lease_that_the_one_before_them_got(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        params = {"session_id": SESSION}
+        asked = [
+            await wire.request("append", message=HI, **params),
+            await wire.request("session/acquire", ttl_ms=1000, **params),
+            await wire.request("append", message=HI, **params),
+            await wire.request("append", message=HI, lease_id="lease-1", **params),
+            await wire.request("session/release", lease_id="lease-1", **params),
+            await wire.request("append", message=HI, lease_id="lease-1", **params),
+            await wire.request("append", message=HI, **params),
+        ]
+        seen: list[Any] = []
+        for number in asked:
+            try:
+                answer = await wire.answer(number)
+                seen.append(answer.get("seq", answer.get("lease_id")))
+            except Refusal as refusal:
+                seen.append(refusal.data["kind"])
+        assert seen == [2, "lease-1", "lease_held", 3, None, "lease_lost", 4]
+
+
+async def test_what_is_on_its_way_to_the_disk_is_stored_before_a_lease_begins(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire)
+        with house.disk.hold("fdatasync") as gate:
+            first = await other.request("append", session_id=SESSION, message=HI)
+            await arrived(gate)
+            asked = await wire.request("session/acquire", session_id=SESSION, ttl_ms=1000)
+            await wire.call("server/ping")
+            behind = await other.request("append", session_id=SESSION, message=HI)
+            await other.call("server/ping")
+        lease = await wire.answer(asked)
+        heads = await wire.call("session/heads", session_id=SESSION)
+        assert (await other.answer(first))["seq"] == 2
+        # Taken into the batch that the lease waited for, and stored before it.
+        assert (await other.answer(behind))["seq"] == heads["heads"][0]["seq"] == 3
+        assert (await refused(append(other, "n9")))["epoch"] == lease["epoch"]
+
+
+async def test_a_lease_is_given_although_the_batch_it_came_with_was_lost(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, persist="immediate")
+        house.disk.fail("write")
+        one = await wire.request("append", session_id=SESSION, message=HI)
+        two = await wire.request("session/acquire", session_id=SESSION, ttl_ms=1000)
+        assert (await refused(wire.answer(one)))["kind"] == "storage_error"
+        lease = await wire.answer(two)
+        house.disk.heal()
+        assert (await append(wire, "n2", lease_id=lease["lease_id"]))["seq"] == 2
+
+
+async def test_a_lease_ends_with_its_time_and_renewing_gives_it_another(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire)
+        lease_id = (await acquire(wire, 1000))["lease_id"]
+        house.seconds += 0.999
+        await refused(append(other, "n2"))
+        renewed = await wire.call(
+            "session/renew", session_id=SESSION, lease_id=lease_id, ttl_ms=2000
+        )
+        assert renewed["lease_id"] == lease_id
+        assert renewed["expires_at"] == "2026-01-15T10:30:02.000Z"
+        house.seconds += 1.999
+        await refused(append(other, "n2"))
+        house.seconds += 0.001
+        # Nobody has it now, but its holder must not write as if nothing had been.
+        assert (await refused(append(wire, "n2", lease_id=lease_id)))["kind"] == "lease_lost"
+        again = await acquire(other)
+        data = await refused(append(wire, "n2", lease_id=lease_id))
+        assert (data["kind"], data["retryable"]) == ("lease_held", False)
+        assert data["epoch"] == again["epoch"] > renewed["epoch"]
+        data = await refused(
+            wire.call("session/renew", session_id=SESSION, lease_id=lease_id, ttl_ms=1000)
+        )
+        assert data["kind"] == "lease_lost"
+        # Ending what is over already is no error and ends nothing else.
+        await release(wire, lease_id)
+        await refused(append(wire, "n2"))
+
+
+async def test_a_lease_ends_between_the_asking_and_the_staging_of_an_append(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        lease_id = (await acquire(wire, 1000))["lease_id"]
+        named = {"session_id": SESSION, "message": HI, "lease_id": lease_id}
+        with house.disk.hold("fdatasync") as gate:
+            first = await wire.request("append", **named)
+            await arrived(gate)
+            late = await wire.request("append", **named)
+            await wire.call("server/ping")
+            house.seconds += 1.0
+        assert (await wire.answer(first))["seq"] == 2
+        assert (await refused(wire.answer(late)))["kind"] == "lease_lost"
+
+
+@pytest.mark.parametrize("persist", ["immediate", "never"])
+async def test_a_lease_and_a_place_in_line_end_with_their_connection(
+    house: Any, persist: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as third:
+        async with daemon.connect() as wire:
+            await make(wire, persist=persist)
+            await acquire(wire)
+            async with daemon.connect() as second:
+                await second.request(
+                    "session/acquire", session_id=SESSION, ttl_ms=9000, wait_ms=9000
+                )
+                await second.call("server/ping")
+                asked = await third.request(
+                    "session/acquire", session_id=SESSION, ttl_ms=9000, wait_ms=9000
+                )
+                await third.call("server/ping")
+        lease = await third.answer(asked)
+        assert await append(third, "n2", lease_id=lease["lease_id"])
+
+
+async def test_epochs_grow_over_restarts_whatever_becomes_of_the_clock_or_the_catalog(
+    house: Any,
+) -> None:
+    epochs: list[int] = []
+    for _ in range(2):
+        for _ in range(2):
+            # The clock of this house stands still: only the catalog knows better.
+            async with house.daemon() as daemon, daemon.connect() as wire:
+                if not epochs:
+                    await make(wire)
+                for head in ("main", "side"):
+                    lease = await acquire(wire, head=head)
+                    await release(wire, lease["lease_id"])
+                    epochs.append(lease["epoch"])
+            assert (await _restarted_lost(house))["kind"] == "lease_lost"
+    assert epochs == sorted(set(epochs))
+    for path in house.layout.catalog.parent.glob("catalog.sqlite*"):
+        path.unlink()
+    # And without it, the clock.
+    object.__setattr__(house, "environment", _later(house.environment))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await acquire(wire))["epoch"] > epochs[-1]
+
+
+async def _restarted_lost(house: Any) -> dict[str, Any]:
+    """A lease of the daemon before this one is none."""
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        return await refused(append(wire, "n9", lease_id="lease-1"))
+
+
+def _later(environment: Any) -> Any:
+    import msgspec
+
+    return msgspec.structs.replace(environment, now=lambda: "2026-01-15T10:31:00.000Z")
+
+
+# -- who is next -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("persist", ["immediate", "never"])
+async def test_who_waits_is_served_in_order_and_others_go_on_meanwhile(
+    house: Any, persist: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as second:
+        await make(wire, persist=persist)
+        lease_id = (await acquire(wire))["lease_id"]
+        wait = {"session_id": SESSION, "ttl_ms": 9000, "wait_ms": 9000}
+        numbers = [await second.request("session/acquire", **wait) for _ in range(3)]
+        # What it asks later does not wait for them, and another head is free.
+        await second.call("session/get", session_id=SESSION)
+        assert (await acquire(second, head="side"))["lease_id"]
+        await wire.call("session/label", session_id=SESSION, entry_id="n1", label="x")
+        epochs = []
+        for number in numbers:
+            await release(wire, lease_id)
+            lease = await second.answer(number)
+            epochs.append(lease["epoch"])
+            lease_id = lease["lease_id"]
+            assert (await refused(acquire(wire)))["epoch"] == lease["epoch"]
+        assert epochs == sorted(epochs)
+
+
+async def test_a_wait_ends_with_a_cancel_with_its_time_and_with_the_others_time(
+    real_house: Any,
+) -> None:
+    import time
+
+    import msgspec
+
+    environment = msgspec.structs.replace(real_house.environment, monotonic=time.monotonic)
+    real_house.environment = environment
+    async with (
+        real_house.daemon() as daemon,
+        daemon.connect() as wire,
+        daemon.connect() as other,
+    ):
+        await make(wire)
+        await acquire(wire, 60_000)
+        wait = {"session_id": SESSION, "ttl_ms": 9000}
+        number = await other.request("session/acquire", wait_ms=60_000, **wait)
+        await other.send({"method": "$/cancelRequest", "params": {"id": number}})
+        assert (await refused(other.answer(number)))["kind"] == "cancelled"
+        data = await refused(acquire(other, wait_ms=50))
+        assert (data["kind"], data["epoch"] > 0) == ("lease_held", True)
+        number = await other.request("session/acquire", wait_ms=60_000, **wait)
+        await other.call("server/ping")
+        lease_id = "lease-1"
+        await wire.call("session/renew", session_id=SESSION, lease_id=lease_id, ttl_ms=100)
+        with anyio.fail_after(5):
+            assert (await other.answer(number))["lease_id"] != lease_id
+
+
+async def test_who_waits_when_the_daemon_ends_is_answered(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire)
+        await acquire(wire)
+        number = await other.request(
+            "session/acquire", session_id=SESSION, ttl_ms=9000, wait_ms=60_000
+        )
+        await other.call("session/get", session_id=SESSION)
+        await daemon.end()
+        data = await refused(other.answer(number))
+        assert (data["kind"], data["holder"]) == ("lease_held", {"client_id": None, "name": None})
+
+
+# -- the session ---------------------------------------------------------------------------
+
+
+async def test_a_leased_session_stays_open_until_the_lease_is_over(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await acquire(wire, 3_600_000)
+        house.seconds += 3599
+        daemon.service.unload_idle()
+        await wire.call("session/close", session_id=SESSION)
+        assert daemon.service.find(SESSION) is not None
+        await refused(append(wire, "n2"))
+        house.seconds += 1
+        await wire.call("session/close", session_id=SESSION)
+        assert daemon.service.find(SESSION) is None
+        await append(wire, "n2")
+
+
+async def test_a_lease_is_of_a_head_and_not_of_the_file(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire)
+        lease_id = (await acquire(wire))["lease_id"]
+        await other.call("session/archive", session_id=SESSION)
+        data = await refused(append(wire, "n2", lease_id=lease_id))
+        assert data["kind"] == "session_archived"
+        await other.call("session/unarchive", session_id=SESSION)
+        await append(wire, "n2", lease_id=lease_id)
+        number = await other.request(
+            "session/acquire", session_id=SESSION, ttl_ms=9000, wait_ms=60_000
+        )
+        await other.call("session/get", session_id=SESSION)
+        await wire.call("session/delete", session_id=SESSION)
+        assert (await refused(other.answer(number)))["kind"] == "lease_held"
+        data = await refused(append(wire, "n3", lease_id=lease_id))
+        assert data["kind"] == "session_not_found"
+
+
+async def test_access_read_and_status_may_not_acquire(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire)
+        lease_id = (await acquire(wire))["lease_id"]
+        for access in ("read", "status"):
+            await other.call("initialize", access=access)
+            assert (await refused(acquire(other)))["kind"] == "permission_denied"
+            assert (await refused(release(other, lease_id)))["kind"] == "permission_denied"
+
+
+async def test_bad_times_are_refused(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        for ttl_ms in (0, 99, 3_600_001, -1):
+            data = await refused(acquire(wire, ttl_ms))
+            assert (data["kind"], data["path"]) == ("invalid_params", "ttl_ms")
+        assert (await refused(acquire(wire, wait_ms=-1)))["path"] == "wait_ms"
