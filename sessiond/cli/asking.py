@@ -6,6 +6,7 @@ another version says is lost here.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from sessiond.cli.failures import Failure, Status
-from sessiond.cli.options import Shared
+from sessiond.cli.options import Place, Shared
 from sessiond.cli.output import emit_raw
 from sessiond.cli.progress import Steps
 from sessiond.cli.reaching.meant import find_socket
@@ -62,8 +63,15 @@ def started(shared: Shared) -> Path:
 
     if not shared.may_start:
         what = f"nobody listens on {find_socket(shared.place)}"
-        raise Failure(what, "start it with `sessiond start`", Status.NO_DAEMON)
+        raise Failure(what, f"start it with `{_start(shared.place)}`", Status.NO_DAEMON)
     return join(shared.place).socket
+
+
+def _start(place: Place) -> str:
+    """The command that starts the daemon that was meant."""
+    flags = (("--profile", place.profile), ("--home", place.home), ("--socket", place.socket))
+    given = [word for flag, value in flags if value for word in (flag, str(value))]
+    return shlex.join(["sessiond", "start", *given])
 
 
 def ask(client: BlockingClient, method: str, /, **params: Any) -> bytes:

@@ -41,6 +41,11 @@ COLOURS: Final = re.compile("\x1b\\[[0-9;]*m")
         ("export my-session session.jsonl", 1, "(FOLDER/session.jsonl): choose another name"),
         ("verify '~nobody-at-all/x.jsonl'", 1, "home directory: set $HOME, or name the folder"),
         ("list --config none.toml", 2, "there is no configuration file FOLDER/none.toml: mend it"),
+        (
+            "list --no-start --profile 'b' --home 'a b' --socket b.sock",
+            3,
+            "`sessiond start --profile b --home 'a b' --socket b.sock`",
+        ),
         ("import empty.jsonl", 1, "sessiond: empty.jsonl, line 1: it is empty"),
         ("import empty.jsonl", 1, "see `sessiond verify empty.jsonl`"),
         ("purge --yes my-session-id", 1, "my-session-id is not in the trash: put it there first"),
