@@ -65,6 +65,7 @@ class Client:
             position = 0 if replaced else after.seq
         subscription = Subscription(self.listener, want, position)
         self.subscriptions[host.session_id] = (host, subscription)
+        subscription.on_close = lambda: self._let_go(host.session_id, subscription)
         host.hub.add(subscription, replay=after is not None)
         return Subscribed(
             epoch=opened.epoch,
@@ -121,6 +122,12 @@ class Client:
         if self._gone:
             # It left while the session was being opened; nobody would ever end this.
             raise Cancelled("the connection is gone")
+
+    def _let_go(self, session_id: str, subscription: Subscription) -> None:
+        """The session was closed: nobody keeps it in memory for a watcher that is told nothing."""
+        held = self.subscriptions.get(session_id)
+        if held is not None and held[1] is subscription:
+            del self.subscriptions[session_id]
 
     def chunk_done(self) -> None:
         """Everything of one read was asked: sessions without a disk are served now."""

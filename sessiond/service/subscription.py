@@ -34,6 +34,7 @@ class Subscription:
         "lagged",
         "listener",
         "live",
+        "on_close",
         "position",
         "variant",
         "watermark",
@@ -47,6 +48,8 @@ class Subscription:
         self.live = False
         self.lagged = False
         self.closed = False
+        self.on_close: Callable[[], None] | None = None
+        """Whoever holds it is told when there will be no more events."""
         self._waiters: list[tuple[int, anyio.Event]] = []
 
     def advance(self, position: int) -> None:
@@ -72,6 +75,8 @@ class Subscription:
         """No more events."""
         self.closed = True
         self._tell_waiters()
+        if self.on_close is not None:
+            self.on_close()
 
     def _tell_waiters(self) -> None:
         left: list[tuple[int, anyio.Event]] = []

@@ -508,3 +508,14 @@ async def test_a_bug_in_a_writer_closes_its_session_and_tells_who_waits_and_watc
         house.bugs.clear()
         # The next request opens it again.
         assert (await append(wire, "n2"))["seq"] == 2
+
+
+async def test_a_connection_keeps_nothing_of_a_session_that_was_closed_under_it(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for name in ("session-a", "session-b"):
+            await wire.call("session/create", cwd="/p", session_id=name, persist="immediate")
+            await wire.call("session/subscribe", session_id=name)
+        (client,) = daemon.service.clients
+        assert set(client.subscriptions) == {"session-a", "session-b"}
+        await wire.call("session/delete", session_id="session-a")
+        assert set(client.subscriptions) == {"session-b"}
