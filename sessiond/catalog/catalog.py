@@ -21,6 +21,7 @@ from sessiond.catalog.rows import Known, Mark, Shown, Stored
 from sessiond.catalog.statements import (
     all_known,
     drop,
+    erase,
     find_known,
     find_shown,
     insert,
@@ -98,6 +99,11 @@ class Catalog:
                 drop(connection, session_id)
 
         self.file.use(drop_all)
+
+    def erase(self, session_id: str) -> None:
+        """Keep no words of a session that lists do not show: in no page of the file, either."""
+        self.file.use(lambda connection: erase(connection, session_id))
+        self.file.use(lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
 
     # -- questions -------------------------------------------------------------------
 

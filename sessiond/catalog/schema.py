@@ -85,6 +85,7 @@ def prepare(connection: sqlite3.Connection) -> None:
     if version not in {0, 1, VERSION}:
         raise OtherVersion
     connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA secure_delete = ON")
     connection.executescript(_VOLATILE)
     if version == VERSION:
         return

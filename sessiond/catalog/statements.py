@@ -11,7 +11,7 @@ from typing import Final
 from sessiond.catalog.rows import Fingerprint, Known, Mark, Shown, Stored
 from sessiond.catalog.schema import COLUMNS
 
-__all__ = ["all_known", "drop", "find_known", "find_shown", "insert", "place", "unlist"]
+__all__ = ["all_known", "drop", "erase", "find_known", "find_shown", "insert", "place", "unlist"]
 
 _KNOWN: Final = (
     "session_id, path, epoch, seen_seq, seen_digest, inode, size, mtime_ns, summary, listed"
@@ -71,6 +71,15 @@ def unlist(connection: sqlite3.Connection, session_id: str) -> None:
         connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))  # noqa: S608
     connection.execute(
         "UPDATE sessions SET listed = 0, inode = 0, size = 0, mtime_ns = 0 WHERE session_id = ?",
+        (session_id,),
+    )
+
+
+def erase(connection: sqlite3.Connection, session_id: str) -> None:
+    """Keep nothing that an unlisted session says, only its epoch."""
+    connection.execute(
+        "UPDATE sessions SET cwd = '', title = NULL, title_key = '', words = '', agent = NULL, "
+        "status = NULL, summary = x'', info = x'' WHERE session_id = ? AND listed = 0",
         (session_id,),
     )
 

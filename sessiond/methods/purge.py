@@ -20,15 +20,16 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     session_id = params.session_id
     host = client.service.find(session_id)
     if host is None:
-        client.service.work(call, _purge(client, session_id).outcome)
+        purging = _purge(client, session_id)
+        client.service.work(call, lambda: _finish(client, purging, call))
     elif host.is_open:
         raise still_there(session_id)
     else:
-        client.service.work(call, lambda: _purge_behind(client, host))
+        client.service.work(call, lambda: _purge_behind(client, host, call))
     return DEFERRED
 
 
-async def _purge_behind(client: Client, host: Host) -> Empty:
+async def _purge_behind(client: Client, host: Host, call: Call[Client]) -> Empty:
     """Once it is clear that there was nothing to open."""
     session_id = host.session_id
     try:
@@ -41,15 +42,21 @@ async def _purge_behind(client: Client, host: Host) -> Empty:
         raise still_there(session_id)
     if not client.service.hosts.is_free(session_id):
         raise Overloaded("the session is somebody else's by now", retry_after_ms=RETRY_AFTER_MS)
-    empty: Empty = await _purge(client, session_id).outcome()
-    return empty
+    return await _finish(client, _purge(client, session_id), call)
+
+
+async def _finish(client: Client, purging: Retirement, call: Call[Client]) -> Empty:
+    """What lists knew of it goes last: only then have they seen that it was deleted."""
+    session_id: str = await purging.outcome()
+    await client.service.roster.ask(lambda catalog: catalog.erase(session_id), call.progress)
+    return Empty()
 
 
 def _purge(client: Client, session_id: str) -> Retirement:
-    def purge(_opened: Opened | None) -> Empty:
+    def purge(_opened: Opened | None) -> str:
         client.service.store.keeping.purge(session_id)
         client.service.store.texts.purge(session_id)
-        return Empty()
+        return session_id
 
     return client.service.hosts.retire(session_id, "purged", purge)
 
