@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 
 from sessiond.errors import Cancelled, InvalidParams, SubscriptionNotFound
 from sessiond.service.host import Host
@@ -52,6 +53,7 @@ class Client:
         self.subscriptions: dict[str, tuple[Host, Subscription]] = {}
         self._gone = False
         self._leases = False
+        self._asks_no_more = False
 
     def subscribe(self, host: Host, after: After | None, want: Variant) -> Subscribed:
         """Watch a session; a subscription on it that this connection had is replaced."""
@@ -101,6 +103,8 @@ class Client:
         """A lease that ends with this connection at the latest, or LATER. Raises LeaseHeld."""
         self._require_here()
         self._leases = True
+        if self._asks_no_more:
+            wish = replace(wish, wait_ms=0)
         answer = host.leases.acquire(wish, ticket)
         if answer is LATER:
 
@@ -132,6 +136,17 @@ class Client:
     def chunk_done(self) -> None:
         """Everything of one read was asked: sessions without a disk are served now."""
         self.service.hosts.run_ready()
+
+    def input_ended(self) -> None:
+        """Nothing more is asked: it waits for no lease, which would end with it at once.
+
+        Else a client that was killed while it waits would keep what it has until its turn comes.
+        """
+        self._asks_no_more = True
+        if self._leases:
+            for host in self.service.hosts.open_hosts():
+                if host.leases.waiting:
+                    host.leases.stop_waiting(self)
 
     def closed(self) -> None:
         """The connection ended: everything it watched or leased is let go."""

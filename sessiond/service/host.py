@@ -20,7 +20,7 @@ from sessiond.service.contexts import ContextCache
 from sessiond.service.hub import Hub, HubStatistics
 from sessiond.service.inbox import LATER, Command, Inbox
 from sessiond.service.jobs import answer_later
-from sessiond.service.leases import LeaseEpochs, Leases
+from sessiond.service.leases import Leases
 from sessiond.service.log import LogReader
 from sessiond.service.opened import Opened
 from sessiond.service.opening import Opening
@@ -58,7 +58,7 @@ class Keeper(Struct, frozen=True):
     on_ready: Callable[[Host], None]
     on_change: Callable[[Host], None]
     threads: CapacityLimiter
-    lease_epochs: LeaseEpochs
+    next_lease_epoch: Callable[[], int]
 
 
 class Host:
@@ -227,7 +227,9 @@ class Host:
             opened = await self._opening.run(self._refuse)
             self._log = LogReader(opened)
             self._hub = Hub(self._log, self.session_id, opened.epoch, opened.session.rules)
-            self._leases = Leases(self.environment, self._keeper.lease_epochs, opened.session.rules)
+            self._leases = Leases(
+                self.environment, self._keeper.next_lease_epoch, opened.session.rules
+            )
             self._writer = Writer(
                 opened,
                 self._hub,

@@ -59,7 +59,7 @@ class Hosts:
         self._ready: list[Host] = []
         # Writers do not queue behind the openings and reads of other sessions.
         threads = CapacityLimiter(WRITER_THREADS_MAX)
-        self._keeper = Keeper(self._ready.append, roster.touch, threads, store.lease_epochs)
+        self._keeper = Keeper(self._ready.append, roster.touch, threads, store.next_lease_epoch)
 
     # -- one session ---------------------------------------------------------------
 

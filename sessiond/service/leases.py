@@ -6,26 +6,28 @@ has ended counts no more from the next look on; nothing runs in between, but for
 Law 3: a lease is given between two batches of the writer, so what was on its way to the
 disk before it is stored before it.
 
-Synchronous and without I/O; nothing of it is kept over a restart. Epochs are: see `LeaseEpochs`.
+Synchronous and without I/O; nothing of it is kept over a restart. `next_epoch` gives numbers that
+grow with every lease of the profile, also over restarts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
 from msgspec import Struct
 
-from sessiond.errors import HeadNotFound, LeaseHeld, Overloaded, SessiondError
+from sessiond.errors import Cancelled, HeadNotFound, LeaseHeld, Overloaded, SessiondError
 from sessiond.limits import LEASE_WAITERS_MAX, LEASES_MAX, RETRY_AFTER_MS
 from sessiond.model.ids import MAIN
 from sessiond.model.row import Rules
 from sessiond.model.times import rfc3339, unix_ms
 from sessiond.service.inbox import LATER
 from sessiond.service.ports import Environment, Ticket
-from sessiond.session.draft import lease_lost
+from sessiond.session.leases import lease_lost
 
-__all__ = ["Lease", "LeaseEpochs", "LeaseHolder", "Leases", "Wish"]
+__all__ = ["Lease", "LeaseHolder", "Leases", "Wish"]
 
 
 class LeaseHolder(Struct, frozen=True):
@@ -67,29 +69,14 @@ class _Waiter(Struct, eq=False):
     until: float
 
 
-class LeaseEpochs:
-    """Numbers that grow with every lease of a profile: who has a higher one came later.
-
-    A daemon counts on from where it began, which is after all that the ones before it can
-    have given: `first` is the clock in microseconds, or beyond what the catalog has reserved.
-    """
-
-    def __init__(self, first: int) -> None:
-        self._next = first
-
-    def take(self) -> int:
-        """The next one."""
-        epoch = self._next
-        self._next += 1
-        return epoch
-
-
 class Leases:
     """The leased heads of one open session."""
 
-    def __init__(self, environment: Environment, epochs: LeaseEpochs, rules: Rules) -> None:
+    def __init__(
+        self, environment: Environment, next_epoch: Callable[[], int], rules: Rules
+    ) -> None:
         self._environment = environment
-        self._epochs = epochs
+        self._next_epoch = next_epoch
         self._rules = rules
         self.held: dict[str, _Held] = {}
         """By head; some may have run out since the last look."""
@@ -147,6 +134,14 @@ class Leases:
         del self.waiting[waiter]
         return True
 
+    def stop_waiting(self, client: Any) -> None:
+        """A connection asks for nothing more: its places in line are given up."""
+        for waiter in list(self.waiting):
+            if waiter.ticket.client is client:
+                del self.waiting[waiter]
+                waiter.ticket.fail(Cancelled("the connection ended while it waited for the lease"))
+                waiter.ticket.flush()
+
     def renew(self, lease_id: str, ttl_ms: int) -> Lease:
         """The same lease, for so long from now. Raises LeaseLost."""
         self._drop_ended()
@@ -195,7 +190,7 @@ class Leases:
 
     def due_in(self) -> float:
         """In how many seconds `serve` has something to do by itself; inf if never."""
-        ends = [min(one.until, self._ends(one.wish.head)) for one in self.waiting]
+        ends = [min(one.until, self._end_of(one.wish.head)) for one in self.waiting]
         return max(0.0, min(ends) - self._environment.monotonic()) if ends else inf
 
     def close(self) -> None:
@@ -218,7 +213,7 @@ class Leases:
                 retry_after_ms=RETRY_AFTER_MS,
             )
         lease_id = self._environment.new_lease_id()
-        lease = Lease(lease_id, self._epochs.take(), self._time_in(wish.ttl_ms))
+        lease = Lease(lease_id, self._next_epoch(), self._time_in(wish.ttl_ms))
         self.held[wish.head] = _Held(lease, client, self._ends_in(wish.ttl_ms))
         return lease
 
@@ -233,9 +228,8 @@ class Leases:
         for head in list(self.held):
             self._holding(head)
 
-    def _ends(self, head: str) -> float:
-        held = self.held.get(head)
-        return held.ends if held is not None else 0.0
+    def _end_of(self, head: str) -> float:
+        return self.held[head].ends if head in self.held else 0.0
 
     def _ends_in(self, ttl_ms: int) -> float:
         return self._environment.monotonic() + ttl_ms / 1000

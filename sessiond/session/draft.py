@@ -19,7 +19,6 @@ from sessiond.errors import (
     EntryInvalid,
     EntryNotFound,
     HeadNotFound,
-    LeaseLost,
     SessionArchived,
     SessionCorrupt,
     TooLarge,
@@ -28,9 +27,10 @@ from sessiond.limits import HEADS_MAX
 from sessiond.model.entries import Entry, Opaque
 from sessiond.model.ids import MAIN
 from sessiond.model.row import CompactionEffect, Kind, LabelEffect, LeafEffect, Row
+from sessiond.session.leases import HeadLeases, lease_lost
 from sessiond.session.state import Head, Session
 
-__all__ = ["Codec", "Draft", "HeadLeases", "Staged", "lease_lost"]
+__all__ = ["Codec", "Draft", "Staged"]
 
 Staged = Entry | Opaque
 
@@ -51,27 +51,6 @@ class Codec(Protocol):
     def wire(self, line: bytes) -> bytes:
         """The entry as clients see it."""
         ...
-
-
-class HeadLeases(Protocol):
-    """Who alone may move which head now."""
-
-    def require(self, head: str, lease_id: str | None) -> None:
-        """Raises LeaseHeld, LeaseLost."""
-        ...
-
-    def is_held(self, head: str) -> bool:
-        """Whether somebody has the head for himself."""
-        ...
-
-
-def lease_lost(lease_id: str) -> LeaseLost:
-    """The refusal of whoever names a lease that is over, or never was."""
-    return LeaseLost(
-        "this lease is over, by its time, its release, its connection or a restart, and nothing"
-        " was written; acquire another one and look at the head before you go on",
-        lease_id=lease_id,
-    )
 
 
 class Draft:

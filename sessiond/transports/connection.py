@@ -4,6 +4,7 @@ Rule 1: a chunk is dispatched in order, synchronously, and answered with one sen
 Rule 2: reading stops while this connection's answers fill its outbox or too many
 of its requests wait; it never stops for anyone else.
 Rule 3: the end of input cancels nothing: what was asked is answered, then it closes.
+What would be lost with the connection need not be waited for (`Client.input_ended`).
 Rule 4: whatever breaks here ends this connection only.
 """
 
@@ -32,6 +33,10 @@ class Client(Protocol):
 
     def chunk_done(self) -> None:
         """All of one read was dispatched; what could be gathered over it may be done now."""
+        ...
+
+    def input_ended(self) -> None:
+        """Nothing more is asked. What was is still answered, but need not be waited for long."""
         ...
 
     def closed(self) -> None:
@@ -165,6 +170,7 @@ class Connection(Generic[C]):
                     break
                 else:
                     await self._port.pump(self._read)
+        self.client.input_ended()
         while not self._finished():
             await self._wait_movement()
 

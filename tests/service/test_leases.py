@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -253,6 +254,42 @@ async def test_a_lease_and_a_place_in_line_end_with_their_connection(
                 await third.call("server/ping")
         lease = await third.answer(asked)
         assert await append(third, "n2", lease_id=lease["lease_id"])
+
+
+async def test_who_is_killed_while_it_waits_for_another_head_lets_go_of_its_own(
+    house: Any,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire)
+        wait = {"session_id": SESSION, "ttl_ms": 60_000, "wait_ms": 60_000}
+        await acquire(wire, head="a")
+        await acquire(other, head="b")
+        asked = await wire.request("session/acquire", head="b", **wait)
+        await wire.call("server/ping")
+        number = await other.request("session/acquire", head="a", **wait)
+        await other.call("server/ping")
+        # What the daemon sees of a killed process is the end of its input.
+        wire._socket.shutdown(socket.SHUT_WR)
+        assert (await refused(wire.answer(asked)))["kind"] == "cancelled"
+        assert (await other.answer(number))["lease_id"]
+
+
+async def test_an_input_that_ends_behind_an_acquire_waits_for_nothing(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(other)
+        await acquire(other)
+        wait = {"session_id": SESSION, "ttl_ms": 60_000, "wait_ms": 60_000}
+        with house.disk.hold("fdatasync") as gate:
+            await other.request("session/label", session_id=SESSION, entry_id="n1", label="x")
+            await arrived(gate)
+            asked = await wire.request("session/acquire", **wait)
+            free = await wire.request("session/acquire", head="side", **wait)
+            wire._socket.shutdown(socket.SHUT_WR)
+            await anyio.wait_all_tasks_blocked()
+        assert (await refused(wire.answer(asked)))["kind"] == "lease_held"
+        assert await wire.answer(free)
 
 
 async def test_epochs_grow_over_restarts_whatever_becomes_of_the_clock_or_the_catalog(

@@ -279,6 +279,52 @@ async def test_a_subscription_may_ask_for_some_types_and_heads_and_for_no_bodies
         assert await told(brief, 5) == [*lines["brief"], ("synced", 5)]
 
 
+async def test_what_is_not_wanted_is_passed_and_a_filtered_subscriber_resumes_behind_it(
+    house: Any,
+) -> None:
+    label: dict[str, Any] = {"session_id": SESSION, "entry_id": "n1", "label": "x"}
+    async with (
+        house.daemon() as daemon,
+        daemon.connect() as wire,
+        daemon.connect() as typed,
+        daemon.connect() as headed,
+    ):
+        await make(wire, 3)
+        await append(wire, "s1", head="side", parent_id="n1")
+        await append(wire, "n4")
+        wanted = [(typed, {"types": ["label"]}), (headed, {"heads": ["side"]})]
+        epoch = (await subscribe(wire))["epoch"]
+        for to, filters in wanted:
+            await subscribe(to, after={"seq": 0}, **filters)
+        # Nothing of what was passed is shown, and yet the cursor is behind all of it.
+        assert await told(typed, 1) == [("synced", 5)]
+        assert await told(headed, 2) == [("s1", 4), ("synced", 5)]
+        await wire.call("session/label", **label)
+        await append(wire, "s2", head="side")
+        for to, filters in wanted:
+            flushed = await to.call("session/flush", session_id=SESSION)
+            assert flushed["seq"] == 7
+            to.notifications.clear()
+            await subscribe(to, after={"seq": 5, "epoch": epoch}, **filters)
+        (record,) = (await wire.call("session/entries", session_id=SESSION, types=["label"]))[
+            "entries"
+        ]
+        label_id = record["entry"]["id"]
+        assert await told(typed, 2) == [(label_id, 6), ("synced", 7)]
+        assert await told(headed, 3) == [(label_id, 6), ("s2", 7), ("synced", 7)]
+        for to, filters in wanted:
+            await subscribe(to, after={"seq": 7, "epoch": epoch}, **filters)
+            assert await told(to, 1) == [("synced", 7)]
+        await append(wire, "n5")
+        for to, _ in wanted:
+            await nothing_more(to)
+        await wire.call("session/branch", session_id=SESSION, head="side", drop=True)
+        # Its end is the head's own last event.
+        moved = await headed.next_notification()
+        assert (moved["params"]["seq"], moved["params"]["head"]) == (9, "side")
+        await nothing_more(typed)
+
+
 async def test_an_entry_is_the_same_bytes_for_every_subscriber_and_every_replay(
     house: Any,
 ) -> None:

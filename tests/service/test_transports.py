@@ -69,6 +69,9 @@ class Client:
         self.chunks += 1
         self.daemon.on_chunk_done()
 
+    def input_ended(self) -> None:
+        """Nothing more comes."""
+
     def closed(self) -> None:
         self.closed_count += 1
         self.gone.set()
@@ -961,6 +964,7 @@ from sessiond.transports.stdio import serve_stdio
 
 class Client:
     def chunk_done(self): pass
+    def input_ended(self): pass
     def closed(self): pass
 
 def handle(client, params, call):

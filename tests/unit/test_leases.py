@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,7 @@ from sessiond.dialects.pi import PI
 from sessiond.errors import HeadNotFound, LeaseHeld, LeaseLost, Overloaded, SessiondError
 from sessiond.limits import LEASE_WAITERS_MAX, LEASES_MAX
 from sessiond.service.inbox import LATER
-from sessiond.service.leases import Lease, LeaseEpochs, Leases, Wish
+from sessiond.service.leases import Lease, Leases, Wish
 from sessiond.testing.daemon import standing_environment
 
 HEADS = st.sampled_from(["main", "side", "new"])
@@ -73,7 +74,7 @@ class Clock:
 
 
 def leases_at(clock: Clock, dialect: Any = NATIVE) -> Leases:
-    return Leases(clock.environment, LeaseEpochs(1), dialect.rules)
+    return Leases(clock.environment, count(1).__next__, dialect.rules)
 
 
 class AgainstTheModel(RuleBasedStateMachine):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 from sessiond.catalog.catalog import Catalog
@@ -30,7 +31,6 @@ from sessiond.service.files.keeping import Keeping
 from sessiond.service.files.mending import open_mended
 from sessiond.service.files.promotion import Promotion
 from sessiond.service.files.register import Register, snapshot
-from sessiond.service.leases import LeaseEpochs
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
 from sessiond.service.session_info import Persist
@@ -55,9 +55,8 @@ class Store:
         self.checks = Checks(self.keeping, files)
         # On another clock or without a catalog one of the two is still beyond all before.
         now_us = (unix_ms(environment.now()) or 0) * 1000
-        self.lease_epochs = LeaseEpochs(
-            self.catalog.reserve("lease_epoch", now_us, LEASE_EPOCHS_RESERVED)
-        )
+        first = self.catalog.reserve("lease_epoch", now_us, LEASE_EPOCHS_RESERVED)
+        self.next_lease_epoch = count(first).__next__
 
     def promote(self, opened: Opened, wanted: Persist, lines: Sequence[bytes]) -> None:
         """Bring a session to this level, with more lines. Raises SessionExists, StorageError."""
