@@ -1240,7 +1240,7 @@ export interface ThinkingLevelChange {
   thinking_level: string;
 }
 
-/** Which form; `layout`, `limit` and `cursor` are for the flat one. */
+/** Which form; `layout`, `limit` and `cursor` are for the flat one, `ids` for text. */
 export interface TreeParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1248,6 +1248,8 @@ export interface TreeParams {
   form?: "flat" | "nested" | "text";
   /** Default: false. */
   layout?: boolean;
+  /** Default: false. */
+  ids?: boolean;
   /** Default: null. */
   limit?: number | null;
   /** Default: null. */

@@ -114,10 +114,11 @@ def laid_out(place: Place, node: TreeNode, *, layout: bool) -> FlatNode:
     )
 
 
-def drawn(place: Place, node: TreeNode, *, kind: int, leaf: int) -> str:
-    """A node as a line of the text form."""
+def drawn(place: Place, node: TreeNode, *, kind: int, leaf: int, ids: bool) -> str:
+    """A node as a line of the text form, with `ids` its id at the end."""
     marker = "▶" if node.seq == leaf else "•" if node.on_active_path else " "
     what = _ROLES.get(Kind(kind), cut(node.type))
     preview = f": {node.preview}" if node.preview else ""
     label = f" [{cut(node.label)}]" if node.label else ""
-    return f"{place.prefix}{marker} {what}{preview}{label}"
+    name = f" ({cut(node.id)})" if ids else ""
+    return f"{place.prefix}{marker} {what}{preview}{label}{name}"

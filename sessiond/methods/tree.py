@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from anyio import to_thread
 from msgspec import Raw, Struct
@@ -30,12 +30,17 @@ __all__ = ["METHOD"]
 
 
 class TreeParams(SessionParams):
-    """Which form; `layout`, `limit` and `cursor` are for the flat one."""
+    """Which form; `layout`, `limit` and `cursor` are for the flat one, `ids` for text."""
 
     form: Literal["flat", "nested", "text"] = "flat"
     layout: bool = False
+    ids: bool = False
     limit: int | None = None
     cursor: str | None = None
+
+
+# Ids are in every node of the other forms, which are whole but for the flat one.
+_FORMS: Final = {"layout": "flat", "limit": "flat", "cursor": "flat", "ids": "text"}
 
 
 class TreeResult(Struct, frozen=True):
@@ -79,10 +84,7 @@ class _Sight(Struct, frozen=True):
 def handle(client: Client, params: TreeParams, call: Call[Client]) -> Any:
     """Draw in a worker thread, at the line and leaf of now or of the first page."""
     limit = page_limit(params.limit)
-    if params.form != "flat":
-        for name in ("layout", "limit", "cursor"):
-            if getattr(params, name) not in {None, False}:
-                raise InvalidParams(f"{name} is for the flat form; this one is whole", path=name)
+    _require_form(params)
 
     def look(host: Host) -> Any:
         session = host.opened.session
@@ -98,11 +100,18 @@ def handle(client: Client, params: TreeParams, call: Call[Client]) -> Any:
                 case "nested":
                     return _nested(sight)
                 case "text":
-                    return _text(sight)
+                    return _text(sight, ids=params.ids)
 
         return host.later(call, lambda: to_thread.run_sync(work))
 
     return ask(client, call, params.session_id, look)
+
+
+def _require_form(params: TreeParams) -> None:
+    """Raises InvalidParams for what belongs to another form."""
+    for name, form in _FORMS.items():
+        if params.form != form and getattr(params, name) not in {None, False}:
+            raise InvalidParams(f"{name} is for the {form} form", path=name)
 
 
 def _flat(sight: _Sight, start: int, limit: int, *, layout: bool) -> Raw:
@@ -140,12 +149,12 @@ def _nested(sight: _Sight) -> Raw:
     return raw(parts)
 
 
-def _text(sight: _Sight) -> Raw:
+def _text(sight: _Sight, *, ids: bool) -> Raw:
     kinds = sight.host.opened.session.kinds
     lines: list[str] = []
     size = 0
     for place, node in read_nodes(sight.host.opened, sight.places()):
-        lines.append(drawn(place, node, kind=kinds[node.seq], leaf=sight.leaf))
+        lines.append(drawn(place, node, kind=kinds[node.seq], leaf=sight.leaf, ids=ids))
         size += len(lines[-1])
         if size > RESULT_BYTES_MAX:
             raise _too_large("the drawing is over the limit of an answer", RESULT_BYTES_MAX)

@@ -83,6 +83,19 @@ def test_one_thing_that_is_wrong_is_one_finding(
     assert complaints(shell) == []
 
 
+def test_what_a_repair_leaves_without_a_parent_is_told_and_is_no_complaint(shell: Shell) -> None:
+    path = session_file(shell)
+    lines = path.read_bytes().split(b"\n")
+    assert len(lines) == 4, "a header and two entries"
+    path.write_bytes(b"\n".join([lines[0], b"no entry", *lines[2:]]))
+    (wrong,) = complaints(shell)
+    assert "sessiond repair" in wrong["next"]
+    shell.run("sessiond repair my-session --apply")
+    assert complaints(shell) == []
+    told = json.loads(shell.run("sessiond doctor --json").stdout)["checks"]
+    assert [check["what"] for check in told if "nothing to mend" in check["what"]] != []
+
+
 def test_a_damaged_catalog_and_a_torn_line_are_seen_while_no_daemon_runs(shell: Shell) -> None:
     shell.run("sessiond stop")
     (root_of(shell) / "catalog.sqlite").write_bytes(b"no database" * 1000)

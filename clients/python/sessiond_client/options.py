@@ -134,13 +134,14 @@ class PathOptions(Timed, total=False):
 
 
 class TreeOptions(Timed, total=False):
-    """session/tree; `layout`, `limit` and `cursor` for the flat form.
+    """session/tree; `layout`, `limit` and `cursor` for the flat form, `ids` for text.
 
     A nested tree of more than about 480 levels needs a higher `sys.setrecursionlimit`.
     """
 
     form: Literal["flat", "nested", "text"]
     layout: bool
+    ids: bool
     limit: int
     cursor: str
 

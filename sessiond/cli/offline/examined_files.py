@@ -42,7 +42,7 @@ def examine_files(place: Place) -> Iterator[Finding]:
     for done, path in enumerate(paths):
         steps.report(done, len(paths), "files")
         flaws = [*_flaws(files, path, is_served=is_served)]
-        well += not flaws
+        well += all(flaw.ok for flaw in flaws)
         yield from flaws
     steps.end()
     yield Finding("files", ok=True, what=f"{well} of {len(paths)} session files are well")
@@ -64,6 +64,10 @@ def _flaws(files: Files, path: Path, *, is_served: bool) -> Iterator[Finding]:
     if problems:
         first = problems[0]
         what = f"{path}: {counted(found.problem_count, 'problem')}, the first in line {first.line}"
+        if not (found.repairable or found.read_only or found.dialect is None):
+            # What refers to something lost stays as it is, and hinders nobody.
+            yield Finding("files", ok=True, what=f"{what}: {first.detail}; nothing to mend")
+            return
         then = f"sessiond verify {path}"
         if found.repairable:
             then += f"; sessiond repair {path}"
