@@ -1,13 +1,12 @@
 """Who alone may move the heads of one session, for a while, and who waits to be next.
 
 Law 1: a head has one lease at a time, and whoever waits for it is served in the order
-of asking. Law 2: a lease ends with its time, its release or its connection, and what
-has ended counts no more from the next look on; nothing runs in between, but for those who wait.
+of asking. Law 2: a lease ends with its time, its release or its connection; what has
+ended counts no more at the next look, and a clock runs only for those who wait.
 Law 3: a lease is given between two batches of the writer, so what was on its way to the
 disk before it is stored before it.
 
-Synchronous and without I/O; nothing of it is kept over a restart. `next_epoch` gives numbers that
-grow with every lease of the profile, also over restarts.
+Synchronous and without I/O. Nothing of it is kept over a restart but that epochs go on growing.
 """
 
 from __future__ import annotations
@@ -195,11 +194,11 @@ class Leases:
 
     def close(self) -> None:
         """The session is closed under everybody: who waits is told who has the head."""
-        for waiter in list(self.waiting):
-            waiter.ticket.fail(_held_by(waiter.wish.head, self.held.get(waiter.wish.head)))
+        for waiter in self.waiting:
+            head = waiter.wish.head
+            waiter.ticket.fail(_held_by(head, self.held.get(head)))
             waiter.ticket.flush()
-        self.waiting.clear()
-        self.held.clear()
+        self.waiting, self.held = {}, {}
 
     # -- steps -----------------------------------------------------------------------
 
