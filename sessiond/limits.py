@@ -21,6 +21,8 @@ NESTING_MAX: Final = 512
 ORIGIN_ID_BYTES_MAX: Final = 256
 # methods: the name a client gives itself, told to others in the same place.
 CLIENT_ID_CHARS_MAX: Final = 128
+# methods: and the name it has among those who are present; a longer one is cut.
+CLIENT_NAME_CHARS_MAX: Final = 128
 # rpc: members of one batch; more is too_large.
 BATCH_MEMBERS_MAX: Final = 100
 
@@ -68,6 +70,16 @@ REPLAY_CHUNK_BYTES: Final = 256 * 1024
 INLINE_READ_BYTES: Final = 64 * 1024
 # service: steps up a parent chain that a read may walk inline on the loop.
 INLINE_WALK_STEPS: Final = 2_000
+# methods: the `data` of one signal; more is too_large. What finds no room at a subscriber is
+# dropped there and counted.
+SIGNAL_BYTES_MAX: Final = 256 * 1024
+# methods: the words for the kind of a signal and the state of somebody present.
+SIGNAL_KIND_CHARS_MAX: Final = 128
+# methods: the `data` of one presence; more is too_large.
+PRESENCE_BYTES_MAX: Final = 2 * 1024
+# service: connections present in one session; one more is overloaded. Every change tells all
+# of them, so this times the bytes above must stay below an outbox.
+PRESENT_CLIENTS_MAX: Final = 128
 # service: bytes of spliced contexts kept per open session.
 CONTEXT_CACHE_BYTES_MAX: Final = 32 * 1024 * 1024
 # service: and how many: a context that is not kept is looked for below each that is.
@@ -174,6 +186,7 @@ DOCUMENTS_MAX: Final = 256
 assert FRAME_BYTES_MAX < RESULT_BYTES_MAX
 assert APPEND_ENTRIES_MAX <= BATCH_ENTRIES_MAX
 assert BATCH_MEMBERS_MAX <= IN_FLIGHT_MAX
+assert PRESENT_CLIENTS_MAX * PRESENCE_BYTES_MAX < OUTBOX_BYTES_MAX // 2
 
 
 class Bounds(NamedTuple):

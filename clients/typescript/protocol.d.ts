@@ -513,6 +513,9 @@ export interface HubStatistics {
   events: number;
   frames_encoded: number;
   demotions: number;
+  signals: number;
+  signals_dropped: number;
+  present: number;
 }
 
 /** A file by its absolute path, or its text; `cwd` puts the copy into another project. */
@@ -642,7 +645,10 @@ export interface LabelsResult {
   next_cursor: string | null;
 }
 
-/** The connection was full: what follows `seq` is replayed from the file. */
+/**
+ * The connection was full: what follows `seq` is replayed from the file. `dropped_signals` counts
+ * the signals that are gone since the last time it was told.
+ */
 export interface Lagged {
   session_id: string;
   seq: number;
@@ -847,7 +853,10 @@ export interface OpenParams {
   _meta?: RequestMeta | null;
 }
 
-/** Who made an entry; live events only. `request_id` is the id of the request, as it was sent. */
+/**
+ * Who made an entry, or sent a signal; live events only. `request_id` is the id of the request, as
+ * it was sent.
+ */
 export interface Origin {
   /** Default: null. */
   client_id?: string | null;
@@ -897,6 +906,42 @@ export interface PingResult {
   ok: boolean;
   instance_id: string;
   draining: boolean;
+}
+
+/** The state: null ends the presence; without it, nothing changes and it is only asked. */
+export interface PresenceParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  state?: string | null;
+  /** Default: null. */
+  head?: string | null;
+  data?: unknown;
+  _meta?: RequestMeta | null;
+}
+
+/** Everybody who is present now, in the order in which they came. */
+export interface PresenceResult {
+  clients: Present[];
+}
+
+/** Everybody who is present now, in the order in which they came. */
+export interface PresenceTold {
+  session_id: string;
+  clients: Present[];
+}
+
+/** A connection that says it is there. `since` is when it came into this state. */
+export interface Present {
+  access: string;
+  state: string;
+  since: string;
+  /** Default: null. */
+  client_id?: string | null;
+  /** Default: null. */
+  name?: string | null;
+  /** Default: null. */
+  head?: string | null;
+  data?: unknown;
 }
 
 /** Something in the file that was kept but does not mean what its writer meant. */
@@ -1183,6 +1228,23 @@ export interface SessionResult {
   session: SessionInfo;
 }
 
+/** What it is about, in the words of those who understand it, and what it says. */
+export interface SignalParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  kind: string;
+  data?: unknown;
+  _meta?: RequestMeta | null;
+}
+
+/** What a client passes on to those who watch, and stored nowhere; `data` as it was sent. */
+export interface SignalTold {
+  session_id: string;
+  kind: string;
+  data: unknown;
+  origin: Origin;
+}
+
 /** What the daemon says of an entry it stored. */
 export interface StoredEntry {
   id: string;
@@ -1191,7 +1253,11 @@ export interface StoredEntry {
   timestamp: string;
 }
 
-/** From where, and which events; `bodies: false` gives ids instead of entries. */
+/**
+ * From where, and which events; `bodies: false` gives ids instead of entries. `signals` asks for
+ * what is stored nowhere too: signals and who is present. Unless it is said, whoever wants no
+ * content (`bodies: false`) wants none of that either.
+ */
 export interface SubscribeParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1203,6 +1269,8 @@ export interface SubscribeParams {
   heads?: string[] | null;
   /** Default: true. */
   bodies?: boolean;
+  /** Default: null. */
+  signals?: boolean | null;
   _meta?: RequestMeta | null;
 }
 
@@ -1212,6 +1280,8 @@ export interface Subscribed {
   seq: number;
   leaf_id: string | null;
   heads: HeadInfo[];
+  /** Default: []. */
+  clients?: Present[];
   replaced?: string;
 }
 
@@ -1414,7 +1484,7 @@ export interface Methods {
   "session/compact": { params: CompactParams; result: CompactResult };
   /** Alias of session/compact. */
   compact: Methods["session/compact"];
-  /** every entry of a session from a point on, as events. Access: status. */
+  /** every entry of a session from a point on, as events, and its signals. Access: status. */
   "session/subscribe": { params: SubscribeParams; result: Subscribed };
   /** Alias of session/subscribe. */
   subscribe: Methods["session/subscribe"];
@@ -1430,6 +1500,10 @@ export interface Methods {
   "session/renew": { params: RenewParams; result: Lease };
   /** end a lease. Access: write. */
   "session/release": { params: ReleaseParams; result: Empty };
+  /** tell everybody who watches a session, and store nothing. Access: write. */
+  "session/signal": { params: SignalParams; result: Empty };
+  /** say that this connection is here and in which state, and who else is. Access: read. */
+  "session/presence": { params: PresenceParams; result: PresenceResult };
   /** a copy of a session file under a new id, in the dialect it was written in. Access: write. */
   "session/import": { params: ImportParams; result: ImportResult };
   /** a session as a file of its own. Access: read. */
@@ -1460,6 +1534,8 @@ export interface Notifications {
   "session/event": SessionEvent;
   "session/synced": Synced;
   "session/lagged": Lagged;
+  "session/signal": SignalTold;
+  "session/presence": PresenceTold;
   "session/closed": Closed;
   "catalog/changed": CatalogChanged;
   "server/draining": Draining;

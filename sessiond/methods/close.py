@@ -11,12 +11,13 @@ __all__ = ["METHOD"]
 
 
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
-    """Give up the subscription and unload the session if nobody else uses it."""
+    """Give up subscription and presence and unload the session if nobody else uses it."""
     if client.service.find(params.session_id) is None:
         return Empty()
 
     def leave(host: Host) -> Empty:
         client.leave(params.session_id)
+        client.disappear(params.session_id)
         client.service.hosts.unload_unused(host)
         return Empty()
 

@@ -128,9 +128,10 @@ def _name(client_info: Raw | UnsetType) -> str | None:
     if isinstance(client_info, UnsetType):
         return None
     try:
-        return msgspec.json.decode(client_info, type=_Named).name
+        name = msgspec.json.decode(client_info, type=_Named).name
     except msgspec.ValidationError:
         return None
+    return name and name[: limits.CLIENT_NAME_CHARS_MAX]
 
 
 METHOD = Method(

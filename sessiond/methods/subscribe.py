@@ -1,4 +1,4 @@
-"""session/subscribe: every entry of a session from a point on, as events."""
+"""session/subscribe: every entry of a session from a point on, as events, and its signals."""
 
 from __future__ import annotations
 
@@ -14,21 +14,30 @@ __all__ = ["METHOD"]
 
 
 class SubscribeParams(SessionParams):
-    """From where, and which events; `bodies: false` gives ids instead of entries."""
+    """From where, and which events; `bodies: false` gives ids instead of entries.
+
+    `signals` asks for what is stored nowhere too: signals and who is present. Unless it is
+    said, whoever wants no content (`bodies: false`) wants none of that either.
+    """
 
     after: After | None = None
     types: list[str] | None = None
     heads: list[HeadName] | None = None
     bodies: bool = True
+    signals: bool | None = None
 
 
 def handle(client: Client, params: SubscribeParams, call: Call[Client]) -> Any:
     """Register in the same step as the answer, so nothing falls between them."""
-    if client.access == "status" and params.bodies:
-        raise PermissionDenied("access status subscribes with bodies: false", need="read")
+    signals = params.bodies if params.signals is None else params.signals
+    if client.access == "status" and (params.bodies or signals):
+        raise PermissionDenied(
+            "access status subscribes with bodies: false and without signals", need="read"
+        )
     want = Variant(
         encode=client.listener.encode,
         bodies=params.bodies,
+        signals=signals,
         types=None if params.types is None else frozenset(params.types),
         heads=None if params.heads is None else frozenset(params.heads),
     )

@@ -21,9 +21,12 @@ __all__ = [
     "Figures",
     "Lagged",
     "Origin",
+    "PresenceTold",
+    "Present",
     "ProgressTold",
     "ProgressValue",
     "SessionEvent",
+    "SignalTold",
     "Synced",
 ]
 
@@ -33,7 +36,7 @@ _Id = Annotated[Raw, Meta(extra_json_schema={"anyOf": [{"type": "string"}, {"typ
 
 
 class Origin(Struct, frozen=True, omit_defaults=True):
-    """Who made an entry; live events only. `request_id` is the id of the request, as it was sent."""
+    """Who made an entry, or sent a signal; live events only. `request_id` is the id of the request, as it was sent."""
 
     client_id: str | None = None
     request_id: _Id | UnsetType = UNSET
@@ -60,11 +63,42 @@ class Synced(Struct, frozen=True):
 
 
 class Lagged(Struct, frozen=True):
-    """The connection was full: what follows `seq` is replayed from the file."""
+    """The connection was full: what follows `seq` is replayed from the file.
+
+    `dropped_signals` counts the signals that are gone since the last time it was told.
+    """
 
     session_id: str
     seq: int
     dropped_signals: int
+
+
+class SignalTold(Struct, frozen=True):
+    """What a client passes on to those who watch, and stored nowhere; `data` as it was sent."""
+
+    session_id: str
+    kind: str
+    data: Raw
+    origin: Origin
+
+
+class Present(Struct, frozen=True, omit_defaults=True):
+    """A connection that says it is there. `since` is when it came into this state."""
+
+    access: str
+    state: str
+    since: str
+    client_id: str | None = None
+    name: str | None = None
+    head: str | None = None
+    data: Raw | UnsetType = UNSET
+
+
+class PresenceTold(Struct, frozen=True):
+    """Everybody who is present now, in the order in which they came."""
+
+    session_id: str
+    clients: list[Present]
 
 
 class Closed(Struct, frozen=True):
@@ -115,6 +149,8 @@ NOTIFICATIONS: Final[dict[str, type[Struct]]] = {
     "session/event": SessionEvent,
     "session/synced": Synced,
     "session/lagged": Lagged,
+    "session/signal": SignalTold,
+    "session/presence": PresenceTold,
     "session/closed": Closed,
     "catalog/changed": CatalogChanged,
     "server/draining": Draining,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from weakref import WeakValueDictionary
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
 from sessiond.errors import Cancelled, InvalidParams, SubscriptionNotFound
+from sessiond.model.events import Present
 from sessiond.service.host import Host
 from sessiond.service.inbox import LATER
 from sessiond.service.leases import Wish
@@ -38,6 +40,8 @@ class Subscribed(Struct, frozen=True, omit_defaults=True):
     seq: int
     leaf_id: str | None
     heads: list[HeadInfo]
+    clients: list[Present] = []
+    """Who is present, for who wants signals; what changes is told."""
     replaced: str | UnsetType = UNSET
 
 
@@ -51,6 +55,8 @@ class Client:
         self.name: str | None = None
         self.access: Access = "write"
         self.subscriptions: dict[str, tuple[Host, Subscription]] = {}
+        # Weak: who is present does not keep a session that was closed under it.
+        self._present_in: WeakValueDictionary[str, Host] = WeakValueDictionary()
         self._gone = False
         self._leases = False
         self._asks_no_more = False
@@ -74,6 +80,7 @@ class Client:
             seq=session.seq,
             leaf_id=session.id_of(session.heads["main"].leaf),
             heads=head_infos(session),
+            clients=host.hub.presence.clients() if want.signals else [],
             replaced=replaced or UNSET,
         )
 
@@ -122,9 +129,30 @@ class Client:
                 host.leases.leave(self)
                 host.leases_changed()
 
+    def signal(self, host: Host, body: bytes) -> None:
+        """Pass a notification on to whoever watches the session and wants signals."""
+        host.hub.signal(body, self.listener)
+
+    def appear(self, host: Host, present: Present) -> None:
+        """Be present in a session in this state, and tell if that is news. Raises Overloaded."""
+        self._require_here()
+        hub = host.hub
+        if hub.presence.set(self, present):
+            hub.tell_presence(self.listener)
+        self._present_in[host.session_id] = host
+
+    def disappear(self, session_id: str) -> None:
+        """Be no longer present in a session, if it was."""
+        host = self._present_in.pop(session_id, None)
+        if host is None:
+            return
+        host.touch()
+        if host.hub.presence.clear(self):
+            host.hub.tell_presence(None if self._gone else self.listener)
+
     def _require_here(self) -> None:
         if self._gone:
-            # It left while the session was being opened; nobody would ever end this.
+            # It left while the session was being opened; nobody would ever end what it begins.
             raise Cancelled("the connection is gone")
 
     def _let_go(self, session_id: str, subscription: Subscription) -> None:
@@ -155,6 +183,8 @@ class Client:
             self.leave(session_id)
         if self._leases:
             self._end_leases()
+        for session_id in list(self._present_in):
+            self.disappear(session_id)
         self.service.roster.feed.remove(self.listener)
         self.service.forget(self)
 

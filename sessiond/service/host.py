@@ -157,9 +157,9 @@ class Host:
         """Nobody waits for it, reads, watches or leases it, and its entries are in a file."""
         if not self.is_open or self.in_memory or self._stopping:
             return False
-        if len(self._inbox) or self.writer.writing or len(self._readers) or self._hub:
+        if len(self._inbox) or self.writer.writing or len(self._readers):
             return False
-        return not self.leases.in_use
+        return not (self.hub or self.hub.presence or self.leases.in_use)
 
     def touch(self) -> None:
         """Somebody used it just now."""

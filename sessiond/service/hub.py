@@ -3,46 +3,27 @@
 A subscription is a cursor over the log, not a queue. A live one is handed the
 bytes that were just stored; one whose connection is full is demoted and reads
 the log instead, from where it stopped, until it has caught up. So a stuck
-reader costs its cursor, and publishing never waits.
+reader costs its cursor, and publishing never waits. Signals are not in the log: who
+has no room, or replays, misses them and is told how many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
 
 from msgspec import Struct
 
 from sessiond.errors import StorageError
-from sessiond.limits import REPLAY_CHUNK_BYTES
-from sessiond.model.events import Closed, Lagged, Synced
-from sessiond.model.row import Kind, Rules
-from sessiond.service.events import Event, event_body, event_prefix, notification, type_word
+from sessiond.model.events import Closed
+from sessiond.model.row import Rules
+from sessiond.service.events import Event, notification
+from sessiond.service.frames import Framed, Frames
 from sessiond.service.ports import Listener
+from sessiond.service.presence import Presence
+from sessiond.service.replays import Log, Replays
 from sessiond.service.subscription import Subscription, Variant
 
-__all__ = ["Hub", "HubStatistics", "Log"]
-
-
-class Log(Protocol):
-    """The stored entries, as a replay reads them."""
-
-    @property
-    def seq(self) -> int:
-        """The last durable line."""
-        ...
-
-    def span(self, after: int, upto: int, bytes_max: int) -> int:
-        """The last seq of a chunk that starts after `after`: one line or more, about `bytes_max`."""
-        ...
-
-    async def read_events(self, first: int, last: int) -> list[Event]:
-        """The entries of these lines; lines that are no entry are left out."""
-        ...
-
-
-Framed = dict[tuple[Callable[[bytes], bytes], bool, int], bytes]
-"""Frames of one publication by framing, bodies and seq: each is made once."""
+__all__ = ["Hub", "HubStatistics"]
 
 
 class HubStatistics(Struct, frozen=True):
@@ -53,6 +34,9 @@ class HubStatistics(Struct, frozen=True):
     events: int
     frames_encoded: int
     demotions: int
+    signals: int
+    signals_dropped: int
+    present: int
 
 
 class Hub:
@@ -61,13 +45,15 @@ class Hub:
     def __init__(self, log: Log, session_id: str, epoch: str, rules: Rules) -> None:
         self._log = log
         self._session_id = session_id
-        self._prefix = event_prefix(session_id, epoch)
-        self._rules = rules
+        self._frames = Frames(session_id, epoch, rules)
+        self.presence = Presence(session_id)
+        self._replays = Replays(log, session_id, self._frames, self.presence, self._caught_up)
         self._live: dict[Variant, dict[Subscription, None]] = {}
         self._replaying: dict[Subscription, None] = {}
         self._events = 0
-        self._frames = 0
         self._demotions = 0
+        self._signals = 0
+        self._signals_dropped = 0
 
     def __bool__(self) -> bool:
         return bool(self._live or self._replaying)
@@ -106,6 +92,10 @@ class Hub:
         subscription.go_live()
         self._live.setdefault(subscription.variant, {})[subscription] = None
 
+    def _caught_up(self, subscription: Subscription) -> None:
+        del self._replaying[subscription]
+        self._go_live(subscription)
+
     def _start_replay(self, subscription: Subscription) -> None:
         subscription.live = False
         subscription.watermark = self._log.seq
@@ -123,7 +113,7 @@ class Hub:
         full: list[Subscription] = []
         framed: Framed = {}
         for variant, group in self._live.items():
-            frames = self._frames_for(variant, events, framed)
+            frames = self._frames.of(variant, events, framed)
             if not frames:
                 continue
             for subscription in group:
@@ -134,6 +124,44 @@ class Hub:
         for subscription in full:
             self._demote(subscription, events[0].seq - 1)
 
+    # -- what is stored nowhere ----------------------------------------------------
+
+    def signal(self, body: bytes, asker: Listener | None) -> None:
+        """Pass a signal on to whoever wants it; who has no room, or replays, misses it."""
+        self._signals += 1
+        for subscription in self._offer(body, asker):
+            subscription.dropped_signals += 1
+            self._signals_dropped += 1
+
+    def tell_presence(self, asker: Listener | None) -> None:
+        """Tell who is present now; who has no room, or replays, is told once it has caught up."""
+        for subscription in self._offer(self.presence.body(), asker):
+            subscription.missed_presence = True
+
+    def _offer(self, body: bytes, asker: Listener | None) -> list[Subscription]:
+        """Offer it to whoever wants signals; gives those that did not get it.
+
+        All that got it are flushed, but for the asker, whose answer goes with it.
+        """
+        missed = [one for one in self._replaying if one.variant.signals]
+        full: list[Subscription] = []
+        framed: dict[Callable[[bytes], bytes], bytes] = {}
+        for variant, group in self._live.items():
+            if not variant.signals:
+                continue
+            frame = framed.get(variant.encode)
+            if frame is None:
+                frame = framed[variant.encode] = variant.encode(body)
+            for subscription in group:
+                if not subscription.listener.offer(frame):
+                    full.append(subscription)
+                elif subscription.listener is not asker:
+                    subscription.listener.flush()
+        for subscription in full:
+            # A replay of nothing: it is told what it missed as soon as there is room.
+            self._demote(subscription, self._log.seq)
+        return missed + full
+
     def _demote(self, subscription: Subscription, position: int) -> None:
         self._demotions += 1
         self._forget(subscription)
@@ -141,76 +169,14 @@ class Hub:
         subscription.lagged = True
         self._start_replay(subscription)
 
-    def _frames_for(self, variant: Variant, events: Sequence[Event], framed: Framed) -> bytes:
-        """The frames of the wanted events. `framed` has what other variants are given already."""
-        encode, bodies = variant.encode, variant.bodies
-        frames: list[bytes] = []
-        for event in events:
-            if not self._wanted(variant, event):
-                continue
-            key = (encode, bodies, event.seq)
-            frame = framed.get(key)
-            if frame is None:
-                body = event_body(self._prefix, event, self._rules, bodies=bodies)
-                frame = framed[key] = encode(body)
-                self._frames += 1
-            frames.append(frame)
-        return frames[0] if len(frames) == 1 else b"".join(frames)
-
-    def _wanted(self, variant: Variant, event: Event) -> bool:
-        row = event.row
-        if variant.types is not None and type_word(row.kind, event.wire) not in variant.types:
-            return False
-        if variant.heads is None:
-            return True
-        # Records about the session move no head and concern everyone.
-        return row.head in variant.heads or row.kind in {Kind.LABEL, Kind.INFO}
-
     async def _replay(self, subscription: Subscription) -> None:
         try:
-            await self._catch_up(subscription)
+            await self._replays.catch_up(subscription)
         except StorageError as error:
             # Never silence: whoever cannot be given the rest is told so.
             if not subscription.closed:
                 self.remove(subscription)
                 self.tell_closed(subscription, error.kind)
-
-    async def _catch_up(self, subscription: Subscription) -> None:
-        synced = False
-        if subscription.lagged:
-            subscription.lagged = False
-            lagged = Lagged(self._session_id, subscription.position, dropped_signals=0)
-            body = notification("session/lagged", lagged)
-            await self._hand_over(subscription, subscription.variant.encode(body))
-        while not subscription.closed:
-            if not synced and subscription.position >= subscription.watermark:
-                synced = True
-                told = Synced(self._session_id, subscription.watermark)
-                body = notification("session/synced", told)
-                await self._hand_over(subscription, subscription.variant.encode(body))
-            elif subscription.position >= self._log.seq:
-                # No await since the last look: nothing can be published in between.
-                self._replaying.pop(subscription, None)
-                self._go_live(subscription)
-                return
-            else:
-                upto = self._log.seq if synced else subscription.watermark
-                await self._replay_chunk(subscription, upto)
-
-    async def _replay_chunk(self, subscription: Subscription, upto: int) -> None:
-        last = self._log.span(subscription.position, upto, REPLAY_CHUNK_BYTES)
-        events = await self._log.read_events(subscription.position + 1, last)
-        await self._hand_over(subscription, self._frames_for(subscription.variant, events, {}))
-        subscription.advance(last)
-
-    async def _hand_over(self, subscription: Subscription, frames: bytes) -> None:
-        """Put frames into the connection's outbox as soon as events are welcome there."""
-        listener = subscription.listener
-        while frames and not subscription.closed:
-            if listener.offer(frames):
-                listener.flush()
-                return
-            await listener.wait_room()
 
     def close(self) -> list[Subscription]:
         """No more events for anyone; gives everyone who watched."""
@@ -232,6 +198,9 @@ class Hub:
             subscribers=sum(map(len, self._live.values())) + len(self._replaying),
             replaying=len(self._replaying),
             events=self._events,
-            frames_encoded=self._frames,
+            frames_encoded=self._frames.encoded,
             demotions=self._demotions,
+            signals=self._signals,
+            signals_dropped=self._signals_dropped,
+            present=len(self.presence),
         )

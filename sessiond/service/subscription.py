@@ -21,6 +21,7 @@ class Variant(Struct, frozen=True):
 
     encode: Callable[[bytes], bytes]
     bodies: bool = True
+    signals: bool = True
     types: frozenset[str] | None = None
     heads: frozenset[str] | None = None
 
@@ -31,9 +32,11 @@ class Subscription:
     __slots__ = (
         "_waiters",
         "closed",
+        "dropped_signals",
         "lagged",
         "listener",
         "live",
+        "missed_presence",
         "on_close",
         "position",
         "variant",
@@ -47,6 +50,10 @@ class Subscription:
         self.watermark = 0
         self.live = False
         self.lagged = False
+        self.dropped_signals = 0
+        """Since it was last told of them."""
+        self.missed_presence = False
+        """Somebody came or went, and it could not be told."""
         self.closed = False
         self.on_close: Callable[[], None] | None = None
         """Whoever holds it is told when there will be no more events."""

@@ -571,7 +571,8 @@ async def test_a_daemon_that_starts_meanwhile_is_waited_for(
 async def test_a_subscription_resumes_where_it_was(stage: Stage, connected: Connect) -> None:
     def first(peer: Peer) -> None:
         request = peer.read("session/subscribe")
-        assert request["params"] == {"session_id": "s", "after": {"seq": 0}, "bodies": True}
+        asked = {"session_id": "s", "after": {"seq": 0}, "bodies": True, "signals": False}
+        assert request["params"] == asked
         peer.event(1)
         peer.answer(request, {"epoch": "A", "seq": 2, "leaf_id": "e2", "heads": []})
         peer.event(2)

@@ -61,6 +61,12 @@ async def test_what_an_access_allows_is_not_refused_for_it(home: Path, access: s
         ("read", "session/open", {"session_id": "new-session", "create": True}, "write"),
         ("read", "session/export", {"session_id": "new-session", "path": "/a"}, "write"),
         ("status", "session/subscribe", {"session_id": "new-session"}, "read"),
+        (
+            "status",
+            "session/subscribe",
+            {"session_id": "new-session", "bodies": False, "signals": True},
+            "read",
+        ),
     ],
 )
 async def test_parameters_may_ask_for_more(

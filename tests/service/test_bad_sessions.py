@@ -66,6 +66,8 @@ EXAMPLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "session/acquire": (READ, {"ttl_ms": 1000}),
     "session/renew": (LEASE, {"lease_id": "l", "ttl_ms": 1000}),
     "session/release": (READ, {"lease_id": "l"}),
+    "session/signal": (READ, {"kind": "abort"}),
+    "session/presence": (READ, {"state": "watching"}),
     "session/export": (READ, {}),
     "session/archive": (WHOLE, {}),
     "session/unarchive": (WHOLE, {}),

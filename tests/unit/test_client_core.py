@@ -32,9 +32,12 @@ from sessiond_client import (
     Flushed,
     Lagged,
     Notice,
+    Presence,
+    Present,
     ProtocolViolation,
     Replaced,
     RpcError,
+    Signal,
     Subscription,
     Synced,
     Timeout,
@@ -605,7 +608,7 @@ def test_a_daemon_that_refuses_the_client_refuses_its_calls() -> None:
 def test_a_subscription_goes_on_after_the_last_entry_it_saw() -> None:
     feed, daemon = feed_with()
     (request,) = daemon.connect()
-    assert request["params"] == {"session_id": "s"}
+    assert request["params"] == {"session_id": "s", "signals": False}
     daemon.answer(1, {"epoch": "A", "seq": 4})
     daemon.lose()
     (request,) = daemon.connect()
@@ -682,6 +685,40 @@ def test_a_consumer_that_was_slow_learns_it_and_misses_nothing() -> None:
     daemon.notify("closed", reason="deleted")
     closed = Notice("s", "session/closed", {"session_id": "s", "reason": "deleted"})
     assert taken(feed) == [1, 2, Lagged("s", 1, 3), 3, closed]
+
+
+def test_signals_and_presence_come_to_who_asks_for_them() -> None:
+    _, daemon = feed_with(after=0)
+    (request,) = daemon.connect()
+    assert request["params"]["signals"] is False
+    feed, daemon = feed_with(after=0, signals=True)
+    (request,) = daemon.connect()
+    assert request["params"]["signals"] is True
+    here = {"access": "read", "state": "typing", "since": "2026-01-15T10:30:00.000Z", "new": 1}
+    daemon.answer(1, {"epoch": "A", "seq": 1, "clients": [here]})
+    daemon.event(1)
+    daemon.notify("signal", kind="delta", data={"text": "x"}, origin={"client_id": "a"})
+    daemon.notify("presence", clients=[])
+    there = Present("typing", "read", "2026-01-15T10:30:00.000Z")
+    first, one, signal, last = taken(feed)
+    assert (first, one, last) == (Presence("s", [there]), 1, Presence("s", []))
+    assert isinstance(signal, Signal)
+    assert (signal.kind, signal.data, bytes(signal.raw)) == (
+        "delta",
+        {"text": "x"},
+        b'{"text":"x"}',
+    )
+    assert signal.origin == {"client_id": "a"}
+
+
+def test_who_was_present_before_a_connection_was_lost_is_not_believed_to_be_there() -> None:
+    feed, daemon = feed_with(after=0, signals=True)
+    for clients in ([{"state": "typing"}], [], []):
+        daemon.connect()
+        daemon.answer(1, {"epoch": "A", "seq": 0, "clients": clients})
+        daemon.lose()
+    # Nobody there is told once.
+    assert taken(feed) == [Presence("s", [Present("typing")]), Presence("s", [])]
 
 
 def test_a_subscription_that_is_refused_for_now_is_asked_for_again() -> None:

@@ -43,6 +43,8 @@ OFFERED: list[tuple[Any, str, set[str]]] = [
     (session_options.ImportOptions, "session/import", set()),
     (session_options.ExportOptions, "session/export", {"session_id"}),
     (options.SubscribeOptions, "session/subscribe", {"session_id"}),
+    (options.SignalOptions, "session/signal", {"session_id", "kind"}),
+    (options.PresenceOptions, "session/presence", {"session_id"}),
 ]
 
 

@@ -105,6 +105,24 @@ class FakeListener:
             for message in messages
         ]
 
+    def require_signals(self, first: int, of: int) -> None:
+        """Each signal came once, in order and between its events, or is counted as dropped."""
+        at, numbers, dropped = first, [], 0
+        for line in b"".join(self.read).split(b"\n")[:-1]:
+            message = json.loads(line)
+            match message["method"]:
+                case "session/event":
+                    at = message["params"]["seq"]
+                case "session/signal":
+                    numbers.append(message["number"])
+                    assert message["params"]["seq"] == at
+                case "session/lagged":
+                    dropped += message["params"]["dropped_signals"]
+                case _:
+                    """Says nothing of signals."""
+        assert numbers == sorted(set(numbers))
+        assert len(numbers) + dropped == of
+
     def seqs(self) -> list[int]:
         return [seq for word, seq in self.told() if word == "event"]
 
@@ -115,12 +133,19 @@ class Bench:
     def __init__(self, tasks: anyio.abc.TaskGroup) -> None:
         self.tasks = tasks
         self.log = FakeLog()
+        self.signals = 0
         self.hub = Hub(self.log, "session-a", "epoch-1", NATIVE.rules)
 
     def publish(self, count: int = 1) -> None:
         events = [entry(self.log.seq + n + 1) for n in range(count)]
         self.log.events += events
         self.hub.publish(events, {})
+
+    def signal(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.signals += 1
+            told = {"method": "session/signal", "params": {"seq": self.log.seq}}
+            self.hub.signal(json.dumps({**told, "number": self.signals}).encode(), None)
 
     def watch(self, room: int = 2, after: int | None = None, **want: Any) -> FakeListener:
         listener = FakeListener(self.tasks, room)
@@ -133,6 +158,7 @@ class Bench:
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("publish"), st.integers(1, 5)),
+        st.tuples(st.just("signal"), st.integers(1, 5)),
         st.tuples(st.just("turn"), st.integers(1, 4)),
         st.tuples(st.just("read"), st.integers(0, 2)),
     ),
@@ -155,6 +181,8 @@ def test_everyone_gets_everything_once_and_in_order_whatever_the_timing(
                 match what:
                     case "publish":
                         bench.publish(number)
+                    case "signal":
+                        bench.signal(number)
                     case "turn":
                         for _ in range(number):
                             await checkpoint()
@@ -170,6 +198,7 @@ def test_everyone_gets_everything_once_and_in_order_whatever_the_timing(
                 words = [word for word, _ in listener.told()]
                 replays = words.count("lagged") + (listener is not watched[0][0])
                 assert words.count("synced") == replays
+                listener.require_signals(first=after, of=bench.signals)
             assert bench.hub.statistics().replaying == 0
 
     anyio.run(run, backend=backend)
@@ -295,3 +324,42 @@ async def test_an_event_says_where_its_head_stands_if_it_moved_one(
         params = json.loads(listener.read[0])["params"]
         del params["session_id"], params["epoch"], params["seq"], params["entry"]
         assert params == said
+
+
+# -- what is stored nowhere ----------------------------------------------------------------
+
+
+async def test_a_signal_is_framed_once_and_goes_to_those_who_want_it() -> None:
+    framed: list[bytes] = []
+
+    def counted(body: bytes) -> bytes:
+        framed.append(body)
+        return plain(body)
+
+    async with anyio.create_task_group() as tasks:
+        bench = Bench(tasks)
+        wants = [FakeListener(tasks, 2) for _ in range(3)]
+        other = FakeListener(tasks, 2)
+        for listener in wants:
+            # Which entries they want makes no difference.
+            types = frozenset({"label"}) if listener is wants[0] else None
+            subscription = Subscription(listener, Variant(counted, types=types), 0)
+            bench.hub.add(subscription, replay=False)
+        bench.hub.add(Subscription(other, Variant(counted, signals=False), 0), replay=False)
+        bench.hub.signal(b"{}", wants[1])
+        assert framed == [b"{}"]
+        assert [listener.queued for listener in wants] == [[b"{}\n"]] * 3
+        assert other.queued == []
+        # The asker's goes with its answer.
+        assert [listener.flushes for listener in wants] == [1, 0, 1]
+
+
+async def test_a_signal_that_finds_no_room_costs_nobody_else_anything() -> None:
+    async with anyio.create_task_group() as tasks:
+        bench = Bench(tasks)
+        stuck, reads = bench.watch(room=1), bench.watch(room=9)
+        bench.signal(3)
+        statistics = bench.hub.statistics()
+        assert (statistics.signals, statistics.signals_dropped) == (3, 2)
+        assert (len(stuck.queued), len(reads.queued)) == (1, 3)
+        tasks.cancel_scope.cancel()

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from sessiond_client.asking import AsyncAsking
-from sessiond_client.options import Timed
+from sessiond_client.options import PresenceOptions, SignalOptions, Timed
 from sessiond_client.results import (
     READ_ANY,
     READ_CREATED,
     READ_EXPORTED,
     READ_IMPORTED,
     READ_NOTHING,
+    READ_PRESENT,
     READ_SESSION,
     READ_SESSION_PAGE,
     Created,
+    Everybody,
     Exported,
     Imported,
     SessionInfo,
@@ -115,6 +117,18 @@ class AsyncSessions(AsyncAsking):
     async def purge(self, session_id: str, **options: Unpack[Timed]) -> None:
         """Removes a deleted session for good."""
         return await self._ask("session/purge", READ_NOTHING, {"session_id": session_id, **options})
+
+    async def signal(self, session_id: str, kind: str, **options: Unpack[SignalOptions]) -> None:
+        """Tells all who watch with `signals=True`; stored nowhere, and never sent twice."""
+        return await self._ask(
+            "session/signal", READ_NOTHING, {"session_id": session_id, "kind": kind, **options}
+        )
+
+    async def presence(self, session_id: str, **options: Unpack[PresenceOptions]) -> Everybody:
+        """Says in which `state` this client is here, until its connection ends; gives who is."""
+        return await self._ask(
+            "session/presence", READ_PRESENT, {"session_id": session_id, **options}
+        )
 
     async def verify(self, session_id: str, **options: Unpack[Timed]) -> Verified:
         """What is wrong with the session's file."""

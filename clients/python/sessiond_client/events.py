@@ -22,7 +22,10 @@ __all__ = [
     "Flushed",
     "Lagged",
     "Notice",
+    "Presence",
+    "Present",
     "Replaced",
+    "Signal",
     "Synced",
 ]
 
@@ -88,7 +91,10 @@ class Flushed(Struct, frozen=True):
 
 
 class Lagged(Struct, frozen=True):
-    """This consumer was too slow; the daemon replays from the log. No entry is missing."""
+    """This consumer was too slow; the daemon replays from the log. No entry is missing.
+
+    So many signals are, since the last time it was told.
+    """
 
     session_id: str
     seq: int
@@ -103,12 +109,45 @@ class Replaced(Struct, frozen=True):
     reason: str = ""
 
 
+class Signal(Struct, frozen=True, dict=True):
+    """Somebody told all who watch. `raw` is what, as it was sent, `data` a reading of it."""
+
+    session_id: str
+    kind: str
+    raw: Raw = msgspec.field(name="data", default=Raw(b"null"))
+    origin: dict[str, Any] | UnsetType = UNSET
+
+    @cached_property
+    def data(self) -> Any:
+        """What it says, decoded when first asked for."""
+        return msgspec.json.decode(self.raw)
+
+
+class Present(Struct, frozen=True):
+    """A connection that says it is there; `since` is when it came into this state."""
+
+    state: str
+    access: str = "write"
+    since: str = ""
+    client_id: str | None = None
+    name: str | None = None
+    head: str | None = None
+    data: Any = None
+
+
+class Presence(Struct, frozen=True):
+    """Everybody who is present now; what was told before is void."""
+
+    session_id: str
+    clients: list[Present]
+
+
 class Notice(Struct, frozen=True):
-    """Any other notification about the session: a signal, a presence, its closing."""
+    """Any other notification about the session, its closing for one."""
 
     session_id: str
     method: str
     params: dict[str, Any]
 
 
-Event = EntryEvent | Synced | Flushed | Lagged | Replaced | Notice
+Event = EntryEvent | Synced | Flushed | Lagged | Replaced | Signal | Presence | Notice

@@ -24,7 +24,10 @@ from sessiond_client.events import (
     Flushed,
     Lagged,
     Notice,
+    Presence,
+    Present,
     Replaced,
+    Signal,
     Synced,
 )
 from sessiond_client.limits import HELD_BYTES_MAX
@@ -47,6 +50,7 @@ class _Subscribed(Struct, frozen=True):
     epoch: str
     seq: int
     replaced: Any = None
+    clients: list[Present] = []
 
 
 _READ_FLUSHED: Final = wire.reader(_Flushed)
@@ -54,6 +58,8 @@ _READ_ANSWER: Final = wire.reader(_Subscribed)
 _READ_ENTRY: Final = wire.reader(EntryEvent)
 _READ_SYNCED: Final = wire.reader(Synced)
 _READ_LAGGED: Final = wire.reader(Lagged)
+_READ_SIGNAL: Final = wire.reader(Signal)
+_READ_PRESENCE: Final = wire.reader(Presence)
 _READ_REPLACED: Final = wire.reader(Replaced)
 _READ_OTHER: Final = wire.reader(dict[str, Any])
 
@@ -68,7 +74,9 @@ class Feed(Stream[Event]):
         self.position = _cursor(options.get("after"))
         """Behind the last entry taken; None while "from now" has no place yet."""
         self._session_id = session_id
-        self._options = {key: value for key, value in options.items() if key != "after"}
+        self._options = {"signals": False, **options}
+        self._options.pop("after", None)
+        self._told_present = False
         self._cursor = self.position
         self._held: list[tuple[str, Raw]] | None = None
         self._held_bytes = 0
@@ -126,6 +134,8 @@ class Feed(Stream[Event]):
             self._replaced(answer.epoch, _reason(answer.replaced))
         elif self._cursor is None:
             self._cursor = self.position = Cursor(answer.seq, epoch=answer.epoch)
+        if answer.clients or self._told_present:
+            self._presence(Presence(self._session_id, answer.clients))
 
     def _notification(self, method: str, params: Raw, size: int) -> None:
         if self._held is None:
@@ -144,6 +154,10 @@ class Feed(Stream[Event]):
                 self.ready.append(_READ_SYNCED(params))
             case "session/lagged":
                 self.ready.append(_READ_LAGGED(params))
+            case "session/signal":
+                self.ready.append(_READ_SIGNAL(params))
+            case "session/presence":
+                self._presence(_READ_PRESENCE(params))
             case "session/replaced":
                 replaced = _READ_REPLACED(params)
                 self._replaced(replaced.epoch, replaced.reason)
@@ -166,6 +180,11 @@ class Feed(Stream[Event]):
         except msgspec.DecodeError as error:
             raise ProtocolViolation(f"an event without a readable entry: {error}") from error
         self.ready.append(event)
+
+    def _presence(self, presence: Presence) -> None:
+        # Nobody there is news only to whoever thinks that somebody is.
+        self._told_present = bool(presence.clients)
+        self.ready.append(presence)
 
     def _replaced(self, epoch: str, reason: str) -> None:
         start = Cursor(0, epoch=epoch)

@@ -27,6 +27,8 @@ __all__ = [
     "MoveOptions",
     "PageOptions",
     "PathOptions",
+    "PresenceOptions",
+    "SignalOptions",
     "SubscribeOptions",
     "Timed",
     "TreeOptions",
@@ -173,3 +175,19 @@ class SubscribeOptions(Timed, total=False):
     types: Sequence[str]
     heads: Sequence[str]
     bodies: bool
+    signals: bool
+    """Yields `Signal` and `Presence` too; without it, they stay away."""
+
+
+class SignalOptions(Timed, total=False):
+    """session/signal. `data` is any JSON; `Raw` travels as it is."""
+
+    data: Any
+
+
+class PresenceOptions(Timed, total=False):
+    """session/presence: `state` None takes it back; without `state`, it is only asked."""
+
+    state: str | None
+    head: str
+    data: Any

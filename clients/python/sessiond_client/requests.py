@@ -68,6 +68,7 @@ _READS: Final = frozenset(
         "session/plan_merge",
         "session/release",
         "session/renew",
+        "session/presence",
         "session/resolve",
         "session/search",
         "session/stats",

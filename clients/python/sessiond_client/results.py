@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from sessiond_client import wire
+from sessiond_client.events import Present
 
 __all__ = [
     "READ_ANY",
@@ -27,6 +28,7 @@ __all__ = [
     "READ_IMPORTED",
     "READ_NOTHING",
     "READ_PATH_PAGE",
+    "READ_PRESENT",
     "READ_SEQ",
     "READ_SESSION",
     "READ_SESSION_PAGE",
@@ -34,6 +36,7 @@ __all__ = [
     "AppendedEntry",
     "Created",
     "EntryPage",
+    "Everybody",
     "Exported",
     "Head",
     "Heads",
@@ -58,6 +61,7 @@ class Head(Struct, frozen=True):
 
 
 Heads = list[Head]
+Everybody = list[Present]
 
 
 class SessionInfo(Struct, frozen=True):
@@ -190,9 +194,14 @@ class _Seq(Struct, frozen=True):
     seq: int
 
 
+class _Clients(Struct, frozen=True):
+    clients: list[Present]
+
+
 _READ_SESSION: Final = wire.reader(_Session)
 _READ_HEADS: Final = wire.reader(_Heads)
 _READ_SEQ: Final = wire.reader(_Seq)
+_READ_CLIENTS: Final = wire.reader(_Clients)
 
 
 def _nothing(_: Raw) -> None:
@@ -211,6 +220,10 @@ def _seq(answer: Raw) -> int:
     return _READ_SEQ(answer).seq
 
 
+def _present(answer: Raw) -> Everybody:
+    return _READ_CLIENTS(answer).clients
+
+
 READ_ANY: Final[Reader[Any]] = msgspec.json.decode
 READ_NOTHING: Final[Reader[None]] = _nothing
 READ_SESSION: Final[Reader[SessionInfo]] = _session
@@ -222,5 +235,6 @@ READ_HEADS: Final[Reader[Heads]] = _heads
 READ_ENTRY: Final = wire.reader(StoredEntry)
 READ_ENTRY_PAGE: Final = wire.reader(EntryPage)
 READ_PATH_PAGE: Final = wire.reader(PathPage)
+READ_PRESENT: Final[Reader[Everybody]] = _present
 READ_IMPORTED: Final = wire.reader(Imported)
 READ_EXPORTED: Final = wire.reader(Exported)

@@ -1,0 +1,81 @@
+"""session/presence: say that this connection is here and in which state, and who else is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from sessiond.errors import InvalidParams
+from sessiond.limits import PRESENCE_BYTES_MAX
+from sessiond.methods.common import Call, Client, Method, SessionParams, ask
+from sessiond.methods.signal import SignalWord, require_data_fits
+from sessiond.model.events import Present
+from sessiond.model.ids import HeadName
+from sessiond.service.host import Host
+
+__all__ = ["METHOD"]
+
+
+class PresenceParams(SessionParams):
+    """The state: null ends the presence; without it, nothing changes and it is only asked."""
+
+    state: SignalWord | UnsetType | None = UNSET
+    head: HeadName | None = None
+    data: Raw | UnsetType = UNSET
+
+
+class PresenceResult(Struct, frozen=True):
+    """Everybody who is present now, in the order in which they came."""
+
+    clients: list[Present]
+
+
+def handle(client: Client, params: PresenceParams, call: Call[Client]) -> Any:
+    """Appear, change, disappear, or look."""
+    state = params.state
+    if isinstance(state, str):
+        return ask(client, call, params.session_id, _appearing(client, state, params))
+    for name, given in (("head", params.head is not None), ("data", params.data is not UNSET)):
+        if given:
+            raise InvalidParams(f"{name} needs a state that it belongs to", path=name)
+
+    def look(host: Host) -> PresenceResult:
+        if state is None:
+            client.disappear(params.session_id)
+        return PresenceResult(host.hub.presence.clients())
+
+    return ask(client, call, params.session_id, look)
+
+
+def _appearing(client: Client, state: str, params: PresenceParams) -> Any:
+    data = params.data
+    if not isinstance(data, UnsetType):
+        require_data_fits(data, PRESENCE_BYTES_MAX)
+        # It is kept, and the frame that it came in is not.
+        data = data.copy()
+    head = params.head
+
+    def appear(host: Host) -> PresenceResult:
+        present = Present(
+            access=client.access,
+            state=state,
+            since=client.service.environment.now(),
+            client_id=client.client_id,
+            name=client.name,
+            head=head,
+            data=data,
+        )
+        client.appear(host, present)
+        return PresenceResult(host.hub.presence.clients())
+
+    return appear
+
+
+METHOD = Method(
+    name="session/presence",
+    params=PresenceParams,
+    result=PresenceResult,
+    handle=handle,
+    access="read",
+)

@@ -1,0 +1,111 @@
+"""Replays: what the log holds behind a subscription's cursor, handed over as its connection takes it.
+
+Law: a replay tells where it begins to lag and when it has caught up, and hands the
+subscription back in the very step in which nothing is left to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from sessiond.limits import REPLAY_CHUNK_BYTES
+from sessiond.model.events import Lagged, Synced
+from sessiond.service.events import Event, notification
+from sessiond.service.frames import Frames
+from sessiond.service.presence import Presence
+from sessiond.service.subscription import Subscription
+
+__all__ = ["Log", "Replays"]
+
+
+class Log(Protocol):
+    """The stored entries, as a replay reads them."""
+
+    @property
+    def seq(self) -> int:
+        """The last durable line."""
+        ...
+
+    def span(self, after: int, upto: int, bytes_max: int) -> int:
+        """The last seq of a chunk that starts after `after`: one line or more, about `bytes_max`."""
+        ...
+
+    async def read_events(self, first: int, last: int) -> list[Event]:
+        """The entries of these lines; lines that are no entry are left out."""
+        ...
+
+
+class Replays:
+    """How subscriptions of one session catch up; `go_live` takes one that has."""
+
+    def __init__(
+        self,
+        log: Log,
+        session_id: str,
+        frames: Frames,
+        presence: Presence,
+        go_live: Callable[[Subscription], None],
+    ) -> None:
+        self._log = log
+        self._session_id = session_id
+        self._frames = frames
+        self._presence = presence
+        self._go_live = go_live
+
+    async def catch_up(self, subscription: Subscription) -> None:
+        """Everything after its position, then live; ends when it is closed. Raises StorageError."""
+        synced = False
+        while not subscription.closed:
+            if subscription.lagged:
+                synced = False
+                await self._tell_lagged(subscription)
+            elif not synced and subscription.position >= subscription.watermark:
+                synced = True
+                told = Synced(self._session_id, subscription.watermark)
+                body = notification("session/synced", told)
+                await self._hand_over(subscription, subscription.variant.encode(body))
+            elif subscription.position < self._log.seq:
+                upto = self._log.seq if synced else subscription.watermark
+                await self._replay_chunk(subscription, upto)
+            elif subscription.dropped_signals:
+                # They passed by since it was told. A replay of nothing tells of them.
+                subscription.lagged = True
+                subscription.watermark = self._log.seq
+            elif subscription.missed_presence:
+                subscription.missed_presence = False
+                frame = subscription.variant.encode(self._presence.body())
+                await self._hand_over(subscription, frame)
+            else:
+                # No await since the last look: nothing can be published in between.
+                self._go_live(subscription)
+                return
+
+    async def _tell_lagged(self, subscription: Subscription) -> None:
+        """Say where it fell behind, and how many signals are gone by the time it hears of it."""
+        listener = subscription.listener
+        while not subscription.closed:
+            # Only then: there is a place for few words long before there is one for a signal.
+            await listener.wait_room()
+            lagged = Lagged(self._session_id, subscription.position, subscription.dropped_signals)
+            body = notification("session/lagged", lagged)
+            if listener.offer(subscription.variant.encode(body)):
+                subscription.lagged = False
+                subscription.dropped_signals = 0
+                listener.flush()
+                return
+
+    async def _replay_chunk(self, subscription: Subscription, upto: int) -> None:
+        last = self._log.span(subscription.position, upto, REPLAY_CHUNK_BYTES)
+        events = await self._log.read_events(subscription.position + 1, last)
+        await self._hand_over(subscription, self._frames.of(subscription.variant, events, {}))
+        subscription.advance(last)
+
+    async def _hand_over(self, subscription: Subscription, frames: bytes) -> None:
+        """Put frames into the connection's outbox as soon as events are welcome there."""
+        listener = subscription.listener
+        while frames and not subscription.closed:
+            if listener.offer(frames):
+                listener.flush()
+                return
+            await listener.wait_room()

@@ -1,0 +1,313 @@
+"""Signals and presence: told in order to whoever watches, stored nowhere, never in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio.lowlevel
+import msgspec
+import pytest
+
+from sessiond.limits import IDLE_SESSION_SECONDS, PRESENCE_BYTES_MAX, SIGNAL_BYTES_MAX
+from sessiond.rpc.framing import Framing
+from sessiond.service import presence as presence_module
+from sessiond.testing.daemon import Refusal, Wire
+from sessiond.testing.faults import Gate
+from sessiond.transports import connection as connection_module
+from sessiond.transports import outbox as outbox_module
+
+SESSION = "session-a"
+
+
+async def make(wire: Wire) -> None:
+    await wire.call("session/create", cwd="/p", session_id=SESSION)
+
+
+def entry(entry_id: str, text: str = "hi") -> dict[str, Any]:
+    return {"type": "message", "id": entry_id, "message": {"role": "user", "content": text}}
+
+
+async def signal(wire: Wire, kind: str, **more: Any) -> Any:
+    return await wire.call("session/signal", session_id=SESSION, kind=kind, **more)
+
+
+async def present(wire: Wire, **params: Any) -> list[Any]:
+    """Who is present, by state."""
+    answer = await wire.call("session/presence", session_id=SESSION, **params)
+    return [one["state"] for one in answer["clients"]]
+
+
+async def next_told(wire: Wire) -> Any:
+    """The next notification, shortly: an entry's id, a signal's kind, the states present."""
+    message = await wire.next_notification()
+    params = message["params"]
+    match message["method"]:
+        case "session/event":
+            return params["entry"]["id"]
+        case "session/signal":
+            return params["kind"]
+        case "session/presence":
+            return [one["state"] for one in params["clients"]]
+        case "session/lagged":
+            return ("lagged", params["dropped_signals"])
+        case method:
+            return method
+
+
+def body(number: int, method: str, **params: Any) -> dict[str, Any]:
+    return {"id": number, "method": method, "params": {"session_id": SESSION, **params}}
+
+
+# -- order -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("persist", ["immediate", "never"])
+async def test_signals_and_entries_of_one_connection_arrive_as_they_were_sent(
+    house: Any, persist: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await wire.call("session/create", cwd="/p", session_id=SESSION, persist=persist)
+        await other.call("subscribe", session_id=SESSION)
+        sent, bodies = [], []
+        for n in range(40):
+            if n % 3:
+                sent.append(f"delta-{n}")
+                bodies.append(body(n, "session/signal", kind=sent[-1], data=n))
+            else:
+                sent.append(f"n{n}")
+                bodies.append(body(n, "append", entry=entry(sent[-1])))
+        await wire.send(*bodies)
+        assert [await next_told(other) for _ in sent] == sent
+
+
+async def test_whoever_sends_and_watches_gets_it_before_the_answer(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await wire.call("subscribe", session_id=SESSION)
+        await signal(wire, "delta")
+        assert [one["method"] for one in wire.notifications] == ["session/signal"]
+
+
+async def test_data_travels_as_the_bytes_it_was_sent_as_in_every_framing(house: Any) -> None:
+    async with (
+        house.daemon() as daemon,
+        daemon.connect(Framing.CONTENT_LENGTH) as wire,
+        daemon.connect() as lines,
+        daemon.connect(Framing.CONTENT_LENGTH) as framed,
+    ):
+        await make(wire)
+        for to in (lines, framed):
+            await to.call("subscribe", session_id=SESSION)
+        data = b'{"z":1.50,\n"a":"\\u00e9\xc3\xa9","n":123456789012345678901}'
+        await wire.send(
+            b'{"id":"x","method":"session/signal","params":{"session_id":"session-a","kind":"k","data":%s}}'
+            % data
+        )
+        assert data in await framed.receive()
+        # A newline between tokens would be the end of the line.
+        assert data.replace(b"\n", b" ") in await lines.receive()
+
+
+async def test_it_leaves_no_trace_in_the_file_and_no_seq(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await signal(wire, "delta", data="x")
+        await present(wire, state="thinking")
+        await wire.call("append", session_id=SESSION, entry=entry("n1"))
+    assert [line["type"] for line in house.stored()] == ["session_header", "message"]
+
+
+# -- under pressure ----------------------------------------------------------------------
+
+
+def small_outboxes(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    monkeypatch.setattr(outbox_module, "OUTBOX_BYTES_MAX", limit)
+    monkeypatch.setattr(connection_module, "OUTBOX_BYTES_MAX", limit)
+
+
+def accounted(told: list[Any]) -> int:
+    """How many signals it got or knows to be dropped."""
+    got = [one for one in told if isinstance(one, str) and one.startswith("delta-")]
+    dropped: list[int] = [one[1] for one in told if isinstance(one, tuple)]
+    return len(got) + sum(dropped)
+
+
+@pytest.mark.parametrize("entries", [True, False], ids=["with entries", "signals alone"])
+async def test_a_stuck_subscriber_misses_signals_knows_how_many_and_has_every_entry(
+    house: Any, monkeypatch: pytest.MonkeyPatch, entries: bool
+) -> None:
+    limit = 64 * 1024
+    small_outboxes(monkeypatch, limit)
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as stuck:
+        await make(wire)
+        await stuck.call("subscribe", session_id=SESSION)
+        (client,) = [one for one in daemon.service.clients if one.subscriptions]
+        sent = []
+        for n in range(120):
+            sent.append(f"delta-{n}")
+            await signal(wire, sent[-1], data="x" * 8_000)
+            if entries:
+                await wire.call("append", session_id=SESSION, entry=entry(f"n{n}", "y" * 8_000))
+            assert client.listener.statistics().outbox.pending_bytes <= limit
+        assert daemon.service.host(SESSION).statistics().hub.replaying == 1
+        told: list[Any] = []
+        stored = [f"n{n}" for n in range(120)] if entries else ["session/synced"]
+        while accounted(told) < len(sent) or stored[-1] not in told:
+            told.append(await next_told(stuck))
+        assert accounted(told) == len(sent)
+        await signal(wire, "live again")
+        assert await next_told(stuck) == "live again"
+        words = [one for one in told if isinstance(one, str)]
+        got = [word for word in words if word.startswith("delta-")]
+        # What it got is the beginning; of the rest it knows how much it was.
+        assert got == sent[: len(got)]
+        assert len(got) < len(sent)
+        lags = [one for one in told if isinstance(one, tuple)]
+        assert words.count("session/synced") == len(lags)
+        if entries:
+            assert [word for word in words if word.startswith("n")] == stored
+
+
+async def test_signals_that_pass_during_a_replay_are_counted_behind_it(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
+        await make(wire)
+        await wire.call("append", session_id=SESSION, entry=entry("n1", "x" * 100_000))
+        with house.disk.hold("pread"):
+            await late.call("subscribe", session_id=SESSION, after={"seq": 0})
+            await signal(wire, "missed")
+            await signal(wire, "missed too")
+            await present(wire, state="thinking")
+        told = [await next_told(late) for _ in range(5)]
+        assert told == ["n1", "session/synced", ("lagged", 2), "session/synced", ["thinking"]]
+        await signal(wire, "heard")
+        assert await next_told(late) == "heard"
+
+
+async def test_who_was_stuck_learns_who_is_present_in_the_end(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_outboxes(monkeypatch, 8 * 1024)
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as stuck:
+        await make(wire)
+        await stuck.call("subscribe", session_id=SESSION)
+        while not daemon.service.host(SESSION).statistics().hub.replaying:
+            await signal(wire, "delta", data="x" * 4_000)
+        for n in range(100):
+            await present(wire, state=f"step {n}", data="x" * 1_000)
+        told: list[Any] = []
+        while not told or told[-1] != ["step 99"]:
+            told.append(await next_told(stuck))
+        # Told as a whole, so the steps between are no loss.
+        assert [one for one in told if isinstance(one, list)] == [["step 99"]]
+
+
+# -- presence ----------------------------------------------------------------------------
+
+
+async def test_presence_ends_with_its_connection_and_with_close(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await wire.call("subscribe", session_id=SESSION)
+        async with daemon.connect() as agent:
+            await agent.call("initialize", client_id="a-1", client_info={"name": "n" * 1_000})
+            await present(agent, state="thinking", head="main")
+            message = await wire.next_notification()
+            (one,) = message["params"]["clients"]
+            assert (one["client_id"], one["access"], one["head"]) == ("a-1", "write", "main")
+            assert one["name"] == "n" * 128
+        assert await next_told(wire) == []
+        assert await present(wire, state="watching") == ["watching"]
+        assert await next_told(wire) == ["watching"]
+        await wire.call("session/close", session_id=SESSION)
+        assert await present(wire) == []
+
+
+async def test_the_time_is_that_of_the_state_and_only_news_is_told(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await wire.call("subscribe", session_id=SESSION)
+        minutes = iter(range(10, 60))
+        clock = msgspec.structs.replace(
+            daemon.service.environment, now=lambda: f"2026-01-15T10:{next(minutes)}:00.000Z"
+        )
+        monkeypatch.setattr(daemon.service, "environment", clock)
+        for state, data in (("a", 1), ("a", 2), ("a", 2), ("b", 2)):
+            await present(wire, state=state, data=data)
+        told = [one["params"]["clients"][0] for one in wire.notifications]
+        assert [(one["state"], one["data"], one["since"][11:16]) for one in told] == [
+            ("a", 1, "10:10"),
+            ("a", 2, "10:10"),
+            ("b", 2, "10:13"),
+        ]
+
+
+async def test_a_session_stays_open_while_somebody_is_present(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+
+        def still_open() -> bool:
+            house.seconds += IDLE_SESSION_SECONDS + 1
+            daemon.service.unload_idle()
+            return daemon.service.find(SESSION) is not None
+
+        await make(wire)
+        await present(wire, state="thinking")
+        assert still_open()
+        await present(wire, state=None)
+        assert not still_open()
+
+
+async def test_nobody_is_present_who_left_while_the_session_was_being_opened(
+    house: Any, arrived: Callable[[Gate], Awaitable[None]]
+) -> None:
+    house.put([entry("n1")])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        async with daemon.connect() as gone:
+            with house.disk.hold("pread") as gate:
+                await gone.request("session/presence", session_id=SESSION, state="thinking")
+                await arrived(gate)
+                # An answer that nobody takes is how the daemon learns of it.
+                await gone.request("server/ping")
+                gone.close()
+                while len(daemon.service.clients) > 1:
+                    await anyio.lowlevel.checkpoint()
+        assert await present(wire) == []
+
+
+# -- bounds ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "limit"),
+    [
+        ("session/signal", {"kind": "delta"}, SIGNAL_BYTES_MAX),
+        ("session/presence", {"state": "typing"}, PRESENCE_BYTES_MAX),
+    ],
+)
+async def test_data_is_bounded(house: Any, method: str, params: dict[str, Any], limit: int) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        fits = "x" * (limit - 2)
+        await wire.call(method, session_id=SESSION, data=fits, **params)
+        with pytest.raises(Refusal) as refused:
+            await wire.call(method, session_id=SESSION, data=fits + "x", **params)
+        assert refused.value.data["kind"] == "too_large"
+        assert refused.value.data["limit"] == limit
+
+
+async def test_a_session_has_so_many_present_and_no_more(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presence_module, "PRESENT_CLIENTS_MAX", 1)
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire)
+        await present(wire, state="first")
+        with pytest.raises(Refusal) as refused:
+            await present(other, state="second")
+        assert (refused.value.data["kind"], refused.value.data["limit"]) == ("overloaded", 1)
+        # Who is present may change, and makes room by leaving.
+        assert await present(wire, state="still first") == ["still first"]
+        await present(wire, state=None)
+        assert await present(other, state="second") == ["second"]
