@@ -28,9 +28,11 @@ from sessiond_client import (
     Flushed,
     Lagged,
     Notice,
+    Presence,
     Replaced,
     RpcError,
     SessiondClientError,
+    Signal,
     Subscription,
     Synced,
     connect,
@@ -39,10 +41,12 @@ from sessiond_client import (
 from tests.interop import stdlib_client
 
 SOCKET: Final = os.environ.get("CONFORMANCE_SOCKET", "")
-PAYLOADS: Final = frozenset({"message", "entry", "details", "metadata", "compaction"})
+PAYLOADS: Final = frozenset({"message", "entry", "details", "metadata", "compaction", "data"})
 METHODS: Final[Mapping[type[Any], str]] = {
     Synced: "session/synced",
     Lagged: "session/lagged",
+    Signal: "session/signal",
+    Presence: "session/presence",
     Replaced: "session/replaced",
     Flushed: "session/flushed",
 }
