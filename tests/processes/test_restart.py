@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -14,25 +16,28 @@ from tests.processes.harness.machine import Machine
 pytestmark = pytest.mark.slow
 
 SESSION = "session-a"
-WRITERS, APPENDS = 8, 60
+WRITERS = 8
 WATCHERS = 4
-RESTARTS = 2
-TOTAL = WRITERS * APPENDS
+RESTARTS = 3
+APPENDS_BETWEEN = 120
+END = "the end"
 
 
-def write(machine: Machine, writer: int, went_on: Callable[[], object]) -> list[int]:
+def write(
+    machine: Machine, writer: int, went_on: Callable[[], object], stop: threading.Event
+) -> list[int]:
     """The seqs that were acknowledged."""
-    seqs = []
+    seqs: list[int] = []
     with connect_blocking(machine.socket) as client:
-        for number in range(APPENDS):
-            message = {"role": "user", "content": f"{writer}-{number}"}
+        while not stop.is_set():
+            message = {"role": "user", "content": f"{writer}-{len(seqs)}"}
             seqs.append(client.append(SESSION, message=message).seq)
             went_on()
     return seqs
 
 
 def watch(machine: Machine) -> list[tuple[int, str]]:
-    """Every entry as it was seen, in order."""
+    """Every entry up to the end as it was seen, in order."""
     seen: list[tuple[int, str]] = []
     with (
         connect_blocking(machine.socket) as client,
@@ -41,9 +46,28 @@ def watch(machine: Machine) -> list[tuple[int, str]]:
         for event in events:
             if isinstance(event, EntryEvent):
                 seen.append((event.seq, event.entry["message"]["content"]))
-                if len(seen) == TOTAL:
+                if seen[-1][1] == END:
                     break
     return seen
+
+
+def watch_with_pauses(machine: Machine, may_resume: threading.Semaphore) -> list[tuple[int, str]]:
+    """The same without the client's library: it comes back when others have written meanwhile."""
+    seen: list[tuple[int, str]] = []
+    after: dict[str, Any] = {"seq": 0}
+    while True:
+        with machine.connect() as link:
+            asked = link.ask("session/subscribe", session_id=SESSION, after=after)
+            assert "replaced" not in asked
+            while (line := link.line()) is not None:
+                event = json.loads(line)
+                if event["method"] == "session/event":
+                    entry = event["params"]["entry"]
+                    after = {"seq": event["params"]["seq"], "entry_id": entry["id"]}
+                    seen.append((after["seq"], entry["message"]["content"]))
+                    if seen[-1][1] == END:
+                        return seen
+        assert may_resume.acquire(timeout=30)
 
 
 def test_writers_and_watchers_come_through_restarts(machine: Machine) -> None:
@@ -51,26 +75,38 @@ def test_writers_and_watchers_come_through_restarts(machine: Machine) -> None:
     with connect_blocking(machine.socket) as client:
         client.create("/p", session_id=SESSION, persist="immediate")
     # The next restart is not before everybody is in the midst of writing again.
-    under_way = threading.Semaphore(0)
-    with ThreadPoolExecutor(WRITERS + WATCHERS) as threads:
+    stop = threading.Event()
+    under_way, may_resume = threading.Semaphore(0), threading.Semaphore(0)
+    with ThreadPoolExecutor(WRITERS + WATCHERS + 1) as threads:
         watchers = [threads.submit(watch, machine) for _ in range(WATCHERS)]
+        watchers.append(threads.submit(watch_with_pauses, machine, may_resume))
         writers: list[Future[list[int]]] = [
-            threads.submit(write, machine, number, under_way.release) for number in range(WRITERS)
+            threads.submit(write, machine, number, under_way.release, stop)
+            for number in range(WRITERS)
         ]
         pids = set()
         for _ in range(RESTARTS):
-            for _ in range(TOTAL // (RESTARTS + 2)):
+            for _ in range(APPENDS_BETWEEN):
                 assert under_way.acquire(timeout=30)
             restarted = machine.tell("restart")
             assert restarted["stopped"]
             pids.add(restarted["pid"])
+            # What was answered before does not count.
+            while under_way.acquire(blocking=False):
+                pass
+            for _ in range(WRITERS):
+                assert under_way.acquire(timeout=30)
+            may_resume.release()
+        stop.set()
         acknowledged = sorted(seq for writer in writers for seq in writer.result(60))
+        with machine.connect() as link:
+            last = link.say(SESSION, END)["entries"][0]["seq"]
         seen = [watcher.result(60) for watcher in watchers]
     assert len(pids) == RESTARTS
-    assert acknowledged == list(range(1, TOTAL + 1))
+    assert [*acknowledged, last] == list(range(1, last + 1))
     for one in seen:
-        assert [seq for seq, _ in one] == acknowledged
+        assert [seq for seq, _ in one] == list(range(1, last + 1))
         assert one == seen[0]
     with machine.connect() as link:
         assert link.contents(SESSION) == [content for _, content in seen[0]]
-    assert len({content for _, content in seen[0]}) == TOTAL
+    assert len({content for _, content in seen[0]}) == last
