@@ -35,7 +35,8 @@ class Refused(Exception):
         super().__init__(f"{error['data']['kind']}: {error['message']}")
         self.error = error
         self.kind: str = error["data"]["kind"]
-        self.is_retryable: bool = error["data"]["retryable"]
+        # Whoever has the head may keep it for long: to wait is for session/acquire.
+        self.is_final: bool = not error["data"]["retryable"] or self.kind == "lease_held"
         self.retry_seconds = error["data"].get("retry_after_ms", 0) / 1000
 
 
@@ -237,14 +238,9 @@ def persist(attempt: Callable[[], T]) -> T:
         try:
             return attempt()
         except (Refused, OSError) as error:
-            # Whoever has the head may keep it for long: to wait is for session/acquire.
-            is_final = isinstance(error, Refused) and (
-                not error.is_retryable or error.kind == "lease_held"
-            )
-            if is_final or time.monotonic() > end:
+            if getattr(error, "is_final", False) or time.monotonic() > end:
                 raise
-            asked = error.retry_seconds if isinstance(error, Refused) else 0
-            time.sleep(max(RETRY_SECONDS, asked))
+            time.sleep(max(RETRY_SECONDS, getattr(error, "retry_seconds", 0)))
 
 
 def _with_ids(given: Any) -> Any:

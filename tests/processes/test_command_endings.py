@@ -27,6 +27,9 @@ REQUIRED: Final[dict[str, Any]] = {
     "ref": "my-session",
     "query": "cron",
     "max_age_hours": 24,
+    "ttl_ms": 1000,
+    "lease_id": "nobodys-lease",
+    "kind": "steer",
 }
 ALSO: Final[dict[str, dict[str, Any]]] = {
     "session/branch": {"entry_id": "entry-1"},
@@ -36,10 +39,11 @@ ALSO: Final[dict[str, dict[str, Any]]] = {
     "session/open": {"session_id": "my-session-id"},
     "session/import": {"path": "@FOLDER/session.jsonl"},
 }
-# Without what only a conversation can have: a subscription; and what is in no trash.
+# Without what only a conversation can have: a subscription, a lease; and what is in no trash.
 REFUSED: Final = {
     "session/unsubscribe": "subscription_not_found",
     "session/flush": "subscription_not_found",
+    "session/renew": "lease_lost",
     "session/purge": "session_exists",
 }
 # What would leave nothing for those that come after it.
