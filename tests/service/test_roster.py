@@ -336,3 +336,18 @@ async def test_a_folder_that_is_gone_is_an_empty_one(real_house: Any) -> None:
         assert len(await shown(wire)) == 1
         shutil.rmtree(real_house.layout.sessions)
         assert await shown(wire) == {}
+
+
+async def test_the_only_file_left_of_an_open_session_is_no_copy(real_house: Any) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, "moved-session")
+        (path,) = real_house.layout.sessions.iterdir()
+        copy = real_house.layout.archive / path.name
+        shutil.copyfile(path, copy)
+        page = await wire.call("session/list")
+        assert [each["path"] for each in page["unreadable"]] == []
+        both = await wire.call("session/list", archived=None)
+        assert [each["path"] for each in both["unreadable"]] == [str(copy)]
+        path.replace(copy)
+        both = await wire.call("session/list", archived=None)
+        assert both["unreadable"] == []

@@ -218,8 +218,10 @@ class Survey:
         """The new row of a session, if it needs one."""
         known = self._store.register.known(session_id)
         path, others = self._claims.of(session_id)
-        for other in others:
-            self._unreadable[other] = f"has the same session id as {Path(path or '').name}"
+        if path is not None and others and self._files.exists(Path(path)):
+            # If not, it was moved while the folders were looked at, one after the other.
+            for other in others:
+                self._unreadable[other] = f"has the same session id as {Path(path).name}"
         if path is None and known is not None:
             path = self._path_elsewhere(known)
         if path is None:
@@ -227,6 +229,7 @@ class Survey:
                 self._miss(known, gone)
             return None
         if self._is_open(session_id):
+            self._unreadable.pop(path, None)
             return None
         try:
             return self._read(session_id, Path(path), known)
