@@ -6,6 +6,7 @@ to a retry: stored already, writable, lease, `expected`, parent and content.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Literal
 
@@ -191,12 +192,8 @@ def _place(draft: Draft, request: AppendRequest) -> tuple[str, int | None]:
 
 def _new_head(draft: Draft, head: str) -> str:
     """A name for the head that a conflict branches to."""
-    number = 2
-    while draft.head(f"{head[:56]}-{number}") is not None or draft.is_leased(
-        f"{head[:56]}-{number}"
-    ):
-        number += 1
-    return f"{head[:56]}-{number}"
+    names = (f"{head[:56]}-{number}" for number in itertools.count(2))
+    return next(name for name in names if draft.head(name) is None and not draft.is_leased(name))
 
 
 def _stage_one(draft: Draft, request: AppendRequest, head: str, parent: int | None) -> Receipt:
