@@ -98,6 +98,8 @@ def test_a_hangup_has_the_configuration_read_again(machine: Machine) -> None:
         path.write_text("[limits]\nopen_sessions = 7\n[retention]\nmax_age_hours = 1\n")
         os.kill(daemon.pid, signal.SIGHUP)
         assert daemon.hears("configuration read")["changed"] == ["limits", "retention"]
+        # It runs in the background: what it logs must not come when nothing is logged any more.
+        assert daemon.hears("retention done")["sessions"] == 0
         assert link.ask("server/info")["limits"]["max_open_sessions"] == 7
         path.write_text("[limits]\nopen_sessions = 8\nopen_doors = 1\n")
         os.kill(daemon.pid, signal.SIGHUP)
