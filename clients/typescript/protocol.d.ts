@@ -947,7 +947,7 @@ export interface Present {
 /** Something in the file that was kept but does not mean what its writer meant. */
 export interface Problem {
   line: number;
-  kind: string;
+  kind: "bad_header" | "bad_line" | "bad_time" | "broken_atom" | "duplicate_id" | "first_kept_off_path" | "incomplete_atom" | "long_line" | "orphan" | "other_id" | "other_spelling" | "torn_tail" | "unknown_target";
   detail: string;
 }
 

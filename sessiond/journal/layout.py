@@ -26,7 +26,7 @@ from sessiond.journal.failures import storage_error, telling
 from sessiond.journal.files import Files
 from sessiond.model.ids import is_session_id
 
-__all__ = ["DEFAULT_PROFILE", "Layout", "data_home", "is_profile"]
+__all__ = ["DEFAULT_PROFILE", "Layout", "data_home", "id_in_name", "is_profile"]
 
 DEFAULT_PROFILE: Final = "default"
 _PROFILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
@@ -142,7 +142,7 @@ class Layout:
     def id_of(self, path: Path) -> str | None:
         """The session id in a name that was made here; None for any other file."""
         if path.parent in (self.sessions, self.archive):
-            return _id_in(path.name)
+            return id_in_name(path.name)
         if path.parent == self.pending:
             return _draft_id_in(path.name)
         return None
@@ -161,7 +161,7 @@ class Layout:
             folder / name
             for folder in (self.sessions, self.archive)
             for name in sorted(_names_ending(files, folder, f"_{session_id}{_SUFFIX}"))
-            if _id_in(name) == session_id
+            if id_in_name(name) == session_id
         ]
         draft = self.pending_path(session_id) if is_session_id(session_id) else None
         if draft is not None:
@@ -176,7 +176,7 @@ class Layout:
             for folder in (self.sessions, self.archive)
             for name in sorted(_names(files, folder), reverse=True)
         )
-        found = (_id_in(name) for name in names)
+        found = (id_in_name(name) for name in names)
         return list(dict.fromkeys(session_id for session_id in found if session_id is not None))
 
     def scan(self, files: Files, *, drafts: bool) -> Iterator[Path]:
@@ -205,7 +205,8 @@ class Layout:
                 yield self.pending / name
 
 
-def _id_in(name: str) -> str | None:
+def id_in_name(name: str) -> str | None:
+    """The session id in the name of a session's file, wherever it lies; None in any other."""
     stamp, _, rest = name.partition("_")
     return _draft_id_in(rest) if _STAMP.fullmatch(stamp) else None
 
@@ -213,7 +214,7 @@ def _id_in(name: str) -> str | None:
 def _trashed_id(name: str) -> str | None:
     # Ids have no dot: the first suffix ends the name of the session's file.
     own = name[: name.find(_SUFFIX) + len(_SUFFIX)]
-    return _id_in(own) or _draft_id_in(own)
+    return id_in_name(own) or _draft_id_in(own)
 
 
 def _draft_id_in(name: str) -> str | None:

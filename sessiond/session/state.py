@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from sessiond.limits import PROBLEMS_MAX
 from sessiond.model.ids import MAIN
+from sessiond.model.problems import Problem, ProblemKind
 from sessiond.model.row import (
     CONTEXT_KINDS,
     MESSAGE_KINDS,
@@ -36,7 +37,7 @@ from sessiond.model.row import (
     Rules,
 )
 
-__all__ = ["Head", "LabelState", "Problem", "Session"]
+__all__ = ["Head", "LabelState", "Session"]
 
 # Plain ints: this is asked once a line when a file opens, and a member of an enum is looked up.
 _ASSISTANT: Final = int(Kind.ASSISTANT)
@@ -66,14 +67,6 @@ class LabelState(Struct, frozen=True):
 
     label: str
     seq: int
-
-
-class Problem(Struct, frozen=True):
-    """Something in the file that was kept but does not mean what its writer meant."""
-
-    line: int
-    kind: str
-    detail: str
 
 
 class Session:
@@ -243,7 +236,7 @@ class Session:
                 return
         self.heads[head] = Head(target, seq)
 
-    def report(self, line: int, kind: str, detail: str) -> None:
+    def report(self, line: int, kind: ProblemKind, detail: str) -> None:
         """Remember a problem; beyond PROBLEMS_MAX only the count grows."""
         self.problem_count += 1
         if len(self.problems) < PROBLEMS_MAX:

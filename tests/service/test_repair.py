@@ -15,28 +15,10 @@ from sessiond.journal.lock import owned
 from sessiond.limits import PROBLEMS_MAX
 from sessiond.service.files.verifying import verify_file
 from sessiond.testing.daemon import Refusal, Wire
+from tests.service.damage import GOOD, HEADER, NATIVE, ONE, PI_HEADER, line
 
 SESSION = "session-a"
 HI = {"role": "user", "content": "hi"}
-TIME = b'"timestamp":"2026-01-15T10:30:00.000Z"'
-HEADER = b'{"type":"session_header","version":1,"id":"session-a",%s,"cwd":"/p"}\n' % TIME
-PI = b'{"type":"session","version":3,"id":"session-a",%s,"cwd":"/p"}\n' % TIME
-
-
-def line(entry_id: bytes, parent: bytes, more: bytes = b"") -> bytes:
-    return (
-        b'{"type":"message","id":"%s","parent_id":%s,%s,"message":{"role":"user","content":"1.50"}%s}\n'
-        % (entry_id, parent, TIME, more)
-    )
-
-
-def record(kind: bytes, more: bytes) -> bytes:
-    return b'{"type":"%s","id":"r1","parent_id":null,%s,%s}\n' % (kind, TIME, more)
-
-
-ONE = line(b"n1", b"null")
-GOOD = HEADER + ONE + line(b"n2", b'"n1"')
-ATOM = [line(b"a%d" % k, b'"n2"', b',"atom":[%d,3]' % k) for k in (1, 2)]
 
 
 async def refusal(wire: Wire, method: str, **params: Any) -> Refusal:
@@ -47,94 +29,21 @@ async def call(wire: Wire, method: str, **params: Any) -> Any:
     return await wire.call(method, session_id=SESSION, **params)
 
 
-# What is in the file, the problems that are told, the lines that a repair leaves out.
-DAMAGE: dict[str, tuple[bytes, list[tuple[int, str]], list[int]]] = {
-    "nothing": (GOOD, [], []),
-    "no newline at the end": (GOOD[:-1], [], []),
-    "blank lines": (HEADER + b"\n" + ONE + b"  \n", [], []),
-    "windows lines": (GOOD.replace(b"\n", b"\r\n"), [], []),
-    "bad lines": (
-        HEADER + b"garbage\n" + ONE + b'{"a":1}\n' + line(b"n2", b'"n1"'),
-        [(2, "bad_line"), (4, "bad_line")],
-        [2, 4],
-    ),
-    "a bad line at the end": (GOOD + b"garbage\n", [(4, "bad_line")], [4]),
-    "a torn end": (GOOD + b'{"type":"mess', [(4, "torn_tail")], [4]),
-    "half an append": (GOOD + b"".join(ATOM), [(4, "incomplete_atom")], [4, 5]),
-    "half an append and a torn end": (
-        GOOD + ATOM[0] + b"{",
-        [(5, "torn_tail"), (4, "incomplete_atom")],
-        [4, 5],
-    ),
-    "half an append without its newline": (
-        GOOD + ATOM[0][:-1],
-        [(4, "incomplete_atom")],
-        [4],
-    ),
-    "a bad line and a torn end": (
-        HEADER + b"x\n" + ONE + b"{",
-        [(2, "bad_line"), (4, "torn_tail")],
-        [2, 4],
-    ),
-    "an orphan": (GOOD + line(b"n3", b'"nowhere"'), [(4, "orphan")], []),
-    "the same id twice": (GOOD + ONE, [(4, "duplicate_id")], []),
-    "a label of nothing": (
-        GOOD + record(b"label", b'"target_id":"x","label":"y"'),
-        [(4, "unknown_target")],
-        [],
-    ),
-    "a leaf that leads nowhere": (
-        GOOD + record(b"leaf", b'"target_id":"x"'),
-        [(4, "unknown_target")],
-        [],
-    ),
-    "a compaction that keeps nothing": (
-        GOOD
-        + b'{"type":"compaction","id":"c1","parent_id":"n1",%s,"summary":"s","first_kept_entry_id":"n2","tokens_before":1}\n'
-        % TIME,
-        [(4, "first_kept_off_path")],
-        [],
-    ),
-}
+# Whatever has a header can be repaired, were it only that there is nothing to do.
+DAMAGE = {case: damage for case, damage in NATIVE.items() if damage.opens != "refused"}
 
 
 def without(content: bytes, dropped: list[int]) -> bytes:
-    lines = content.splitlines(keepends=True)
+    lines = [text + b"\n" for text in content.removesuffix(b"\n").split(b"\n")]
     kept = b"".join(text for number, text in enumerate(lines, 1) if number not in dropped)
     return kept if kept.endswith(b"\n") else kept + b"\n"
-
-
-@pytest.mark.parametrize("case", DAMAGE)
-async def test_every_problem_is_told_by_its_line_and_nothing_is_changed(
-    house: Any, case: str
-) -> None:
-    content, problems, dropped = DAMAGE[case]
-    path = house.put(content)
-    async with house.daemon() as daemon, daemon.connect() as wire:
-        found = await call(wire, "session/verify")
-        assert [(one["line"], one["kind"]) for one in found["problems"]] == problems
-        assert (found["ok"], found["problem_count"]) == (not problems, len(problems))
-        assert (found["dialect"], found["bytes"]) == ("native", len(content))
-        assert found["lines"] == len(content.splitlines())
-        assert found["repairable"] is bool(dropped)
-        assert found["read_only"] is any(kind == "bad_line" for _, kind in problems)
-        plan = await call(wire, "session/repair")
-        assert (plan["dry_run"], plan["repaired"], plan["dropped_lines"]) == (True, False, dropped)
-        assert (plan["dropped"], plan["kept"]) == (len(dropped), found["lines"] - len(dropped))
-        assert plan["problems"] == found["problems"]
-        assert (plan["reason"] is None) is bool(dropped)
-        assert house.disk.content(path) == content
-        assert len(house.disk.paths) == 1 + len(
-            [p for p in house.disk.paths if p.parent == house.layout.locks]
-        )
-    assert house.disk.open_descriptors == 0
 
 
 @pytest.mark.parametrize("case", DAMAGE)
 async def test_a_repair_keeps_every_good_line_byte_for_byte_and_the_old_file_in_the_trash(
     house: Any, case: str
 ) -> None:
-    content, _, dropped = DAMAGE[case]
+    content, dropped = DAMAGE[case].content, DAMAGE[case].dropped
     path = house.put(content)
     async with house.daemon() as daemon, daemon.connect() as wire:
         done = await call(wire, "session/repair", dry_run=False)
@@ -215,7 +124,7 @@ async def test_an_archived_session_is_repaired_where_it_lies(house: Any) -> None
 
 
 async def test_a_file_of_another_program_is_never_made_anew(house: Any) -> None:
-    path = house.put(PI + b"garbage\n")
+    path = house.put(PI_HEADER + b"garbage\n")
     async with house.daemon() as daemon, daemon.connect() as wire:
         found = await call(wire, "session/verify")
         assert [one["kind"] for one in found["problems"]] == ["bad_line"]
@@ -226,7 +135,7 @@ async def test_a_file_of_another_program_is_never_made_anew(house: Any) -> None:
         refused = await refusal(wire, "session/repair", dry_run=False)
         assert refused.data["kind"] == "session_corrupt"
         assert (refused.data["line"], refused.data["repairable"]) == (2, False)
-    assert house.disk.content(path) == PI + b"garbage\n"
+    assert house.disk.content(path) == PI_HEADER + b"garbage\n"
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage\n" + GOOD, HEADER[:-20], b"\n"])

@@ -44,11 +44,13 @@ def verify(ctx: click.Context, /, shared: Shared, session: str) -> None:
 
 def _look(path: Path) -> bytes:
     from sessiond.journal.files import Files
-    from sessiond.service.files.verifying import verify_file
+    from sessiond.journal.layout import id_in_name
+    from sessiond.service.files.verifying import Look, verify_file
 
     steps = Steps("verify")
+    look = Look(named=id_in_name(path.name), progress=steps)
     try:
-        return msgspec.json.encode(verify_file(Files(), path, progress=steps))
+        return msgspec.json.encode(verify_file(Files(), path, look))
     finally:
         steps.end()
 

@@ -17,7 +17,8 @@ from sessiond.cli.reaching.meant import layout_of
 from sessiond.cli.text import counted
 from sessiond.errors import SessiondError
 from sessiond.journal.files import Files
-from sessiond.service.files.verifying import verify_file
+from sessiond.journal.layout import Layout
+from sessiond.service.files.verifying import Look, verify_file
 
 __all__ = ["examine_files"]
 
@@ -41,17 +42,17 @@ def examine_files(place: Place) -> Iterator[Finding]:
     well = 0
     for done, path in enumerate(paths):
         steps.report(done, len(paths), "files")
-        flaws = [*_flaws(files, path, is_served=is_served)]
+        flaws = [*_flaws(layout, files, path, is_served=is_served)]
         well += all(flaw.ok for flaw in flaws)
         yield from flaws
     steps.end()
     yield Finding("files", ok=True, what=f"{well} of {len(paths)} session files are well")
 
 
-def _flaws(files: Files, path: Path, *, is_served: bool) -> Iterator[Finding]:
+def _flaws(layout: Layout, files: Files, path: Path, *, is_served: bool) -> Iterator[Finding]:
     try:
         mode = path.stat().st_mode
-        found = verify_file(files, path)
+        found = verify_file(files, path, Look(named=layout.id_of(path)))
     except FileNotFoundError:
         return  # it was moved or deleted meanwhile
     except (SessiondError, OSError) as error:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from sessiond.journal.files import Files
+from sessiond.journal.layout import Layout
 from sessiond.service.files.keeping import Keeping
 from sessiond.service.files.repairing import Repair, plan_in_memory, plan_repair
-from sessiond.service.files.verifying import Verification, verify_file, verify_memory
+from sessiond.service.files.verifying import Look, Verification, verify_file, verify_memory
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Progress
 
@@ -20,16 +21,17 @@ class Checks:
     Of an open session, as far as it is known: what follows is being written.
     """
 
-    def __init__(self, keeping: Keeping, files: Files) -> None:
+    def __init__(self, keeping: Keeping, layout: Layout, files: Files) -> None:
         self._keeping = keeping
+        self._layout = layout
         self._files = files
 
     def verify(self, session_id: str, opened: Opened | None, progress: Progress) -> Verification:
         """What is wrong with a session's file. Raises SessionNotFound, StorageError."""
         if opened is not None and opened.path is None:
             return verify_memory(opened)
-        path, size = self._place(session_id, opened)
-        return verify_file(self._files, path, size=size, progress=progress)
+        path, look = self._place(session_id, opened, progress)
+        return verify_file(self._files, path, look)
 
     def plan_repair(
         self, session_id: str, opened: Opened | None, *, dry_run: bool, progress: Progress
@@ -37,10 +39,15 @@ class Checks:
         """What a repair would do. Raises SessionNotFound, SessionCorrupt, StorageError."""
         if opened is not None and opened.path is None:
             return plan_in_memory(opened, dry_run=dry_run)
-        path, size = self._place(session_id, opened)
-        return plan_repair(self._files, path, dry_run=dry_run, size=size, progress=progress)
+        path, look = self._place(session_id, opened, progress)
+        return plan_repair(self._files, path, look, dry_run=dry_run)
 
-    def _place(self, session_id: str, opened: Opened | None) -> tuple[Path, int | None]:
+    def _place(
+        self, session_id: str, opened: Opened | None, progress: Progress
+    ) -> tuple[Path, Look]:
+        size = None
         if opened is None or opened.path is None:
-            return self._keeping.require(session_id), None
-        return opened.path, opened.journal.statistics().size_bytes
+            path = self._keeping.require(session_id)
+        else:
+            path, size = opened.path, opened.journal.statistics().size_bytes
+        return path, Look(size, self._layout.id_of(path), progress)

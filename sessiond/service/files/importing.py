@@ -21,9 +21,9 @@ from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
 from sessiond.journal.scanning import check_regular, chunks_of
 from sessiond.limits import IMPORT_BYTES_MAX, PROGRESS_LINES
+from sessiond.model.problems import Problem
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.ports import Progress
-from sessiond.session.state import Problem
 
 __all__ = ["ImportReport", "Source", "read_import", "read_source"]
 

@@ -15,11 +15,14 @@ from sessiond.dialects import UNKNOWN_HEADER, recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect
 from sessiond.errors import SessionCorrupt
 from sessiond.model.entries import Header
+from sessiond.session.atoms import Atoms
 from sessiond.session.state import Session
 
-__all__ = ["Indexer"]
+__all__ = ["Indexer", "is_zeros"]
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_ZEROS: Final = "is nothing but zero bytes, as a power loss leaves them"
+_LINES_ARE_MISSING: Final = "lines of this append are missing; what is there is kept"
 _OLDER_VERSION: Final = "the file is of an older version; bring it in with session/import"
 
 
@@ -38,8 +41,7 @@ class Indexer:
         self._dialect: Dialect | None = None
         self._session: Session | None = None
         self._header: Header | None = None
-        # The atom at the end so far: its first line, and how many of how many were seen.
-        self._atom: tuple[int, int, int] | None = None
+        self.atoms = Atoms()
 
     @property
     def dialect(self) -> Dialect:
@@ -65,7 +67,7 @@ class Indexer:
     @property
     def incomplete_atom(self) -> int | None:
         """The first line of an atom whose end is missing at the end of the file."""
-        return self._atom[0] if self._atom is not None else None
+        return self.atoms.unfinished
 
     def visit(self, seq: int, line: bytes) -> None:
         """Take in the next line. Raises SessionCorrupt for a bad header, BadLine if strict."""
@@ -80,7 +82,7 @@ class Indexer:
             self._skip(self.session, seq, line, str(bad))
             return
         self._fold(row, len(line))
-        if row.atom is not None or self._atom is not None:
+        if row.atom is not None or self.atoms.first is not None:
             self._follow_atom(seq, row.atom)
 
     def parses(self, line: bytes) -> bool:
@@ -106,20 +108,17 @@ class Indexer:
 
     def _skip(self, session: Session, seq: int, line: bytes, why: str) -> None:
         session.skip()
-        self._atom = None
         if not line.strip():
+            self._follow_atom(seq, None)
             return
-        session.report(seq + 1, "bad_line", why)
+        self.atoms.skip()
+        session.report(seq + 1, "bad_line", _ZEROS if is_zeros(line) else why)
         if session.rules.truncates and session.read_only_line is None:
             session.read_only_line = seq + 1
 
     def _follow_atom(self, seq: int, atom: tuple[int, int] | None) -> None:
-        if atom is None or atom[0] >= atom[1]:
-            self._atom = None
-        elif atom[0] == 1:
-            self._atom = (seq, 1, atom[1])
-        elif self._atom is not None:
-            self._atom = (self._atom[0], atom[0], atom[1])
+        for first in self.atoms.take(seq, atom):
+            self.session.report(first + 1, "broken_atom", _LINES_ARE_MISSING)
 
     def _corrupt(self, line: int, why: str) -> SessionCorrupt:
         return SessionCorrupt(
@@ -136,3 +135,8 @@ def _why_no_header(line: bytes, reason: str) -> str:
     if not line.strip():
         return "it is empty; a session begins with a header line"
     return f"it {reason}" if reason == UNKNOWN_HEADER else f"the header {reason}"
+
+
+def is_zeros(line: bytes) -> bool:
+    """Whether there is something, and all of it zero bytes."""
+    return bool(line) and not line.strip(b"\0")

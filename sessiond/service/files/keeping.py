@@ -7,6 +7,7 @@ the rest has the file to itself (`hosts.retire`).
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from sessiond.journal.trash import Trash
 from sessiond.limits import AVAILABLE_IDS_MAX
 from sessiond.service.files.register import Register
 from sessiond.service.files.repairing import Repair, write_repaired
+from sessiond.service.files.verifying import Look
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
 
@@ -161,18 +163,21 @@ class Keeping:
 
         Raises SessionNotFound, SessionCorrupt where that cannot be, SessionLocked, StorageError.
         """
-        path = self.require(session_id)
+        found = self.require(session_id)
+        # Of a link it is the file that is made anew, where it lies.
+        path = Path(os.path.realpath(found))
         young = path.with_name(path.name + ".new")
         with owned(self._files, path, self._layout.locks) as fd:
-            plan = write_repaired(self._files, path, fd, young)
+            look = Look(named=self._layout.id_of(found))
+            plan = write_repaired(self._files, path, fd, young, look)
             if plan.reason is not None:
                 return plan
             stamp = self._environment.file_stamp()
-            name = f"{self._trash_name(path, session_id)}.before-repair-{stamp}"
+            name = f"{self._trash_name(found, session_id)}.before-repair-{stamp}"
             try:
                 backup = self.trash.keep(path, name)
                 # Before the new file is there: a new epoch costs a replay, an old one a gap.
-                self._register.renew(session_id, path)
+                self._register.renew(session_id, found)
                 with telling("repair", path):
                     self._files.rename(young, path)
             except StorageError:
@@ -189,10 +194,11 @@ class Keeping:
         Before it is synced a power cut would bring the old file back, without what was
         appended to the new one.
         """
-        if path.parent in self._unsynced:
-            with telling("write", path.parent):
-                self._files.fsync_folder(path.parent)
-            self._unsynced.discard(path.parent)
+        folder = Path(os.path.realpath(path)).parent if self._unsynced else path.parent
+        if folder in self._unsynced:
+            with telling("write", folder):
+                self._files.fsync_folder(folder)
+            self._unsynced.discard(folder)
 
     def discard_draft(self, opened: Opened) -> None:
         """Move the file of a forgotten draft to the trash. Raises StorageError."""

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from sessiond.journal.files import Files
 from sessiond.journal.journal import Journal
+from sessiond.model.problems import Problem
 from sessiond.service.files.indexer import Indexer
-from sessiond.session.state import Problem
 
 __all__ = ["open_mended"]
 

@@ -18,10 +18,9 @@ from sessiond.journal.files import Files
 from sessiond.journal.making import write_pieces
 from sessiond.journal.scanning import check_regular, chunks_of
 from sessiond.limits import PROBLEMS_MAX
-from sessiond.service.files.verifying import Survey, survey
+from sessiond.model.problems import Problem
+from sessiond.service.files.verifying import WHOLE, Look, Survey, survey
 from sessiond.service.opened import Opened
-from sessiond.service.ports import Progress
-from sessiond.session.state import Problem
 
 __all__ = ["Repair", "plan_in_memory", "plan_repair", "write_repaired"]
 
@@ -44,21 +43,14 @@ class Repair(Struct, frozen=True):
     reason: str | None = None
 
 
-def plan_repair(
-    files: Files,
-    path: Path,
-    *,
-    dry_run: bool = True,
-    size: int | None = None,
-    progress: Progress | None = None,
-) -> Repair:
+def plan_repair(files: Files, path: Path, look: Look = WHOLE, *, dry_run: bool = True) -> Repair:
     """What a repair would do. Changes nothing. Raises SessionCorrupt, StorageError."""
     with telling("read", path):
         fd = files.open_read(path)
         try:
             check_regular(files, fd)
-            total = files.fstat(fd).st_size if size is None else size
-            found = _survey(files, path, fd, size=total, progress=progress)
+            total = files.fstat(fd).st_size if look.size is None else look.size
+            found = _survey(files, path, fd, look.upto(total))
         finally:
             files.close(fd)
     return _plan(found, path, dry_run=dry_run)
@@ -78,29 +70,22 @@ def plan_in_memory(opened: Opened, *, dry_run: bool) -> Repair:
     )
 
 
-def write_repaired(files: Files, path: Path, fd: int, young: Path) -> Repair:
+def write_repaired(files: Files, path: Path, fd: int, young: Path, look: Look = WHOLE) -> Repair:
     """Write what is kept of a file to `young`, durably, if the plan has no reason not to.
 
     Raises SessionCorrupt for a file that is not to be made anew, StorageError.
     """
     with telling("repair", path):
-        found = _survey(files, path, fd)
+        found = _survey(files, path, fd, look)
         plan = _plan(found, path, dry_run=False)
         if plan.reason is None:
             files.close(write_pieces(files, young, _kept(files, fd, found)))
     return plan
 
 
-def _survey(
-    files: Files,
-    path: Path,
-    fd: int,
-    *,
-    size: int | None = None,
-    progress: Progress | None = None,
-) -> Survey:
+def _survey(files: Files, path: Path, fd: int, look: Look) -> Survey:
     try:
-        return survey(files, path, fd, size=size, progress=progress)
+        return survey(files, path, fd, look)
     except SessionCorrupt as corrupt:
         # Without its header nobody can say what the other lines mean.
         raise SessionCorrupt(

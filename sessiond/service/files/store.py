@@ -52,7 +52,7 @@ class Store:
         self.texts = TextIndex(layout.search, environment.report_trouble)
         self.register = Register(self.catalog, files, environment.new_epoch)
         self.keeping = Keeping(layout, files, self.register, environment)
-        self.checks = Checks(self.keeping, files)
+        self.checks = Checks(self.keeping, layout, files)
         # On another clock or without a catalog one of the two is still beyond all before.
         now_us = (unix_ms(environment.now()) or 0) * 1000
         first = self.catalog.reserve("lease_epoch", now_us, LEASE_EPOCHS_RESERVED)

@@ -10,21 +10,39 @@ from __future__ import annotations
 
 from array import array
 from pathlib import Path
+from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sessiond.errors import SessionCorrupt
 from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
-from sessiond.journal.recovery import Splitter
+from sessiond.journal.recovery import Splitter, Visit
 from sessiond.journal.scanning import check_regular, chunks_of
+from sessiond.model.problems import Problem
 from sessiond.model.row import Kind
-from sessiond.service.files.indexer import Indexer
+from sessiond.service.files.indexer import Indexer, is_zeros
+from sessiond.service.files.oddities import oddities
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Progress
-from sessiond.session.state import Problem, Session
+from sessiond.session.state import Session
 
-__all__ = ["Survey", "Verification", "survey", "verify_file", "verify_memory"]
+__all__ = ["WHOLE", "Look", "Survey", "Verification", "survey", "verify_file", "verify_memory"]
+
+
+class Look(Struct, frozen=True):
+    """At how many bytes (None = all), and the session id in the file's name, where it has one."""
+
+    size: int | None = None
+    named: str | None = None
+    progress: Progress | None = None
+
+    def upto(self, size: int) -> Look:
+        """The same at so many bytes."""
+        return structs.replace(self, size=size)
+
+
+WHOLE: Final = Look()
 
 
 class Verification(Struct, frozen=True):
@@ -83,31 +101,22 @@ class Survey(Struct, frozen=True):
         return min([*found, self.lines - 1]) + 1
 
 
-def verify_file(
-    files: Files, path: Path, *, size: int | None = None, progress: Progress | None = None
-) -> Verification:
-    """Look at every line of a file; with `size`, at so many bytes. Raises StorageError."""
+def verify_file(files: Files, path: Path, look: Look = WHOLE) -> Verification:
+    """Look at every line of a file. Raises StorageError."""
     with telling("read", path):
         fd = files.open_read(path)
         total = 0
         try:
             check_regular(files, fd)
-            total = files.fstat(fd).st_size if size is None else size
-            return _verification(survey(files, path, fd, size=total, progress=progress))
+            total = files.fstat(fd).st_size if look.size is None else look.size
+            return _verification(survey(files, path, fd, look.upto(total)))
         except SessionCorrupt as corrupt:
             return _no_session(corrupt, total)
         finally:
             files.close(fd)
 
 
-def survey(
-    files: Files,
-    path: Path,
-    fd: int,
-    *,
-    size: int | None = None,
-    progress: Progress | None = None,
-) -> Survey:
+def survey(files: Files, path: Path, fd: int, look: Look = WHOLE) -> Survey:
     """The same for an open descriptor, in all detail. Raises SessionCorrupt, OSError."""
     indexer = Indexer(path, in_place=True)
     ends = array("q", [0])
@@ -115,40 +124,49 @@ def survey(
 
     def visit(seq: int, line: bytes) -> None:
         indexer.visit(seq, line)
-        if seq and indexer.session.kinds[seq] == Kind.NONE and line.strip():
+        if seq == 0:
+            _compare_ids(indexer, look.named)
+        elif indexer.session.is_entry(seq):
+            for kind, detail in oddities(indexer.dialect, line):
+                indexer.session.report(seq + 1, kind, detail)
+        elif line.strip():
             bad.append(seq)
 
     splitter = Splitter(ends, visit)
     done = 0
-    for chunk in chunks_of(files, fd, 0, size):
+    for chunk in chunks_of(files, fd, 0, look.size):
         splitter.feed(chunk)
         done += len(chunk)
-        if progress is not None:
-            progress.report(done, size, "bytes")
+        if look.progress is not None:
+            look.progress.report(done, look.size, "bytes")
     tail = splitter.rest()
-    tail_is_whole = _take_tail(indexer, len(ends) - 1, tail)
+    tail_is_whole = _take_tail(indexer, len(ends) - 1, tail, visit)
     half = _take_half(indexer, len(ends) - 1 + (tail_is_whole and bool(tail)))
     return Survey(indexer, ends, tail, tail_is_whole, bad, half)
 
 
-def _take_tail(indexer: Indexer, seq: int, tail: bytes) -> bool:
+def _compare_ids(indexer: Indexer, named: str | None) -> None:
+    if named is not None and indexer.header.id != named:
+        detail = f"the header names another session than the file, which is {named}: that counts"
+        indexer.session.report(1, "other_id", detail)
+
+
+def _take_tail(indexer: Indexer, seq: int, tail: bytes, visit: Visit) -> bool:
     """Whether what follows the last newline is a line; half a one is a problem."""
-    if seq == 0:
-        # All there is: it must be the header, and an empty file has none.
-        indexer.visit(0, tail)
+    # All there is must be the header, and an empty file has none.
+    if seq == 0 or (tail and indexer.parses(tail)):
+        visit(seq, tail)
         return True
     if not tail:
         return True
-    if indexer.parses(tail):
-        indexer.visit(seq, tail)
-        return True
-    indexer.session.report(seq + 1, "torn_tail", f"half a line of {len(tail)} bytes at the end")
+    what = "zero bytes, as a power loss leaves them," if is_zeros(tail) else "bytes of half a line"
+    indexer.session.report(seq + 1, "torn_tail", f"{len(tail)} {what} at the end")
     return False
 
 
 def _take_half(indexer: Indexer, lines: int) -> int | None:
     """The first line of an append whose last lines are missing at the end of the file."""
-    first = indexer.incomplete_atom
+    first = indexer.atoms.unfinished_but_for_bad_lines
     if first is None or not indexer.dialect.rules.truncates:
         return None
     detail = f"{lines - first} lines of an append whose last lines are missing"

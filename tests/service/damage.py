@@ -1,0 +1,237 @@
+"""Session files with one thing wrong each: what verify tells, what an opening does, what a repair leaves out."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from sessiond.model.problems import ProblemKind
+
+__all__ = [
+    "GOOD",
+    "HEADER",
+    "NATIVE",
+    "ONE",
+    "PI",
+    "PI_GOOD",
+    "PI_HEADER",
+    "TIME",
+    "Damage",
+    "line",
+]
+
+TIME = b'"timestamp":"2026-01-15T10:30:00.000Z"'
+HEADER = b'{"type":"session_header","version":1,"id":"session-a",%s,"cwd":"/p"}\n' % TIME
+PI_HEADER = b'{"type":"session","version":3,"id":"session-a",%s,"cwd":"/p"}\n' % TIME
+
+
+def line(entry_id: bytes, parent: bytes, more: bytes = b"") -> bytes:
+    """A message in a native file."""
+    return (
+        b'{"type":"message","id":"%s","parent_id":%s,%s,"message":{"role":"user","content":"1.50"}%s}\n'
+        % (entry_id, parent, TIME, more)
+    )
+
+
+def pi_line(entry_id: bytes, parent: bytes) -> bytes:
+    """The same in a file of pi's."""
+    message = b'{"role":"user","content":"1.50","timestamp":1768473000000}'
+    return b'{"type":"message","id":"%s","parentId":%s,%s,"message":%s}\n' % (
+        entry_id,
+        parent,
+        TIME,
+        message,
+    )
+
+
+def record(kind: bytes, more: bytes) -> bytes:
+    """An entry about the session."""
+    return b'{"type":"%s","id":"r1","parent_id":null,%s,%s}\n' % (kind, TIME, more)
+
+
+def part(number: int, of: int = 3) -> bytes:
+    """One line of an append of several."""
+    return line(b"a%d-%d" % (of, number), b'"n2"', b',"atom":[%d,%d]' % (number, of))
+
+
+ONE = line(b"n1", b"null")
+TWO = line(b"n2", b'"n1"')
+GOOD = HEADER + ONE + TWO
+PI_ONE = pi_line(b"00000001", b"null")
+PI_GOOD = PI_HEADER + PI_ONE
+
+
+class Damage(Struct, frozen=True):
+    """A file; lines count from 1.
+
+    `opens`: as it is, with its end moved aside, to be read only, or not at all.
+    """
+
+    content: bytes
+    problems: list[tuple[int, ProblemKind]] = []
+    dropped: list[int] = []
+    opens: Literal["whole", "cut", "read_only", "refused"] = "whole"
+
+
+def bad(content: bytes, *lines: int) -> Damage:
+    """With lines that do not parse."""
+    return Damage(content, [(one, "bad_line") for one in lines], list(lines), "read_only")
+
+
+def told(content: bytes, kind: ProblemKind, at: int = 4) -> Damage:
+    """With something that is said and stays."""
+    return Damage(content, [(at, kind)])
+
+
+def refused(content: bytes) -> Damage:
+    """Of which nobody can say whose it is."""
+    return Damage(content, [(1, "bad_header")], opens="refused")
+
+
+NATIVE: dict[str, Damage] = {
+    "nothing": Damage(GOOD),
+    "no newline at the end": Damage(GOOD[:-1]),
+    "blank lines": Damage(HEADER + b"\n" + ONE + b"  \n"),
+    "windows lines": Damage(GOOD.replace(b"\n", b"\r\n")),
+    "times that go back": Damage(GOOD.replace(b"2026-01-15", b"2027-01-15", 2)),
+    "no parent_id": Damage(HEADER + ONE.replace(b'"parent_id":null,', b"")),
+    # Lines that do not parse.
+    "bad lines": bad(HEADER + b"garbage\n" + ONE + b'{"a":1}\n' + TWO, 2, 4),
+    "a bad line at the end": bad(GOOD + b"garbage\n", 4),
+    "no object": bad(GOOD + b'["message"]\n', 4),
+    "no type": bad(GOOD + b'{"id":"n3","parent_id":null}\n', 4),
+    "no id": bad(GOOD + b'{"type":"message","message":{"role":"user"}}\n', 4),
+    "an id that is no text": bad(
+        GOOD + b'{"type":"message","id":7,"message":{"role":"user"}}\n', 4
+    ),
+    "half a line in the middle": bad(HEADER + b'{"type":"mess\n' + ONE, 2),
+    "two lines in one": bad(HEADER + ONE[:-1] + TWO, 2),
+    "zero bytes in a line": bad(GOOD + b"\0" * 512 + b"\n", 4),
+    "zero bytes before a line": bad(HEADER + b"\0" * 64 + ONE, 2),
+    "no UTF-8": bad(HEADER + ONE.replace(b"1.50", b"\xff\xfe"), 2),
+    "half a character": bad(HEADER + ONE.replace(b"1.50", b"\xc3"), 2),
+    "a second header": bad(GOOD + HEADER, 4),
+    "a header of pi's in the middle": bad(HEADER + PI_HEADER + ONE, 2),
+    "nested too deeply": bad(HEADER + ONE.replace(b'"1.50"', b"[" * 5000 + b"]" * 5000), 2),
+    "children of a bad line": Damage(
+        HEADER + b"garbage\n" + TWO + line(b"n3", b'"n2"'),
+        [(2, "bad_line"), (3, "orphan")],
+        [2],
+        "read_only",
+    ),
+    # What a crash leaves at the end.
+    "a torn end": Damage(GOOD + b'{"type":"mess', [(4, "torn_tail")], [4], "cut"),
+    "a torn end in a character": Damage(
+        GOOD + '{"type":"é'.encode()[:-1], [(4, "torn_tail")], [4], "cut"
+    ),
+    "zero bytes at the end": Damage(GOOD + b"\0" * 4096, [(4, "torn_tail")], [4], "cut"),
+    "half an append": Damage(GOOD + part(1) + part(2), [(4, "incomplete_atom")], [4, 5], "cut"),
+    "half an append and a torn end": Damage(
+        GOOD + part(1) + b"{", [(5, "torn_tail"), (4, "incomplete_atom")], [4, 5], "cut"
+    ),
+    "half an append without its newline": Damage(
+        GOOD + part(1)[:-1], [(4, "incomplete_atom")], [4], "cut"
+    ),
+    "a bad line and a torn end": Damage(
+        HEADER + b"x\n" + ONE + b"{", [(2, "bad_line"), (4, "torn_tail")], [2, 4], "read_only"
+    ),
+    # Without its bad line the append would be one that never was.
+    "half an append and a bad line": Damage(
+        GOOD + part(1) + b"x\n", [(5, "bad_line"), (4, "incomplete_atom")], [4, 5], "read_only"
+    ),
+    "a bad line in half an append": Damage(
+        GOOD + part(1) + b"x\n" + part(2),
+        [(5, "bad_line"), (4, "incomplete_atom")],
+        [4, 5, 6],
+        "read_only",
+    ),
+    # Appends that are not whole where no crash leaves them.
+    "half an append in the middle": told(GOOD + part(1) + line(b"n3", b'"n2"'), "broken_atom"),
+    "half an append before another": told(GOOD + part(1) + part(1, 2) + part(2, 2), "broken_atom"),
+    "an append without its beginning": told(GOOD + part(2) + part(3), "broken_atom"),
+    "an append with a gap": told(GOOD + part(1) + part(3), "broken_atom"),
+    "a bad line in an append": Damage(
+        GOOD + part(1) + b"x\n" + part(3), [(5, "bad_line"), (4, "broken_atom")], [5], "read_only"
+    ),
+    "numbers of an append that mean nothing": Damage(GOOD + part(7, 3) + part(0, 3)),
+    # What refers to something that is not there.
+    "an orphan": told(GOOD + line(b"n3", b'"nowhere"'), "orphan"),
+    "a parent that comes later": told(HEADER + TWO + ONE, "orphan", 2),
+    "a circle": told(HEADER + line(b"n1", b'"n2"') + TWO, "orphan", 2),
+    "its own parent": told(GOOD + line(b"n3", b'"n3"'), "orphan"),
+    "a parent that is no text": told(GOOD + line(b"n3", b"7"), "orphan"),
+    "a record as parent": Damage(
+        GOOD + record(b"label", b'"target_id":"n1","label":"y"') + line(b"n3", b'"r1"'),
+        [(5, "orphan")],
+    ),
+    "the same id twice": told(GOOD + ONE, "duplicate_id"),
+    "a label of nothing": told(
+        GOOD + record(b"label", b'"target_id":"x","label":"y"'), "unknown_target"
+    ),
+    "a leaf that leads nowhere": told(GOOD + record(b"leaf", b'"target_id":"x"'), "unknown_target"),
+    "a leaf on a record": Damage(
+        GOOD
+        + record(b"label", b'"target_id":"n1","label":"y"')
+        + record(b"leaf", b'"target_id":"r1"').replace(b'"id":"r1"', b'"id":"r2"'),
+        [(5, "unknown_target")],
+    ),
+    "a drop of a head that is not there": told(
+        GOOD + record(b"leaf", b'"target_id":null,"head":"side","reason":"drop"'), "unknown_target"
+    ),
+    "a compaction that keeps nothing": told(
+        GOOD
+        + b'{"type":"compaction","id":"c1","parent_id":"n1",%s,"summary":"s","first_kept_entry_id":"n2","tokens_before":1}\n'
+        % TIME,
+        "first_kept_off_path",
+    ),
+    # What is odd.
+    "no time": told(GOOD + line(b"n3", b'"n2"').replace(TIME + b",", b""), "bad_time"),
+    "a time that is none": told(
+        GOOD + line(b"n3", b'"n2"').replace(b"2026-01-15T10:30:00.000Z", b"yesterday"), "bad_time"
+    ),
+    "a line of pi's": told(GOOD + pi_line(b"n3", b'"n2"'), "other_spelling"),
+    "the header of another session": told(
+        GOOD.replace(b'"session-a"', b'"session-b"'), "other_id", 1
+    ),
+    # No header, no session.
+    "empty": refused(b""),
+    "only a newline": refused(b"\n"),
+    "a blank line first": refused(b"\n" + GOOD),
+    "no header": refused(ONE + TWO),
+    "garbage for a header": refused(b"garbage\n" + GOOD),
+    "half a header": refused(HEADER[:-20]),
+    "zero bytes for a header": refused(b"\0" * 100 + b"\n" + ONE),
+    "a byte order mark": refused(b"\xef\xbb\xbf" + GOOD),
+    "a header of a newer version": refused(GOOD.replace(b'"version":1', b'"version":2')),
+    "a version that is no number": refused(GOOD.replace(b'"version":1', b'"version":"new"')),
+    "a header without an id": refused(GOOD.replace(b'"id":"session-a",', b"", 1)),
+    "a header that is not UTF-8": refused(GOOD.replace(b'"/p"', b'"\xff"')),
+}
+
+PI: dict[str, Damage] = {
+    "nothing": Damage(PI_GOOD),
+    "windows lines": Damage(PI_GOOD.replace(b"\n", b"\r\n")),
+    "garbage": told(PI_GOOD + b"garbage\n", "bad_line", 3),
+    "a second header": told(PI_GOOD + PI_HEADER, "bad_line", 3),
+    "zero bytes": told(PI_GOOD + b"\0" * 64 + b"\n", "bad_line", 3),
+    "no UTF-8": told(
+        PI_GOOD + PI_ONE.replace(b"1.50", b"\xff").replace(b"001", b"002"), "bad_line", 3
+    ),
+    "half a line at the end": told(PI_GOOD + b'{"type":"mess', "torn_tail", 3),
+    "no newline at the end": Damage(PI_GOOD[:-1]),
+    "an orphan": told(PI_GOOD + pi_line(b"00000002", b'"nowhere"'), "orphan", 3),
+    "its own parent": told(PI_GOOD + pi_line(b"00000002", b'"00000002"'), "orphan", 3),
+    "the same id twice": told(PI_GOOD + PI_ONE, "duplicate_id", 3),
+    "a native line": told(PI_GOOD + ONE, "other_spelling", 3),
+    "a time that is none": told(
+        PI_GOOD + pi_line(b"00000002", b"null").replace(b"2026-01-15T10:30:00.000Z", b"now"),
+        "bad_time",
+        3,
+    ),
+    "the header of another session": told(
+        PI_GOOD.replace(b'"session-a"', b'"session-b"'), "other_id", 1
+    ),
+    "a newer version": refused(PI_GOOD.replace(b'"version":3', b'"version":4')),
+    "an older version": refused(PI_GOOD.replace(b'"version":3', b'"version":2')),
+}

@@ -1,0 +1,281 @@
+"""Each kind of damage in a real file: what verify tells of it, what an opening makes of it, and what repair gives."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import to_thread
+
+from sessiond.journal.files import Files
+from sessiond.model.problems import PROBLEM_KINDS
+from sessiond.service.files import oddities
+from sessiond.service.files.verifying import verify_file
+from sessiond.testing.daemon import Refusal, Wire
+from tests.service.damage import GOOD, HEADER, NATIVE, ONE, PI, Damage, line
+
+SESSION = "session-a"
+PAGE = Path(__file__).parents[2] / "protocol.md"
+HI = {"role": "user", "content": "hi", "timestamp": 1768473000000}
+
+
+async def call(wire: Wire, method: str, **params: Any) -> Any:
+    return await wire.call(method, session_id=SESSION, **params)
+
+
+async def look(wire: Wire, damage: Damage, dialect: str) -> None:
+    """What verify says, with line and kind, and that it changes nothing."""
+    found = await call(wire, "session/verify")
+    assert [(one["line"], one["kind"]) for one in found["problems"]] == damage.problems
+    assert all(one["detail"] for one in found["problems"])
+    assert (found["ok"], found["problem_count"]) == (not damage.problems, len(damage.problems))
+    assert found["dialect"] == (None if damage.opens == "refused" else dialect)
+    assert found["bytes"] == len(damage.content)
+    assert found["repairable"] is bool(damage.dropped)
+
+
+@pytest.mark.parametrize("case", NATIVE)
+async def test_in_a_native_file(house: Any, case: str) -> None:
+    damage = NATIVE[case]
+    path = house.put(damage.content)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await look(wire, damage, "native")
+        assert house.disk.content(path) == damage.content
+        if damage.opens == "refused":
+            await unopened(wire)
+            assert house.disk.content(path) == damage.content
+            return
+        await plan(wire, damage)
+        assert house.disk.content(path) == damage.content
+        assert [one for one in house.disk.paths if one.parent != house.layout.locks] == [path]
+        info = (await call(wire, "session/open"))["session"]
+        assert info["read_only"] is (damage.opens == "read_only")
+        beside = [one for one in house.disk.paths if one.name.startswith(f"{path.name}.")]
+        assert all(one.name.startswith(f"{path.name}.torn-") for one in beside)
+        # What was cut is kept to the byte.
+        torn = b"".join(house.disk.content(one) for one in reversed(beside))
+        assert (house.disk.content(path) + torn).startswith(damage.content)
+        assert bool(torn) is (damage.opens == "cut" or "torn end" in case)
+        if damage.opens != "read_only":
+            assert (await call(wire, "append", message=HI))["durability"] == "disk"
+            return
+        with pytest.raises(Refusal) as refusal:
+            await call(wire, "append", message=HI)
+        assert refusal.value.data["kind"] == "session_corrupt"
+        assert refusal.value.data["repairable"] is True
+
+
+async def plan(wire: Wire, damage: Damage) -> None:
+    """What a repair would do, which a dry one only says."""
+    found = await call(wire, "session/verify")
+    assert found["lines"] == len(damage.content.splitlines())
+    assert found["read_only"] is any(kind == "bad_line" for _, kind in damage.problems)
+    plan = await call(wire, "session/repair")
+    assert (plan["dry_run"], plan["repaired"]) == (True, False)
+    assert plan["dropped_lines"] == damage.dropped
+    assert plan["dropped"] == len(damage.dropped)
+    assert plan["kept"] == found["lines"] - len(damage.dropped)
+    assert plan["problems"] == found["problems"]
+    assert (plan["reason"] is None) is bool(damage.dropped)
+
+
+async def unopened(wire: Wire) -> None:
+    """It cannot be opened or made anew, and both say so."""
+    for method in ("session/open", "session/repair", "append"):
+        params = {"message": HI} if method == "append" else {}
+        with pytest.raises(Refusal) as refusal:
+            await call(wire, method, **params)
+        assert (refusal.value.data["kind"], refusal.value.data["line"]) == ("session_corrupt", 1)
+        assert refusal.value.data["repairable"] is False
+
+
+@pytest.mark.parametrize("case", PI)
+async def test_in_a_file_of_pis_nothing_is_shortened_and_everybody_may_write(
+    house: Any, case: str
+) -> None:
+    damage = PI[case]
+    path = house.put(damage.content)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await look(wire, damage, "pi")
+        if damage.opens == "refused":
+            await unopened(wire)
+            assert house.disk.content(path) == damage.content
+            return
+        plan = await call(wire, "session/repair")
+        assert (plan["dropped"], plan["kept"]) == (0, len(damage.content.splitlines()))
+        assert plan["reason"]
+        assert (await call(wire, "append", message=HI))["durability"] == "disk"
+        assert house.disk.content(path).startswith(damage.content)
+
+
+async def test_a_child_of_a_line_that_was_left_out_is_a_root_and_not_hidden(house: Any) -> None:
+    house.put(NATIVE["children of a bad line"].content)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await call(wire, "session/repair", dry_run=False)
+        nodes = (await call(wire, "session/tree"))["nodes"]
+        assert [(node["id"], node["parent_id"]) for node in nodes] == [("n2", None), ("n3", "n2")]
+        found = await call(wire, "session/verify")
+        assert [(one["line"], one["kind"]) for one in found["problems"]] == [(2, "orphan")]
+        assert not found["repairable"]
+
+
+async def test_a_line_that_is_longer_than_a_frame_is_told_and_kept(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oddities, "FRAME_BYTES_MAX", 1000)
+    house.put(GOOD + line(b"n3", b'"n2"', b',"x":"%s"' % (b"x" * 1000)))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        found = await call(wire, "session/verify")
+        assert [(one["line"], one["kind"]) for one in found["problems"]] == [(4, "long_line")]
+        assert (found["repairable"], found["read_only"]) == (False, False)
+
+
+# -- what stands where a file belongs, on the disk of this machine ---------------------------
+
+
+@pytest.fixture
+def place(real_house: Any) -> Path:
+    """A session's file."""
+    real_house.layout.make_folders(real_house.files)
+    path: Path = real_house.layout.session_path(SESSION, "2026-01-01T00-00-00-000000")
+    path.write_bytes(GOOD + b"garbage\n")
+    return path
+
+
+@pytest.fixture
+def linked(place: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """A link among the sessions, and where it leads."""
+    behind = tmp_path / "elsewhere.jsonl"
+    place.rename(behind)
+    place.symlink_to(behind)
+    return place, behind
+
+
+async def test_a_link_stays_and_the_file_behind_it_is_repaired(
+    real_house: Any, linked: tuple[Path, Path], tmp_path: Path
+) -> None:
+    def repaired(backup: Path) -> None:
+        link, behind = linked
+        assert link.is_symlink()
+        assert behind.read_bytes() == GOOD
+        assert (backup.is_symlink(), backup.read_bytes()) == (False, GOOD + b"garbage\n")
+        assert sorted(one.name for one in tmp_path.glob("elsewhere*")) == [behind.name]
+
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        (problem,) = (await call(wire, "session/verify"))["problems"]
+        assert problem["kind"] == "bad_line"
+        done = await call(wire, "session/repair", dry_run=False)
+        await to_thread.run_sync(repaired, Path(done["backup"]))
+        assert (await call(wire, "append", message=HI))["durability"] == "disk"
+
+
+def become_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def become_circle(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def lead_nowhere(path: Path) -> None:
+    path.symlink_to(path.with_name("nowhere"))
+
+
+@pytest.fixture(
+    params=[
+        ("EISDIR", become_folder),
+        ("EINVAL", os.mkfifo),
+        ("ELOOP", become_circle),
+        ("ENOENT", lead_nowhere),
+    ],
+    ids=lambda param: param[0],
+)
+def no_file(place: Path, request: pytest.FixtureRequest) -> str:
+    """The errno that is told of what stands there now."""
+    place.unlink()
+    name, become = request.param
+    become(place)
+    return str(name)
+
+
+async def test_what_is_no_file_is_neither_read_nor_touched(
+    real_house: Any, place: Path, no_file: str
+) -> None:
+    mode = (await to_thread.run_sync(place.lstat)).st_mode
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        for method, params in (
+            ("session/verify", {}),
+            ("session/repair", {}),
+            ("session/repair", {"dry_run": False}),
+            ("session/open", {}),
+        ):
+            with pytest.raises(Refusal) as refusal:
+                await call(wire, method, **params)
+            told = refusal.value.data
+            assert (told["kind"], told["errno"]) == ("storage_error", no_file), method
+    assert (await to_thread.run_sync(place.lstat)).st_mode == mode
+
+
+# -- files that stand beside each other ------------------------------------------------------
+
+
+async def test_a_file_that_may_not_be_read_is_told_by_its_errno(house: Any) -> None:
+    # In memory: whoever runs the tests as root may read everything.
+    path = house.put(GOOD + b"garbage\n")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for method in ("session/verify", "session/repair"):
+            house.disk.fail("open_read", errno=errno.EACCES)
+            with pytest.raises(Refusal) as refusal:
+                await call(wire, method)
+            assert (refusal.value.data["errno"], refusal.value.data["retryable"]) == (
+                "EACCES",
+                False,
+            )
+        assert house.disk.content(path) == GOOD + b"garbage\n"
+
+
+async def test_of_two_files_with_one_id_the_older_name_is_the_session(house: Any) -> None:
+    path = house.put(GOOD + b"garbage\n")
+    copy = path.with_name(path.name.replace("2026-01-01", "2026-01-02"))
+    house.disk.put(copy, HEADER + ONE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        listed = await wire.call("session/list")
+        assert [one["id"] for one in listed["sessions"]] == [SESSION]
+        assert [Path(one["path"]).name for one in listed["unreadable"]] == [copy.name]
+        assert (await call(wire, "session/repair", dry_run=False))["kept"] == 3
+        assert [house.disk.content(one) for one in (path, copy)] == [GOOD, HEADER + ONE]
+
+
+async def test_beside_a_session_the_draft_of_its_id_is_not_it(house: Any) -> None:
+    path = house.put(GOOD)
+    draft = house.layout.pending_path(SESSION)
+    house.disk.put(draft, HEADER)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        info = (await call(wire, "session/get"))["session"]
+        assert (info["path"], info["persisted"]) == (str(path), True)
+        await call(wire, "session/delete")
+        # Both go: what is deleted is not there again as a draft.
+        gone = [one for one in house.disk.paths if one.parent == house.layout.trash]
+        assert len(gone) == 2
+        assert not house.disk.exists(draft)
+
+
+def test_every_kind_happens_here_and_has_its_row() -> None:
+    happened = {kind for damage in (*NATIVE.values(), *PI.values()) for _, kind in damage.problems}
+    assert happened | {"long_line"} == set(PROBLEM_KINDS)
+    text = PAGE.read_text("utf-8")
+    section = text[text.index("The kinds, all there are.") : text.index("## session/repair")]
+    rows = re.findall(r"^\| (\w+) \| (?!what it is)", section, re.MULTILINE)
+    assert sorted(rows) == sorted(PROBLEM_KINDS)
+
+
+def test_zero_bytes_are_called_so(tmp_path: Path) -> None:
+    for case in ("zero bytes in a line", "zero bytes at the end"):
+        path = tmp_path / "session.jsonl"
+        path.write_bytes(NATIVE[case].content)
+        (problem,) = verify_file(Files(), path).problems
+        assert "power loss" in problem.detail

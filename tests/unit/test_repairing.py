@@ -1,0 +1,73 @@
+"""Whatever is wrong with a file, in whatever order: one repair is enough, and it keeps every good line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessiond.service.files.mending import open_mended
+from sessiond.service.files.repairing import plan_repair, write_repaired
+from sessiond.service.files.verifying import verify_file
+from sessiond.testing.disk import FaultDisk
+
+HEADER = b'{"type":"session_header","version":1,"id":"session-a","timestamp":"2026-01-15T10:30:00Z","cwd":"/p"}\n'
+PATH = Path("/sessions/s.jsonl")
+YOUNG = Path("/sessions/s.jsonl.new")
+LOCKS = Path("/locks")
+
+
+def entry(number: int, atom: tuple[int, int] | None) -> bytes:
+    more = b"" if atom is None else b',"atom":[%d,%d]' % atom
+    return (
+        b'{"type":"message","id":"n%d","parent_id":null,"timestamp":"2026-01-15T10:30:00Z","message":{"role":"user"}%s}'
+        % (number, more)
+    )
+
+
+GOOD = st.tuples(
+    st.integers(0, 9),
+    st.none() | st.sampled_from([(1, 2), (2, 2), (1, 3), (2, 3), (3, 3), (1, 1), (4, 3)]),
+).map(lambda drawn: entry(*drawn))
+BAD = st.sampled_from([b"garbage", b"{}", b"\0" * 9, b'{"type":"mess', HEADER[:-1], b"\xff"])
+BLANK = st.sampled_from([b"", b"  ", b"\r"])
+LINES = st.lists(st.one_of(GOOD, GOOD, BAD, BLANK), max_size=8)
+TAIL = st.one_of(st.just(b""), GOOD, BAD, GOOD.map(lambda line: line[:-3]))
+
+
+@given(lines=LINES, tail=TAIL)
+def test_one_repair_is_enough(lines: list[bytes], tail: bytes) -> None:
+    disk = FaultDisk(PATH.parent, LOCKS)
+    content = HEADER + b"".join(line + b"\n" for line in lines) + tail
+    disk.put(PATH, content)
+    plan = plan_repair(disk, PATH)
+    assert (plan.reason is None) is verify_file(disk, PATH).repairable
+    fd = disk.open_update(PATH)
+    done = write_repaired(disk, PATH, fd, YOUNG)
+    disk.close(fd)
+    assert (done.kept, done.dropped_lines) == (plan.kept, plan.dropped_lines)
+    if plan.reason is not None:
+        assert YOUNG not in disk.paths
+        return
+
+    kept = disk.content(YOUNG)
+    whole = [HEADER[:-1], *lines, *([tail] if tail else [])]
+    expected = [line for at, line in enumerate(whole, 1) if at not in plan.dropped_lines]
+    assert kept == b"".join(line + b"\n" for line in expected)
+    found = verify_file(disk, YOUNG)
+    assert (found.repairable, found.read_only, found.lines) == (False, False, plan.kept)
+    assert plan_repair(disk, YOUNG).dropped == 0
+    # An opening agrees: there is nothing to cut.
+    journal, indexer = open_mended(disk, YOUNG, locks=LOCKS, stamp=lambda: "now")
+    journal.close()
+    assert (indexer.session.read_only_line, disk.content(YOUNG)) == (None, kept)
+    # What was left out was no entry, or one of an append that never was whole.
+    for at in plan.dropped_lines:
+        assert (
+            whole[at - 1] not in lines or b'"atom"' in whole[at - 1] or not _parses(whole[at - 1])
+        )
+
+
+def _parses(line: bytes) -> bool:
+    return line.startswith(b'{"type":"message"') and line.endswith(b"}")
