@@ -38,6 +38,7 @@ class Trash:
         self._layout = layout
         self._files = files
         self._folder = layout.trash
+        self._half_purged: set[str] = set()
 
     def of(self, session_id: str) -> list[Path]:
         """Everything of a session that is in the trash. Raises StorageError."""
@@ -73,13 +74,25 @@ class Trash:
                 self._files.fsync_folder(folder)
 
     def purge(self, session_id: str) -> bool:
-        """Remove what there is of a session, for good; False if there is nothing."""
+        """Remove what there is of a session, for good; False if there is nothing.
+
+        Until it is `purged` it can be repeated: its files are gone, but what else knows of it
+        may not be done, and a power cut may bring them back.
+        """
         copies = self.of(session_id)
+        if copies:
+            self._half_purged.add(session_id)
+        elif session_id not in self._half_purged:
+            return False
         with telling("empty", self._folder):
             for path in copies:
                 self._files.unlink(path)
             self._files.fsync_folder(self._folder)
-        return bool(copies)
+        return True
+
+    def purged(self, session_id: str) -> None:
+        """Nothing knows of the session any more."""
+        self._half_purged.discard(session_id)
 
     def _companions(self, path: Path) -> list[Path]:
         names = self._files.listdir(path.parent)
@@ -93,9 +106,17 @@ class Trash:
             if error.errno != errno.EXDEV:
                 raise
             self._carry(path, place)
-        # The new name first: a crash between the two must not find neither.
-        self._files.fsync_folder(self._folder)
-        self._files.fsync_folder(path.parent)
+            self._files.fsync_folder(path.parent)
+            return place
+        try:
+            # The new name first: a crash between the two must not find neither.
+            self._files.fsync_folder(self._folder)
+            self._files.fsync_folder(path.parent)
+        except OSError:
+            # What was refused did not happen. If that fails as well it is in the trash, whole.
+            with suppress(OSError):
+                self._files.rename(place, path)
+            raise
         return place
 
     def _carry(self, path: Path, place: Path) -> None:

@@ -49,6 +49,7 @@ async def _finish(client: Client, purging: Retirement, call: Call[Client]) -> Em
     """What lists knew of it goes last: only then have they seen that it was deleted."""
     session_id: str = await purging.outcome()
     await client.service.roster.ask(lambda catalog: catalog.erase(session_id), call.progress)
+    client.service.store.keeping.trash.purged(session_id)
     return Empty()
 
 

@@ -120,10 +120,17 @@ class Keeping:
             self._move(opened, self._layout.sessions / path.name)
 
     def _move(self, opened: Opened, path: Path) -> None:
+        old = opened.path
+        assert old is not None, "a session in memory has no place"
         try:
             opened.journal.move(path)
+        except StorageError:
+            # One that failed in its last step is taken back: what was refused did not happen.
+            with suppress(StorageError):
+                opened.journal.move(old)
+            raise
         finally:
-            # A move that failed in its last step has happened for whoever looks.
+            # If that fails as well, it has happened for whoever looks.
             if opened.path == path:
                 opened.place = None
                 opened.archived = self._layout.is_archived(path)
@@ -149,7 +156,7 @@ class Keeping:
                 locks.enter_context(owned(self._files, path, self._layout.locks))
             # The session itself comes last: cut off, this leaves it whole where it was.
             for path in reversed(found):
-                self.trash.take(path, self._trash_name(path, session_id))
+                self._take(path, session_id)
 
     def purge(self, session_id: str) -> None:
         """Remove a deleted session for good. Raises SessionExists, SessionNotFound, StorageError."""
@@ -184,8 +191,15 @@ class Keeping:
                 with suppress(OSError):
                     self._files.unlink(young)
                 raise
-        self._unsynced.add(path.parent)
-        self.settle_names(path)
+            self._unsynced.add(path.parent)
+            try:
+                self.settle_names(path)
+            except StorageError:
+                # What was refused did not happen. If that fails as well it is repaired, whole.
+                with suppress(OSError):
+                    self._files.link(backup, young)
+                    self._files.rename(young, path)
+                raise
         return structs.replace(plan, repaired=True, backup=str(backup))
 
     def settle_names(self, path: Path) -> None:
@@ -200,10 +214,24 @@ class Keeping:
                 self._files.fsync_folder(folder)
             self._unsynced.discard(folder)
 
+    def take_back(self, path: Path) -> None:
+        """Remove what was just put there and nobody was told of; if that fails too, it stays."""
+        with suppress(OSError):
+            self._files.unlink(path)
+            self._files.fsync_folder(path.parent)
+
     def discard_draft(self, opened: Opened) -> None:
         """Move the file of a forgotten draft to the trash. Raises StorageError."""
         assert opened.path is not None, "a draft has a file"
-        self.trash.take(opened.path, self._trash_name(opened.path, opened.session_id))
+        self._take(opened.path, opened.session_id)
+
+    def _take(self, path: Path, session_id: str) -> None:
+        try:
+            self.trash.take(path, self._trash_name(path, session_id))
+        except StorageError:
+            # It may have been there for a moment, and a power cut must not put it back there.
+            self._unsynced.add(path.parent)
+            raise
 
     def _trash_name(self, path: Path, session_id: str) -> str:
         return self._layout.trash_name(path, session_id, self._environment.file_stamp())
