@@ -8,7 +8,7 @@ from typing import Any, Literal
 from anyio import to_thread
 from msgspec import Struct
 
-from sessiond.errors import InvalidParams
+from sessiond.errors import InvalidParams, SessiondError
 from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, require_path
 from sessiond.service.files.importing import ImportReport, Source, read_import, read_source
 from sessiond.service.session_info import SessionInfo
@@ -46,7 +46,7 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
     service = client.service
     session_id = service.environment.new_session_id()
 
-    def work() -> ImportReport:
+    def work() -> tuple[Path, ImportReport]:
         if params.path is not None:
             source = read_source(Path(params.path), service.store.files)
         else:
@@ -58,12 +58,20 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
             cwd=params.cwd,
             progress=call.progress,
         )
-        service.store.adopt(session_id, lines)
+        path = service.store.adopt(session_id, lines)
         call.progress.report(len(lines), len(lines), "lines")
-        return report
+        return path, report
 
-    report = await to_thread.run_sync(work)
-    return ImportResult(await service.info(session_id), report)
+    path, report = await to_thread.run_sync(work)
+    try:
+        return ImportResult(await service.info(session_id), report)
+    except SessiondError:
+        # Refused means that there is no copy: who asks again must not have two.
+        host = service.find(session_id)
+        if host is not None:
+            await host.released.wait()
+        await to_thread.run_sync(service.store.keeping.take_back, path)
+        raise
 
 
 METHOD = Method(
