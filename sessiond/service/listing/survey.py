@@ -107,25 +107,32 @@ class Survey:
     def run(self, tell: Tell, report: Report) -> None:
         """Look, and store what is new. `tell` is given each transaction; raises StorageError."""
         self._running = True
+        expected, self._expected = self._expected, set()
         try:
-            self._run(tell, report)
+            with telling("look through", self._layout.root):
+                self._run(expected, tell, report)
+        except BaseException:
+            # Half a look is none: the next one begins with what the catalog has.
+            expected |= self._expected
+            self._forget()
+            self._expected = expected
+            raise
         finally:
             self._running = False
 
-    def _run(self, tell: Tell, report: Report) -> None:
+    def _run(self, expected: set[str], tell: Tell, report: Report) -> None:
         self._catalog.file.look()
         generation = self._catalog.file.generation
         if generation != self._generation:
             self._forget()
         known = {row.session_id: row for row in self._catalog.all()} if not self._seen else None
-        touched = self._look(known)
+        touched = self._look(expected, known)
         self._settle(touched, tell, report)
         self._generation = generation
 
-    def _look(self, known: dict[str, Known] | None) -> list[str]:
+    def _look(self, expected: set[str], known: dict[str, Known] | None) -> list[str]:
         """The sessions whose files are not as they were, in the order of their ids."""
         full = self._monotonic() >= self._next_full
-        expected, self._expected = self._expected, set()
         touched: dict[str, None] = dict.fromkeys(expected)
         if known:
             self._seen = {row.path: row.fingerprint for row in known.values() if row.listed}
