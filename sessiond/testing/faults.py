@@ -15,13 +15,14 @@ __all__ = ["Fault", "Faults", "Gate"]
 
 
 class Fault(Struct):
-    """One failure to come. `hit` says that it came."""
+    """One failure to come. `hit` says that it came, `met` which call it was."""
 
     op: str | None
     nth: int
     errno: int
     partial: int
     hit: bool = False
+    met: str | None = None
 
     def error(self) -> OSError:
         """What the caller gets."""
@@ -83,7 +84,7 @@ class Faults:
             for fault in [fault for fault in self._faults if fault.op in {None, op}]:
                 fault.nth -= 1
                 if fault.nth == 0:
-                    fault.hit = True
+                    fault.hit, fault.met = True, op
                     self._faults.remove(fault)
                     due = fault
             gates = [gate for gate in self._gates if gate.op == op]

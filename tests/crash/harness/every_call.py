@@ -1,0 +1,187 @@
+"""What a client asks, asked again and again: each time another call into the disk fails.
+
+Law: one daemon, one session per attempt, one failure per attempt, until an attempt has
+met none. After each the session shows what it showed before, or all of what was asked;
+so does what a power cut would have left at that moment; and the same request works.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import anyio
+from anyio import to_thread
+from msgspec import Struct
+
+from sessiond.errors import SessiondError
+from sessiond.journal.layout import Layout
+from sessiond.service.files.mending import open_mended
+from sessiond.testing.daemon import Daemon, Refusal, Wire
+from sessiond.testing.disk import FaultDisk
+from sessiond.testing.faults import Fault
+from tests.service.conftest import House
+
+__all__ = ["Act", "Shown", "refusal_of", "refused_by_each_call"]
+
+CALLS_MAX: Final = 150
+PATIENCE_SECONDS: Final = 20.0
+# How much of what was under way a power cut keeps: bytes of each file, changes of names.
+POWER_CUTS: Final = ((0, 0), (60, 1), (100_000, 100))
+
+Ask = Callable[[Wire, str], Awaitable[object]]
+Lines = tuple[str, ...]
+Shown = dict[str, Any] | str
+
+
+class Act(Struct, frozen=True):
+    """What is asked of a session that was prepared.
+
+    `content`: what its file was from the first, by its id. `again`: a second time it comes to
+    the same. `cold`: nobody has the session open. `epoch`: a refused one leaves it as it was.
+    """
+
+    prepare: Ask
+    ask: Ask
+    content: Callable[[str], bytes] | None = None
+    again: bool = True
+    cold: bool = False
+    epoch: bool = True
+
+
+async def refused_by_each_call(house: House, daemon: Daemon, act: Act, *, partial: int) -> int:
+    """Attempts until one meets no failure; gives how many calls there were to fail."""
+    disk, layout = house.disk, house.layout
+    async with daemon.connect() as wire, daemon.connect() as other:
+        for nth in range(1, CALLS_MAX):
+            session_id = f"session-{nth}-{partial}"
+            if act.content is not None:
+                house.put(act.content(session_id), session_id)
+            await act.prepare(wire, session_id)
+            if act.cold:
+                await _let_go(daemon, (wire, other), session_id)
+            # Who looks at a cold one opens it.
+            before = None if act.cold else await shown(other, session_id)
+            stored = found_after(disk.crash(keep=100_000), layout, session_id)
+            fault = disk.fail(None, nth=nth, errno=errno.ENOSPC, partial=partial)
+            refusal = await refusal_of(act.ask(wire, session_id))
+            disk.heal()
+            cuts = [disk.crash(keep=keep, names=names) for keep, names in POWER_CUTS]
+            if refusal is not None:
+                assert fault.hit, refusal
+                _check_told(refusal)
+                now = await shown(other, session_id)
+                _check_same(act, before, now)
+            done = await shown(other, session_id)
+            if refusal is not None or act.again:
+                again = await refusal_of(act.ask(wire, session_id))
+                assert again is None, f"after call {nth}, {fault.met}: {again}"
+            if refusal is None:
+                assert await shown(other, session_id) == done, "asked twice it was done twice"
+            await _let_go(daemon, (wire, other), session_id)
+            whole = lines_in(disk, layout, session_id)
+            allowed = (stored, whole) if refusal is not None else (whole,)
+            for found in [found_after(cut, layout, session_id) for cut in cuts]:
+                assert found in allowed, f"call {nth}, {fault.met}"
+            assert found_after(disk.crash(), layout, session_id) == whole
+            _check_nothing_left(disk, fault)
+            if not fault.hit:
+                return nth - 1
+    raise AssertionError("calls without end")
+
+
+async def shown(wire: Wire, session_id: str) -> Shown:
+    """What a session shows; the kind of the refusal if it shows nothing."""
+    result: dict[str, Any] = {}
+    try:
+        info = (await wire.call("session/get", session_id=session_id))["session"]
+        result["info"] = {
+            k: v for k, v in info.items() if k not in {"path", "persisted", "persist"}
+        }
+        result["entries"] = await wire.call("session/entries", session_id=session_id)
+        result["heads"] = await wire.call("session/heads", session_id=session_id)
+    except Refusal as refusal:
+        return str(refusal.data["kind"])
+    return result
+
+
+def lines_in(disk: FaultDisk, layout: Layout, session_id: str) -> Lines | None:
+    """The lines of a session's file as they are, each by its type and its id if somebody chose it."""
+    paths = layout.find_all(disk, session_id)
+    return _told(disk.content(paths[0]).splitlines()) if paths else None
+
+
+def found_after(disk: FaultDisk, layout: Layout, session_id: str) -> Lines | None:
+    """The same of what a reboot finds and mends."""
+    paths = layout.find_all(disk, session_id)
+    if not paths:
+        return None
+    try:
+        journal, _ = open_mended(disk, paths[0], locks=layout.locks, stamp=lambda: "now")
+    except SessiondError as error:
+        return (error.kind,)
+    try:
+        return _told(journal.read(0, journal.line_count - 1))
+    finally:
+        journal.close()
+
+
+def _told(lines: list[bytes]) -> Lines:
+    return tuple(_one(line) for line in lines)
+
+
+def _one(line: bytes) -> str:
+    try:
+        fields = json.loads(line)
+        kind, name = fields["type"], fields["id"]
+    except (ValueError, KeyError, TypeError):
+        return "bad line"
+    # Ids that the daemon made are others at the second time.
+    return f"{kind} {name}" if name.startswith("own") else str(kind)
+
+
+async def refusal_of(asked: Awaitable[object]) -> Refusal | None:
+    """What a call is refused with, if it is."""
+    try:
+        await asked
+    except Refusal as refusal:
+        return refusal
+    return None
+
+
+def _check_same(act: Act, before: Shown | None, now: Shown) -> None:
+    if not act.epoch and not isinstance(before, str | None) and not isinstance(now, str):
+        before, now = ({k: v | {"epoch": None} for k, v in one.items()} for one in (before, now))
+    assert before is None or now == before
+
+
+def _check_told(refusal: Refusal) -> None:
+    assert refusal.data["kind"] == "storage_error", refusal
+    assert refusal.data["errno"] == "ENOSPC", refusal
+    assert refusal.data["retryable"] is True, refusal
+
+
+async def _let_go(daemon: Daemon, wires: tuple[Wire, ...], session_id: str) -> None:
+    for wire in wires:
+        await wire.call("session/close", session_id=session_id)
+    await unused(daemon, session_id)
+
+
+async def unused(daemon: Daemon, session_id: str) -> None:
+    """Until nobody has a session's file."""
+    with anyio.fail_after(PATIENCE_SECONDS):
+        while not daemon.service.hosts.is_free(session_id):
+            await to_thread.run_sync(lambda: None)
+
+
+def _check_nothing_left(disk: FaultDisk, fault: Fault) -> None:
+    assert [path for path in disk.paths if path.suffix == ".new"] == []
+    assert disk.open_descriptors == 0
+    records = [path for path in disk.paths if path.parent.name == "locks"]
+    # Who held a lock may stay written down: nothing is decided by it, and the next holder's
+    # record takes its place.
+    assert records == [] or fault.met == "unlink", f"left after {fault.met}"
+    for path in records:
+        disk.unlink(path)
