@@ -127,6 +127,10 @@ class Layout:
             return path.name
         return f"{self.session_path(session_id, stamp).name}.from-{path.name}"
 
+    def trashed_id(self, path: Path) -> str | None:
+        """Whose a file in the trash is; None if its name does not say."""
+        return _trashed_id(path.name)
+
     def trashed(self, files: Files, session_id: str) -> list[Path]:
         """What is in the trash of a session. Raises StorageError."""
         return [
@@ -196,6 +200,13 @@ class Layout:
         for folder in (*self.folders, self.trash):
             for name in _names(files, folder):
                 if name.endswith(f"{_SUFFIX}.new") and _trashed_id(name) is not None:
+                    yield folder / name
+
+    def cut_ends(self, files: Files) -> Iterator[Path]:
+        """What openings moved aside of files of our own names, beside them."""
+        for folder in self.folders:
+            for name in sorted(_names(files, folder)):
+                if f"{_SUFFIX}.torn-" in name and _trashed_id(name) is not None:
                     yield folder / name
 
     def drafts(self, files: Files) -> Iterator[Path]:

@@ -31,6 +31,7 @@ __all__ = [
     "FileLock",
     "Held",
     "Holder",
+    "holders",
     "lock_daemon",
     "own_session",
     "owned",
@@ -156,6 +157,11 @@ def lock_daemon(files: Files, layout: Layout, socket: str | None = None) -> Daem
 def read_holder(files: Files, fd: int, locks: Path) -> Holder | None:
     """What is recorded of the holder of an open file; true only while somebody holds it."""
     return _read(files, _record_of(files, fd, locks))
+
+
+def holders(files: Files, locks: Path) -> list[tuple[Path, Holder | None]]:
+    """Every record there is, with who left it if that can be read. Raises OSError."""
+    return [(locks / name, _read(files, locks / name)) for name in sorted(files.listdir(locks))]
 
 
 def _record_of(files: Files, fd: int, locks: Path) -> Path:

@@ -59,6 +59,9 @@ _AT_FAULT: Final[Mapping[str, str]] = {
     "duplicate_id": "id",
     "unknown_target": "target_id",
     "first_kept_off_path": "first_kept_entry_id",
+    "bad_time": "timestamp",
+    "other_spelling": "parentId",
+    "other_id": "id",
 }
 _IN_USE: Final = (
     "other programs have this session open: until they close it, sessiond goes by what the "

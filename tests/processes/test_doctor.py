@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -60,6 +61,35 @@ def stray_file(shell: Shell) -> Callable[[], object]:
     return path.unlink
 
 
+def twin(shell: Shell) -> Callable[[], object]:
+    path = session_file(shell)
+    other = path.with_name("2027-01-01T00-00-00-000000_" + path.name.partition("_")[2])
+    other.touch(0o600)
+    other.write_bytes(path.read_bytes())
+    return other.unlink
+
+
+def draft_beside(shell: Shell) -> Callable[[], object]:
+    path = session_file(shell)
+    draft = root_of(shell) / "pending" / path.name.partition("_")[2]
+    draft.touch(0o600)
+    draft.write_bytes(path.read_bytes().split(b"\n")[0] + b"\n")
+    return draft.unlink
+
+
+def other_id(shell: Shell) -> Callable[[], object]:
+    path = session_file(shell)
+    before = path.read_bytes()
+    path.write_bytes(before.replace(b"my-session-id", b"your-session-id", 1))
+    return lambda: path.write_bytes(before)
+
+
+def folder_for_a_file(shell: Shell) -> Callable[[], object]:
+    path = root_of(shell) / "sessions" / "2027-01-01T00-00-00-000000_my-folder.jsonl"
+    path.mkdir()
+    return path.rmdir
+
+
 @pytest.mark.parametrize(
     ("damage", "check", "said"),
     [
@@ -67,6 +97,9 @@ def stray_file(shell: Shell) -> Callable[[], object]:
         (open_file, "files", "is open to others (mode 0644)"),
         (bad_line, "files", "1 problem, the first in line 4"),
         (stray_file, "files", "stray.jsonl"),
+        (twin, "files", "which is the session"),
+        (draft_beside, "files", "pending"),
+        (folder_for_a_file, "files", "folder"),
     ],
 )
 def test_one_thing_that_is_wrong_is_one_finding(
@@ -74,11 +107,13 @@ def test_one_thing_that_is_wrong_is_one_finding(
 ) -> None:
     assert complaints(shell) == []
     mend = damage(shell)
-    seen = {path: path.read_bytes() for path in root_of(shell).rglob("*.jsonl")}
+    seen = {path: path.read_bytes() for path in root_of(shell).rglob("*.jsonl") if path.is_file()}
     (wrong,) = complaints(shell)
     assert wrong["check"] == check
     assert said in wrong["what"]
-    assert {path: path.read_bytes() for path in root_of(shell).rglob("*.jsonl")} == seen
+    assert {
+        path: path.read_bytes() for path in root_of(shell).rglob("*.jsonl") if path.is_file()
+    } == seen
     mend()
     assert complaints(shell) == []
 
@@ -94,6 +129,59 @@ def test_what_a_repair_leaves_without_a_parent_is_told_and_is_no_complaint(shell
     assert complaints(shell) == []
     told = json.loads(shell.run("sessiond doctor --json").stdout)["checks"]
     assert [check["what"] for check in told if "nothing to mend" in check["what"]] != []
+
+
+def told(shell: Shell, check: str) -> list[dict[str, Any]]:
+    """What is said of one thing, be it well or not."""
+    checks = json.loads(shell.run("sessiond doctor --json || true").stdout)["checks"]
+    return [one for one in checks if one["check"] == check]
+
+
+def test_what_crashes_and_deletes_left_is_named_and_is_no_complaint(shell: Shell) -> None:
+    assert (told(shell, "remains"), told(shell, "locks"), told(shell, "trash")) == ([], [], [])
+    shell.run("sessiond new --id my-second-one --title second; sessiond delete my-second-one")
+    shell.run("sessiond stop")
+    root, path = root_of(shell), session_file(shell)
+    left = {
+        path.with_name(path.name + ".new"): b"half",
+        path.with_name(path.name + ".torn-2026-01-01T00-00-00-000000"): b"torn",
+        root / "trash" / "notes.txt": b"nobody's",
+        root.parents[1] / "locks" / "1-1": b"pid 2147483647\nhost %s\nsince now\n"
+        % os.uname().nodename.encode(),
+        root.parents[1] / "locks" / "1-2": b"no record",
+    }
+    for one, content in left.items():
+        one.touch(0o600)
+        one.write_bytes(content)
+    assert complaints(shell) == []
+    remains = [one["what"] for one in told(shell, "remains")]
+    assert ["half made" in remains[0], "torn end" in remains[1]] == [True, True]
+    (locks,) = told(shell, "locks")
+    assert "2 records" in locks["what"]
+    deleted, strange = told(shell, "trash")
+    assert ("1 file of 1 session" in deleted["what"], "notes.txt" in strange["what"]) == (
+        True,
+        True,
+    )
+    assert all(one.read_bytes() == content for one, content in left.items())
+
+
+def test_a_damaged_index_of_words_is_named(shell: Shell) -> None:
+    shell.run("sessiond search something; sessiond stop")
+    path = root_of(shell) / "search.sqlite"
+    path.write_bytes(b"no database" * 1000)
+    (wrong,) = complaints(shell)
+    assert (wrong["check"], "rm " in wrong["next"]) == ("search", True)
+    path.unlink()
+    assert complaints(shell) == []
+
+
+def test_a_header_of_another_session_is_told_and_hinders_nobody(shell: Shell) -> None:
+    shell.run("sessiond stop")
+    mend = other_id(shell)
+    assert complaints(shell) == []
+    assert any("another session" in one["what"] for one in told(shell, "files"))
+    mend()
 
 
 def test_a_damaged_catalog_and_a_torn_line_are_seen_while_no_daemon_runs(shell: Shell) -> None:

@@ -16,7 +16,8 @@ __all__ = ["COMMAND"]
 @place_options
 @click.pass_context
 def doctor(ctx: click.Context, /, place: Place, *, as_json: bool) -> None:
-    """Look at folders, socket, daemon, configuration, catalog, disk and every session file.
+    """Look at a whole profile: configuration, folders, socket, daemon, indexes, disk, every session
+    file and draft, the trash, locks, and what crashes left.
 
     Nothing is changed and no daemon is started. Exit status 1 if something is wrong; then
     each line that begins with !! says what to do. With --json: {"ok", "checks": [{"check",
@@ -24,8 +25,9 @@ def doctor(ctx: click.Context, /, place: Place, *, as_json: bool) -> None:
     """
     from sessiond.cli.offline.examination import examine
     from sessiond.cli.offline.examined_files import examine_files
+    from sessiond.cli.offline.examined_remains import examine_remains
 
-    checks = [*examine(place), *examine_files(place)]
+    checks = [*examine(place), *examine_files(place), *examine_remains(place)]
     well = all(check.ok for check in checks)
     if as_json:
         emit({"ok": well, "checks": checks})

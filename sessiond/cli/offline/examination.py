@@ -47,6 +47,7 @@ def examine(place: Place) -> Iterator[Finding]:
         ("socket", _socket),
         ("daemon", _daemon),
         ("catalog", _catalog),
+        ("search", _search),
         ("disk", _disk),
     )
     said: str | None = None
@@ -139,19 +140,24 @@ def _daemon(place: Place, layout: Layout) -> Iterator[Finding]:
 
 
 def _catalog(_: Place, layout: Layout) -> Iterator[Finding]:
-    path = layout.catalog
+    yield _database("catalog", layout.catalog)
+
+
+def _search(_: Place, layout: Layout) -> Iterator[Finding]:
+    yield _database("search", layout.search)
+
+
+def _database(check: str, path: Path) -> Finding:
     if not path.exists():
-        yield Finding("catalog", ok=True, what=f"{path} is not there yet")
-        return
+        return Finding(check, ok=True, what=f"{path} is not there yet")
     then = f"sessiond stop; rm {path}  (it is made again from the files)"
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
             (said,) = database.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.Error as error:
-        yield Finding("catalog", ok=False, what=f"{path}: {error}", next=then)
-        return
+        return Finding(check, ok=False, what=f"{path}: {error}", next=then)
     well = said == "ok"
-    yield Finding("catalog", ok=well, what=f"{path}: {said}", next=None if well else then)
+    return Finding(check, ok=well, what=f"{path}: {said}", next=None if well else then)
 
 
 def _disk(_: Place, layout: Layout) -> Iterator[Finding]:

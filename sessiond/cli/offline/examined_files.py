@@ -5,6 +5,7 @@ Law: files are read and nothing else, whoever writes to them meanwhile.
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,20 +47,40 @@ def examine_files(place: Place) -> Iterator[Finding]:
         well += all(flaw.ok for flaw in flaws)
         yield from flaws
     steps.end()
+    yield from _twins(layout, paths)
     yield Finding("files", ok=True, what=f"{well} of {len(paths)} session files are well")
+
+
+def _twins(layout: Layout, paths: list[Path]) -> Iterator[Finding]:
+    """Files of one session id: only the first of them, in the layout's order, is the session."""
+    by_id: dict[str, list[Path]] = {}
+    for path in paths:
+        session_id = layout.id_of(path)
+        if session_id is not None:
+            by_id.setdefault(session_id, []).append(path)
+    for session_id, found in by_id.items():
+        first, *others = sorted(found, key=lambda path: (layout.folders.index(path.parent), path))
+        for other in others:
+            what = f"{other} has the session id {session_id} as {first} has, which is the session"
+            then = f"if it is to be kept: sessiond import {other}; then move it away"
+            yield Finding("files", ok=False, what=what, next=then)
 
 
 def _flaws(layout: Layout, files: Files, path: Path, *, is_served: bool) -> Iterator[Finding]:
     try:
-        mode = path.stat().st_mode
+        about = path.stat()
         found = verify_file(files, path, Look(named=layout.id_of(path)))
     except FileNotFoundError:
         return  # it was moved or deleted meanwhile
     except (SessiondError, OSError) as error:
         yield Finding("files", ok=False, what=str(error), next=f"look at {path}")
         return
-    if stat.S_IMODE(mode) & 0o077:
-        what = f"{path} is open to others (mode {stat.S_IMODE(mode):04o})"
+    mode = stat.S_IMODE(about.st_mode)
+    if about.st_uid != os.geteuid():
+        what = f"{path} belongs to another user (uid {about.st_uid})"
+        yield Finding("files", ok=False, what=what, next=f"chown it, or move it away: {path}")
+    if mode & 0o077:
+        what = f"{path} is open to others (mode {mode:04o})"
         yield Finding("files", ok=False, what=what, next=f"chmod 600 {path}")
     problems = [each for each in found.problems if not (is_served and each.kind in _IN_WRITING)]
     if problems:

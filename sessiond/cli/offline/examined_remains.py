@@ -1,0 +1,96 @@
+"""What `doctor` finds beside the session files: what crashes, repairs and deletes left behind.
+
+Law: none of it keeps a session from being read, so all of it is well; it takes room, and it
+may be somebody's last copy, so it is named with what it is and who may remove it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from sessiond.cli.offline.examination import Finding
+from sessiond.cli.options import Place
+from sessiond.cli.reaching.contact import who_serves
+from sessiond.cli.reaching.meant import layout_of
+from sessiond.cli.text import counted
+from sessiond.errors import SessiondError
+from sessiond.journal.files import Files
+from sessiond.journal.layout import Layout
+from sessiond.journal.lock import Holder, holders
+
+__all__ = ["examine_remains"]
+
+
+def examine_remains(place: Place) -> Iterator[Finding]:
+    """A finding for each sort of thing that lies about."""
+    layout, files = layout_of(place), Files()
+    try:
+        yield from _half_made(layout, files, is_served=who_serves(layout) is not None)
+        yield from _cut_ends(layout, files)
+        yield from _trash(layout, files)
+        yield from _locks(layout, files)
+    except (SessiondError, OSError) as error:
+        then = f"look at {layout.root} and its permissions"
+        yield Finding("remains", ok=False, what=str(error), next=then)
+
+
+def _half_made(layout: Layout, files: Files, *, is_served: bool) -> Iterator[Finding]:
+    found = [*layout.half_made(files)]
+    if found and not is_served:
+        # While a daemon runs it may be making just these.
+        what = f"{counted(len(found), 'file')} that a crash left half made, the first {found[0]}"
+        yield Finding("remains", ok=True, what=what, next="the next start of a daemon removes them")
+
+
+def _cut_ends(layout: Layout, files: Files) -> Iterator[Finding]:
+    found = [*layout.cut_ends(files)]
+    if found:
+        what = f"{counted(len(found), 'torn end')} that a crash left and an opening moved aside"
+        then = f"look at them, then remove them; the first is {found[0]}"
+        yield Finding("remains", ok=True, what=what, next=then)
+
+
+def _trash(layout: Layout, files: Files) -> Iterator[Finding]:
+    paths = [layout.trash / name for name in _names(files, layout.trash)]
+    owned = [path for path in paths if layout.trashed_id(path) is not None]
+    if owned:
+        sessions = {layout.trashed_id(path) for path in owned}
+        size = sum(path.lstat().st_size for path in owned if os.path.lexists(path))
+        what = f"{counted(len(owned), 'file')} of {counted(len(sessions), 'session')}, {size} bytes"
+        yield Finding("trash", ok=True, what=what, next="sessiond purge removes a deleted session")
+    strange = [path for path in paths if layout.trashed_id(path) is None]
+    if strange:
+        what = f"{counted(len(strange), 'file')} of no session, the first {strange[0]}"
+        then = "no purge finds them: remove them by hand, or give them their names back"
+        yield Finding("trash", ok=True, what=what, next=then)
+
+
+def _locks(layout: Layout, files: Files) -> Iterator[Finding]:
+    stale = [
+        path
+        for path, holder in (holders(files, layout.locks) if layout.locks.exists() else [])
+        if not _may_live(files, holder)
+    ]
+    if stale:
+        what = f"{counted(len(stale), 'record')} of processes that are gone, the first {stale[0]}"
+        then = "they lock nothing: the next owner of such a file writes its own"
+        yield Finding("locks", ok=True, what=what, next=then)
+
+
+def _may_live(files: Files, holder: Holder | None) -> bool:
+    """Whether whoever left a record may still be there; on another machine nobody can say."""
+    if holder is None or holder.host != files.host():
+        return holder is not None
+    try:
+        os.kill(holder.pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _names(files: Files, folder: Path) -> list[str]:
+    return sorted(files.listdir(folder)) if folder.exists() else []
