@@ -129,7 +129,10 @@ export interface Capabilities {
   dialects: string[];
   methods: string[];
   heads: boolean;
+  leases: boolean;
   subscriptions: boolean;
+  signals: boolean;
+  presence: boolean;
   progress: boolean;
   catalog: boolean;
 }

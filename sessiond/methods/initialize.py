@@ -54,7 +54,10 @@ class Capabilities(Struct, frozen=True):
     dialects: list[str]
     methods: list[str]
     heads: bool
+    leases: bool
     subscriptions: bool
+    signals: bool
+    presence: bool
     progress: bool
     catalog: bool
 
@@ -117,8 +120,11 @@ def _capabilities() -> Capabilities:
     return Capabilities(
         dialects=[dialect.name for dialect in DIALECTS],
         methods=sorted({name.partition("/")[0] for name in names if "/" in name}),
-        heads=True,
+        heads="session/heads" in names,
+        leases="session/acquire" in names,
         subscriptions="session/subscribe" in names,
+        signals="session/signal" in names,
+        presence="session/presence" in names,
         progress=True,
         catalog="catalog/subscribe" in names,
     )

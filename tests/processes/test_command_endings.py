@@ -201,6 +201,20 @@ def test_tail_goes_on_over_an_archiving_and_ends_with_the_session(shell: Shell) 
         tail.communicate()
 
 
+def test_what_is_in_the_trash_already_is_deleted_again_without_a_complaint(shell: Shell) -> None:
+    assert shell.run("sessiond delete my-session-id").returncode == 0
+    for _ in range(2):
+        done = shell.run("sessiond delete my-session-id")
+        assert (done.returncode, done.stdout) == (0, "my-session-id\n")
+        assert done.stderr == "my-session-id is in the trash already\n"
+    # Only a whole id names what is in the trash, and what is nowhere is not found.
+    for ref in ("my-session", "nobody-knows-it", "x y"):
+        done = shell.run(f"sessiond delete '{ref}'")
+        assert (done.returncode, done.stdout) == (4, "")
+    assert shell.run("sessiond purge --yes my-session-id").returncode == 0
+    assert shell.run("sessiond delete my-session-id").returncode == 4
+
+
 def test_what_is_not_utf8_or_nested_too_deep_is_refused(shell: Shell) -> None:
     for line in (
         "printf '\\xff' | sessiond append my-session-id",

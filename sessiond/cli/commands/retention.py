@@ -1,0 +1,54 @@
+"""`sessiond retention`: put what nobody has changed for long into the trash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from sessiond.cli.asking import answer, ask_long, connected
+from sessiond.cli.failures import Status
+from sessiond.cli.looks import session_table
+from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.output import say
+from sessiond.cli.text import counted
+
+__all__ = ["COMMAND"]
+
+
+@click.command(
+    "retention",
+    cls=Command,
+    examples=("sessiond retention --hours 720", "sessiond retention --hours 720 --apply"),
+)
+@shared_options
+@click.option(
+    "--hours", type=click.FloatRange(0, min_open=True), required=True, help="Since the last change."
+)
+@click.option("--apply", is_flag=True, help="Do it; otherwise only say what would go.")
+@click.pass_context
+def retention(ctx: click.Context, /, shared: Shared, *, hours: float, apply: bool) -> None:
+    """Put the sessions that nobody has changed for so many hours into the trash.
+
+    Archived sessions, drafts, and what somebody watches stay. Exit status 1 if one that should
+    have gone could not. A daemon does the same by itself with `retention.max_age_hours` in its configuration.
+    """
+    with connected(shared) as client:
+        done = ask_long(client, "retention/run", max_age_hours=hours, dry_run=not apply)
+    answer(shared, done, _show)
+    if msgspec.json.decode(done)["failed"]:
+        ctx.exit(Status.FAILED)
+
+
+def _show(result: dict[str, Any]) -> None:
+    if result["sessions"]:
+        session_table(result["sessions"])
+    for one in result["failed"]:
+        say(f"stays: {one['session_id']}: {one['message']}")
+    many = counted(len(result["sessions"]), "session")
+    then = "would go to the trash: do it with --apply" if result["dry_run"] else "went to the trash"
+    say(f"{many} {then}")
+
+
+COMMAND = retention
