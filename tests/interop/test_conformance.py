@@ -101,6 +101,16 @@ def test_every_method_is_called_by_a_case() -> None:
     assert sorted(set(schema["methods"]) - called) == []
 
 
+def test_every_method_that_writes_is_refused_to_a_connection_that_reads() -> None:
+    schema = json.loads((REPOSITORY / "protocol.schema.json").read_bytes())
+    case = json.loads((KIT / "cases" / "access-read-changes-nothing.json").read_bytes())
+    refused = {
+        step["method"] for step in case["steps"] if step.get("on") == "r" and "method" in step
+    }
+    writing = {name for name, method in schema["methods"].items() if method["access"] == "write"}
+    assert sorted(writing - refused) == []
+
+
 Lie = Callable[[bytes], list[bytes]]
 
 
