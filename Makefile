@@ -15,13 +15,14 @@ RUN := .venv/ready-run
 ALL := .venv/ready-all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint check-slow bench schema fix lock bare-root clean
+.PHONY: help demo test check lint check-slow mutants bench schema fix lock bare-root clean
 
 help:
 	@echo 'make demo        four processes write one session, nothing is lost (under three minutes)'
 	@echo 'make test        the tests; make test ARGS="-k torn tests/unit" for some of them'
 	@echo 'make check       what every commit passes: format, lint, types, layers, spelling, tests'
 	@echo 'make check-slow  processes, torture and clients of other makes'
+	@echo 'make mutants     plant known bugs in a copy, and see the tests find each; ARGS="NAME NAME"'
 	@echo 'make bench       measurements against the goals'
 	@echo 'make schema      write what is generated from the types of the protocol'
 	@echo 'make fix         format and mend what can be mended by a program'
@@ -56,6 +57,9 @@ check: lint
 
 check-slow: $(ALL)
 	$(BIN)/pytest $(SLOW) $(ARGS)
+
+mutants: $(RUN)
+	@$(BIN)/python tests/mutants/run.py $(ARGS)
 
 bench: $(ALL)
 	@$(BIN)/python tests/bench/run.py $(ARGS)

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import pytest
 from blockbuster import BlockBuster, BlockBusterFunction
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from sessiond.limits import INLINE_READ_BYTES
 
@@ -44,6 +44,10 @@ settings.register_profile(
     "home", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.register_profile("ci", settings.get_profile("home"), derandomize=True, database=None)
+# tests/mutants asks whether there is a counterexample; nobody reads it, so none is made smaller.
+settings.register_profile(
+    "attack", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate]
+)
 settings.load_profile("ci" if IN_CI else "home")
 
 

@@ -1,0 +1,103 @@
+"""A copy of this checkout whose code is what runs in it, also in the processes that it starts.
+
+Law: nothing of the checkout is changed. The copy has a venv of its own, with the packages
+of this one by name and itself as `sessiond`; before it is used it says whose code it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+__all__ = ["REPOSITORY", "Copy", "copy"]
+
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+_LEFT_OUT: Final = shutil.ignore_patterns(
+    ".git", ".venv", ".bench", "bench-results", ".hypothesis", "*_cache", "node_modules"
+)
+_SCRIPT: Final = "#!{python}\nimport sys\nfrom sessiond.cli import main\nsys.exit(main())\n"
+_WHOSE: Final = (
+    "import sessiond, sessiond_client; print(sessiond.__file__, sessiond_client.__file__)"
+)
+
+
+class Copy:
+    """One copy, in a temporary folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.tree = folder / "sessiond"
+        self.python = self.tree / ".venv" / "bin" / "python"
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What a process of the copy is given: nothing that leads back to the checkout."""
+        leads_back = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "TMPDIR"}
+        kept = {name: value for name, value in os.environ.items() if name not in leads_back}
+        shared = (REPOSITORY / ".." / "shared").resolve()
+        return {"SESSIOND_FIXTURES": str(shared), **kept}
+
+    def make(self) -> None:
+        """The files, and a venv in which they are what is imported."""
+        shutil.copytree(REPOSITORY, self.tree, ignore=_LEFT_OUT, symlinks=True)
+        home = self.python.parents[1]
+        here = Path(sysconfig.get_paths()["purelib"])
+        packages = home / here.relative_to(sys.prefix)
+        packages.mkdir(parents=True)
+        self.python.parent.mkdir()
+        self.python.symlink_to(Path(sys.executable).resolve())
+        shutil.copy(Path(sys.prefix, "pyvenv.cfg"), home)
+        for there in here.iterdir():
+            if there.name != "_sessiond.pth":
+                (packages / there.name).symlink_to(there)
+        (packages / "_sessiond.pth").write_text(f"{self.tree}\n{self.tree / 'clients/python'}\n")
+        command = self.python.with_name("sessiond")
+        command.write_text(_SCRIPT.format(python=self.python))
+        command.chmod(0o700)
+
+    def require_own_code(self) -> None:
+        """Asked from elsewhere, it must be this copy's code that answers."""
+        asked = subprocess.run(
+            [self.python, "-P", "-c", _WHOSE],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        for path in asked.stdout.split():
+            assert Path(path).is_relative_to(self.tree), f"{path} runs instead of the copy"
+
+    def forget_compiled(self, source: Path) -> None:
+        """Nobody finds what a file was compiled to before it was changed."""
+        for compiled in source.parent.glob(f"__pycache__/{source.stem}.*.pyc"):
+            compiled.unlink()
+
+    def end_processes(self) -> None:
+        """End whatever still runs from here: an attacker that was ended ends nobody."""
+        mark = os.fsencode(self.tree)
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                if mark in path.read_bytes():
+                    os.kill(int(path.parent.name), signal.SIGKILL)
+
+
+@contextmanager
+def copy() -> Iterator[Copy]:
+    """A copy for as long as the block lasts."""
+    with TemporaryDirectory(prefix="mutant-") as folder:
+        made = Copy(Path(folder).resolve())
+        made.make()
+        try:
+            yield made
+        finally:
+            made.end_processes()
