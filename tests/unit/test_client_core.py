@@ -93,7 +93,7 @@ class Daemon:
     def answer(self, call_id: int, result: object = None) -> None:
         self.say(jsonrpc="2.0", id=call_id, result={} if result is None else result)
 
-    def refuse(self, call_id: int, error: dict[str, Any]) -> None:
+    def refuse(self, call_id: int | None, error: dict[str, Any]) -> None:
         data = {key: value for key, value in error.items() if key != "code"}
         self.say(id=call_id, error={"code": error["code"], "message": "no", "data": data})
 
@@ -494,6 +494,51 @@ def test_what_is_not_the_protocol_ends_the_connection(line: bytes) -> None:
     exchange.received(line + b"\n", 0.0)
     assert isinstance(exchange.broken, ProtocolViolation)
     assert not call.is_settled
+
+
+TURNED_AWAY = {"code": -32001, "kind": "overloaded", "retryable": True, "retry_after_ms": 900}
+
+
+def test_a_connection_too_many_is_no_loss_and_every_call_waits_for_a_place() -> None:
+    # A branch is never sent twice when its outcome is unknown; here it is known.
+    call = new_call("session/branch", {"session_id": "s", "entry_id": "x"})
+    exchange, daemon = exchange_with(call)
+    for _ in range(20):
+        assert [request["id"] for request in daemon.connect()] == [call.id]
+        daemon.refuse(None, {**TURNED_AWAY, "closing": True})
+        assert isinstance(exchange.broken, RpcError)
+        exchange.lost(exchange.broken, daemon.now)
+        assert exchange.connect_at >= daemon.now + 0.9
+        assert not call.is_settled
+    daemon.connect()
+    daemon.answer(call.id, {"leaf_id": "x"})
+    assert bytes(call.outcome()) == b'{"leaf_id":"x"}'
+
+
+def test_a_call_that_found_no_place_in_time_says_why() -> None:
+    call = new_call("server/ping", deadline=5.0)
+    exchange, daemon = exchange_with(call)
+    daemon.connect()
+    daemon.refuse(None, {**TURNED_AWAY, "closing": True})
+    assert exchange.broken is not None
+    exchange.lost(exchange.broken, daemon.now)
+    exchange.tick(6.0)
+    with pytest.raises(Timeout, match=r"not connected: overloaded \(-32001\)") as timeout:
+        call.outcome()
+    assert not timeout.value.outcome_unknown
+
+
+def test_a_frame_that_was_not_taken_ends_the_connection_and_outcomes_are_unknown() -> None:
+    branch = new_call("session/branch", {"session_id": "s", "entry_id": "x"})
+    exchange, daemon = exchange_with(branch)
+    daemon.connect()
+    daemon.refuse(None, TURNED_AWAY)
+    assert exchange.broken is not None
+    exchange.lost(exchange.broken, daemon.now)
+    assert exchange.connect_at >= 0.9
+    with pytest.raises(ConnectionLost) as lost:
+        branch.outcome()
+    assert lost.value.outcome_unknown
 
 
 def test_a_request_of_the_daemon_is_refused_politely() -> None:

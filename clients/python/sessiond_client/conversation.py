@@ -50,6 +50,8 @@ class Conversation(ABC):
         self._lines = wire.LineBuffer()
         self._failed_attempts = 0
         self._is_heard = False
+        self._is_turned_away = False
+        """The daemon took nothing of what was sent on this connection: it was one too many."""
         self._retry_after = 0.0
         self._now = 0.0
         """When the bytes came that are being read."""
@@ -85,6 +87,7 @@ class Conversation(ABC):
         self.broken = None
         self.outgoing.clear()
         self._lost(error)
+        self._is_turned_away = False
 
     @abstractmethod
     def sent(self, call_ids: list[int]) -> None:
@@ -139,6 +142,10 @@ class Conversation(ABC):
             return
         # An answer to nobody: the daemon could not tell which of our frames it
         # failed to read, so no request of this connection can be trusted to be answered.
+        if isinstance(answer, RpcError) and answer.retryable:
+            self._is_turned_away = answer.data.get("closing") is True
+            self._hang_up(answer)
+            return
         raise ProtocolViolation(f"an answer without an id of ours: {answer!r}")
 
     def _greeted(self, answer: Raw | RpcError) -> None:

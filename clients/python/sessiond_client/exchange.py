@@ -204,6 +204,9 @@ class Exchange(Conversation):
         for call in list(self._calls.values()):
             if call.state is not _State.SENT:
                 continue
+            if self._is_turned_away:
+                call.state = _State.QUEUED
+                continue
             call.losses += 1
             call.is_outcome_unknown = True
             if call.request.resend is not Resend.NEVER and call.losses <= RESENDS_MAX:
