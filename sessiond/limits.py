@@ -31,10 +31,25 @@ READ_BYTES: Final = 64 * 1024
 # transports: what may wait for one connection's socket. Events beyond it demote
 # the subscription to replay; answers beyond it stop the reading.
 OUTBOX_BYTES_MAX: Final = 1024 * 1024
-# transports: requests of one connection that wait for an answer; more stops the reading.
+# transports: requests of one connection that wait for an answer, and their bytes; more stops the
+# reading.
 IN_FLIGHT_MAX: Final = 1024
-# transports: open connections; one more is accepted and closed at once.
+IN_FLIGHT_BYTES_MAX: Final = FRAME_BYTES_MAX
+# service/holdings: bytes that all connections together make the daemon keep: halves of frames,
+# requests without an answer, what waits for sockets. Beyond it large frames and large answers to
+# questions are overloaded; events have half of it and then stay in the log.
+BUFFERED_BYTES_MAX: Final = 512 * 1024 * 1024
+# rpc: an answer to a question up to this size is given however much waits already.
+SMALL_ANSWER_BYTES: Final = 64 * 1024
+# transports: open connections, all of one user, and those of one process among them; one more is
+# told that it is overloaded and closed.
 CONNECTIONS_MAX: Final = 4096
+CONNECTIONS_PER_PROCESS_MAX: Final = 2048
+# transports: how often refused connections are logged.
+REFUSALS_LOGGED_SECONDS: Final = 10.0
+# service: sessions that one connection keeps open by watching, leasing or being present; one more
+# is overloaded.
+SESSIONS_PER_CONNECTION_MAX: Final = 256
 # transports: how long a start waits for whoever changes the sockets of the same folder.
 FOLDER_LOCK_SECONDS: Final = 5.0
 # transports: a socket that takes no byte this long while an answer waits is closed.
@@ -42,6 +57,8 @@ STUCK_SOCKET_SECONDS: Final = 30.0
 
 # service/inbox: commands that wait for one session's writer; more is overloaded.
 INBOX_COMMANDS_MAX: Final = 8192
+# service/inbox: bytes of entries that wait there; more is overloaded, but for a single command.
+INBOX_BYTES_MAX: Final = 128 * 1024 * 1024
 # service/inbox: entries and bytes that one write and one fdatasync carry.
 BATCH_ENTRIES_MAX: Final = 1024
 BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -195,6 +212,9 @@ class Bounds(NamedTuple):
     open_sessions: int = OPEN_SESSIONS_MAX
     memory_sessions: int = MEMORY_SESSIONS_MAX
     connections: int = CONNECTIONS_MAX
+    connections_per_process: int = CONNECTIONS_PER_PROCESS_MAX
+    sessions_per_connection: int = SESSIONS_PER_CONNECTION_MAX
+    buffered_bytes: int = BUFFERED_BYTES_MAX
     idle_session_seconds: float = IDLE_SESSION_SECONDS
     open_files: int | None = None
     """What the system lets the process have; None = not asked."""

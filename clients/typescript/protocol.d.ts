@@ -280,6 +280,9 @@ export interface DaemonLimits {
   max_open_sessions: number;
   max_memory_sessions: number;
   max_connections: number;
+  max_connections_per_process: number;
+  max_sessions_per_connection: number;
+  max_buffered_bytes: number;
   idle_session_ms: number;
   open_files: number | null;
 }
@@ -499,6 +502,15 @@ export interface Header {
 /** The heads, main first. */
 export interface HeadsResult {
   heads: HeadInfo[];
+}
+
+/** How much is kept, and what was refused for want of room. */
+export interface HoldingsStatistics {
+  buffered_bytes: number;
+  large_frames: number;
+  frames_refused: number;
+  answers_refused: number;
+  connections_refused: number;
 }
 
 /** How busy a session is. */
@@ -1135,6 +1147,7 @@ export interface ServiceStatistics {
   clients: number;
   requests_waiting: number;
   draining: boolean;
+  holdings: HoldingsStatistics;
   catalog: RosterStatistics;
   sessions: Record<string, HostStatistics>;
 }

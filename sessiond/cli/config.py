@@ -28,6 +28,7 @@ from sessiond.limits import CONFIG_BYTES_MAX, DEFAULT_BOUNDS, IDLE_EXIT_SECONDS,
 __all__ = ["JOINED_DEFAULTS", "Configuration", "Setting", "Sources", "load"]
 
 _Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+_Bytes = Annotated[int, Meta(ge=1 << 20, le=1 << 50)]
 _Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 
 
@@ -37,6 +38,9 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     open_sessions: _Count = DEFAULT_BOUNDS.open_sessions
     memory_sessions: _Count = DEFAULT_BOUNDS.memory_sessions
     connections: _Count = DEFAULT_BOUNDS.connections
+    connections_per_process: _Count = DEFAULT_BOUNDS.connections_per_process
+    sessions_per_connection: _Count = DEFAULT_BOUNDS.sessions_per_connection
+    buffered_bytes: _Bytes = DEFAULT_BOUNDS.buffered_bytes
     idle_session_seconds: _Seconds = DEFAULT_BOUNDS.idle_session_seconds
 
     def bounds(self, open_files: int) -> Bounds:
@@ -45,6 +49,9 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
             open_sessions=self.open_sessions,
             memory_sessions=self.memory_sessions,
             connections=self.connections,
+            connections_per_process=self.connections_per_process,
+            sessions_per_connection=self.sessions_per_connection,
+            buffered_bytes=self.buffered_bytes,
             idle_session_seconds=self.idle_session_seconds,
             open_files=open_files,
         )
@@ -74,6 +81,9 @@ _ALLOWED: Final[Mapping[str, str]] = {
     "limits.open_sessions": "a whole number from 1",
     "limits.memory_sessions": "a whole number from 1",
     "limits.connections": "a whole number from 1",
+    "limits.connections_per_process": "a whole number from 1",
+    "limits.sessions_per_connection": "a whole number from 1",
+    "limits.buffered_bytes": "bytes, from 1048576",
     "limits.idle_session_seconds": "seconds",
     "retention.max_age_hours": "hours, 0 for off",
 }

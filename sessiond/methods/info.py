@@ -20,6 +20,9 @@ class DaemonLimits(Limits, frozen=True):
     max_open_sessions: int
     max_memory_sessions: int
     max_connections: int
+    max_connections_per_process: int
+    max_sessions_per_connection: int
+    max_buffered_bytes: int
     idle_session_ms: int
     open_files: int | None
 
@@ -58,6 +61,9 @@ def _limits(bounds: Bounds) -> DaemonLimits:
         max_open_sessions=bounds.open_sessions,
         max_memory_sessions=bounds.memory_sessions,
         max_connections=bounds.connections,
+        max_connections_per_process=bounds.connections_per_process,
+        max_sessions_per_connection=bounds.sessions_per_connection,
+        max_buffered_bytes=bounds.buffered_bytes,
         idle_session_ms=int(bounds.idle_session_seconds * 1000),
         open_files=bounds.open_files,
     )

@@ -14,8 +14,13 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType
 
-from sessiond.errors import SessiondError, TooLarge
-from sessiond.limits import ORIGIN_ID_BYTES_MAX, RESULT_BYTES_MAX
+from sessiond.errors import Overloaded, SessiondError, TooLarge
+from sessiond.limits import (
+    ORIGIN_ID_BYTES_MAX,
+    RESULT_BYTES_MAX,
+    RETRY_AFTER_MS,
+    SMALL_ANSWER_BYTES,
+)
 from sessiond.rpc.messages import error_body, result_body
 from sessiond.rpc.progress import NO_PROGRESS
 
@@ -40,16 +45,28 @@ class Peer(Protocol):
         """Send what is queued, as far as the other end takes it."""
         ...
 
+    def admits(self, size: int) -> bool:
+        """Whether so large an answer to a question may be queued."""
+        ...
+
 
 class CallTable(Generic[C]):
     """The calls of one connection whose answer comes later."""
 
     def __init__(
-        self, client: C, peer: Peer, incident: Callable[[str, Exception], SessiondError]
+        self,
+        client: C,
+        peer: Peer,
+        incident: Callable[[str, Exception], SessiondError],
+        is_question: Callable[[str], bool],
     ) -> None:
         self.client = client
         self.flush = peer.flush
+        self.admits = peer.admits
         self.incident = incident
+        self.is_question = is_question
+        self.body_bytes = 0
+        """Of the requests that wait for their answer."""
         # Public because the read loop looks at its size after every request.
         self.held: dict[Call[C], Callable[[], None] | None] = {}
 
@@ -59,10 +76,12 @@ class CallTable(Generic[C]):
     def hold(self, call: Call[C], on_cancel: Callable[[], None] | None) -> None:
         """Count a call as in flight."""
         self.held[call] = on_cancel
+        self.body_bytes += call.size
 
     def drop(self, call: Call[C]) -> None:
         """A call was settled."""
         del self.held[call]
+        self.body_bytes -= call.size
 
     def cancel(self, wanted: str | float | None) -> None:
         """Cancel the calls of this id: the same JSON value, so 1 is 1.0 but never "1"."""
@@ -91,9 +110,11 @@ def _is_value(text: bytes | None, wanted: str | float | None) -> bool:
 class Call(Generic[C]):
     """A request, or a notification, that a handler is working on."""
 
-    __slots__ = ("_held", "_put", "_table", "client", "id", "method", "progress", "settled")
+    __slots__ = ("_held", "_put", "_table", "client", "id", "method", "progress", "settled", "size")
 
-    def __init__(self, table: CallTable[C], method: str, id_text: bytes | None, put: Put) -> None:
+    def __init__(
+        self, table: CallTable[C], method: str, id_text: bytes | None, put: Put, size: int
+    ) -> None:
         self._table = table
         self._put = put
         self._held = False
@@ -102,6 +123,8 @@ class Call(Generic[C]):
         self.client = table.client
         self.method = method
         self.settled = False
+        # Of the request, in bytes.
+        self.size = size
         # Who wants to be told gets one of its own, before the handler runs.
         self.progress = NO_PROGRESS
 
@@ -125,13 +148,26 @@ class Call(Generic[C]):
         except Exception as error:  # noqa: BLE001  # a result that cannot be encoded is our bug
             self.fail(self._table.incident(self.method, error))
             return
-        if len(text) > RESULT_BYTES_MAX:
-            limit = RESULT_BYTES_MAX
-            self.fail(TooLarge(f"an answer may have {limit} bytes", limit=limit))
+        if len(text) > SMALL_ANSWER_BYTES and (refusal := self._refusal(len(text))) is not None:
+            self.fail(refusal)
             return
         self._settle()
         if self.id is not None:
             self._put(result_body(self.id, text))
+
+    def _refusal(self, size: int) -> SessiondError | None:
+        """Why a large answer cannot be given now, or at all."""
+        if size > RESULT_BYTES_MAX:
+            limit = RESULT_BYTES_MAX
+            return TooLarge(f"an answer may have {limit} bytes", limit=limit)
+        # What was changed was changed, so only who asks can be told to ask again.
+        if self._table.is_question(self.method) and not self._table.admits(size):
+            return Overloaded(
+                "too many bytes of answers wait to be read; read them, then ask again",
+                limit=RESULT_BYTES_MAX,
+                retry_after_ms=RETRY_AFTER_MS,
+            )
+        return None
 
     def fail(self, error: SessiondError) -> None:
         """Queue an error."""

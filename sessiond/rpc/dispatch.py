@@ -112,6 +112,11 @@ class Dispatcher(Generic[C]):
         """The calls of one new connection."""
         return Exchange(self, peer, client)
 
+    def is_question(self, name: str) -> bool:
+        """Whether asking a method again changes nothing."""
+        entry = self.table.get(name)
+        return entry is not None and entry.method.access != "write"
+
     def incident(self, method: str, error: Exception) -> Internal:
         """Log what should not have happened; what the client gets names the log line."""
         incident_id = self._new_incident_id()
@@ -124,7 +129,9 @@ class Exchange(Generic[C]):
 
     def __init__(self, dispatcher: Dispatcher[C], peer: Peer, client: C) -> None:
         self.client = client
-        self.calls: CallTable[C] = CallTable(client, peer, dispatcher.incident)
+        self.calls: CallTable[C] = CallTable(
+            client, peer, dispatcher.incident, dispatcher.is_question
+        )
         self._put = peer.put
         self._table = dispatcher.table
         self._allow = dispatcher.allow
@@ -149,7 +156,7 @@ class Exchange(Generic[C]):
         except (DecodeError, RecursionError):
             self._take_other(decode(item))
         else:
-            self._run(request, self._put)
+            self._run(request, self._put, len(item))
 
     def _take_other(self, message: Member | Batch) -> None:
         """Take what is no single request."""
@@ -157,9 +164,9 @@ class Exchange(Generic[C]):
             answer = BatchAnswer(self._put)
             for member in message.members:
                 if isinstance(member, Request) and member.id is not UNSET:
-                    self._run(member, answer.slot(bytes(member.id)))
+                    self._run(member, answer.slot(bytes(member.id)), len(member.params))
                 elif isinstance(member, Request):
-                    self._run(member, self._put)
+                    self._run(member, self._put, len(member.params))
                 elif isinstance(member, Refused):
                     answer.slot(member.id)(error_body(member.id, member.error))
             answer.complete()
@@ -167,14 +174,14 @@ class Exchange(Generic[C]):
             self._put(error_body(message.id, message.error))
         # A Response answers a request of ours, and we have none open: it is late, or a mistake.
 
-    def _run(self, request: Request, put: Put) -> None:
+    def _run(self, request: Request, put: Put, size: int) -> None:
         id_text = None
         if request.id is not UNSET:
             id_text = bytes(request.id)
             if id_text[0] not in ID_STARTS:
                 put(error_body(None, InvalidRequest("an id is a string, a number or null")))
                 return
-        call = Call(self.calls, request.method, id_text, put)
+        call = Call(self.calls, request.method, id_text, put, size)
         try:
             entry = self._table.get(request.method)
             if entry is None:

@@ -76,6 +76,16 @@ class Framer:
             self.closing = self._reader.closing
         return items
 
+    @property
+    def held_bytes(self) -> int:
+        """What is kept of a message whose end has not come."""
+        return 0 if self._reader is None else self._reader.held_bytes
+
+    def skip(self) -> None:
+        """Drop that message, and what is still to come of it; the next one counts again."""
+        assert self._reader is not None, "nothing is kept yet"
+        self._reader.skip()
+
     def end(self) -> list[Item]:
         """What the end of input completes: a last line may lack its newline."""
         items: list[Item] = []

@@ -85,6 +85,16 @@ class LineReader:
         self._partial = bytearray()
         self._skipping = False
 
+    @property
+    def held_bytes(self) -> int:
+        """What is kept of a line whose end has not come."""
+        return len(self._partial)
+
+    def skip(self) -> None:
+        """Drop that, and what is still to come of it."""
+        self._partial.clear()
+        self._skipping = True
+
     def feed(self, data: bytes, items: list[Item]) -> None:
         """Append what `data` completes."""
         lines = data.split(b"\n")
@@ -154,6 +164,17 @@ class FrameReader:
         self._in_body = False
         self._left = 0
         self._skipping = False
+
+    @property
+    def held_bytes(self) -> int:
+        """What is kept of a header line or body whose end has not come."""
+        return len(self._partial)
+
+    def skip(self) -> None:
+        """Drop that, and what is still to come of it: a body, for header lines are short."""
+        assert self._in_body, "only large frames are skipped"
+        self._partial.clear()
+        self._skipping = True
 
     def feed(self, data: bytes, items: list[Item]) -> None:
         """Append what `data` completes; `closing` says why nothing more can be read."""

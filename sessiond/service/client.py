@@ -8,7 +8,8 @@ from weakref import WeakValueDictionary
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
-from sessiond.errors import Cancelled, InvalidParams, SubscriptionNotFound
+from sessiond.errors import Cancelled, InvalidParams, Overloaded, SubscriptionNotFound
+from sessiond.limits import RETRY_AFTER_MS
 from sessiond.model.events import Present
 from sessiond.service.host import Host
 from sessiond.service.inbox import LATER
@@ -57,13 +58,14 @@ class Client:
         self.subscriptions: dict[str, tuple[Host, Subscription]] = {}
         # Weak: who is present does not keep a session that was closed under it.
         self._present_in: WeakValueDictionary[str, Host] = WeakValueDictionary()
+        self._leases_in: WeakValueDictionary[str, Host] = WeakValueDictionary()
         self._gone = False
-        self._leases = False
         self._asks_no_more = False
 
     def subscribe(self, host: Host, after: After | None, want: Variant) -> Subscribed:
         """Watch a session; a subscription on it that this connection had is replaced."""
         self._require_here()
+        self._require_share(host.session_id)
         opened = host.opened
         session = opened.session
         replaced = _misfit(host, after) if after is not None else None
@@ -109,7 +111,8 @@ class Client:
     def acquire(self, host: Host, wish: Wish, ticket: Ticket) -> Any:
         """A lease that ends with this connection at the latest, or LATER. Raises LeaseHeld."""
         self._require_here()
-        self._leases = True
+        self._require_share(host.session_id)
+        self._leases_in[host.session_id] = host
         if self._asks_no_more:
             wish = replace(wish, wait_ms=0)
         answer = host.leases.acquire(wish, ticket)
@@ -124,10 +127,9 @@ class Client:
         return answer
 
     def _end_leases(self) -> None:
-        for host in self.service.hosts.open_hosts():
-            if host.leases.held or host.leases.waiting:
-                host.leases.leave(self)
-                host.leases_changed()
+        for host in list(self._leases_in.values()):
+            host.leases.leave(self)
+            host.leases_changed()
 
     def signal(self, host: Host, body: bytes) -> None:
         """Pass a notification on to whoever watches the session and wants signals."""
@@ -136,6 +138,7 @@ class Client:
     def appear(self, host: Host, present: Present) -> None:
         """Be present in a session in this state, and tell if that is news. Raises Overloaded."""
         self._require_here()
+        self._require_share(host.session_id)
         hub = host.hub
         if hub.presence.set(self, present):
             hub.tell_presence(self.listener)
@@ -155,6 +158,24 @@ class Client:
             # It left while the session was being opened; nobody would ever end what it begins.
             raise Cancelled("the connection is gone")
 
+    def _require_share(self, session_id: str) -> None:
+        """Raises Overloaded when it keeps as many sessions open as one connection may."""
+        limit = self.service.bounds.sessions_per_connection
+        # A lease that is over counts until somebody asks: most connections never come so far.
+        if len(self.subscriptions) + len(self._present_in) + len(self._leases_in) < limit:
+            return
+        for leased, host in list(self._leases_in.items()):
+            if not host.leases.concerns(self):
+                del self._leases_in[leased]
+        kept = {*self.subscriptions, *self._present_in, *self._leases_in}
+        if len(kept) >= limit and session_id not in kept:
+            raise Overloaded(
+                "this connection watches, leases or is present in as many sessions as it may; "
+                "leave some, or use another connection",
+                limit=limit,
+                retry_after_ms=RETRY_AFTER_MS,
+            )
+
     def _let_go(self, session_id: str, subscription: Subscription) -> None:
         """The session was closed: nobody keeps it in memory for a watcher that is told nothing."""
         held = self.subscriptions.get(session_id)
@@ -171,18 +192,15 @@ class Client:
         Else a client that was killed while it waits would keep what it has until its turn comes.
         """
         self._asks_no_more = True
-        if self._leases:
-            for host in self.service.hosts.open_hosts():
-                if host.leases.waiting:
-                    host.leases.stop_waiting(self)
+        for host in list(self._leases_in.values()):
+            host.leases.stop_waiting(self)
 
     def closed(self) -> None:
         """The connection ended: everything it watched or leased is let go."""
         self._gone = True
         for session_id in list(self.subscriptions):
             self.leave(session_id)
-        if self._leases:
-            self._end_leases()
+        self._end_leases()
         for session_id in list(self._present_in):
             self.disappear(session_id)
         self.service.roster.feed.remove(self.listener)

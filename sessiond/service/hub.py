@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+import anyio
 from msgspec import Struct
 
 from sessiond.errors import StorageError
@@ -68,7 +69,7 @@ class Hub:
             self._go_live(subscription)
 
     def remove(self, subscription: Subscription) -> None:
-        """Forget a subscription; a replay under way ends by itself."""
+        """Forget a subscription and end its replay, if it has one."""
         subscription.close()
         self._forget(subscription)
 
@@ -100,7 +101,8 @@ class Hub:
         subscription.live = False
         subscription.watermark = self._log.seq
         self._replaying[subscription] = None
-        subscription.listener.start(self._replay, subscription)
+        subscription.replay = anyio.CancelScope()
+        subscription.listener.start(self._replay, subscription, subscription.replay)
 
     # -- events ----------------------------------------------------------------
 
@@ -169,9 +171,10 @@ class Hub:
         subscription.lagged = True
         self._start_replay(subscription)
 
-    async def _replay(self, subscription: Subscription) -> None:
+    async def _replay(self, subscription: Subscription, scope: anyio.CancelScope) -> None:
         try:
-            await self._replays.catch_up(subscription)
+            with scope:
+                await self._replays.catch_up(subscription)
         except StorageError as error:
             # Never silence: whoever cannot be given the rest is told so.
             if not subscription.closed:

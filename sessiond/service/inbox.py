@@ -16,6 +16,7 @@ from sessiond.errors import Cancelled, Internal, Overloaded, SessiondError
 from sessiond.limits import (
     BATCH_BYTES_MAX,
     BATCH_ENTRIES_MAX,
+    INBOX_BYTES_MAX,
     INBOX_COMMANDS_MAX,
     RETRY_AFTER_MS,
 )
@@ -100,6 +101,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self._commands: deque[Command] = deque()
+        self._bytes = 0
         self._waiting: dict[Any, int] = {}
 
     def __len__(self) -> int:
@@ -112,13 +114,12 @@ class Inbox:
     def put(self, command: Command) -> None:
         """Take a place in line. Raises Overloaded."""
         if len(self._commands) >= INBOX_COMMANDS_MAX:
-            raise Overloaded(
-                "too many commands wait for this session",
-                limit=INBOX_COMMANDS_MAX,
-                retry_after_ms=RETRY_AFTER_MS,
-            )
+            raise _overloaded("too many commands wait for this session", INBOX_COMMANDS_MAX)
+        if self._bytes and self._bytes + command.size > INBOX_BYTES_MAX:
+            raise _overloaded("too many bytes wait for this session", INBOX_BYTES_MAX)
         client = command.ticket.client
         self._waiting[client] = self._waiting.get(client, 0) + 1
+        self._bytes += command.size
         self._commands.append(command)
         command.ticket.defer(lambda: self._give_up(command))
 
@@ -145,13 +146,18 @@ class Inbox:
             if batch and (entries > BATCH_ENTRIES_MAX or size > BATCH_BYTES_MAX):
                 break
             if command.act is not None:
-                return batch or [self._commands.popleft()]
+                return batch or [self._pop()]
             if command.stage is None:
                 asked.add(command.ticket.client)
             elif asked and command.ticket.client in asked:
                 break
-            batch.append(self._commands.popleft())
+            batch.append(self._pop())
         return batch
+
+    def _pop(self) -> Command:
+        command = self._commands.popleft()
+        self._bytes -= command.size
+        return command
 
     @property
     def needs_thread(self) -> bool:
@@ -168,6 +174,7 @@ class Inbox:
         if command not in self._commands:
             return False
         self._commands.remove(command)
+        self._bytes -= command.size
         return True
 
     def settled(self, command: Command) -> None:
@@ -178,3 +185,7 @@ class Inbox:
             self._waiting[client] = left
         else:
             del self._waiting[client]
+
+
+def _overloaded(what: str, limit: int) -> Overloaded:
+    return Overloaded(what, limit=limit, retry_after_ms=RETRY_AFTER_MS)

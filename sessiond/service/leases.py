@@ -87,6 +87,12 @@ class Leases:
         self._drop_ended()
         return bool(self.held or self.waiting)
 
+    def concerns(self, client: Any) -> bool:
+        """Whether this connection leases a head, or waits for one."""
+        self._drop_ended()
+        holders = [held.client for held in self.held.values()]
+        return client in (*holders, *(waiter.ticket.client for waiter in self.waiting))
+
     # -- asked by whoever moves a head -----------------------------------------------
 
     def require(self, head: str, lease_id: str | None) -> None:

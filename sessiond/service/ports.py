@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+import anyio
 from msgspec import Raw, Struct, UnsetType
 
 from sessiond.errors import SessiondError
@@ -40,6 +41,11 @@ class Listener(Protocol):
 
     async def wait_room(self) -> None:
         """Until events are welcome again."""
+        ...
+
+    @property
+    def replay_turn(self) -> anyio.Lock:
+        """Held by the one replay that reads lines for this connection."""
         ...
 
     def close(self) -> None:

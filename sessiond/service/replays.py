@@ -1,7 +1,9 @@
 """Replays: what the log holds behind a subscription's cursor, handed over as its connection takes it.
 
-Law: a replay tells where it begins to lag and when it has caught up, and hands the
+Law 1: a replay tells where it begins to lag and when it has caught up, and hands the
 subscription back in the very step in which nothing is left to tell.
+Law 2: lines are read when there is room for them, by one replay of a connection at a time. So
+what waits for a client that takes nothing is a cursor a subscription, and no lines.
 """
 
 from __future__ import annotations
@@ -96,9 +98,12 @@ class Replays:
                 return
 
     async def _replay_chunk(self, subscription: Subscription, upto: int) -> None:
-        last = self._log.span(subscription.position, upto, REPLAY_CHUNK_BYTES)
-        events = await self._log.read_events(subscription.position + 1, last)
-        await self._hand_over(subscription, self._frames.of(subscription.variant, events, {}))
+        listener = subscription.listener
+        async with listener.replay_turn:
+            await listener.wait_room()
+            last = self._log.span(subscription.position, upto, REPLAY_CHUNK_BYTES)
+            events = await self._log.read_events(subscription.position + 1, last)
+            await self._hand_over(subscription, self._frames.of(subscription.variant, events, {}))
         subscription.advance(last)
 
     async def _hand_over(self, subscription: Subscription, frames: bytes) -> None:

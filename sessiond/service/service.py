@@ -18,6 +18,7 @@ from msgspec import Struct
 from sessiond.limits import Bounds
 from sessiond.service.client import Client
 from sessiond.service.files.store import Store
+from sessiond.service.holdings import Holdings, HoldingsStatistics
 from sessiond.service.host import Host, HostStatistics
 from sessiond.service.hosts import Hosts
 from sessiond.service.jobs import answer_later
@@ -37,6 +38,7 @@ class ServiceStatistics(Struct, frozen=True):
     clients: int
     requests_waiting: int
     draining: bool
+    holdings: HoldingsStatistics
     catalog: RosterStatistics
     sessions: dict[str, HostStatistics]
 
@@ -61,6 +63,7 @@ class Service:
         self.started_at = environment.now()
         self.request_stop = request_stop
         self.clients: dict[Client, None] = {}
+        self.holdings = Holdings()
         self.roster = Roster(
             store,
             environment,
@@ -97,6 +100,7 @@ class Service:
     @bounds.setter
     def bounds(self, bounds: Bounds) -> None:
         self.hosts.bounds = bounds
+        self.holdings.bytes_max = bounds.buffered_bytes
 
     @property
     def in_use(self) -> bool:
@@ -173,6 +177,7 @@ class Service:
             clients=len(self.clients),
             requests_waiting=self.hosts.requests_waiting(),
             draining=self.draining,
+            holdings=self.holdings.statistics(),
             catalog=self.roster.statistics(),
             sessions={host.session_id: host.statistics() for host in hosts},
         )

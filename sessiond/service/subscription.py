@@ -39,6 +39,7 @@ class Subscription:
         "missed_presence",
         "on_close",
         "position",
+        "replay",
         "variant",
         "watermark",
     )
@@ -55,6 +56,8 @@ class Subscription:
         self.missed_presence = False
         """Somebody came or went, and it could not be told."""
         self.closed = False
+        self.replay: anyio.CancelScope | None = None
+        """The replay under way, which ends with the subscription wherever it waits."""
         self.on_close: Callable[[], None] | None = None
         """Whoever holds it is told when there will be no more events."""
         self._waiters: list[tuple[int, anyio.Event]] = []
@@ -68,6 +71,7 @@ class Subscription:
     def go_live(self) -> None:
         """From here on events are handed over as they happen."""
         self.live = True
+        self.replay = None
         self._tell_waiters()
 
     async def reached(self, seq: int) -> None:
@@ -81,6 +85,8 @@ class Subscription:
     def close(self) -> None:
         """No more events."""
         self.closed = True
+        if self.replay is not None:
+            self.replay.cancel()
         self._tell_waiters()
         if self.on_close is not None:
             self.on_close()

@@ -35,7 +35,7 @@ from sessiond.service.ports import Environment
 from sessiond.service.service import Service
 from sessiond.testing.wire import Refusal, Wire
 from sessiond.transports.base import SocketPort
-from sessiond.transports.connection import serve_connection
+from sessiond.transports.serving import serve_connection
 
 __all__ = ["NOW", "Daemon", "Refusal", "Wire", "running_daemon", "standing_environment"]
 
@@ -86,7 +86,10 @@ class Daemon:
         """The client end of a new connection, for a test that wants the bare bytes."""
         ours, theirs = socket.socketpair()
         port = SocketPort(theirs, "test")
-        self._tasks.start_soon(serve_connection, port, self.dispatcher, self.service.connect)
+        service = self.service
+        self._tasks.start_soon(
+            serve_connection, port, self.dispatcher, service.connect, service.holdings
+        )
         return ours
 
     @asynccontextmanager

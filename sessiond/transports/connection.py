@@ -10,7 +10,6 @@ Rule 4: whatever breaks here ends this connection only.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -19,13 +18,16 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from sessiond.errors import SessiondError
-from sessiond.limits import IN_FLIGHT_MAX, OUTBOX_BYTES_MAX
+from sessiond.limits import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX, OUTBOX_BYTES_MAX
 from sessiond.rpc.dispatch import Dispatcher
-from sessiond.rpc.framing import Framer
+from sessiond.rpc.readers import Item
+from sessiond.service.holdings import Holdings
+from sessiond.transports.answers import Answers
 from sessiond.transports.base import Port
 from sessiond.transports.outbox import Outbox, OutboxStatistics
+from sessiond.transports.receiving import Receiving
 
-__all__ = ["Client", "Connection", "ConnectionStatistics", "serve_connection"]
+__all__ = ["ASKED_TO_CLOSE", "CLIENT_CLOSED", "C", "Client", "Connection", "ConnectionStatistics"]
 
 
 class Client(Protocol):
@@ -45,12 +47,9 @@ class Client(Protocol):
 
 
 C = TypeVar("C", bound=Client)
-_log = logging.getLogger(__name__)
-Item = bytes | SessiondError
 
-_CLIENT_CLOSED: Final = "the client closed it"
-_ASKED_TO_CLOSE: Final = "it was asked to close"
-_USUAL_ENDS: Final = (_CLIENT_CLOSED, _ASKED_TO_CLOSE)
+CLIENT_CLOSED: Final = "the client closed it"
+ASKED_TO_CLOSE: Final = "it was asked to close"
 
 
 class ConnectionStatistics(Struct, frozen=True):
@@ -62,18 +61,6 @@ class ConnectionStatistics(Struct, frozen=True):
     outbox: OutboxStatistics
 
 
-class _Answers:
-    """The dispatcher's view of a connection: it puts bodies, framed here."""
-
-    def __init__(self, framer: Framer, outbox: Outbox, flush: Callable[[], None]) -> None:
-        self._framer = framer
-        self._put = outbox.put
-        self.flush = flush
-
-    def put(self, body: bytes) -> None:
-        self._put(self._framer.frame(body))
-
-
 class Connection(Generic[C]):
     """The service's listener and the dispatcher's peer at one port."""
 
@@ -83,15 +70,19 @@ class Connection(Generic[C]):
         tasks: TaskGroup,
         dispatcher: Dispatcher[C],
         make_client: Callable[[Connection[C]], C],
+        holdings: Holdings,
     ) -> None:
         self._port = port
         self._tasks = tasks
         self._dispatcher = dispatcher
-        self._framer = Framer()
-        self._outbox = Outbox(port, self.start, moved=self._moved, broken=self._abort)
+        self._receiving = Receiving(holdings, self._refuse)
+        self._framer = self._receiving.framer
+        self._outbox = Outbox(port, self.start, holdings, moved=self._moved, broken=self._abort)
+        self._replay_turn: anyio.Lock | None = None
         self.client = make_client(self)
-        answers = _Answers(self._framer, self._outbox, self.flush)
-        self._exchange = dispatcher.connection(answers, self.client)
+        self._answers = Answers(self._framer, self._outbox, holdings, self._moved)
+        self._exchange = dispatcher.connection(self._answers, self.client)
+        self._answers.watch(self._exchange.calls)
         self._calls = self._exchange.calls.held
         # Bodies of the last chunk that had to wait for room.
         self._backlog: list[Item] = []
@@ -102,7 +93,7 @@ class Connection(Generic[C]):
         self._movement: anyio.Event | None = None
         self._running = 0
         self._received_bytes = 0
-        self.end_reason = _CLIENT_CLOSED
+        self.end_reason = CLIENT_CLOSED
 
     # -- for the service -------------------------------------------------------------
 
@@ -126,8 +117,14 @@ class Connection(Generic[C]):
 
     def flush(self) -> None:
         """Send what is queued, as far as the socket takes it."""
-        self._outbox.flush()
-        self._moved()
+        self._answers.flush()
+
+    @property
+    def replay_turn(self) -> anyio.Lock:
+        """Held by the one replay that reads lines for this connection."""
+        if self._replay_turn is None:
+            self._replay_turn = anyio.Lock()
+        return self._replay_turn
 
     async def wait_room(self) -> None:
         """Until events are welcome again."""
@@ -142,7 +139,7 @@ class Connection(Generic[C]):
     def close(self) -> None:
         """Read nothing more, answer what was asked, then close."""
         self._closing = True
-        self.end_reason = _ASKED_TO_CLOSE
+        self.end_reason = ASKED_TO_CLOSE
         self._reading.cancel()
         self._moved()
 
@@ -161,7 +158,7 @@ class Connection(Generic[C]):
         """Serve until the end of input, then until everything asked is answered."""
         with self._reading:
             while not self._closing:
-                if self._full():
+                if self._answers.is_full:
                     await self._wait_movement()
                 elif self._backlog:
                     backlog, self._backlog = self._backlog, []
@@ -185,32 +182,41 @@ class Connection(Generic[C]):
             return True
         self._received_bytes += len(data)
         if data:
-            self._dispatch(self._framer.feed(data))
+            self._dispatch(self._receiving.feed(data))
         else:
             self._input_ended = True
-            self._dispatch(self._framer.end())
+            self._dispatch(self._receiving.end())
         if self._framer.closing is not None:
             self.close()
             self.end_reason = self._framer.closing
-        return not (self._closing or self._input_ended or self._backlog or self._full())
+        return not (self._closing or self._input_ended or self._backlog or self._answers.is_full)
 
     def _dispatch(self, items: list[Item]) -> None:
         """Hand on every body in order; what finds no room becomes the backlog."""
-        receive, outbox, calls = self._exchange.receive, self._outbox, self._calls
+        receive, outbox, answers = self._exchange.receive, self._outbox, self._answers
+        calls, table = self._calls, self._exchange.calls
         for place, item in enumerate(items, 1):
             receive(item)
-            if outbox.answer_bytes >= OUTBOX_BYTES_MAX or len(calls) >= IN_FLIGHT_MAX:
+            # `answers.is_full`, word by word: asked after every request, it is worth it.
+            if (
+                outbox.answer_bytes >= OUTBOX_BYTES_MAX
+                or len(calls) >= IN_FLIGHT_MAX
+                or table.body_bytes >= IN_FLIGHT_BYTES_MAX
+            ):
                 outbox.flush()
-                if self._full():
+                if answers.is_full:
                     self._backlog = items[place:]
                     break
             if self._closing:
                 break
         self.client.chunk_done()
         outbox.flush()
+        answers.count(self._backlog)
 
-    def _full(self) -> bool:
-        return self._outbox.answer_bytes >= OUTBOX_BYTES_MAX or len(self._calls) >= IN_FLIGHT_MAX
+    def _refuse(self, error: SessiondError) -> None:
+        """Say of a frame that it is not taken."""
+        self._exchange.receive(error)
+        self.flush()
 
     # -- ending --------------------------------------------------------------------------
 
@@ -233,6 +239,8 @@ class Connection(Generic[C]):
         self._outbox.flush()
         self._broken = True
         self._outbox.close()
+        self._receiving.close()
+        self._answers.close()
         self.client.closed()
 
     async def _guard(self, function: Callable[..., Awaitable[Any]], args: Iterable[Any]) -> None:
@@ -255,30 +263,3 @@ class Connection(Generic[C]):
         self._movement = anyio.Event()
         await self._movement.wait()
         self._movement = None
-
-
-async def serve_connection(
-    port: Port,
-    dispatcher: Dispatcher[C],
-    make_client: Callable[[Connection[C]], C],
-) -> None:
-    """Serve one connection until it ends; the port is closed and the client told, always."""
-    reason = "it was cancelled"
-    _log.debug("connection opened", extra={"peer": port.peer})
-    try:
-        async with anyio.create_task_group() as tasks:
-            connection = Connection(port, tasks, dispatcher, make_client)
-            try:
-                await connection.run()
-            finally:
-                connection.end()
-                reason = connection.end_reason
-            tasks.cancel_scope.cancel()
-    except Exception as error:  # noqa: BLE001  # rule 4
-        dispatcher.incident("connection", error)
-        reason = "a bug ended it"
-    finally:
-        port.close()
-        # Every command is a connection: those that end as they should would fill the log.
-        level = logging.DEBUG if reason in _USUAL_ENDS else logging.INFO
-        _log.log(level, "connection closed", extra={"peer": port.peer, "reason": reason})

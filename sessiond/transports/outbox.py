@@ -5,6 +5,7 @@ Rule 2: an answer is never refused; an event is, when it would pass the limit.
 Rule 3: a task exists only while the socket is full, and there is at most one.
 Rule 4: a socket that takes no byte for a while is given up if an answer waits
 for it, and left alone if only events do.
+Rule 5: what a full socket leaves over counts among the holdings of all connections.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from sessiond.limits import OUTBOX_BYTES_MAX, STUCK_SOCKET_SECONDS
+from sessiond.service.holdings import Holdings
 from sessiond.transports.base import Port
 
 __all__ = ["Outbox", "OutboxStatistics"]
@@ -44,12 +46,15 @@ class Outbox:
         self,
         port: Port,
         start_task: Callable[[Callable[[], Awaitable[None]]], None],
+        holdings: Holdings,
         *,
         moved: Callable[[], None],
         broken: Callable[[str], None],
     ) -> None:
         self._port = port
         self._start_task = start_task
+        self._holdings = holdings
+        self._counted_bytes = 0
         self._moved = moved
         self._broken = broken
         self._frames: list[bytes] = []
@@ -82,21 +87,28 @@ class Outbox:
             self._stuck.deadline = anyio.current_time() + STUCK_SOCKET_SECONDS
         self._frames.append(frame)
         self.answer_bytes += len(frame)
+        if self._draining:
+            self._count_pending()
 
     def offer(self, frames: bytes) -> bool:
-        """Queue events; False when they would pass the limit and something else waits already."""
+        """Queue events; False when they would pass a limit and something else waits already."""
         size = len(frames)
-        if self.pending_bytes and self.pending_bytes + size > OUTBOX_BYTES_MAX:
+        pending = self.answer_bytes + self._event_bytes
+        if pending and (pending + size > OUTBOX_BYTES_MAX or self._holdings.is_full_for_events):
             # Full of what nobody has tried to send yet is not full.
             self.flush()
             if self.pending_bytes:
-                self._room_below = min(self._room_below, max(0, OUTBOX_BYTES_MAX - size))
+                # Where others have filled the daemon an empty outbox is all there is to wait for.
+                room = 0 if self._holdings.is_full_for_events else OUTBOX_BYTES_MAX - size
+                self._room_below = min(self._room_below, max(0, room))
                 return False
         if self._closed:
             return True
         self._event_places.append(len(self._frames))
         self._frames.append(frames)
         self._event_bytes += size
+        if self._draining:
+            self._count_pending()
         return True
 
     # -- sending -------------------------------------------------------------------
@@ -120,6 +132,7 @@ class Outbox:
             self._count(sent)
             self._stalls += 1
             self._draining = True
+            self._count_pending()
             self._start_task(self._drain)
 
     def _send(self, data: bytes | memoryview) -> int:
@@ -131,6 +144,11 @@ class Outbox:
             return 0
         self._sent_bytes += sent
         return sent
+
+    def _count_pending(self) -> None:
+        pending = self.answer_bytes + self._event_bytes
+        self._holdings.held_bytes += pending - self._counted_bytes
+        self._counted_bytes = pending
 
     def _load(self, data: bytes) -> None:
         """Take the queued frames, joined as `data`, for sending piece by piece."""
@@ -173,6 +191,7 @@ class Outbox:
                 self._broken("it took no byte while an answer waited")
                 return
             self._count(self._send(self._rest))
+            self._count_pending()
             self._tell()
         self._draining = False
         self._tell()
@@ -210,6 +229,7 @@ class Outbox:
         self._rest_parts.clear()
         self._rest = memoryview(b"")
         self.answer_bytes = self._event_bytes = 0
+        self._count_pending()
 
     def statistics(self) -> OutboxStatistics:
         """How busy it is."""

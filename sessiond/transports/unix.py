@@ -1,25 +1,21 @@
-"""The Unix socket: who may connect to it.
-
-Rule 1: only this user's processes are served.
-Rule 2: the accept loop survives whatever one connection or a full table does.
-"""
+"""The Unix socket: an accept loop that survives whatever one connection or a full table does."""
 
 from __future__ import annotations
 
 import errno
 import logging
-import os
 import socket
 import struct
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
-from sessiond.limits import CONNECTIONS_MAX
+from sessiond.transports.admission import Admission, Peer
 from sessiond.transports.base import Port, SocketPort
 from sessiond.transports.listening import Listening
 
@@ -37,8 +33,8 @@ _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.
 async def serve_unix(
     listen: Callable[[], Listening],
     serve: Serve,
+    admission: Admission,
     *,
-    connections_max: Callable[[], int] = lambda: CONNECTIONS_MAX,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Accept connections until cancelled; started when clients can connect.
@@ -49,22 +45,20 @@ async def serve_unix(
     try:
         async with anyio.create_task_group() as tasks:
             task_status.started()
-            await _accept_loop(listening.socket, serve, tasks, connections_max)
+            await _accept_loop(listening.socket, serve, tasks, admission)
     finally:
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(listening.end)
 
 
 async def _accept_loop(
-    listener: socket.socket, serve: Serve, tasks: TaskGroup, connections_max: Callable[[], int]
+    listener: socket.socket, serve: Serve, tasks: TaskGroup, admission: Admission
 ) -> None:
-    open_ports: set[Port] = set()
-
-    async def serve_one(port: Port) -> None:
+    async def serve_one(sock: socket.socket, peer: Peer) -> None:
         try:
-            await serve(port)
+            await serve(SocketPort(sock, str(peer)))
         finally:
-            open_ports.remove(port)
+            admission.leave(peer)
 
     while True:
         await anyio.wait_readable(listener)
@@ -78,33 +72,29 @@ async def _accept_loop(
             _log.warning("cannot accept for now", extra={"errno": error.errno})
             await anyio.sleep(EXHAUSTED_SECONDS)
             continue
-        port = _admit(sock, len(open_ports), connections_max())
-        if port is not None:
-            open_ports.add(port)
-            tasks.start_soon(serve_one, port)
+        peer = _peer_of(sock)
+        refusal = admission.admit(peer)
+        if refusal is None:
+            tasks.start_soon(serve_one, sock, peer)
+        else:
+            _turn_away(sock, refusal)
 
 
-def _admit(sock: socket.socket, open_count: int, connections_max: int) -> Port | None:
-    """The port of a client that may be served; everyone else is closed."""
-    uid, pid = _peer_of(sock)
-    if uid != os.getuid():
-        _log.warning("refused another user's connection", extra={"uid": uid, "pid": pid})
-    elif open_count >= connections_max:
-        _log.warning("refused one connection too many", extra={"limit": connections_max})
-    else:
-        return SocketPort(sock, peer=f"pid {pid}" if pid else "unix socket")
-    sock.close()
-    return None
+def _turn_away(sock: socket.socket, last_words: bytes) -> None:
+    """Say it if the socket takes it, and hang up: nobody waits for who is not served."""
+    with sock, suppress(OSError):
+        sock.settimeout(0)
+        sock.send(last_words)
 
 
-def _peer_of(sock: socket.socket) -> tuple[int, int]:
-    """The uid and pid at the other end; the pid is 0 where the system does not say."""
+def _peer_of(sock: socket.socket) -> Peer:
+    """Who is at the other end."""
     if sys.platform == "linux":
         size = struct.calcsize("3i")
         pid, uid, _ = struct.unpack(
             "3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
         )
-        return uid, pid
+        return Peer(uid, pid)
     # LOCAL_PEERCRED of the BSDs: struct xucred begins with a version and the uid.
     credentials = sock.getsockopt(0, 1, 8)
-    return struct.unpack("2i", credentials)[1], 0
+    return Peer(struct.unpack("2i", credentials)[1], 0)

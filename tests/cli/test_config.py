@@ -26,6 +26,9 @@ idle_exit_seconds = 60
 open_sessions = 10
 memory_sessions = 20
 connections = 30
+connections_per_process = 31
+sessions_per_connection = 32
+buffered_bytes = 33000000
 idle_session_seconds = 40.5
 
 [retention]
@@ -54,7 +57,9 @@ def test_every_key_can_be_written_in_the_file(written: Any, tmp_path: Path) -> N
     configuration, settings = load(written(EVERYTHING))
     assert {setting.source for setting in settings} == {str(tmp_path / "config.toml")}
     assert configuration.socket == "/s.sock"
-    assert configuration.limits == config_module.Limits(10, 20, 30, 40.5)
+    assert configuration.limits == config_module.Limits(
+        10, 20, 30, 31, 32, 33_000_000, idle_session_seconds=40.5
+    )
     assert configuration.retention.max_age_hours == 50
     assert [setting.key for setting in settings] == list(config_module._ALLOWED)
 
@@ -115,7 +120,7 @@ def test_a_bad_value_in_the_environment_is_named_with_its_variable() -> None:
 
 def test_a_variable_of_a_section_that_is_no_key_is_named() -> None:
     for name in ("SESSIOND_LIMITS_OPEN_SESSION", "SESSIOND_RETENTION_"):
-        said = re.escape(f"${name} is not a key; those of sections are SESSIOND_LIMITS_CONN")
+        said = re.escape(f"${name} is not a key; those of sections are SESSIOND_LIMITS_BUFF")
         with pytest.raises(BadConfiguration, match=said):
             load(Sources({name: "64"}))
     load(Sources({"SESSIOND_FIXTURES": "a folder", "SESSIOND_LIMITS": "", "SESSIOND_HOME": "/"}))

@@ -41,12 +41,13 @@ class House:
 
     @asynccontextmanager
     async def daemon(self) -> AsyncGenerator[Daemon]:
-        """A daemon, drained at the end; it met no bug that the test did not take out."""
+        """A daemon, drained at the end; it met no bug that the test did not take out, and keeps nothing."""
         async with running_daemon(
             self.home, environment=self.environment, files=self.files
         ) as daemon:
             yield daemon
         assert self.bugs == []
+        assert daemon.service.holdings.held_bytes == 0
 
     def put(self, lines: list[Any] | bytes, session_id: str = SESSION) -> Path:
         """A session file that was always there: its header and entries, or its bytes."""

@@ -433,3 +433,52 @@ async def test_draining_does_not_wait_for_a_subscriber_that_does_not_read(
                 tasks.start_soon(daemon.end)
                 assert await kind_of(stuck, flush) == "subscription_not_found"
                 gate.open.set()
+
+
+# -- the share of one connection ---------------------------------------------------------
+
+
+async def test_one_connection_keeps_a_share_of_the_sessions_open_and_no_more(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        daemon.service.bounds = Bounds(sessions_per_connection=3)
+        for n in range(6):
+            await make(wire, f"session-{n}")
+        await wire.call("subscribe", session_id="session-0")
+        await wire.call("session/presence", session_id="session-1", state="here")
+        lease = await wire.call("session/acquire", session_id="session-2", ttl_ms=60_000)
+        for method, params in (
+            ("subscribe", {}),
+            ("session/presence", {"state": "here"}),
+            ("session/acquire", {"ttl_ms": 60_000}),
+        ):
+            refused = await wire.refusal(method, session_id="session-3", **params)
+            assert refused.data["kind"] == "overloaded"
+            assert refused.data["limit"] == 3
+            # What it keeps open already costs nothing more; and the next one has its own share.
+            await wire.call(method, session_id="session-0", **params)
+            await other.call(method, session_id="session-3", **params)
+        # A lease that is over, a presence and a subscription that ended make room.
+        await wire.call("session/release", session_id="session-2", lease_id=lease["lease_id"])
+        await wire.call("subscribe", session_id="session-4")
+        await wire.refusal("subscribe", session_id="session-5")
+        await wire.call("session/close", session_id="session-1")
+        await wire.call("subscribe", session_id="session-5")
+
+
+async def test_a_connection_that_watches_all_it_may_leaves_room_for_others(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        daemon.service.bounds = Bounds(open_sessions=4, sessions_per_connection=2)
+        for n in range(6):
+            await make(wire, f"session-{n}")
+            await append(wire, "n1", f"session-{n}")
+        watched = 0
+        for n in range(6):
+            request = await wire.request("subscribe", session_id=f"session-{n}")
+            try:
+                await wire.answer(request)
+            except Refusal:
+                continue
+            watched += 1
+        assert watched == 2
+        for n in range(6):
+            assert (await append(other, "n2", f"session-{n}"))["seq"] == 2

@@ -25,17 +25,29 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
-from sessiond.limits import OUTBOX_BYTES_MAX, READ_BYTES, STUCK_SOCKET_SECONDS
+from sessiond.limits import (
+    DEFAULT_BOUNDS,
+    OUTBOX_BYTES_MAX,
+    READ_BYTES,
+    RETRY_AFTER_MS,
+    STUCK_SOCKET_SECONDS,
+    Bounds,
+)
 from sessiond.rpc.dispatch import DEFERRED, Call, Dispatcher, Method
 from sessiond.rpc.framing import Framer, frame_content_length, frame_ndjson
 from sessiond.rpc.params import Params
+from sessiond.service.holdings import Holdings
+from sessiond.transports import answers as answers_module
 from sessiond.transports import connection as connection_module
 from sessiond.transports import listening as listening_module
 from sessiond.transports import outbox as outbox_module
+from sessiond.transports import receiving as receiving_module
 from sessiond.transports import unix as unix_module
+from sessiond.transports.admission import Admission
 from sessiond.transports.base import FdPort, Port, SocketPort
-from sessiond.transports.connection import Connection, serve_connection
+from sessiond.transports.connection import Connection
 from sessiond.transports.listening import CannotListen, Listening, listen
+from sessiond.transports.serving import serve_connection
 from sessiond.transports.unix import serve_unix
 
 
@@ -88,6 +100,7 @@ class Daemon:
         self.echoed: list[str] = []
         self.logged: list[tuple[str, str, Exception]] = []
         self.closed_fails = False
+        self.holdings = Holdings()
         self.on_chunk_done: Callable[[], None] = lambda: None
         self.dispatcher: Dispatcher[Client] = Dispatcher(
             [
@@ -95,13 +108,16 @@ class Daemon:
                 self._method("later", self._later),
                 self._method("exit", self._exit),
                 self._method("start", self._start),
+                self._method("change", self._later, access="write"),
             ],
             log_exception=lambda *what: self.logged.append(what),
             allow=lambda client, method: None,
         )
 
-    def _method(self, name: str, handle: Callable[..., Any]) -> Method[Client, EchoParams]:
-        return Method(name=name, params=EchoParams, result=Result, handle=handle)
+    def _method(
+        self, name: str, handle: Callable[..., Any], **more: Any
+    ) -> Method[Client, EchoParams]:
+        return Method(name=name, params=EchoParams, result=Result, handle=handle, **more)
 
     def _echo(self, client: Client, params: EchoParams, call: Call[Client]) -> Result:
         self.echoed.append(params.text)
@@ -127,7 +143,7 @@ class Daemon:
         return client
 
     async def serve(self, port: Port) -> None:
-        await serve_connection(port, self.dispatcher, self.make_client)
+        await serve_connection(port, self.dispatcher, self.make_client, self.holdings)
 
     def settle(self, text: str = "done") -> None:
         """Answer every pending call, as a session's writer does."""
@@ -210,7 +226,10 @@ def request(id_: int, method: str = "echo", **params: Any) -> bytes:
 async def connected(
     daemon: Daemon, wrap: Callable[[SocketPort], Port] = lambda port: port
 ) -> AsyncGenerator[tuple[Wire, TaskGroup]]:
-    """A daemon serving one end of a socket pair; the block gets the other."""
+    """A daemon serving one end of a socket pair; the block gets the other.
+
+    When it ends, the daemon keeps nothing for anybody.
+    """
     ours, theirs = socket.socketpair()
     wire = Wire(theirs)
     with anyio.fail_after(30):
@@ -219,6 +238,7 @@ async def connected(
             await quiet()
             yield wire, tasks
             wire.close()
+    assert (daemon.holdings.held_bytes, daemon.holdings.statistics().large_frames) == (0, 0)
 
 
 class CountingPort:
@@ -342,7 +362,7 @@ async def test_a_bad_line_is_answered_and_the_next_one_served() -> None:
 async def test_a_line_over_the_limit_is_refused_and_the_next_one_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connection_module, "Framer", lambda: Framer(frame_bytes_max=100_000))
+    monkeypatch.setattr(receiving_module, "Framer", lambda: Framer(frame_bytes_max=100_000))
     async with connected(Daemon()) as (wire, _):
         await wire.send(request(1, text="x" * 300_000) + request(2))
         first, second = await wire.lines(2)
@@ -503,7 +523,8 @@ async def test_a_client_that_never_reads_is_not_read_forever() -> None:
 async def test_too_many_requests_in_flight_stop_the_reading(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connection_module, "IN_FLIGHT_MAX", 5)
+    for module in (connection_module, answers_module):
+        monkeypatch.setattr(module, "IN_FLIGHT_MAX", 5)
     daemon = Daemon()
     async with connected(daemon) as (wire, _):
         await wire.send(b"".join(request(n, "later") for n in range(12)) + request(12))
@@ -685,14 +706,19 @@ async def test_log_lines_hold_no_content(caplog: pytest.LogCaptureFixture) -> No
 
 @asynccontextmanager
 async def listening(
-    daemon: Daemon, path: Path, *, connections_max: int = 10
+    daemon: Daemon, path: Path, bounds: Bounds = DEFAULT_BOUNDS
 ) -> AsyncGenerator[TaskGroup]:
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
-            serve = partial(serve_unix, connections_max=lambda: connections_max)
-            await tasks.start(serve, partial(listen, path), daemon.serve)
+            admission = Admission(daemon.holdings, lambda: bounds)
+            await tasks.start(serve_unix, partial(listen, path), daemon.serve, admission)
             yield tasks
             tasks.cancel_scope.cancel()
+
+
+async def serve_on(path: Path) -> None:
+    daemon = Daemon()
+    await serve_unix(partial(listen, path), daemon.serve, Admission(daemon.holdings))
 
 
 async def connect(path: Path) -> Wire:
@@ -759,7 +785,7 @@ async def test_a_dead_socket_is_replaced(socket_path: Path) -> None:
 async def test_a_socket_that_somebody_listens_on_is_left_alone(socket_path: Path) -> None:
     async with listening(Daemon(), socket_path):
         with pytest.raises(CannotListen, match="another process listens"):
-            await serve_unix(partial(listen, socket_path), Daemon().serve)
+            await serve_on(socket_path)
         wire = await connect(socket_path)
         await wire.send(request(1))
         assert (await wire.line())["id"] == 1
@@ -778,7 +804,7 @@ async def test_what_is_no_socket_is_never_removed(socket_path: Path, kind: str) 
             dead.bind(str(target))
         socket_path.symlink_to(target)
     with pytest.raises(CannotListen, match=r"is not a socket; it was left alone"):
-        await serve_unix(partial(listen, socket_path), Daemon().serve)
+        await serve_on(socket_path)
     assert socket_path.exists()
     if kind == "file":
         assert socket_path.read_text() == "precious"
@@ -786,10 +812,10 @@ async def test_what_is_no_socket_is_never_removed(socket_path: Path, kind: str) 
 
 async def test_a_path_that_the_kernel_refuses_is_named(socket_path: Path) -> None:
     with pytest.raises(CannotListen, match="too long"):
-        await serve_unix(partial(listen, socket_path.parent / ("x" * 120)), Daemon().serve)
+        await serve_on(socket_path.parent / ("x" * 120))
     socket_path.write_text("in the way")
     with pytest.raises(CannotListen, match=str(socket_path)):
-        await serve_unix(partial(listen, socket_path / "s"), Daemon().serve)
+        await serve_on(socket_path / "s")
 
 
 async def test_a_socket_that_replaced_ours_is_not_removed_at_the_end(socket_path: Path) -> None:
@@ -856,23 +882,46 @@ async def test_another_users_process_is_closed_and_logged(
     assert "another user" in caplog.text
 
 
-async def test_one_connection_too_many_is_closed_and_the_next_is_served_again(
-    socket_path: Path,
+@pytest.mark.parametrize(
+    ("bounds", "why"),
+    [
+        (Bounds(connections=2), "as many connections are open as may be"),
+        (Bounds(connections_per_process=2), "this process has as many connections as it may"),
+    ],
+)
+async def test_one_connection_too_many_is_told_and_closed_and_the_next_is_served_again(
+    socket_path: Path, caplog: pytest.LogCaptureFixture, bounds: Bounds, why: str
 ) -> None:
     daemon = Daemon()
-    async with listening(daemon, socket_path, connections_max=1):
-        first = await connect(socket_path)
-        await first.send(request(1))
-        await first.line()
-        second = await connect(socket_path)
-        assert await second.until_closed() == b""
+    async with listening(daemon, socket_path, bounds):
+        first, second = [await connect(socket_path) for _ in range(2)]
+        for wire in (first, second):
+            await wire.send(request(1))
+            await wire.line()
+        for _ in range(3):
+            third = await connect(socket_path)
+            refusal = json.loads(await third.until_closed())
+            assert (refusal["id"], refusal["error"]["code"]) == (None, -32001)
+            assert refusal["error"]["message"].startswith(why)
+            assert refusal["error"]["data"] == {
+                "kind": "overloaded",
+                "retryable": True,
+                "limit": 2,
+                "retry_after_ms": RETRY_AFTER_MS,
+                "closing": True,
+            }
+            third.close()
         first.close()
         await quiet()
-        third = await connect(socket_path)
-        await third.send(request(3))
-        assert (await third.line())["id"] == 3
-        second.close()
-        third.close()
+        fourth = await connect(socket_path)
+        await fourth.send(request(4))
+        assert (await fourth.line())["id"] == 4
+        for wire in (second, fourth):
+            wire.close()
+    assert len(daemon.clients) == 3
+    assert daemon.holdings.connections_refused == 3
+    # A client that tries again and again does not fill the log.
+    assert caplog.text.count("refused one connection too many") == 1
 
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED])
@@ -959,7 +1008,8 @@ import os, subprocess, sys
 import anyio
 from sessiond.rpc.dispatch import Dispatcher, Method
 from sessiond.rpc.params import Params
-from sessiond.transports.connection import serve_connection
+from sessiond.service.holdings import Holdings
+from sessiond.transports.serving import serve_connection
 from sessiond.transports.stdio import serve_stdio
 
 class Client:
@@ -979,7 +1029,7 @@ dispatcher = Dispatcher(
     log_exception=print, allow=lambda client, method: None,
 )
 async def serve(port):
-    await serve_connection(port, dispatcher, lambda connection: Client())
+    await serve_connection(port, dispatcher, lambda connection: Client(), Holdings())
 
 anyio.run(serve_stdio, serve, backend=sys.argv[1])
 print("after")

@@ -49,9 +49,13 @@ class Peer:
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
         self.flushes = 0
+        self.has_room = True
 
     def put(self, body: bytes) -> None:
         self.bodies.append(body)
+
+    def admits(self, size: int) -> bool:
+        return self.has_room
 
     def flush(self) -> None:
         self.flushes += 1
@@ -96,12 +100,13 @@ class Rig:
             method("defer_and_fail", self._defer_and_fail),
             method("answer_and_fail", self._answer_and_fail),
             method("forbidden", self._echo, access="write"),
+            method("change", self._echo, access="write"),
             method("initialize", self._echo, lenient=True),
         ]
 
     def _allow(self, client: str, method: Method[str, Any]) -> None:
         assert client == "client-1"
-        if method.access == "write":
+        if method.name == "forbidden":
             raise PermissionDenied("read only", need="write")
 
     def _echo(self, client: str, params: EchoParams, call: Call[str]) -> Result:
@@ -272,9 +277,22 @@ def test_a_result_that_cannot_be_encoded_is_internal(rig: Rig) -> None:
 
 
 def test_an_answer_over_the_limit_is_too_large(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "SMALL_ANSWER_BYTES", 50)
     monkeypatch.setattr(calls, "RESULT_BYTES_MAX", 50)
     text = "x" * 60
     assert failed(rig.call("echo", f'{{"text":"{text}"}}'))[0] == -32014
+
+
+def test_a_large_answer_that_finds_no_room_is_refused_to_who_can_ask_again_only(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "SMALL_ANSWER_BYTES", 50)
+    rig.peer.has_room = False
+    large, small = [f'{{"text":"{"x" * size}"}}' for size in (60, 20)]
+    code, data = failed(rig.call("echo", large))
+    assert (code, data["kind"], data["retryable"]) == (-32001, "overloaded", True)
+    assert rig.call("echo", small)["result"] == {"text": "x" * 20}
+    assert rig.call("change", large)["result"] == {"text": "x" * 60}
 
 
 def test_an_error_of_the_framer_is_answered_with_id_null(rig: Rig) -> None:
@@ -532,6 +550,7 @@ def test_an_empty_batch_and_one_too_large_are_one_error_with_id_null(rig: Rig) -
 def test_a_batch_whose_answers_together_are_too_large_keeps_the_first(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(calls, "SMALL_ANSWER_BYTES", 100)
     monkeypatch.setattr(calls, "RESULT_BYTES_MAX", 100)
     params = '{"text":"' + "x" * 40 + '"}'
     (batch,) = rig.send(

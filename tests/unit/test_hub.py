@@ -37,6 +37,7 @@ class FakeLog:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.chunk = 3
+        self.reads = 0
 
     @property
     def seq(self) -> int:
@@ -46,6 +47,7 @@ class FakeLog:
         return min(after + self.chunk, upto)
 
     async def read_events(self, first: int, last: int) -> list[Event]:
+        self.reads += 1
         await checkpoint()
         return self.events[first - 1 : last]
 
@@ -59,7 +61,9 @@ class FakeListener:
         self.queued: list[bytes] = []
         self.read: list[bytes] = []
         self.flushes = 0
+        self.running = 0
         self._emptied = anyio.Event()
+        self.replay_turn = anyio.Lock()
 
     @property
     def encode(self) -> Callable[[bytes], bytes]:
@@ -79,7 +83,8 @@ class FakeListener:
 
     async def wait_room(self) -> None:
         while self.queued and len(self.queued) >= self.room:
-            self._emptied = anyio.Event()
+            if self._emptied.is_set():
+                self._emptied = anyio.Event()
             await self._emptied.wait()
 
     def close(self) -> None:
@@ -87,7 +92,11 @@ class FakeListener:
 
     def start(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
         async def run() -> None:
-            await function(*args)
+            self.running += 1
+            try:
+                await function(*args)
+            finally:
+                self.running -= 1
 
         self.tasks.start_soon(run)
 
@@ -249,6 +258,43 @@ async def test_a_subscription_that_was_removed_hears_nothing_more() -> None:
         bench.publish()
         assert len(listener.queued) == heard
         assert not bench.hub
+
+
+async def test_nothing_is_read_for_a_connection_without_room_however_much_it_watches() -> None:
+    async with anyio.create_task_group() as tasks:
+        benches = [Bench(tasks) for _ in range(20)]
+        stuck = FakeListener(tasks, 1)
+        stuck.queued.append(b"")
+        for bench in benches:
+            bench.publish(9)
+            bench.hub.add(Subscription(stuck, Variant(plain), 0), replay=True)
+        await anyio.wait_all_tasks_blocked()
+        assert [bench.log.reads for bench in benches] == [0] * 20
+        # Each room is one replay's: the others have read nothing that would have to wait.
+        for number in range(1, 21):
+            stuck.empty()
+            await anyio.wait_all_tasks_blocked()
+            assert sum(bench.log.reads for bench in benches) <= number + 1
+        while any(bench.hub.statistics().replaying for bench in benches):
+            stuck.empty()
+            await anyio.wait_all_tasks_blocked()
+        stuck.empty()
+        assert sorted(stuck.seqs()) == sorted(20 * list(range(1, 10)))
+
+
+async def test_a_replay_ends_with_its_subscription_wherever_it_waits() -> None:
+    async with anyio.create_task_group() as tasks:
+        bench = Bench(tasks)
+        bench.publish(9)
+        stuck = FakeListener(tasks, 1)
+        for _ in range(50):
+            subscription = Subscription(stuck, Variant(plain), 0)
+            bench.hub.add(subscription, replay=True)
+            await anyio.wait_all_tasks_blocked()
+            assert stuck.running == 1
+            bench.hub.remove(subscription)
+        await anyio.wait_all_tasks_blocked()
+        assert stuck.running == 0
 
 
 async def test_closing_tells_everyone_who_watches_and_ends_all_waits() -> None:

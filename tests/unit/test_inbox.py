@@ -10,7 +10,12 @@ from msgspec import Raw
 
 from sessiond.dialects.native import NATIVE
 from sessiond.errors import EntryInvalid, Overloaded, SessiondError, StorageError
-from sessiond.limits import BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, INBOX_COMMANDS_MAX
+from sessiond.limits import (
+    BATCH_BYTES_MAX,
+    BATCH_ENTRIES_MAX,
+    INBOX_BYTES_MAX,
+    INBOX_COMMANDS_MAX,
+)
 from sessiond.model.entries import Custom
 from sessiond.rpc.progress import NO_PROGRESS
 from sessiond.service.inbox import LATER, Command, Inbox
@@ -105,6 +110,26 @@ def test_the_line_is_bounded_and_what_does_not_fit_leaves_no_trace() -> None:
     assert not inbox.holds("late")
     inbox.take()
     inbox.put(command("late"))
+
+
+def test_the_bytes_of_the_line_are_bounded_but_for_a_single_command() -> None:
+    inbox = Inbox()
+    huge = command("huge", size=2 * INBOX_BYTES_MAX)
+    inbox.put(huge)
+    with pytest.raises(Overloaded) as refused:
+        inbox.put(command("late", size=1))
+    assert refused.value.data()["limit"] == INBOX_BYTES_MAX
+    assert inbox.take() == [huge]
+    waits, taken = [command("half", size=INBOX_BYTES_MAX // 2) for _ in range(2)]
+    for one in (taken, waits):
+        inbox.put(one)
+    with pytest.raises(Overloaded):
+        inbox.put(command("late", size=1))
+    assert inbox.drop(waits)
+    inbox.put(command("late", size=INBOX_BYTES_MAX // 2))
+    inbox.take()
+    inbox.take()
+    inbox.put(command("again", size=INBOX_BYTES_MAX))
 
 
 def test_a_client_is_held_until_each_of_its_commands_is_settled() -> None:

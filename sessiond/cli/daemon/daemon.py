@@ -14,7 +14,6 @@ import signal
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -35,9 +34,10 @@ from sessiond.rpc.dispatch import Dispatcher
 from sessiond.service.ending import end_service
 from sessiond.service.files.store import Store
 from sessiond.service.service import Service
+from sessiond.transports.admission import Admission
 from sessiond.transports.base import Port
-from sessiond.transports.connection import serve_connection
 from sessiond.transports.listening import Listening
+from sessiond.transports.serving import serve_connection
 from sessiond.transports.stdio import serve_stdio
 from sessiond.transports.unix import serve_unix
 
@@ -111,7 +111,7 @@ class Daemon:
         gc.set_threshold(*_GC_THRESHOLDS)
 
         async def connection(port: Port) -> None:
-            await serve_connection(port, dispatcher, service.connect)
+            await serve_connection(port, dispatcher, service.connect, service.holdings)
 
         async def stdio() -> None:
             await serve_stdio(connection)
@@ -120,8 +120,8 @@ class Daemon:
         tasks.start_soon(self._watch_signals, service)
         tasks.start_soon(_unload_idle, service)
         if self._listener is not None:
-            serve = partial(serve_unix, connections_max=lambda: service.bounds.connections)
-            await tasks.start(serve, self._listener, connection)
+            admission = Admission(service.holdings, lambda: service.bounds)
+            await tasks.start(serve_unix, self._listener, connection, admission)
         if self._options.stdio:
             tasks.start_soon(stdio)
         tasks.start_soon(self._end_unused, service)

@@ -1,0 +1,87 @@
+"""Who may have one more connection: processes of this user, and of each only so many.
+
+Law: one process, however it leaks connections, leaves room for others; whoever finds none is
+told so in one line, and by its end nothing was done of what it had sent already.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import anyio
+
+from sessiond.errors import Overloaded
+from sessiond.limits import DEFAULT_BOUNDS, REFUSALS_LOGGED_SECONDS, RETRY_AFTER_MS, Bounds
+from sessiond.rpc.framing import frame_ndjson
+from sessiond.rpc.messages import error_body
+from sessiond.service.holdings import Holdings
+
+__all__ = ["Admission", "Peer"]
+
+_log = logging.getLogger(__name__)
+_NEVER: Final = float("-inf")
+
+
+class Peer(NamedTuple):
+    """Who is at the other end of a socket; the pid is 0 where the system does not say."""
+
+    uid: int
+    pid: int
+
+    def __str__(self) -> str:
+        return f"pid {self.pid}" if self.pid else "unix socket"
+
+
+class Admission:
+    """The connections that are open, by process."""
+
+    def __init__(
+        self, holdings: Holdings, bounds: Callable[[], Bounds] = lambda: DEFAULT_BOUNDS
+    ) -> None:
+        self._holdings = holdings
+        self._bounds = bounds
+        self._open: Counter[int] = Counter()
+        self._logged_at = _NEVER
+
+    def admit(self, peer: Peer) -> bytes | None:
+        """Count one more connection in: None; or what to tell it before it is closed."""
+        if peer.uid != os.getuid():
+            _log.warning(
+                "refused another user's connection", extra={"uid": peer.uid, "pid": peer.pid}
+            )
+            return b""
+        bounds = self._bounds()
+        if self._open.total() >= bounds.connections:
+            return self._refuse(peer, "as many connections are open as may be", bounds.connections)
+        share = bounds.connections_per_process
+        if peer.pid and self._open[peer.pid] >= share:
+            return self._refuse(peer, "this process has as many connections as it may", share)
+        self._open[peer.pid] += 1
+        return None
+
+    def leave(self, peer: Peer) -> None:
+        """Count a connection out again."""
+        self._open[peer.pid] -= 1
+        if not self._open[peer.pid]:
+            del self._open[peer.pid]
+
+    def _refuse(self, peer: Peer, reason: str, limit: int) -> bytes:
+        self._holdings.connections_refused += 1
+        now = anyio.current_time()
+        if now - self._logged_at >= REFUSALS_LOGGED_SECONDS:
+            # Clients try again and again; that they do is worth a line, not one each.
+            self._logged_at = now
+            refused = self._holdings.connections_refused
+            facts = {"limit": limit, "pid": peer.pid, "refused": refused}
+            _log.warning("refused one connection too many", extra=facts)
+        error = Overloaded(
+            f"{reason}; close some, or try again later",
+            limit=limit,
+            retry_after_ms=RETRY_AFTER_MS,
+            closing=True,
+        )
+        return frame_ndjson(error_body(None, error))

@@ -1,0 +1,78 @@
+"""What one connection sends: cut into bodies, and at most one half body kept.
+
+Law: a small half is always kept, so ordinary requests get through whatever others do. A large
+one counts among the holdings of all; without room there it is refused, and its rest skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from anyio import current_time
+
+from sessiond.errors import Overloaded, SessiondError
+from sessiond.limits import READ_BYTES, RETRY_AFTER_MS
+from sessiond.rpc.framing import Framer
+from sessiond.rpc.readers import Item
+from sessiond.service.holdings import Holdings
+
+__all__ = ["Receiving"]
+
+
+class Receiving:
+    """The receiving end of one connection; `refuse` tells the sender what was not taken."""
+
+    def __init__(self, holdings: Holdings, refuse: Callable[[SessiondError], None]) -> None:
+        self.framer = Framer()
+        self._holdings = holdings
+        self._refuse = refuse
+        self._held = 0
+        self._is_large = False
+
+    def feed(self, data: bytes) -> list[Item]:
+        """What `data` completes, in order: bodies, and errors to answer with id null."""
+        items = self.framer.feed(data)
+        held = self.framer.held_bytes
+        if held != self._held:
+            self._count(held)
+            if held > READ_BYTES:
+                self._is_large = True
+                if not self._holdings.grow_half(self, current_time()):
+                    self._holdings.frames_refused += 1
+                    items.append(self._drop())
+            elif self._is_large:
+                self._end_large()
+        return items
+
+    def end(self) -> list[Item]:
+        """What the end of input completes."""
+        items = self.framer.end()
+        self.close()
+        return items
+
+    def give_way(self) -> None:
+        """Others need the room, and nothing has come for a while."""
+        self._refuse(self._drop())
+
+    def close(self) -> None:
+        """Nothing more comes, and nothing is kept."""
+        self._count(0)
+        self._end_large()
+
+    def _drop(self) -> Overloaded:
+        self.framer.skip()
+        self.close()
+        return Overloaded(
+            "too many bytes wait in this daemon to take so large a frame now; send it again later",
+            limit=self._holdings.bytes_max,
+            retry_after_ms=RETRY_AFTER_MS,
+        )
+
+    def _count(self, held: int) -> None:
+        self._holdings.held_bytes += held - self._held
+        self._held = held
+
+    def _end_large(self) -> None:
+        if self._is_large:
+            self._is_large = False
+            self._holdings.end_half(self)

@@ -1,0 +1,50 @@
+"""Serving one connection from its first byte to its last.
+
+Law: whatever breaks ends this connection only, and its port is closed and its client told, always.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import anyio
+
+from sessiond.rpc.dispatch import Dispatcher
+from sessiond.service.holdings import Holdings
+from sessiond.transports.base import Port
+from sessiond.transports.connection import ASKED_TO_CLOSE, CLIENT_CLOSED, C, Connection
+
+__all__ = ["serve_connection"]
+
+_log = logging.getLogger(__name__)
+_USUAL_ENDS: Final = (CLIENT_CLOSED, ASKED_TO_CLOSE)
+
+
+async def serve_connection(
+    port: Port,
+    dispatcher: Dispatcher[C],
+    make_client: Callable[[Connection[C]], C],
+    holdings: Holdings,
+) -> None:
+    """Serve one connection until it ends; what it makes the daemon keep counts as `holdings`."""
+    reason = "it was cancelled"
+    _log.debug("connection opened", extra={"peer": port.peer})
+    try:
+        async with anyio.create_task_group() as tasks:
+            connection = Connection(port, tasks, dispatcher, make_client, holdings)
+            try:
+                await connection.run()
+            finally:
+                connection.end()
+                reason = connection.end_reason
+            tasks.cancel_scope.cancel()
+    except Exception as error:  # noqa: BLE001  # the law
+        dispatcher.incident("connection", error)
+        reason = "a bug ended it"
+    finally:
+        port.close()
+        # Every command is a connection: those that end as they should would fill the log.
+        level = logging.DEBUG if reason in _USUAL_ENDS else logging.INFO
+        _log.log(level, "connection closed", extra={"peer": port.peer, "reason": reason})
