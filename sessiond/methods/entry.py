@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 
 from sessiond.errors import EntryNotFound
 from sessiond.methods.common import Call, Client, Method, SessionParams, ask, encode, raw
-from sessiond.methods.rows import children_are_near, entry_row, is_small, label_of
+from sessiond.methods.rows import children_are_near, entry_row, is_small
 from sessiond.model.entries import EntryBytes
 from sessiond.model.ids import EntryId
 from sessiond.service.host import Host
@@ -53,7 +53,8 @@ def _read(host: Host, seq: int, upto: int) -> Raw:
     session = opened.session
     host.children.extend(session, upto)
     children = [session.names[child] for child in host.children.children(seq, upto=upto)]
-    more = b',"children":%s,"label":%s' % (encode(children), encode(label_of(session, seq)))
+    label = encode(session.label_at(seq, upto))
+    more = b',"children":%s,"label":%s' % (encode(children), label)
     return raw((entry_row(opened, seq, opened.journal.read(seq, seq)[0], more),))
 
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.dialects.preview import cut
-from sessiond.methods.rows import chunks, label_of
+from sessiond.methods.rows import chunks
 from sessiond.model.row import Kind
 from sessiond.service.events import type_word
 from sessiond.service.opened import Opened
@@ -58,8 +58,10 @@ _tokens_before = msgspec.json.Decoder(_TokensBefore)
 _ROLES = {Kind.USER: "user", Kind.ASSISTANT: "assistant", Kind.TOOL: "tool"}
 
 
-def read_nodes(opened: Opened, places: Iterable[Place]) -> Iterator[tuple[Place, TreeNode]]:
-    """Every place with its node, in order."""
+def read_nodes(
+    opened: Opened, places: Iterable[Place], upto: int
+) -> Iterator[tuple[Place, TreeNode]]:
+    """Every place with its node as it was when the last line was `upto`, in order."""
     ahead: deque[Place] = deque()
 
     def seqs() -> Iterator[int]:
@@ -70,10 +72,10 @@ def read_nodes(opened: Opened, places: Iterable[Place]) -> Iterator[tuple[Place,
     for chunk in chunks(opened, seqs()):
         for line in opened.journal.read_many(chunk):
             place = ahead.popleft()
-            yield place, _node(opened, place, line)
+            yield place, _node(opened, place, line, upto)
 
 
-def _node(opened: Opened, place: Place, line: bytes) -> TreeNode:
+def _node(opened: Opened, place: Place, line: bytes, upto: int) -> TreeNode:
     session, dialect, row = opened.session, opened.dialect, place.row
     kind = session.kinds[row.seq]
     wire = dialect.wire(line) if kind in {Kind.COMPACTION, Kind.OPAQUE} else b""
@@ -84,7 +86,7 @@ def _node(opened: Opened, place: Place, line: bytes) -> TreeNode:
         type=type_word(kind, wire),
         depth=row.depth,
         on_active_path=row.on_active_path,
-        label=label_of(session, row.seq),
+        label=session.label_at(row.seq, upto),
         preview=dialect.preview(line),
         tokens_before=_tokens(wire) if kind == Kind.COMPACTION else None,
         timestamp=dialect.timestamp(line),

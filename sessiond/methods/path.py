@@ -95,7 +95,7 @@ def _page(
 def _read(host: Host, seqs: list[int], more: str | None, upto: int) -> Raw:
     host.children.extend(host.opened.session, upto)
     rows = [
-        entry_row(host.opened, seq, line, details(host, seq))
+        entry_row(host.opened, seq, line, details(host, seq, upto))
         for seq, line in zip(seqs, host.opened.journal.read_many(seqs), strict=True)
     ]
     return raw((b'{"entries":[', b",".join(rows), b'],"next_cursor":%s}' % encode(more)))

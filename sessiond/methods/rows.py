@@ -13,7 +13,6 @@ from sessiond.limits import (
 from sessiond.methods.common import encode
 from sessiond.service.host import Host
 from sessiond.service.opened import Opened
-from sessiond.session.state import Session
 
 __all__ = [
     "children_are_near",
@@ -22,7 +21,6 @@ __all__ = [
     "entry_row",
     "fitting",
     "is_small",
-    "label_of",
 ]
 
 
@@ -31,16 +29,10 @@ def entry_row(opened: Opened, seq: int, line: bytes, more: bytes = b"") -> bytes
     return b'{"seq":%d,"entry":%s%s}' % (seq, opened.dialect.wire(line), more)
 
 
-def label_of(session: Session, seq: int) -> str | None:
-    """The label in force on an entry."""
-    state = session.labels.get(seq)
-    return state.label if state is not None else None
-
-
-def details(host: Host, seq: int) -> bytes:
-    """The members that say how an entry stands in the tree."""
-    children = host.children.count(seq)
-    label = encode(label_of(host.opened.session, seq))
+def details(host: Host, seq: int, upto: int) -> bytes:
+    """The members that say how an entry stood in the tree when the last line was `upto`."""
+    children = host.children.count(seq, upto=upto)
+    label = encode(host.opened.session.label_at(seq, upto))
     return b',"children":%d,"label":%s' % (children, label)
 
 

@@ -119,7 +119,7 @@ def _flat(sight: _Sight, start: int, limit: int, *, layout: bool) -> Raw:
     rows: list[bytes] = []
     size = 0
     more: str | None = None
-    for place, node in read_nodes(sight.host.opened, page):
+    for place, node in read_nodes(sight.host.opened, page, sight.seq):
         row = encode(laid_out(place, node, layout=layout))
         if len(rows) == limit or (rows and size + len(row) > RESULT_BYTES_MAX // 2):
             more = f"{sight.seq}:{sight.leaf}:{start + len(rows)}"
@@ -133,7 +133,7 @@ def _flat(sight: _Sight, start: int, limit: int, *, layout: bool) -> Raw:
 def _nested(sight: _Sight) -> Raw:
     parts = [b'{"roots":[']
     size = opened = 0
-    for place, node in read_nodes(sight.host.opened, sight.places()):
+    for place, node in read_nodes(sight.host.opened, sight.places(), sight.seq):
         depth = place.row.depth
         if depth >= NESTED_LEVELS_MAX:
             raise _too_large("the tree is deeper than a nested one may be", NESTED_LEVELS_MAX)
@@ -153,7 +153,7 @@ def _text(sight: _Sight, *, ids: bool) -> Raw:
     kinds = sight.host.opened.session.kinds
     lines: list[str] = []
     size = 0
-    for place, node in read_nodes(sight.host.opened, sight.places()):
+    for place, node in read_nodes(sight.host.opened, sight.places(), sight.seq):
         lines.append(drawn(place, node, kind=kinds[node.seq], leaf=sight.leaf, ids=ids))
         size += len(lines[-1])
         if size > RESULT_BYTES_MAX:

@@ -63,7 +63,7 @@ class Head(Struct, frozen=True):
 
 
 class LabelState(Struct, frozen=True):
-    """A label in force and the line that set it."""
+    """A label, "" if it was cleared, and the line that says so."""
 
     label: str
     seq: int
@@ -83,6 +83,7 @@ class Session:
         "ids",
         "kept_from",
         "kinds",
+        "label_states",
         "labels",
         "message_counts",
         "message_total",
@@ -114,6 +115,8 @@ class Session:
         self.kept_from: dict[int, int] = {}
         self.heads: dict[str, Head] = {MAIN: Head()}
         self.labels: dict[int, LabelState] = {}
+        # All that an entry ever had, oldest first: answers show the session as of one line.
+        self.label_states: dict[int, list[LabelState]] = {}
         self.facts: dict[str, Any] = {}
         # Messages on the path down to here.
         self.message_counts = array("i", (0,))
@@ -201,14 +204,19 @@ class Session:
                 target = self.ids.get(target_id, 0)
                 if target == 0:
                     self.report(seq + 1, "unknown_target", "labels an entry that is not there")
-                elif label:
-                    self.labels[target] = LabelState(label, seq)
                 else:
-                    self.labels.pop(target, None)
+                    self._label(target, LabelState(label or "", seq))
             case LeafEffect() as effect:
                 self._move(row.head, effect, seq)
             case None:  # pragma: no cover - the caller looked
                 pass
+
+    def _label(self, target: int, state: LabelState) -> None:
+        self.label_states.setdefault(target, []).append(state)
+        if state.label:
+            self.labels[target] = state
+        else:
+            self.labels.pop(target, None)
 
     def _first_kept(self, effect: CompactionEffect, seq: int) -> int:
         """The first line that a pointer compaction keeps; 0 for none."""
@@ -266,6 +274,13 @@ class Session:
     def id_of(self, seq: int) -> str | None:
         """The id at `seq`; None for 0, the place before the first entry."""
         return self.names[seq] if seq else None
+
+    def label_at(self, seq: int, upto: int) -> str | None:
+        """The label of an entry as it was when the last line was `upto`."""
+        for state in reversed(self.label_states.get(seq, ())):
+            if state.seq <= upto:
+                return state.label or None
+        return None
 
     def up(self, seq: int) -> Iterator[int]:
         """The path from `seq` to its root, the entry itself first."""

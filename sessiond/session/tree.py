@@ -55,9 +55,15 @@ class ChildIndex:
         self._last[parent] = child
         self._count[parent] += 1
 
-    def count(self, seq: int) -> int:
-        """How many children; of 0, how many roots."""
-        return self._count[seq]
+    def count(self, seq: int, *, upto: int) -> int:
+        """How many children there were when the last line was `upto`; of 0, how many roots.
+
+        Other readers may have taken in later lines meanwhile: those are not counted.
+        """
+        with self._lock:
+            if self._last[seq] <= upto:
+                return self._count[seq]
+        return len(self.children(seq, upto=upto))
 
     def children(self, seq: int, *, upto: int) -> list[int]:
         """The children in file order, as they were when the last line was `upto`."""
