@@ -3,6 +3,7 @@
 
 BIN := .venv/bin
 ARGS ?=
+MINUTES ?= 2
 FAST := -m "not slow and not interop"
 SLOW := -m "slow or interop" --timeout 600
 SOURCES := sessiond clients tests
@@ -15,13 +16,14 @@ RUN := .venv/ready-run
 ALL := .venv/ready-all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint check-slow mutants bench schema fix lock bare-root clean
+.PHONY: help demo test check lint check-slow torture mutants bench schema fix lock bare-root clean
 
 help:
 	@echo 'make demo        four processes write one session, nothing is lost (under three minutes)'
 	@echo 'make test        the tests; make test ARGS="-k torn tests/unit" for some of them'
 	@echo 'make check       what every commit passes: format, lint, types, layers, spelling, tests'
 	@echo 'make check-slow  processes, torture and clients of other makes'
+	@echo 'make torture     attack a real daemon, then prove that nothing was lost; MINUTES=10 SEED=7'
 	@echo 'make mutants     plant known bugs in a copy, and see the tests find each; ARGS="NAME NAME"'
 	@echo 'make bench       measurements against the goals'
 	@echo 'make schema      write what is generated from the types of the protocol'
@@ -57,6 +59,9 @@ check: lint
 
 check-slow: $(ALL)
 	$(BIN)/pytest $(SLOW) $(ARGS)
+
+torture: $(RUN)
+	@$(BIN)/python -m tests.torture.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 mutants: $(RUN)
 	@$(BIN)/python tests/mutants/run.py $(ARGS)

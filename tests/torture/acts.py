@@ -1,0 +1,77 @@
+"""What an actor does next: bursts of requests, drawn from a seed and what it believes.
+
+Law: nothing here waits or speaks. A burst is sent at once where the client can (raw
+connections), so its requests may stand on each other only by ids of their own.
+
+To add an act: a method of `Changes` or `Looks`, and its weight in WRITING or READING.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Final
+
+from tests.torture.changes import Changes
+from tests.torture.looks import Looks
+from tests.torture.records import Act
+from tests.torture.world import World
+
+__all__ = ["READING", "WRITING", "Acts"]
+
+WRITING: Final = {
+    "append": 30,
+    "pipelined": 8,
+    "atom": 8,
+    "guarded": 8,
+    "fork": 4,
+    "own_head": 12,
+    "again": 4,
+    "move": 5,
+    "rewind": 4,
+    "drop": 2,
+    "label": 3,
+    "update": 2,
+    "compact": 2,
+    "acquire": 4,
+    "lease": 5,
+    "signal": 3,
+    "presence": 1,
+    "context": 3,
+    "get": 3,
+    "entries": 2,
+    "archive": 0.4,
+    "close": 0.4,
+}
+READING: Final = {
+    "context": 10,
+    "path": 6,
+    "entries": 8,
+    "tree": 2,
+    "entry": 4,
+    "get": 4,
+    "heads": 4,
+    "labels": 2,
+    "append": 4,
+    "again": 2,
+    "label": 1,
+    "close": 0.5,
+    "signal": 1,
+}
+
+
+class Acts(Changes, Looks):
+    """One actor's choices."""
+
+    def __init__(self, name: str, chance: Random, weights: Mapping[str, float]) -> None:
+        super().__init__(name, chance)
+        self._weights = weights
+
+    def draw(self, world: World) -> list[Act]:
+        """The next burst."""
+        for session in sorted(world.archived):
+            if self._chance.random() < 0.3:
+                return [Act("session/unarchive", session)]
+        (what,) = self._chance.choices(list(self._weights), list(self._weights.values()))
+        acts: list[Act] = getattr(self, what)(world.pick(self._chance))
+        return acts

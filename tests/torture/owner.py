@@ -1,0 +1,107 @@
+"""The daemon of a round, whoever started it: found by asking, ended by its pid.
+
+Law: whoever listens on the socket is the daemon; here or a client may have started it.
+Its end is waited for on a pidfd, and an end that nobody here caused is told.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from tests.processes.harness.daemon import Daemon
+from tests.processes.harness.link import Link
+
+__all__ = ["Owner"]
+
+PATIENCE_SECONDS: Final = 60.0
+
+
+class Owner:
+    """One after the other, on one socket and one home."""
+
+    def __init__(self, socket_path: Path, home: Path) -> None:
+        self._daemon = Daemon(socket_path, home)
+        self.pid = 0
+        self._pidfd = -1
+
+    @property
+    def profile(self) -> Path:
+        return self._daemon.profile
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the daemon that was found last still runs."""
+        return self._pidfd >= 0 and not select.select([self._pidfd], [], [], 0)[0]
+
+    def ensure(self, *, wait: float = 0.0) -> None:
+        """A daemon that answers; one is started if nobody else has within `wait` seconds."""
+        until = time.monotonic() + wait
+        while time.monotonic() < until and not self._found():
+            time.sleep(0.02)
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not self._found():
+            assert time.monotonic() < end, f"no daemon answers: {self.said()[-2000:]}"
+            if self._ended_or_never():
+                self._daemon.start()
+            time.sleep(0.02)
+
+    def _ended_or_never(self) -> bool:
+        process = self._daemon._process
+        return process is None or process.poll() is not None
+
+    def _found(self) -> bool:
+        """Whether somebody answers; then it is the daemon from here on."""
+        if self.is_alive:
+            return True
+        try:
+            pid = self.connect().ask("server/info")["pid"]
+            pidfd = os.pidfd_open(pid)
+        except (OSError, AssertionError, KeyError):
+            return False
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+        self.pid, self._pidfd = pid, pidfd
+        return self.is_alive
+
+    def connect(self) -> Link:
+        """A connection of one's own; raises OSError if nobody listens."""
+        return Link(self._daemon.socket_path, alive=_nobody)
+
+    def ask(self, method: str, **params: Any) -> Any:
+        """One question on a connection of its own, to a daemon that is there."""
+        with self.connect() as link:
+            return link.ask(method, **params)
+
+    def send(self, how: signal.Signals) -> None:
+        """Send the daemon a signal."""
+        signal.pidfd_send_signal(self._pidfd, how)
+
+    def end(self, how: signal.Signals) -> None:
+        """Send a signal that ends it, and wait for that."""
+        self.send(how)
+        ended, _, _ = select.select([self._pidfd], [], [], PATIENCE_SECONDS)
+        assert ended, f"the daemon did not end within {PATIENCE_SECONDS:.0f} s of {how.name}"
+
+    def said(self) -> str:
+        """Everything that any of the daemons logged."""
+        logs = [self._daemon.log, *self._daemon.home.rglob("daemon.log*")]
+        return "".join(log.read_text("utf-8") for log in logs if log.exists())
+
+    def discard(self) -> None:
+        """End whoever runs, however it went."""
+        if self.is_alive:
+            self.send(signal.SIGCONT)
+            self.end(signal.SIGKILL)
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+        self._daemon.discard()
+
+
+def _nobody() -> None:
+    raise ConnectionRefusedError("nobody listens")

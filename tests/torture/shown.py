@@ -1,0 +1,167 @@
+"""What the replayed file shows, held against what a client was shown.
+
+Law: each test is given the replay, the params of a request and its sight (sights.py), and
+says in words what does not fit; None if all does.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from tests.torture.replay import RECORDS, Replay
+from tests.torture.sights import chain
+
+__all__ = [
+    "context",
+    "entries",
+    "entry",
+    "heads",
+    "held",
+    "labels",
+    "leaf",
+    "path",
+    "session",
+    "tree",
+]
+
+Params = dict[str, Any]
+
+
+def leaf(replay: Replay, head: str, told: dict[str, Any]) -> str | None:
+    if head not in replay.heads:
+        return None if told["leaf_id"] is None else f"{head} is not there"
+    leaf_id = replay.leaf_id(head)
+    return None if leaf_id == told["leaf_id"] else f"{head} is at {leaf_id}, not {told['leaf_id']}"
+
+
+def held(replay: Replay, head: str, expected: dict[str, Any], *, holds: bool) -> str | None:
+    if head not in replay.heads:
+        return f"{head} is not there"
+    same = expected.get("seq", replay.seq) == replay.seq
+    if "leaf_id" in expected:
+        same &= expected["leaf_id"] == replay.leaf_id(head)
+    if same == holds:
+        return None
+    return "it was not so" if holds else "it was so"
+
+
+def entries(replay: Replay, params: Params, sight: Params) -> str | None:
+    rows = [[row.seq, row.digest] for row in replay.rows[: replay.seq]]
+    if "before_seq" in params:
+        wanted = rows[: max(0, params["before_seq"] - 1)][::-1]
+    else:
+        wanted = rows[params["after_seq"] :]
+    shown = sight["rows"]
+    if shown != wanted[: len(shown)]:
+        return "the entries are others"
+    complete = len(shown) == len(wanted)
+    if not complete and len(shown) < params["limit"] and sight["next"] is None:
+        return f"{len(wanted) - len(shown)} entries are missing"
+    return None
+
+
+def context(replay: Replay, params: Params, sight: Params) -> str | None:
+    if "entry_id" in params:
+        leaf = replay.node(params["entry_id"])
+    elif params.get("head", "main") in replay.heads:
+        leaf = replay.heads[params.get("head", "main")][0]
+    else:
+        return "there is no such head"
+    if replay.id_of(leaf) != sight["leaf_id"]:
+        return f"the leaf is {replay.id_of(leaf)}, not {sight['leaf_id']}"
+    messages = replay.context(leaf)
+    unchanged = _unchanged(replay, params.get("known"), messages)
+    if sight["unchanged"] != unchanged:
+        return f"{unchanged} messages are unchanged, not {sight['unchanged']}"
+    rest = messages[unchanged:]
+    if len(rest) != sight["count"]:
+        return f"{len(rest)} messages follow, not {sight['count']}"
+    same = chain([source for source, _ in rest]) == sight["sources"]
+    if not same or chain([text for _, text in rest]) != sight["messages"]:
+        return "the messages are others"
+    return None
+
+
+def _unchanged(
+    replay: Replay, known: dict[str, Any] | None, messages: list[tuple[str, str]]
+) -> int:
+    leaf = replay.node(known["leaf_id"]) if known and known["leaf_id"] else 0
+    if not leaf or known is None:
+        return 0
+    held = replay.context(leaf)
+    if len(held) != known["count"]:
+        return 0
+    pairs = zip(messages, held, strict=False)
+    return next(
+        (i for i, (a, b) in enumerate(pairs) if a[1] != b[1]), min(len(messages), len(held))
+    )
+
+
+def entry(replay: Replay, params: Params, sight: Params) -> str | None:
+    return placed(replay, sight["row"])
+
+
+def tree(replay: Replay, params: Params, sight: Params) -> str | None:
+    active = set(replay.path(replay.heads["main"][0]))
+    for shown, seq in zip(sight["nodes"], islice(replay.preorder(), params["limit"]), strict=False):
+        row = replay.rows[seq - 1]
+        parent_id = replay.id_of(replay.parents[seq])
+        label = replay.labels.get(seq)
+        children = len(replay.children[seq])
+        if shown != [row.id, parent_id, seq, row.type, seq in active, label, children]:
+            return f"{seq} is shown otherwise"
+    nodes = len(replay.children) - 1
+    if len(sight["nodes"]) < min(params["limit"], nodes):
+        return f"{len(sight['nodes'])} nodes are shown of {nodes}"
+    return None
+
+
+def session(replay: Replay, params: Params, sight: Params) -> str | None:
+    if sight["leaf_id"] != replay.leaf_id("main"):
+        return f"main is at {replay.leaf_id('main')}, not {sight['leaf_id']}"
+    if sight["message_total"] != replay.message_total:
+        return f"{replay.message_total} messages, not {sight['message_total']}"
+    if sight["title"] != replay.title:
+        return "the title is another"
+    return heads(replay, params, sight)
+
+
+def heads(replay: Replay, params: Params, sight: Params) -> str | None:
+    told = {one["name"]: (one["leaf_id"], one["seq"]) for one in sight["heads"]}
+    there = {name: (replay.id_of(leaf), seq) for name, (leaf, seq) in replay.heads.items()}
+    if told == there:
+        return None
+    names = sorted(name for name in told.keys() | there.keys() if told.get(name) != there.get(name))
+    return f"the heads {names} are elsewhere"
+
+
+def path(replay: Replay, params: Params, sight: Params) -> str | None:
+    if "entry_id" in params:
+        leaf = replay.node(params["entry_id"])
+    elif params.get("head", "main") in replay.heads:
+        leaf = replay.heads[params.get("head", "main")][0]
+    else:
+        return "there is no such head"
+    path = replay.path(leaf)
+    part = path[-params["limit"] :] if params.get("from_end") else path[: params["limit"]]
+    if [row[0] for row in sight["rows"]] != part or sight["more"] != (len(part) < len(path)):
+        return "the path is another"
+    return next((wrong for row in sight["rows"] if (wrong := placed(replay, row))), None)
+
+
+def placed(replay: Replay, shown: list[Any]) -> str | None:
+    seq, digest, children, label = shown
+    if seq > replay.seq or replay.rows[seq - 1].digest != digest:
+        return f"another entry is at {seq}"
+    there = [replay.id_of(child) for child in replay.children.get(seq, ())]
+    if children != (there if isinstance(children, list) else len(there)):
+        return f"the children of {seq} are others"
+    if label != (None if replay.rows[seq - 1].type in RECORDS else replay.labels.get(seq)):
+        return f"the label of {seq} is another"
+    return None
+
+
+def labels(replay: Replay, params: Params, sight: Params) -> str | None:
+    there = [[replay.id_of(seq), replay.labels[seq]] for seq in sorted(replay.labels)]
+    return None if sight["labels"] == there else "the labels are others"

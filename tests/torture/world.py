@@ -1,0 +1,120 @@
+"""What one actor believes of the sessions, from what it was told; it may be out of date.
+
+Nothing is proved here: what an actor believes only decides what it asks next.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from random import Random
+from typing import Any
+
+from tests.torture.records import Act
+
+__all__ = ["Belief", "World"]
+
+KEPT = 48
+
+
+class Belief:
+    """One session."""
+
+    def __init__(self, session: str) -> None:
+        self.session = session
+        self.heads: dict[str, str | None] = {"main": None}
+        self.ids: deque[str] = deque(maxlen=KEPT)
+        """Entries of the tree that are stored."""
+        self.seq = 0
+        self.known: dict[str, Any] | None = None
+        """A context that is held: {leaf_id, count}."""
+        self.etag: str | None = None
+        self.leases: dict[str, str] = {}
+        """The leases this connection has, by head."""
+        self.done: deque[Act] = deque(maxlen=KEPT)
+        """Appends that were answered and can be asked again."""
+
+    def learn(self, act: Act, sight: dict[str, Any]) -> None:
+        """Take in a result."""
+        method, params = act.method, act.params
+        self.seq = max(self.seq, sight.get("seq") or 0)
+        head = sight.get("head", params.get("head", "main"))
+        match method:
+            case "session/append":
+                nodes = [
+                    entry["id"]
+                    for entry, sent in zip(sight["entries"], act.entries, strict=True)
+                    if sent.type not in {"label", "session_info"}
+                ]
+                self.ids.extend(nodes)
+                self.heads[head] = sight["leaf_id"]
+                if params.get("idempotency_key") or all(sent.id for sent in act.entries):
+                    self.done.append(act)
+            case "session/branch" | "session/reset" | "session/rewind" if params.get("drop"):
+                self.heads.pop(head, None)
+            case "session/branch" | "session/reset" | "session/rewind":
+                self.heads[head] = sight["leaf_id"]
+            case "session/compact":
+                self.heads[head] = sight["leaf_id"]
+                self.ids.append(sight["leaf_id"])
+            case "session/get" | "session/heads":
+                self.heads = {one["name"]: one["leaf_id"] for one in sight["heads"]}
+            case "session/build_context" if not sight.get("not_modified"):
+                count = sight["unchanged"] + sight["count"]
+                self.known = {"leaf_id": sight["leaf_id"], "count": count}
+                self.etag = sight["etag"]
+            case "session/acquire":
+                self.leases[head] = sight["lease_id"]
+            case "session/release":
+                self.forget_lease(params["lease_id"])
+            case _:
+                pass
+
+    def refuse(self, act: Act, kind: str, data: dict[str, Any]) -> None:
+        """Take in an error."""
+        head = act.params.get("head", "main")
+        if kind == "precondition_failed":
+            self.heads[head] = data["actual"]["leaf_id"]
+            self.seq = max(self.seq, data["actual"]["seq"])
+        elif kind == "head_not_found":
+            self.heads.pop(head, None)
+            self.heads.setdefault("main", None)
+        elif kind in {"lease_lost", "lease_held"} and "lease_id" in act.params:
+            self.forget_lease(act.params["lease_id"])
+
+    def forget_lease(self, lease_id: str) -> None:
+        self.leases = {head: id_ for head, id_ in self.leases.items() if id_ != lease_id}
+
+
+class World:
+    """All sessions of a round."""
+
+    def __init__(self, sessions: list[str]) -> None:
+        self.beliefs = {session: Belief(session) for session in sessions}
+        self.archived: set[str] = set()
+
+    def pick(self, chance: Random) -> Belief:
+        """The first sessions are asked most."""
+        names = list(self.beliefs)
+        return self.beliefs[chance.choices(names, range(len(names), 0, -1))[0]]
+
+    def learn(self, act: Act, sight: dict[str, Any]) -> None:
+        if act.session in self.beliefs:
+            self.beliefs[act.session].learn(act, sight)
+        if act.method == "session/archive":
+            self.archived.add(act.session)
+        elif act.method == "session/unarchive":
+            self.archived.discard(act.session)
+
+    def refuse(self, act: Act, kind: str, data: dict[str, Any]) -> None:
+        if kind == "session_archived":
+            self.archived.add(act.session)
+        elif kind == "session_not_found" and len(self.beliefs) > 1:
+            # One in memory has ended with its daemon.
+            self.beliefs.pop(act.session, None)
+        if act.session in self.beliefs:
+            self.beliefs[act.session].refuse(act, kind, data)
+
+    def reconnected(self) -> None:
+        """What ends with a connection has ended."""
+        for belief in self.beliefs.values():
+            belief.leases.clear()
