@@ -36,11 +36,15 @@ NOTHING = Fingerprint(0, 0, 0)
 
 
 class Mark(Struct, frozen=True):
-    """An epoch, and the last line it was seen with: its ordinal and SHA-256."""
+    """An epoch, and what it was seen with: a line, by ordinal and SHA-256, and the file's inode.
+
+    A line may stand in a copy that went on by itself; an inode is one file's. 0: it was not noted.
+    """
 
     epoch: str
     seen_seq: int
     seen_digest: str
+    seen_inode: int = 0
 
 
 class Facts(Struct, frozen=True, kw_only=True):

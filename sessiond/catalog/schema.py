@@ -12,10 +12,10 @@ from typing import Final
 
 __all__ = ["COLUMNS", "VERSION", "OtherVersion", "prepare"]
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 COLUMNS: Final = (
-    "session_id, path, epoch, seen_seq, seen_digest, inode, size, mtime_ns, listed, archived, "
+    "session_id, path, epoch, seen_seq, seen_digest, seen_inode, inode, size, mtime_ns, listed, archived, "
     "draft, has_assistant, cwd, title, title_key, agent, status, created_at, updated_at, "
     "message_count, words, parent_id, parent_path, summary, info"
 )
@@ -28,6 +28,7 @@ CREATE TABLE IF NOT EXISTS {name} (
     epoch TEXT NOT NULL,
     seen_seq INTEGER NOT NULL,
     seen_digest TEXT NOT NULL,
+    seen_inode INTEGER NOT NULL DEFAULT 0,
     inode INTEGER NOT NULL DEFAULT 0,
     size INTEGER NOT NULL DEFAULT 0,
     mtime_ns INTEGER NOT NULL DEFAULT 0,
@@ -82,7 +83,7 @@ class OtherVersion(Exception):
 def prepare(connection: sqlite3.Connection) -> None:
     """Make the tables of this version. Raises OtherVersion, sqlite3.Error."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version not in {0, 1, VERSION}:
+    if version not in {0, 1, 2, VERSION}:
         raise OtherVersion
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA secure_delete = ON")
@@ -90,11 +91,10 @@ def prepare(connection: sqlite3.Connection) -> None:
     if version == VERSION:
         return
     # One transaction: a kill in between leaves the file as it was.
-    carried = version == 1
+    carried = version in {1, 2}
     connection.executescript(
         "BEGIN IMMEDIATE;"
-        + ("ALTER TABLE sessions RENAME TO sessions_1;" if carried else "")
-        + ("DROP INDEX IF EXISTS sessions_by_path;" if carried else "")
+        + (_PUT_ASIDE if carried else "")
         + _TABLE.format(name="sessions")
         + _TAGS.format(name="tags")
         + _INDEXES
@@ -105,8 +105,11 @@ def prepare(connection: sqlite3.Connection) -> None:
     )
 
 
+_PUT_ASIDE: Final = "ALTER TABLE sessions RENAME TO older; DROP TABLE IF EXISTS tags;" + "".join(
+    f"DROP INDEX IF EXISTS sessions_by_{name};" for name in ("path", "title", "cwd", *_SORTS)
+)
 _CARRY_EPOCHS: Final = """
 INSERT INTO sessions (session_id, path, epoch, seen_seq, seen_digest)
-    SELECT session_id, path, epoch, seen_seq, seen_digest FROM sessions_1;
-DROP TABLE sessions_1;
+    SELECT session_id, path, epoch, seen_seq, seen_digest FROM older;
+DROP TABLE older;
 """

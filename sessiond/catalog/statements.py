@@ -14,13 +14,16 @@ from sessiond.catalog.schema import COLUMNS
 __all__ = ["all_known", "drop", "erase", "find_known", "find_shown", "insert", "place", "unlist"]
 
 _KNOWN: Final = (
-    "session_id, path, epoch, seen_seq, seen_digest, inode, size, mtime_ns, summary, listed"
+    "session_id, path, epoch, seen_seq, seen_digest, seen_inode, inode, size, mtime_ns, summary, "
+    "listed"
 )
 _PLACES: Final = ",".join("?" * (COLUMNS.count(",") + 1))
 _PLACE: Final = (
-    "INSERT INTO sessions (session_id, path, epoch, seen_seq, seen_digest) VALUES (?,?,?,?,?) "
+    "INSERT INTO sessions (session_id, path, epoch, seen_seq, seen_digest, seen_inode) "
+    "VALUES (?,?,?,?,?,?) "
     "ON CONFLICT (session_id) DO UPDATE SET epoch = excluded.epoch, "
-    "seen_seq = excluded.seen_seq, seen_digest = excluded.seen_digest, path = excluded.path, "
+    "seen_seq = excluded.seen_seq, seen_digest = excluded.seen_digest, "
+    "seen_inode = excluded.seen_inode, path = excluded.path, "
     # What lists show was read at the other place.
     "inode = CASE WHEN path = excluded.path THEN inode ELSE 0 END"
 )
@@ -43,7 +46,8 @@ def all_known(connection: sqlite3.Connection) -> list[Known]:
 
 def place(connection: sqlite3.Connection, session_id: str, path: str, mark: Mark) -> None:
     """Note where a session's file is and under which epoch."""
-    connection.execute(_PLACE, (session_id, path, mark.epoch, mark.seen_seq, mark.seen_digest))
+    seen = (mark.epoch, mark.seen_seq, mark.seen_digest, mark.seen_inode)
+    connection.execute(_PLACE, (session_id, path, *seen))
 
 
 def find_shown(connection: sqlite3.Connection, session_id: str) -> Shown | None:
@@ -95,6 +99,7 @@ def insert(connection: sqlite3.Connection, row: Stored) -> None:
         mark.epoch,
         mark.seen_seq,
         mark.seen_digest,
+        mark.seen_inode,
         seen.inode,
         seen.size,
         seen.mtime_ns,
@@ -126,7 +131,7 @@ def insert(connection: sqlite3.Connection, row: Stored) -> None:
     )
 
 
-def _known(row: tuple[str, str, str, int, str, int, int, int, bytes, int]) -> Known:
-    session_id, path, epoch, seq, digest, inode, size, mtime_ns, summary, listed = row
-    mark = Mark(epoch, seq, digest)
+def _known(row: tuple[str, str, str, int, str, int, int, int, int, bytes, int]) -> Known:
+    session_id, path, epoch, seq, digest, seen_inode, inode, size, mtime_ns, summary, listed = row
+    mark = Mark(epoch, seq, digest, seen_inode)
     return Known(session_id, path, mark, Fingerprint(inode, size, mtime_ns), summary, bool(listed))

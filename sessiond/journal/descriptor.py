@@ -35,6 +35,7 @@ class Descriptor:
     def __init__(self, files: Files, identity: FileStat) -> None:
         self._files = files
         self._identity = (identity.st_dev, identity.st_ino)
+        self.inode = identity.st_ino
         self._fd: int | None = None
         self.writes = self.written_bytes = self.syncs = 0
         self.sync_ms_max = 0.0

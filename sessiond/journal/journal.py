@@ -119,6 +119,11 @@ class Journal:
         return self._reader.path
 
     @property
+    def inode(self) -> int:
+        """Which file it is, whatever its name."""
+        return self._writer.out.inode
+
+    @property
     def truncates(self) -> bool:
         """Whether only sessiond writes the file, so that it may be cut back."""
         return self._writer.truncates

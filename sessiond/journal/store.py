@@ -41,6 +41,11 @@ class SessionLog(Protocol):
         ...
 
     @property
+    def inode(self) -> int:
+        """Which file it is, whatever its name; 0 in memory."""
+        ...
+
+    @property
     def line_count(self) -> int:
         """Lines so far, the header among them."""
         ...

@@ -334,11 +334,14 @@ async def test_what_refers_to_nothing_is_reported_and_shown(house: Any) -> None:
 
 # -- epochs ----------------------------------------------------------------------------------
 
-EPOCHS: dict[str, tuple[bytes, bool]] = {
-    "as it was": (GOOD, True),
-    "longer": (GOOD + line("n3", "n2"), True),
-    "shorter": (HEADER + line("n1", None), False),
-    "another of the same length": (HEADER + line("n1", None) + line("x2", "n1"), False),
+# What is in the file afterwards, and how a cursor of before does not fit it.
+EPOCHS: dict[str, tuple[bytes, str | None]] = {
+    "as it was": (GOOD, None),
+    "longer": (GOOD + line("n3", "n2"), None),
+    "a copy": (GOOD, "epoch"),
+    "a copy that went on": (GOOD + line("n3", "n2"), "epoch"),
+    "shorter": (HEADER + line("n1", None), "ahead"),
+    "another of the same length": (HEADER + line("n1", None) + line("x2", "n1"), "epoch"),
 }
 
 
@@ -346,13 +349,19 @@ EPOCHS: dict[str, tuple[bytes, bool]] = {
 async def test_an_epoch_lasts_as_long_as_what_was_seen_under_it_is_still_there(
     house: Any, case: str
 ) -> None:
-    content, lasts = EPOCHS[case]
+    content, misfit = EPOCHS[case]
     path = house.put(GOOD)
     async with house.daemon() as daemon, daemon.connect() as wire:
         epoch = (await info_of(wire))["epoch"]
-    house.disk.put(path, content)
+    if "copy" in case:
+        # Another file, which somebody else may have a different end of.
+        house.disk.put(path, content)
+    else:
+        fd = house.disk.open_update(path)
+        house.disk.truncate(fd, 0)
+        house.disk.pwrite(fd, content, 0)
+        house.disk.close(fd)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert ((await info_of(wire))["epoch"] == epoch) is lasts
+        assert ((await info_of(wire))["epoch"] == epoch) is (misfit is None)
         answer = await wire.call("subscribe", session_id=SESSION, after={"seq": 2, "epoch": epoch})
-        reason = {"shorter": "ahead", "another of the same length": "epoch"}.get(case)
-        assert answer.get("replaced") == reason
+        assert answer.get("replaced") == misfit

@@ -225,7 +225,7 @@ def test_epochs_of_version_1_are_carried_over_and_nothing_else_is_believed(tmp_p
         assert (known.listed, known.fingerprint) == (False, Fingerprint(0, 0, 0))
 
 
-@pytest.mark.parametrize("version", [3, 99])
+@pytest.mark.parametrize("version", [4, 99])
 def test_a_newer_catalog_is_begun_anew(tmp_path: Path, version: int) -> None:
     path = tmp_path / "catalog.sqlite"
     with sqlite3.connect(path) as other:

@@ -188,8 +188,8 @@ def summed_up(info: SessionInfo, summary: Summary) -> SessionInfo:
 
 
 def fits(mark: Mark, journal: Journal) -> bool:
-    """Whether a file still has the line that an epoch was seen with."""
-    if mark.seen_seq >= journal.line_count:
+    """Whether it is still the file, and has the line, that an epoch was seen with."""
+    if mark.seen_seq >= journal.line_count or mark.seen_inode not in {0, journal.inode}:
         return False
     (line,) = journal.read(mark.seen_seq, mark.seen_seq)
     return fits_line(mark, line)
@@ -206,7 +206,7 @@ def mark_of(epoch: str, journal: SessionLog, seq: int) -> Mark:
         (line,) = journal.read(seq, seq)
     except StorageError:
         return Mark(epoch, 0, "")
-    return Mark(epoch, seq, _digest(line))
+    return Mark(epoch, seq, _digest(line), journal.inode)
 
 
 def fingerprint_of(found: FileStat) -> Fingerprint:
