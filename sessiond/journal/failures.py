@@ -12,9 +12,13 @@ from sessiond.errors import StorageError
 
 __all__ = ["storage_error", "telling"]
 
-# What the same call will meet again until somebody names another path or changes its rights.
+# What the same call will meet again until somebody names another path, or changes rights or the
+# file system.
 _FOR_GOOD: Final = frozenset(
-    {"EACCES", "EEXIST", "EINVAL", "EISDIR", "ELOOP", "ENAMETOOLONG", "ENOENT", "ENOTDIR", "EPERM"}
+    {
+        *("EACCES", "EPERM", "EROFS", "ENOTSUP", "ENOSYS"),
+        *("EEXIST", "EINVAL", "EISDIR", "ELOOP", "ENAMETOOLONG", "ENOENT", "ENOTDIR"),
+    }
 )
 
 

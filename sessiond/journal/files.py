@@ -180,6 +180,17 @@ class Files:
         """This process."""
         return os.getpid()
 
+    def is_alive(self, pid: int) -> bool:
+        """Whether there is such a process on this machine."""
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        except OSError:
+            # It is somebody else's.
+            return True
+        return True
+
     def host(self) -> str:
         """This machine."""
         return os.uname().nodename

@@ -13,6 +13,7 @@ renamed file keeps it and two profiles that open one file find the same record.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,8 +21,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from sessiond.errors import SessionLocked
-from sessiond.journal.failures import telling
+from sessiond.errors import SessionLocked, StorageError
+from sessiond.journal.failures import storage_error, telling
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
 from sessiond.model.times import rfc3339
@@ -33,11 +34,14 @@ __all__ = [
     "Holder",
     "holders",
     "lock_daemon",
+    "may_live",
     "own_session",
     "owned",
     "read_holder",
 ]
 
+# What a file system says that has no locks.
+_NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
 # A path has at most 4096 bytes.
 _RECORD_BYTES_MAX: Final = 8192
 
@@ -70,8 +74,10 @@ class FileLock:
     def take(cls, files: Files, fd: int, locks: Path, socket: str | None = None) -> FileLock:
         """Lock what the descriptor refers to. Raises Held, OSError."""
         record = _record_of(files, fd, locks)
-        if not files.lock(fd):
-            raise Held(_read(files, record))
+        if not _lock(files, fd):
+            holder = _read(files, record)
+            # A record of somebody who is gone is not the holder's.
+            raise Held(holder if may_live(files, holder) else None)
         holder = Holder(files.pid(), files.host(), rfc3339(files.now()), socket)
         # A full disk must not keep a session from being read: the lock itself is taken.
         with suppress(OSError):
@@ -110,7 +116,8 @@ def own_session(files: Files, fd: int, locks: Path) -> FileLock:
     except Held as held:
         holder = held.holder
         raise SessionLocked(
-            "the session's file is open already, in another process or another profile",
+            "the session's file is open already, in another process, another profile or under"
+            " another name",
             holder=holder and {"pid": holder.pid, "host": holder.host, "since": holder.since},
         ) from held
 
@@ -137,21 +144,26 @@ def owned(files: Files, path: Path, locks: Path) -> Generator[int]:
 
 
 def lock_daemon(files: Files, layout: Layout, socket: str | None = None) -> DaemonLock:
-    """Become the daemon of a profile whose folders exist. Raises Held, OSError.
+    """Become the daemon of a profile whose folders exist. Raises Held, StorageError.
 
     `socket` is where it will listen, for those who look for it.
 
     The locked file is never removed: a name that is gone could be locked twice.
     """
     try:
-        fd = files.create(layout.daemon_lock)
-    except FileExistsError:
-        fd = files.open_update(layout.daemon_lock)
-    try:
-        return DaemonLock(files, fd, FileLock.take(files, fd, layout.locks, socket))
-    except BaseException:
-        files.close(fd)
-        raise
+        try:
+            fd = files.create(layout.daemon_lock)
+        except FileExistsError:
+            fd = files.open_update(layout.daemon_lock)
+        try:
+            return DaemonLock(files, fd, FileLock.take(files, fd, layout.locks, socket))
+        except BaseException:
+            files.close(fd)
+            raise
+    except OSError as error:
+        told = storage_error(error, "lock", layout.daemon_lock)
+        text = f"cannot lock {layout.daemon_lock}: {error.strerror}"
+        raise StorageError(text, **told.data()) from error
 
 
 def read_holder(files: Files, fd: int, locks: Path) -> Holder | None:
@@ -162,6 +174,23 @@ def read_holder(files: Files, fd: int, locks: Path) -> Holder | None:
 def holders(files: Files, locks: Path) -> list[tuple[Path, Holder | None]]:
     """Every record there is, with who left it if that can be read. Raises OSError."""
     return [(locks / name, _read(files, locks / name)) for name in sorted(files.listdir(locks))]
+
+
+def may_live(files: Files, holder: Holder | None) -> bool:
+    """Whether whoever left a record may still be there; on another machine nobody can say."""
+    if holder is None or holder.host != files.host():
+        return holder is not None
+    return files.is_alive(holder.pid)
+
+
+def _lock(files: Files, fd: int) -> bool:
+    try:
+        return files.lock(fd)
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            text = "its file system has no locks (flock), and without them it may get two writers"
+            raise OSError(error.errno, text) from error
+        raise
 
 
 def _record_of(files: Files, fd: int, locks: Path) -> Path:

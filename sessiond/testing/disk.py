@@ -329,6 +329,10 @@ class FaultDisk(Files):
         """A process that does not exist."""
         return 4242
 
+    def is_alive(self, pid: int) -> bool:
+        """Only this process lives."""
+        return pid == self.pid()
+
     def host(self) -> str:
         """A machine that does not exist."""
         return "testhost"

@@ -46,7 +46,7 @@ def raise_open_files() -> int:
 
 
 def take_profile(files: Files, layout: Layout, socket: Path | None) -> DaemonLock:
-    """Become the daemon of the profile. Raises Held, OSError."""
+    """Become the daemon of the profile. Raises Held, StorageError."""
     layout.make_folders(files)
     end = time.monotonic() + _LOOKERS_SECONDS
     while True:

@@ -18,7 +18,7 @@ from sessiond.cli.text import counted
 from sessiond.errors import SessiondError
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
-from sessiond.journal.lock import Holder, holders
+from sessiond.journal.lock import holders, may_live
 
 __all__ = ["examine_remains"]
 
@@ -71,25 +71,12 @@ def _locks(layout: Layout, files: Files) -> Iterator[Finding]:
     stale = [
         path
         for path, holder in (holders(files, layout.locks) if layout.locks.exists() else [])
-        if not _may_live(files, holder)
+        if not may_live(files, holder)
     ]
     if stale:
         what = f"{counted(len(stale), 'record')} of processes that are gone, the first {stale[0]}"
         then = "they lock nothing: the next owner of such a file writes its own"
         yield Finding("locks", ok=True, what=what, next=then)
-
-
-def _may_live(files: Files, holder: Holder | None) -> bool:
-    """Whether whoever left a record may still be there; on another machine nobody can say."""
-    if holder is None or holder.host != files.host():
-        return holder is not None
-    try:
-        os.kill(holder.pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _names(files: Files, folder: Path) -> list[str]:
