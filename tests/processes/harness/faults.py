@@ -1,0 +1,62 @@
+"""System calls of a running daemon that fail: strace, attached for as long as a block lasts.
+
+Law: every attachment is fresh, since strace counts the calls of each thread by itself, and
+is over when its block is: what is called afterwards works again.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+__all__ = ["can_attach", "failing"]
+
+PATIENCE_SECONDS: Final = 60
+
+
+def can_attach(strace: str) -> bool:
+    """Whether this machine lets one process change what another one calls."""
+    with subprocess.Popen(["sleep", "60"]) as sleeping:
+        try:
+            with failing(strace, sleeping.pid, "fdatasync", "EIO"):
+                return True
+        except PermissionError:
+            return False
+        finally:
+            sleeping.kill()
+
+
+@contextmanager
+def failing(
+    strace: str, pid: int, calls: str, error: str, *, path: Path | None = None
+) -> Iterator[None]:
+    """These calls (of this file) give this error, in every thread, also in those to come.
+
+    Raises PermissionError where tracing is not allowed.
+    """
+    command = [strace, "-f", "-p", str(pid), "-e", f"trace={calls}", "-e", "signal=none"]
+    command += ["-e", f"inject={calls}:error={error}", "-o", "/dev/null"]
+    if path is not None:
+        command += ["-P", str(path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tracer:
+        try:
+            _wait_attached(tracer)
+            yield
+        finally:
+            # Told to end it lets go of the process and leaves it as it was.
+            tracer.send_signal(signal.SIGTERM)
+            tracer.communicate(timeout=PATIENCE_SECONDS)
+
+
+def _wait_attached(tracer: subprocess.Popen[str]) -> None:
+    assert tracer.stderr is not None
+    said = ""
+    for line in tracer.stderr:
+        said += line
+        if "attached" in line:
+            return
+    raise PermissionError(said)
