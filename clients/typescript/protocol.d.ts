@@ -104,7 +104,7 @@ export interface BuildContextParams {
 
 /**
  * The messages from the `unchanged`th on, and the entry each comes from. `tokens` is an estimate of
- * the whole context: a quarter of its stored bytes.
+ * the whole context, see "Estimates" in protocol.md.
  */
 export interface BuildContextResult {
   messages: AgentMessage[];
@@ -170,13 +170,16 @@ export interface CompactParams {
   _meta?: RequestMeta | null;
 }
 
-/** The compaction, and what it saved; the token figures are estimates unless given. */
+/**
+ * The compaction, and what it saved. The figures are estimates unless given; null where the disk
+ * does not give what they take.
+ */
 export interface CompactResult {
   entry: EntryRef;
   leaf_id: string | null;
   seq: number;
-  tokens_before: number;
-  tokens_after: number;
+  tokens_before: number | null;
+  tokens_after: number | null;
 }
 
 /** Replaces what precedes it: by a summary and a first kept entry, or by messages. */
@@ -195,6 +198,22 @@ export interface Compaction {
   tokens_before?: number;
   tokens_after?: number;
   details?: unknown;
+}
+
+/** What is left out is decided by the preset, else by the configuration. */
+export interface CompactionSettings {
+  /** Default: null. */
+  enabled?: boolean | null;
+  /** Default: null. */
+  reserve_tokens?: number | null;
+  /** Default: null. */
+  keep_recent_tokens?: number | null;
+  /** Default: null. */
+  context_window?: number | null;
+  /** Default: null. */
+  preset?: "operator" | "pi" | "piglet" | "sharur" | null;
+  /** Default: null. */
+  tokenizer?: string | null;
 }
 
 /** Of this project, else of any. */
@@ -219,7 +238,7 @@ export interface CreateParams {
   tags?: string[] | null;
   /** Default: null. */
   system_prompt?: string | null;
-  compaction?: unknown;
+  compaction?: CompactionSettings | null;
   /** Default: null. */
   dry_run?: boolean | null;
   metadata?: unknown;
@@ -1371,7 +1390,7 @@ export interface UpdateParams {
   plan?: string | null;
   dry_run?: boolean | null;
   system_prompt?: string | null;
-  compaction?: unknown;
+  compaction?: CompactionSettings | null;
   metadata?: unknown;
   /** Default: null. */
   persist?: "immediate" | "never" | "on_assistant" | null;

@@ -24,6 +24,8 @@ from msgspec import Meta, Struct
 
 from sessiond.cli.config_file import BadConfiguration, file_of
 from sessiond.limits import CONFIG_BYTES_MAX, DEFAULT_BOUNDS, IDLE_EXIT_SECONDS, Bounds
+from sessiond.model.settings import CompactionSettings, PresetName, TokenizerName, Tokens
+from sessiond.session.policy import CONTEXT_WINDOW, PRESETS
 
 __all__ = ["JOINED_DEFAULTS", "Configuration", "Setting", "Sources", "load"]
 
@@ -63,6 +65,21 @@ class Retention(Struct, frozen=True, forbid_unknown_fields=True):
     max_age_hours: _Seconds = 0.0
 
 
+class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
+    """When a context is too large, for sessions that do not say it themselves."""
+
+    enabled: bool = True
+    preset: PresetName = "pi"
+    reserve_tokens: Tokens | None = None
+    keep_recent_tokens: Tokens | None = None
+    context_window: Annotated[int, Meta(ge=1, le=1_000_000_000)] = CONTEXT_WINDOW
+    tokenizer: TokenizerName | None = None
+
+    def settings(self) -> CompactionSettings:
+        """The same, for those who go by it."""
+        return msgspec.convert(msgspec.structs.asdict(self), CompactionSettings)
+
+
 class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that can be set."""
 
@@ -71,6 +88,7 @@ class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
     idle_exit_seconds: _Seconds = 0.0
     limits: Limits = Limits()
     retention: Retention = Retention()
+    compaction: Compaction = Compaction()
 
 
 # What a value may be, in the words of an error.
@@ -86,6 +104,12 @@ _ALLOWED: Final[Mapping[str, str]] = {
     "limits.buffered_bytes": "bytes, from 1048576",
     "limits.idle_session_seconds": "seconds",
     "retention.max_age_hours": "hours, 0 for off",
+    "compaction.enabled": "true or false",
+    "compaction.preset": ", ".join(PRESETS),
+    "compaction.reserve_tokens": "a whole number from 0",
+    "compaction.keep_recent_tokens": "a whole number from 0",
+    "compaction.context_window": "a whole number from 1",
+    "compaction.tokenizer": "the name of an entry point of the group sessiond.tokenizers",
 }
 
 

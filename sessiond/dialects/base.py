@@ -8,24 +8,23 @@ ways and leaves payloads alone. Everything here is pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
+from sessiond.model.reading import Reading
 from sessiond.model.row import Row, Rules
 from sessiond.model.usage import Usage
 
 __all__ = [
     "BadHeader",
     "BadLine",
-    "Block",
     "ContextLine",
     "ContextMessage",
     "Dialect",
     "ModelName",
-    "Reading",
 ]
 
 
@@ -59,28 +58,6 @@ class ContextMessage(Struct, frozen=True):
 
     source: str
     body: bytes
-
-
-class Block(Struct, frozen=True):
-    """One part of what a message says."""
-
-    kind: Literal["text", "thinking", "image", "tool_call", "tool_result", "other"]
-    text: str = ""
-    id: str = ""
-    """Of a call, or of the call that a result answers."""
-    name: str = ""
-    arguments: Raw | None = None
-    is_error: bool = False
-
-
-class Reading(Struct, frozen=True):
-    """What a message says, the same for every dialect."""
-
-    role: str
-    blocks: tuple[Block, ...]
-    model_id: str | None = None
-    provider: str | None = None
-    usage: Raw | None = None
 
 
 class Dialect(Protocol):
@@ -153,4 +130,8 @@ class Dialect(Protocol):
 
     def reading(self, line: bytes) -> Reading | None:
         """What the message of a line says; None if the line holds none. Reads the payload."""
+        ...
+
+    def read(self, message: bytes) -> Reading | None:
+        """The same of a message of a context; None if it is no object."""
         ...

@@ -19,15 +19,16 @@ import msgspec
 from msgspec import UnsetType
 
 from sessiond.dialects import native_header, native_rows
-from sessiond.dialects.base import ContextLine, ContextMessage, ModelName, Reading
+from sessiond.dialects.base import ContextLine, ContextMessage, ModelName
 from sessiond.dialects.loose import lenient, one_line, text
 from sessiond.dialects.native_context import messages_of
-from sessiond.dialects.payload import reading_of
+from sessiond.dialects.payload import read_message, reading_of
 from sessiond.dialects.preview import entry_preview
 from sessiond.dialects.times import raw_rfc3339
 from sessiond.dialects.usage import usage_of
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
+from sessiond.model.reading import Reading
 from sessiond.model.row import Kind, Row, Rules
 from sessiond.model.usage import Usage
 
@@ -131,6 +132,10 @@ class Native:
     def reading(self, line: bytes) -> Reading | None:
         """What a message says."""
         return reading_of(line)
+
+    def read(self, message: bytes) -> Reading | None:
+        """The same of a message of a context."""
+        return read_message(message)
 
 
 NATIVE: Final = Native()

@@ -18,8 +18,10 @@ from sessiond.model.entries import (
     Message,
     ModelChange,
     Opaque,
+    SessionInfoEntry,
     ThinkingLevelChange,
 )
+from sessiond.model.settings import CompactionSettings
 
 __all__ = ["HEADER_TYPES", "check", "require_message"]
 
@@ -31,6 +33,7 @@ class _Role(Struct, gc=False):
 
 
 _role: Final = msgspec.json.Decoder(_Role)
+_settings: Final = msgspec.json.Decoder(CompactionSettings | None)
 
 
 def check(entry: Entry | Opaque) -> None:
@@ -85,6 +88,15 @@ def _compaction(entry: Compaction) -> None:
         require_message(message, f"messages[{index}]")
 
 
+def _session_info(entry: SessionInfoEntry) -> None:
+    if isinstance(entry.compaction, UnsetType):
+        return
+    try:
+        _settings.decode(entry.compaction)
+    except msgspec.DecodeError as error:
+        raise EntryInvalid(f"no settings of compaction: {error}", path="compaction") from None
+
+
 def _opaque(entry: Opaque) -> None:
     _require_text(entry.type, "type")
     if entry.type in HEADER_TYPES:
@@ -100,5 +112,6 @@ _CHECKS: Final[dict[type[Any], Callable[[Any], None]]] = {
     Custom: lambda entry: _require_text(entry.custom_type, "custom_type"),
     ThinkingLevelChange: lambda entry: _require_text(entry.thinking_level, "thinking_level"),
     ModelChange: lambda entry: _require_text(entry.model_id, "model_id"),
+    SessionInfoEntry: _session_info,
     Opaque: _opaque,
 }

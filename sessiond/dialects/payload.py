@@ -8,27 +8,39 @@ the one member that lists need of it: `usage` reads that and nothing else.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from msgspec import Raw
 
-from sessiond.dialects.base import BadLine, Block, Reading
+from sessiond.dialects.base import BadLine
 from sessiond.dialects.loose import fields, is_null, items, lenient, text
+from sessiond.dialects.usage import usage_in
+from sessiond.model.reading import Block, Command, Reading
 
-__all__ = ["read_payload", "reading_of"]
+__all__ = ["read_message", "read_payload", "reading_of"]
 
 _TEXT: Final = frozenset({"text", "input_text", "output_text"})
 _CALL: Final = frozenset({"toolCall", "tool_call", "tool_use"})
 _RESULT: Final = frozenset({"toolResult", "tool_result", "tool"})
+_IMAGE: Final = frozenset({"image", "image_url", "input_image"})
+_SUMMARY: Final = frozenset(
+    {"branchSummary", "branch_summary", "compactionSummary", "compaction_summary"}
+)
+_STOP: Final = ("stopReason", "stop_reason", "finish_reason")
+_WHOLE: Final = re.compile(rb"-?\d{1,18}")
 
 
 def reading_of(line: bytes) -> Reading | None:
     """What the message of a stored line says; None if the line holds none."""
     message = lenient(line).get("message")
-    if message is None:
-        return None
+    return None if message is None else read_message(message)
+
+
+def read_message(message: bytes | Raw) -> Reading | None:
+    """What a message says; None if it is no object."""
     try:
-        return read_payload(message)
+        return read_payload(Raw(message))
     except BadLine:
         return None
 
@@ -39,17 +51,25 @@ def read_payload(message: Raw) -> Reading:
     role = text(found.get("role")) or ""
     content = found.get("content", found.get("contents"))
     said = _blocks(content)
+    command = None
     if role in _RESULT:
         said = _as_result(found, said)
     elif role == "bashExecution":
-        said = _as_bash(found)
+        command = _command(found)
+        said = [Block("text", text=f"$ {command.command}\n{command.output}")]
+    elif content is None and role in _SUMMARY:
+        said = [Block("text", text=text(found.get("summary")) or "")]
+    for raw in items(found.get("tool_calls", found.get("toolCalls", b""))) or ():
+        said.append(_call(lenient(raw)))
     usage = found.get("usage")
     return Reading(
         role=role,
         blocks=tuple(said),
         model_id=text(found.get("model")),
         provider=text(found.get("provider")),
-        usage=None if is_null(usage) else usage,
+        usage=None if usage is None or is_null(usage) else usage_in(usage),
+        stop_reason=_first(found, _STOP),
+        command=command,
     )
 
 
@@ -70,16 +90,24 @@ def _block(found: dict[str, Raw]) -> Block:
         said = text(found.get("thinking")) or text(found.get("content")) or ""
         return Block("thinking", text=said)
     if word in _CALL:
-        arguments = next((found[n] for n in ("arguments", "args", "input") if n in found), None)
-        return Block(
-            "tool_call",
-            id=text(found.get("id")) or "",
-            name=text(found.get("name")) or "",
-            arguments=arguments,
-        )
+        return _call(found)
     if word in _RESULT:
         return _result(found, _blocks(found.get("content")))
-    return Block("image" if word == "image" else "other")
+    if word in _IMAGE:
+        return Block("image", size=max((len(raw) for raw in found.values()), default=0))
+    return Block("other")
+
+
+def _call(found: dict[str, Raw]) -> Block:
+    """A call; OpenAI's has its name and arguments one level down."""
+    within = lenient(found.get("function", b""))
+    arguments = next((found[n] for n in ("arguments", "args", "input") if n in found), None)
+    return Block(
+        "tool_call",
+        id=text(found.get("id")) or "",
+        name=text(within.get("name", found.get("name"))) or "",
+        arguments=within.get("arguments", arguments),
+    )
 
 
 def _as_result(found: dict[str, Raw], said: list[Block]) -> list[Block]:
@@ -90,24 +118,34 @@ def _as_result(found: dict[str, Raw], said: list[Block]) -> list[Block]:
 
 
 def _result(found: dict[str, Raw], said: list[Block]) -> Block:
-    call = next(
-        (
-            found_id
-            for name in ("toolCallId", "tool_call_id", "tool_use_id", "id")
-            if (found_id := text(found.get(name)))
-        ),
-        "",
-    )
     failed = found.get("isError", found.get("is_error"))
     return Block(
         "tool_result",
         text="\n".join(block.text for block in said if block.kind == "text"),
-        id=call,
-        name=text(found.get("toolName")) or text(found.get("name")) or "",
+        id=_first(found, ("toolCallId", "tool_call_id", "tool_use_id", "id")),
+        name=_first(found, ("toolName", "name")),
         is_error=failed is not None and bytes(failed) == b"true",
+        parts=tuple(said),
     )
 
 
-def _as_bash(found: dict[str, Raw]) -> list[Block]:
-    command, output = text(found.get("command")) or "", text(found.get("output")) or ""
-    return [Block("text", text=f"$ {command}\n{output}")]
+def _command(found: dict[str, Raw]) -> Command:
+    code = bytes(found.get("exitCode", b""))
+    return Command(
+        text(found.get("command")) or "",
+        text(found.get("output")) or "",
+        exit_code=int(code) if _WHOLE.fullmatch(code) else None,
+        cancelled=_is_true(found, "cancelled"),
+        truncated=_is_true(found, "truncated"),
+        full_output_path=text(found.get("fullOutputPath")),
+        excluded=_is_true(found, "excludeFromContext"),
+    )
+
+
+def _is_true(found: dict[str, Raw], name: str) -> bool:
+    return bytes(found.get(name, b"")) == b"true"
+
+
+def _first(found: dict[str, Raw], names: tuple[str, ...]) -> str:
+    """The first of these members that is a text with something in it, else ""."""
+    return next((said for name in names if (said := text(found.get(name)))), "")

@@ -26,11 +26,10 @@ from sessiond.dialects.base import (
     ContextLine,
     ContextMessage,
     ModelName,
-    Reading,
 )
 from sessiond.dialects.loose import fields, lenient, reference, require_utf8, text
 from sessiond.dialects.native_header import header_fields, header_version
-from sessiond.dialects.payload import reading_of
+from sessiond.dialects.payload import read_message, reading_of
 from sessiond.dialects.pi_checks import check
 from sessiond.dialects.pi_context import messages_of
 from sessiond.dialects.pi_migrate import CURRENT_VERSION, migrate
@@ -39,6 +38,7 @@ from sessiond.dialects.times import raw_rfc3339
 from sessiond.dialects.usage import usage_of
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
+from sessiond.model.reading import Reading
 from sessiond.model.row import CompactionEffect, Effect, InfoEffect, Kind, LabelEffect, Row, Rules
 from sessiond.model.times import rfc3339
 from sessiond.model.usage import Usage
@@ -197,6 +197,10 @@ class Pi:
     def reading(self, line: bytes) -> Reading | None:
         """What a message says."""
         return reading_of(line)
+
+    def read(self, message: bytes) -> Reading | None:
+        """The same of a message of a context."""
+        return read_message(message)
 
 
 PI: Final = Pi()

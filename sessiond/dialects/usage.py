@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 from sessiond.dialects.loose import lenient
 from sessiond.model.usage import Usage
 
-__all__ = ["usage_of"]
+__all__ = ["usage_in", "usage_of"]
 
 _INPUT: Final = ("input", "input_tokens", "inputTokens", "prompt_tokens", "promptTokens")
 _OUTPUT: Final = (
@@ -92,6 +92,12 @@ def usage_of(line: bytes) -> Usage | None:
     return None if counts is None else _counted(counts) or _unusual(line)
 
 
+def usage_in(usage: Raw) -> Usage | None:
+    """The same of the `usage` of a message; None for what is no object with members."""
+    found = lenient(usage)
+    return _usage(found) if found else None
+
+
 def _counted(counts: _Counts) -> Usage | None:
     """The usual numbers; None where a look at each member may say more."""
     cost = counts.cost.total if isinstance(counts.cost, _Cost) else counts.cost or 0.0
@@ -110,8 +116,7 @@ def _counted(counts: _Counts) -> Usage | None:
 
 
 def _unusual(line: bytes) -> Usage | None:
-    found = lenient(lenient(lenient(line).get("message", b"")).get("usage", b""))
-    return _usage(found) if found else None
+    return usage_in(Raw(lenient(lenient(line).get("message", b"")).get("usage", b"")))
 
 
 def _usage(found: _Members) -> Usage:

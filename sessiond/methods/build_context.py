@@ -38,7 +38,7 @@ class BuildContextParams(SessionParams):
 class BuildContextResult(Struct, frozen=True):
     """The messages from the `unchanged`th on, and the entry each comes from.
 
-    `tokens` is an estimate of the whole context: a quarter of its stored bytes.
+    `tokens` is an estimate of the whole context, see "Estimates" in protocol.md.
     """
 
     messages: list[MessageBytes]
@@ -68,13 +68,14 @@ def handle(client: Client, params: BuildContextParams, call: Call[Client]) -> An
             return NotModified(_etag(host, leaf))
         question = _Question(host, leaf, host.seq, params.known)
         context = host.contexts.build_now(host.opened, leaf)
-        if context is not None:
+        tokens = host.estimates.now(leaf) if context is not None else None
+        if context is not None and tokens is not None:
             other = question.other(context)
             if other is None:
-                return question.answer(context, None)
+                return question.answer(context, None, tokens)
             built = host.contexts.build_now(host.opened, other)
             if built is not None:
-                return question.answer(context, built)
+                return question.answer(context, built, tokens)
         return host.later(call, question.build)
 
     return ask(client, call, params.session_id, look)
@@ -92,7 +93,8 @@ class _Question(Struct, frozen=True):
         """Answer by way of worker threads."""
         context = await self._built(self.leaf)
         other = self.other(context)
-        return self.answer(context, None if other is None else await self._built(other))
+        built = None if other is None else await self._built(other)
+        return self.answer(context, built, await self.host.estimates.ask(self.leaf))
 
     async def _built(self, leaf: int) -> Context:
         context = self.host.contexts.get(leaf)
@@ -141,7 +143,7 @@ class _Question(Struct, frozen=True):
         count = self._prefix(context, known) if known else None
         return count if count is not None and count == self.known.count else 0
 
-    def answer(self, context: Context, other: Context | None) -> Raw:
+    def answer(self, context: Context, other: Context | None, tokens: int) -> Raw:
         """The context, spliced from what the caller does not hold."""
         unchanged = self.unchanged(context, other)
         tail = {
@@ -150,7 +152,7 @@ class _Question(Struct, frozen=True):
             "leaf_id": self.host.opened.session.id_of(self.leaf),
             "seq": self.seq,
             "etag": _etag(self.host, self.leaf),
-            "tokens": context.tokens,
+            "tokens": tokens,
             "unchanged": unchanged,
         }
         sources = encode(context.sources[unchanged : context.count])

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from sessiond.errors import InvalidParams, SummarizerUnavailable
+from sessiond.errors import InvalidParams, StorageError, SummarizerUnavailable
 from sessiond.methods.common import DEFERRED, Call, Client, Method
 from sessiond.methods.moving import MoveParams
 from sessiond.model.entries import MessageBytes
@@ -15,7 +15,6 @@ from sessiond.service.host import Host
 from sessiond.service.inbox import Command
 from sessiond.session.append import Receipt
 from sessiond.session.compaction import CompactRequest, compact
-from sessiond.session.context import estimate_tokens
 
 __all__ = ["METHOD"]
 
@@ -39,13 +38,16 @@ class EntryRef(Struct, frozen=True):
 
 
 class CompactResult(Struct, frozen=True):
-    """The compaction, and what it saved; the token figures are estimates unless given."""
+    """The compaction, and what it saved.
+
+    The figures are estimates unless given; null where the disk does not give what they take.
+    """
 
     entry: EntryRef
     leaf_id: str | None
     seq: int
-    tokens_before: int
-    tokens_after: int
+    tokens_before: int | None
+    tokens_after: int | None
 
 
 def handle(client: Client, params: CompactParams, call: Call[Client]) -> Any:
@@ -75,7 +77,7 @@ def handle(client: Client, params: CompactParams, call: Call[Client]) -> Any:
     host.submit(
         Command(
             call,
-            lambda receipt, _durability: _result(host, params, receipt),
+            lambda receipt, _durability: _result(host, params, call, receipt),
             lambda draft: compact(draft, request),
             ids=(derive_entry_id(params.session_id, key, 0),) if key is not None else (),
             size=0 if isinstance(params.messages, UnsetType) else sum(map(len, params.messages)),
@@ -84,17 +86,35 @@ def handle(client: Client, params: CompactParams, call: Call[Client]) -> Any:
     return DEFERRED
 
 
-def _result(host: Host, params: CompactParams, receipt: Receipt) -> CompactResult:
+def _result(
+    host: Host, params: CompactParams, call: Call[Client], receipt: Receipt
+) -> CompactResult | Any:
+    """The answer; LATER when the estimates take a while."""
     (stored,) = receipt.entries
-    session = host.opened.session
-    sizes = host.opened.journal.line_bytes
-    before = params.tokens_before
-    if isinstance(before, UnsetType):
-        before = estimate_tokens(session, session.parents[stored.seq], sizes)
-    after = estimate_tokens(session, stored.seq, sizes)
-    return CompactResult(
-        EntryRef(stored.id, stored.seq), receipt.leaf_id, receipt.seq, before, after
-    )
+    sent = params.tokens_before
+    before = None if isinstance(sent, UnsetType) else sent
+    above = host.opened.session.parents[stored.seq]
+
+    def result(before: int | None, after: int | None) -> CompactResult:
+        entry = EntryRef(stored.id, stored.seq)
+        return CompactResult(entry, receipt.leaf_id, receipt.seq, before, after)
+
+    async def estimate() -> CompactResult:
+        try:
+            earlier = await host.estimates.ask(above) if before is None else before
+            return result(earlier, await host.estimates.ask(stored.seq))
+        except StorageError:
+            return result(before, None)
+
+    try:
+        earlier = host.estimates.now(above) if before is None else before
+        after = host.estimates.now(stored.seq)
+    except StorageError:
+        # It is stored all the same, which is what the caller has to know.
+        return result(before, None)
+    if earlier is None or after is None:
+        return host.later(call, estimate)
+    return result(earlier, after)
 
 
 METHOD = Method(

@@ -10,6 +10,7 @@ from sessiond.errors import SessionExists
 from sessiond.methods.common import Call, Client, Method, Params, show
 from sessiond.model.entries import Header
 from sessiond.model.ids import SessionId
+from sessiond.model.settings import CompactionSettings, settings_bytes
 from sessiond.service.session_info import Persist, SessionInfo
 
 __all__ = ["METHOD", "CreateParams", "CreateResult", "create", "new_header"]
@@ -25,7 +26,7 @@ class CreateParams(Params):
     model: str | None = None
     tags: list[str] | None = None
     system_prompt: str | None = None
-    compaction: Raw | UnsetType = UNSET
+    compaction: CompactionSettings | UnsetType | None = UNSET
     dry_run: bool | None = None
     metadata: Raw | UnsetType = UNSET
     persist: Persist = "on_assistant"
@@ -45,6 +46,7 @@ def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
     That happens in a worker thread; later requests for the session queue behind it.
     """
     service = client.service
+    service.environment.policies.require_known(params.compaction)
     session_id = params.session_id or service.environment.new_session_id()
     header = new_header(params, session_id, service.environment.now())
     first = service.hosts.create(header, params.persist)
@@ -70,7 +72,7 @@ def new_header(params: CreateParams, session_id: str, now: str) -> Header:
         model=params.model,
         tags=params.tags,
         system_prompt=params.system_prompt,
-        compaction=params.compaction,
+        compaction=settings_bytes(params.compaction),
         dry_run=params.dry_run,
         metadata=params.metadata,
     )

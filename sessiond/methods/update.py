@@ -14,6 +14,7 @@ from sessiond.limits import TITLE_CHARS
 from sessiond.methods.common import DEFERRED, Call, Client, Method, SessionParams, summed_up
 from sessiond.methods.get import SessionResult
 from sessiond.model.entries import SessionInfoEntry
+from sessiond.model.settings import CompactionSettings, settings_bytes
 from sessiond.service.files.promotion import require_forward
 from sessiond.service.inbox import Command
 from sessiond.service.session_info import Persist
@@ -33,7 +34,6 @@ _SAME_NAME = (
     "plan",
     "dry_run",
     "system_prompt",
-    "compaction",
     "metadata",
 )
 
@@ -52,7 +52,7 @@ class UpdateParams(SessionParams):
     plan: str | UnsetType | None = UNSET
     dry_run: bool | UnsetType | None = UNSET
     system_prompt: str | UnsetType | None = UNSET
-    compaction: Raw | UnsetType = UNSET
+    compaction: CompactionSettings | UnsetType | None = UNSET
     metadata: Raw | UnsetType = UNSET
     persist: Persist | None = None
     expected: Expected | None = None
@@ -65,6 +65,7 @@ def handle(client: Client, params: UpdateParams, call: Call[Client]) -> Any:
     if entry == SessionInfoEntry() and params.auto_title is UNSET and wanted is None:
         raise InvalidParams("nothing to change: send title, tags, …; null clears", path="")
     service = client.service
+    service.environment.policies.require_known(params.compaction)
     host = service.host(params.session_id)
     made = params.auto_title is True and not params.title
     request = UpdateRequest(
@@ -100,7 +101,9 @@ def handle(client: Client, params: UpdateParams, call: Call[Client]) -> Any:
 def _entry(params: UpdateParams) -> SessionInfoEntry:
     """The facts as they are stored; a title that is made of the prompt comes later."""
     entry = SessionInfoEntry(
-        name=params.title, **{name: getattr(params, name) for name in _SAME_NAME}
+        name=params.title,
+        compaction=settings_bytes(params.compaction),
+        **{name: getattr(params, name) for name in _SAME_NAME},
     )
     match params.auto_title:
         case False:

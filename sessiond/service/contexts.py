@@ -24,7 +24,6 @@ from sessiond.service.opened import Opened
 from sessiond.session.context import (
     ContextPlan,
     entries_between,
-    estimate_tokens,
     plan_context,
 )
 
@@ -40,7 +39,6 @@ class Context(Struct, frozen=True):
     sources: list[str]
     count: int
     size: int
-    tokens: int
     model: ModelName | None
     thinking_level: str
 
@@ -137,7 +135,6 @@ class ContextCache:
             sources=base.sources,
             count=len(base.bodies),
             size=base.size + sum(map(len, bodies)),
-            tokens=estimate_tokens(session, leaf, opened.journal.line_bytes),
             model=model,
             thinking_level=thinking_level,
         )
@@ -157,7 +154,6 @@ def build_context(opened: Opened, leaf: int) -> Context:
         sources=sources,
         count=len(bodies),
         size=sum(map(len, bodies)),
-        tokens=estimate_tokens(opened.session, leaf, opened.journal.line_bytes),
         model=model,
         thinking_level=thinking_level,
     )

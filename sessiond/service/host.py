@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from sessiond.errors import Internal, SessiondError
 from sessiond.service.contexts import ContextCache
+from sessiond.service.estimating import Estimates
 from sessiond.service.hub import Hub, HubStatistics
 from sessiond.service.inbox import LATER, Command, Inbox
 from sessiond.service.jobs import answer_later
@@ -80,6 +81,7 @@ class Host:
         self._hub: Hub | None = None
         self._writer: Writer | None = None
         self._leases: Leases | None = None
+        self._estimates: Estimates | None = None
         self._inbox = Inbox()
         self._stopping = False
         self._wake = anyio.Event()
@@ -125,6 +127,12 @@ class Host:
         """Who alone may move which head."""
         assert self._leases is not None, "the session is not open yet"
         return self._leases
+
+    @property
+    def estimates(self) -> Estimates:
+        """How many tokens the model sees where."""
+        assert self._estimates is not None, "the session is not open yet"
+        return self._estimates
 
     @property
     def log(self) -> LogReader:
@@ -226,6 +234,7 @@ class Host:
         try:
             opened = await self._opening.run(self._refuse)
             self._log = LogReader(opened)
+            self._estimates = Estimates(opened, self.environment.policies)
             self._hub = Hub(self._log, self.session_id, opened.epoch, opened.session.rules)
             self._leases = Leases(
                 self.environment, self._keeper.next_lease_epoch, opened.session.rules

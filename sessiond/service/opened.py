@@ -101,9 +101,15 @@ class Opened(Struct, eq=False):
             self.info(),
             plan=self._fact("plan"),
             system_prompt=self._fact("system_prompt", header.system_prompt),
-            compaction=self._fact("compaction", _given(header.compaction)),
+            compaction=self.compaction,
             metadata=self._fact("metadata", _given(header.metadata)),
         )
+
+    @property
+    def compaction(self) -> Raw | None:
+        """The session's own settings for keeping its context small, as they were sent."""
+        own: Raw | None = self._fact("compaction", _given(self.header.compaction))
+        return own
 
     # -- the summary -------------------------------------------------------------
 
@@ -162,7 +168,7 @@ class Opened(Struct, eq=False):
                 self.session.skip()
                 self.session.report(seq + 1, "bad_line", str(bad))
             else:
-                self.session.fold(row, len(line))
+                self.session.fold(row)
                 events.append(self.event(seq, line))
         return events
 

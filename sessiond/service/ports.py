@@ -11,10 +11,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import anyio
+import msgspec
 from msgspec import Raw, Struct, UnsetType
 
 from sessiond.errors import SessiondError
 from sessiond.model.events import Figures
+from sessiond.service.policies import Policies
 
 __all__ = ["Environment", "Listener", "Progress", "Ticket"]
 
@@ -129,3 +131,5 @@ class Environment(Struct, frozen=True):
     """Log an exception that should not be, under the name of the work; gives the incident id."""
     report_trouble: Callable[[str], None] = lambda _text: None
     """Log what went wrong outside and is being coped with."""
+    policies: Policies = msgspec.field(default_factory=Policies)
+    """When a context is too large, as configured, and who counts its tokens."""

@@ -126,7 +126,7 @@ class Writer:
             if kept:
                 hub.publish(kept, touched)
         elif batch.lines:
-            batch.draft.commit(map(len, batch.lines))
+            batch.draft.commit()
             lines = opened.journal.line_count
             assert opened.session.seq == lines - 1, "index and file number the lines alike"
             opened.updated_at = batch.draft.now

@@ -8,7 +8,7 @@ kept entry, so its cost is that of the context, not of the session.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -19,7 +19,6 @@ from sessiond.session.state import Session
 __all__ = [
     "ContextPlan",
     "entries_between",
-    "estimate_tokens",
     "plan_context",
     "shared_prefix",
 ]
@@ -91,19 +90,3 @@ def shared_prefix(ours: Sequence[bytes], theirs: Sequence[bytes]) -> int:
             break
         count += 1
     return count
-
-
-def estimate_tokens(session: Session, leaf: int, compaction_bytes: Callable[[int], int]) -> int:
-    """The size of a context in tokens, in a step or two: a quarter of its lines' bytes.
-
-    `compaction_bytes(seq)` is the size of a compaction's line.
-    """
-    totals = session.context_tokens
-    compaction = session.compaction_refs[leaf]
-    if not compaction:
-        return totals[leaf]
-    tokens = (compaction_bytes(compaction) + 3) // 4 + totals[leaf] - totals[compaction]
-    first = session.kept_from[compaction]
-    if first:
-        tokens += totals[compaction] - totals[session.parents[first]]
-    return tokens

@@ -9,7 +9,7 @@ commands of a batch stand on earlier ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Generator, Iterable, Mapping
+from collections.abc import Callable, Container, Generator, Mapping
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -276,11 +276,8 @@ class Draft:
             case _:
                 pass
 
-    def commit(self, sizes: Iterable[int]) -> None:
-        """Make the session what the draft says. Called once, when the lines are stored.
-
-        `sizes` are the bytes of the lines.
-        """
+    def commit(self) -> None:
+        """Make the session what the draft says. Called once, when the lines are stored."""
         assert self.session.seq == self.base_seq, "draft is stale: two writers?"
-        for row, size in zip(self.rows, sizes, strict=True):
-            self.session.fold(row, size)
+        for row in self.rows:
+            self.session.fold(row)

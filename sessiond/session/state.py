@@ -26,7 +26,6 @@ from sessiond.limits import PROBLEMS_MAX
 from sessiond.model.ids import MAIN
 from sessiond.model.problems import Problem, ProblemKind
 from sessiond.model.row import (
-    CONTEXT_KINDS,
     MESSAGE_KINDS,
     CompactionEffect,
     InfoEffect,
@@ -51,7 +50,6 @@ def _table(kinds: frozenset[int]) -> bytes:
     return bytes(kind in kinds for kind in range(256))
 
 
-_IN_CONTEXT: Final = _table(frozenset(CONTEXT_KINDS))
 _IS_MESSAGE: Final = _table(frozenset(MESSAGE_KINDS))
 
 
@@ -75,7 +73,6 @@ class Session:
     __slots__ = (
         "_record",
         "compaction_refs",
-        "context_tokens",
         "depths",
         "facts",
         "has_assistant",
@@ -109,8 +106,6 @@ class Session:
         self.compaction_refs = array("i", (0,))
         self.model_refs = array("i", (0,))
         self.thinking_refs = array("i", (0,))
-        # Estimated tokens of what the path down to here puts into contexts, compactions aside.
-        self.context_tokens = array("q", (0,))
         # What each compaction keeps: from this line on, or nothing when that is 0.
         self.kept_from: dict[int, int] = {}
         self.heads: dict[str, Head] = {MAIN: Head()}
@@ -144,14 +139,10 @@ class Session:
         self.compaction_refs.append(0)
         self.model_refs.append(0)
         self.thinking_refs.append(0)
-        self.context_tokens.append(0)
         self.message_counts.append(0)
 
-    def fold(self, row: Row, size: int = 0) -> None:
-        """Let the next line be `row`, of `size` bytes.
-
-        Cannot fail: what it refers to wrongly is reported.
-        """
+    def fold(self, row: Row) -> None:
+        """Let the next line be `row`. Cannot fail: what it refers to wrongly is reported."""
         kind, entry_id, parent_id = row.kind, row.id, row.parent_id
         ids, kinds = self.ids, self.kinds
         seq = len(kinds)
@@ -172,7 +163,6 @@ class Session:
             self.compaction_refs.append(0)
             self.model_refs.append(0)
             self.thinking_refs.append(0)
-            self.context_tokens.append(0)
             self.message_counts.append(0)
         else:
             depths, compactions = self.depths, self.compaction_refs
@@ -181,8 +171,6 @@ class Session:
             compactions.append(seq if kind == _COMPACTION else compactions[parent])
             models.append(seq if row.names_model else models[parent])
             levels.append(seq if kind == _THINKING else levels[parent])
-            tokens = self.context_tokens
-            tokens.append(tokens[parent] + (size + 3) // 4 if _IN_CONTEXT[kind] else tokens[parent])
             self.heads[row.head] = Head(seq, seq)
             counts = self.message_counts
             counts.append(counts[parent] + _IS_MESSAGE[kind])

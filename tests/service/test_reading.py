@@ -50,8 +50,6 @@ async def test_nothing_that_only_passes_a_payload_on_reads_it(
         read.clear()
         await wire.call("session/close", session_id=SESSION)
         for method, params in (
-            ("build_context", {}),
-            ("build_context", {"known": {"leaf_id": "a1", "count": 4}}),
             ("session/entries", {}),
             ("session/entries", {"before_seq": 5, "types": ["message"]}),
             ("session/path", {}),
@@ -63,6 +61,11 @@ async def test_nothing_that_only_passes_a_payload_on_reads_it(
             await wire.call(method, session_id=SESSION, **params)
         await wire.call("append", session_id=SESSION, message={"role": "user", "content": "x"})
         assert read == []
+        # To say its tokens takes a look at each message, once; the messages pass as bytes.
+        held = {"known": {"leaf_id": "a1", "count": 4}}
+        for more in ({}, held, {"entry_id": "u2"}):
+            await wire.call("build_context", session_id=SESSION, **more)
+            assert len(read) == 9
 
 
 async def test_a_payload_comes_back_byte_for_byte_from_every_read(house: Any) -> None:
@@ -234,8 +237,8 @@ async def test_a_turn_costs_its_own_size_not_the_contexts(house: Any) -> None:
             "build_context", session_id=SESSION, known={"leaf_id": first["leaf_id"], "count": 20}
         )
         assert (delta["unchanged"], delta["sources"]) == (20, ["next"])
-        # One read for the new entry; its message names no model.
-        assert house.disk.counts["pread"] - reads == 1
+        # The new entry alone, once for its message and once for its tokens; it names no model.
+        assert house.disk.counts["pread"] - reads == 2
 
 
 # -- pages ------------------------------------------------------------------------------------

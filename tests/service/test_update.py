@@ -42,12 +42,14 @@ async def test_what_was_set_and_cleared_is_the_same_after_a_restart(house: Any) 
         "plan": "1",
         "dry_run": False,
         "system_prompt": "be",
-        "compaction": {"n": 1},
+        "compaction": {"reserve_tokens": 1},
         "metadata": [1.5],
     }
     header = {name: facts[name] for name in ("title", "tags", "agent", "model", "metadata")}
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, **header, system_prompt="header", dry_run=True, compaction={"n": 0})
+        await make(
+            wire, **header, system_prompt="header", dry_run=True, compaction={"reserve_tokens": 0}
+        )
         set_to = await update(wire, **facts)
         assert {name: set_to[name] for name in facts} == facts
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -74,7 +76,12 @@ async def test_a_chosen_title_outlives_made_ones_and_restarts(house: Any) -> Non
 
 
 async def test_long_facts_are_not_in_lists(house: Any) -> None:
-    long = {"plan": "1", "system_prompt": "be", "compaction": {"n": 1}, "metadata": {"m": 2}}
+    long = {
+        "plan": "1",
+        "system_prompt": "be",
+        "compaction": {"reserve_tokens": 1},
+        "metadata": {"m": 2},
+    }
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist="immediate")
         await update(wire, title="t", provider="p", **long)

@@ -106,7 +106,6 @@ def meaning(context: Context) -> tuple[Any, ...]:
     return (
         list(context.messages()),
         context.sources[: context.count],
-        context.tokens,
         context.model,
         context.thinking_level,
         context.plan.compaction,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from sessiond.dialects import DIALECTS, payload, sniff
-from sessiond.dialects.base import BadHeader, BadLine, ContextLine, Reading
+from sessiond.dialects.base import BadHeader, BadLine, ContextLine
 from sessiond.dialects.loose import fields, items, join, text, with_field
 from sessiond.dialects.native import NATIVE, Native
 from sessiond.errors import EntryInvalid
@@ -33,6 +33,7 @@ from sessiond.model.entries import (
     SessionInfoEntry,
     ThinkingLevelChange,
 )
+from sessiond.model.reading import Reading
 from sessiond.model.row import (
     CompactionEffect,
     Effect,
@@ -43,6 +44,7 @@ from sessiond.model.row import (
     Row,
 )
 from sessiond.model.times import rfc3339, unix_ms
+from sessiond.model.usage import Usage
 from sessiond.session.context import plan_context
 from sessiond.session.state import Session
 from sessiond.testing.dialects import check_dialect, entry_of, lines_of
@@ -661,7 +663,7 @@ def test_a_reading_tells_texts_calls_and_results() -> None:
                     {"type": "zz"},
                 ],
                 "model": "m",
-                "usage": {"input": 1.50},
+                "usage": {"input": 1, "output": 2},
             },
         )
     )
@@ -677,7 +679,7 @@ def test_a_reading_tells_texts_calls_and_results() -> None:
     assert (reading.role, reading.model_id, reading.usage) == (
         "assistant",
         "m",
-        Raw(b'{"input":1.5}'),
+        Usage(input_tokens=1, output_tokens=2, total_tokens=3),
     )
 
 

@@ -45,7 +45,7 @@ class Desk:
         result = stage(draft)
         lines = [self.dialect.encode(entry) for entry in draft.entries]
         self.lines += lines
-        draft.commit(map(len, lines))
+        draft.commit()
         return result
 
     def say(self, count: int = 1) -> list[str]:
@@ -76,7 +76,7 @@ class Desk:
     def replayed(self) -> Session:
         again = Session(self.dialect.rules)
         for line in self.lines:
-            again.fold(self.dialect.row(line), len(line))
+            again.fold(self.dialect.row(line))
         return again
 
 

@@ -24,7 +24,7 @@ from sessiond.errors import (
 from sessiond.model.entries import Custom, Entry, Label, Message, Opaque, SessionInfoEntry
 from sessiond.session.append import AppendRequest, Expected, Receipt, append
 from sessiond.session.compaction import CompactRequest, compact
-from sessiond.session.context import estimate_tokens, plan_context
+from sessiond.session.context import plan_context
 from sessiond.session.draft import Draft
 from sessiond.session.moves import BranchRequest, branch, drop, label, reset
 from sessiond.session.state import Session
@@ -54,7 +54,7 @@ class Bench:
     def store(self, draft: Draft) -> None:
         lines = [NATIVE.encode(entry) for entry in draft.entries]
         self.lines += lines
-        draft.commit(map(len, lines))
+        draft.commit()
 
     def append(self, *entries: Entry | Opaque, **more: Any) -> Receipt:
         request = AppendRequest(session_id="session-1", entries=list(entries), **more)
@@ -65,7 +65,7 @@ class Bench:
     def replayed(self) -> Session:
         again = Session(NATIVE.rules)
         for line in self.lines[1:]:
-            again.fold(NATIVE.row(line), len(line))
+            again.fold(NATIVE.row(line))
         return again
 
     def context(self, head: str = "main") -> list[str]:
@@ -325,35 +325,6 @@ def test_a_pointer_compaction_keeps_from_its_first_kept_entry() -> None:
     assert bench.context() == [last.leaf_id, "e4", after.leaf_id]
     bench.do(lambda d: branch(d, BranchRequest("e2")))
     assert bench.context() == ["e1", "e2"]
-
-
-def test_the_estimate_of_a_context_is_that_of_its_lines() -> None:
-    bench = Bench()
-
-    def check() -> None:
-        leaf = bench.session.heads["main"].leaf
-        plan = plan_context(bench.session, leaf)
-        by_hand = sum((len(bench.lines[seq]) + 3) // 4 for seq in plan.seqs)
-        sizes = [len(line) for line in bench.lines]
-        assert estimate_tokens(bench.session, leaf, sizes.__getitem__) == by_hand
-
-    for text in ("a", "bb" * 20, "ccc" * 30, "d"):
-        bench.append(say(text))
-        bench.append(Custom(custom_type="t", data=Raw(b'"not in context"')))
-        check()
-    kept = bench.session.names[3]
-    bench.do(
-        lambda d: compact(d, CompactRequest("session-1", summary="s", first_kept_entry_id=kept))
-    )
-    check()
-    bench.append(say("after"))
-    check()
-    bench.do(
-        lambda d: compact(d, CompactRequest("session-1", summary="t", first_kept_entry_id=kept))
-    )
-    check()
-    bench.do(lambda d: compact(d, CompactRequest("session-1", summary="nothing kept")))
-    check()
 
 
 def test_a_first_kept_entry_off_the_path_is_refused() -> None:

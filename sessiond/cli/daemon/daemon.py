@@ -81,7 +81,9 @@ class Daemon:
 
     async def serve(self) -> None:
         """Everything, from the first file to the last answer."""
-        store = Store(self._layout, self._files, real_environment(self._report_bug))
+        compaction = self._tuning.current.compaction.settings()
+        environment = real_environment(self._report_bug, compaction)
+        store = Store(self._layout, self._files, environment)
         try:
             await to_thread.run_sync(store.remove_half_made)
             await to_thread.run_sync(store.settle_drafts)

@@ -5,22 +5,33 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import uuid_utils
 
+from sessiond.model.settings import CompactionSettings
+from sessiond.service.policies import Policies
 from sessiond.service.ports import Environment
 
-__all__ = ["real_environment"]
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["TOKENIZERS", "InstalledTokenizers", "real_environment"]
+
+TOKENIZERS: Final = "sessiond.tokenizers"
+"""The group of entry points that count tokens: `words = "my_package:count"`."""
 
 _ID_HEX_DIGITS: Final = 8
 _IDS_PER_BLOCK: Final = 512
 
 
-def real_environment(report_bug: Callable[[str, BaseException], str]) -> Environment:
-    """What production runs on."""
+def real_environment(
+    report_bug: Callable[[str, BaseException], str],
+    compaction: CompactionSettings | None = None,
+) -> Environment:
+    """What production runs on, with the settings of compaction as configured."""
     return Environment(
         now=_now,
         monotonic=time.monotonic,
@@ -32,7 +43,32 @@ def real_environment(report_bug: Callable[[str, BaseException], str]) -> Environ
         describe=_describe,
         report_bug=report_bug,
         report_trouble=_report_trouble,
+        policies=Policies(compaction, InstalledTokenizers(), _report_trouble),
     )
+
+
+class InstalledTokenizers:
+    """The entry points of a group; looked for once, when the first is asked for."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, EntryPoint] | None = None
+
+    def names(self) -> Sequence[str]:
+        """What they are called."""
+        return list(self._points())
+
+    def load(self, name: str) -> Callable[[str], int]:
+        """The function behind a name. Raises whatever its module raises, LookupError for none."""
+        count: Callable[[str], int] = self._points()[name].load()
+        return count
+
+    def _points(self) -> dict[str, EntryPoint]:
+        if self._found is None:
+            # Who plugs none in does not pay for it.
+            from importlib.metadata import entry_points
+
+            self._found = {point.name: point for point in entry_points(group=TOKENIZERS)}
+        return self._found
 
 
 def _report_trouble(text: str) -> None:

@@ -58,6 +58,7 @@ class Tuning:
         self.current = fresh
         self.set_level()
         service.bounds = self.bounds
+        service.environment.policies.usual = fresh.compaction.settings()
         service.note_use()
         self.changed.set()
         self.changed = anyio.Event()

@@ -81,7 +81,7 @@ class Indexer:
                 raise
             self._skip(self.session, seq, line, str(bad))
             return
-        self._fold(row, len(line))
+        self._fold(row)
         if row.atom is not None or self.atoms.first is not None:
             self._follow_atom(seq, row.atom)
 

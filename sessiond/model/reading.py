@@ -1,0 +1,62 @@
+"""What a message says, the same for every dialect.
+
+Law: pure data. A dialect makes a `Reading` of a payload; whoever estimates, plans or
+shows works on readings and knows no dialect.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Raw, Struct
+
+from sessiond.model.usage import Usage
+
+__all__ = ["Block", "Command", "Reading"]
+
+
+class Block(Struct, frozen=True):
+    """One part of what a message says."""
+
+    kind: Literal["text", "thinking", "image", "tool_call", "tool_result", "other"]
+    text: str = ""
+    id: str = ""
+    """Of a call, or of the call that a result answers."""
+    name: str = ""
+    arguments: Raw | None = None
+    is_error: bool = False
+    size: int = 0
+    """Of an image: how many characters its data has as it is stored."""
+    parts: tuple[Block, ...] = ()
+    """Of a result: what it consists of; `text` is the texts among them, a line each."""
+
+
+class Command(Struct, frozen=True):
+    """What a user ran beside the conversation, and what came of it."""
+
+    command: str
+    output: str
+    exit_code: int | None = None
+    cancelled: bool = False
+    truncated: bool = False
+    full_output_path: str | None = None
+    excluded: bool = False
+    """It is shown to the user only."""
+
+
+class Reading(Struct, frozen=True):
+    """What a message says."""
+
+    role: str
+    blocks: tuple[Block, ...]
+    model_id: str | None = None
+    provider: str | None = None
+    usage: Usage | None = None
+    stop_reason: str = ""
+    """Why the model stopped, in its writer's word; "" where it does not say."""
+    command: Command | None = None
+
+    @property
+    def is_result(self) -> bool:
+        """Whether it answers a tool call, so that it makes no sense without the call."""
+        return any(block.kind == "tool_result" for block in self.blocks)

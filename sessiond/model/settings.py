@@ -1,0 +1,59 @@
+"""How a session's context is kept small enough, as its owner says it.
+
+{"enabled":true,"reserve_tokens":16384,"keep_recent_tokens":20000,
+ "context_window":200000,"preset":"pi"}
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+__all__ = [
+    "CompactionSettings",
+    "PresetName",
+    "TokenizerName",
+    "Tokens",
+    "settings_bytes",
+    "settings_in",
+]
+
+Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000)]
+PresetName = Literal["pi", "operator", "piglet", "sharur"]
+TokenizerName = Annotated[str, Meta(min_length=1, max_length=128)]
+
+
+class CompactionSettings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What is left out is decided by the preset, else by the configuration."""
+
+    enabled: bool | None = None
+    reserve_tokens: Tokens | None = None
+    keep_recent_tokens: Tokens | None = None
+    context_window: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None
+    preset: PresetName | None = None
+    tokenizer: TokenizerName | None = None
+
+
+_members: Final = msgspec.json.Decoder(dict[str, Raw])
+
+
+def settings_in(stored: Raw) -> CompactionSettings:
+    """The settings that a file holds; what is none of them says nothing."""
+    found: dict[str, Any] = {}
+    try:
+        members = _members.decode(stored)
+    except msgspec.DecodeError:
+        return CompactionSettings()
+    for field in msgspec.structs.fields(CompactionSettings):
+        try:
+            found[field.name] = msgspec.json.decode(members[field.name], type=field.type)
+        except (KeyError, msgspec.DecodeError):
+            continue
+    return CompactionSettings(**found)
+
+
+def settings_bytes(settings: CompactionSettings | UnsetType | None) -> Raw | UnsetType:
+    """The settings as they are stored; null clears them."""
+    return UNSET if isinstance(settings, UnsetType) else Raw(msgspec.json.encode(settings))

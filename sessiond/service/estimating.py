@@ -1,0 +1,222 @@
+"""How many tokens the model sees at an entry, from the stored lines.
+
+Law: what an entry comes to never changes, so it is read once; the next turn costs its own
+entries. An answer that says what its whole request has cost ends the walk, so that
+hardly anything is read of a session whose messages say so. What has to read much is
+done in a worker thread; in any thread the same numbers come out.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from anyio import to_thread
+from msgspec import Struct
+
+from sessiond.dialects.base import ContextLine
+from sessiond.limits import INLINE_READ_BYTES, INLINE_WALK_STEPS, REPLAY_CHUNK_BYTES
+from sessiond.model.row import CONTEXT_KINDS, MESSAGE_KINDS, Kind
+from sessiond.service.opened import Opened
+from sessiond.service.policies import Policies
+from sessiond.session.context import plan_context
+from sessiond.session.estimates import Estimator, spent
+
+__all__ = ["Estimates"]
+
+_UNKNOWN: Final = -1
+_BEGINS: Final = frozenset({int(Kind.COMPACTION), int(Kind.CONTEXT_EDIT)})
+"""Here the context is another than that above with more to it, and no usage from above counts."""
+
+
+class _Table(Struct):
+    """What is known by one estimator: per entry its own tokens, and those of the context there."""
+
+    estimator: Estimator
+    quick: bool
+    """It is ours and may count on the loop."""
+    own: array[int]
+    totals: array[int]
+
+    def reach(self, seq: int) -> None:
+        """Have places up to a line. Two threads may both do so: too many places do no harm."""
+        for column in (self.own, self.totals):
+            if len(column) <= seq:
+                column.extend([_UNKNOWN] * (seq + 1 - len(column)))
+
+
+class Estimates:
+    """The estimates of one session."""
+
+    def __init__(self, opened: Opened, policies: Policies) -> None:
+        self._opened = opened
+        self._policies = policies
+        self._table: _Table | None = None
+
+    def now(self, leaf: int) -> int | None:
+        """The tokens of the context at `leaf`, if that is cheap to say. Raises StorageError."""
+        table = self._current(leaf)
+        if table.totals[leaf] != _UNKNOWN:
+            return table.totals[leaf]
+        if not (table.quick and _is_small(table, self._opened, leaf)):
+            return None
+        return _settle(table, self._opened, leaf)
+
+    async def ask(self, leaf: int) -> int:
+        """The same, by way of a worker thread if need be."""
+        tokens = self.now(leaf)
+        return await to_thread.run_sync(self.find, leaf) if tokens is None else tokens
+
+    def find(self, leaf: int) -> int:
+        """The same; reads whatever it takes. For worker threads."""
+        return _settle(self._current(leaf), self._opened, leaf)
+
+    def _current(self, leaf: int) -> _Table:
+        """What is known by the estimator in force."""
+        policy = self._policies.of(self._opened)
+        estimator = self._policies.estimator(policy)
+        table = self._table
+        if table is None or table.estimator is not estimator:
+            own, totals = array("q", (0,)), array("q", (0,))
+            table = self._table = _Table(estimator, policy.tokenizer is None, own, totals)
+        table.reach(leaf)
+        return table
+
+
+def _is_small(table: _Table, opened: Opened, leaf: int) -> bool:
+    """Whether finding the tokens at `leaf` walks and reads little even if no usage is found."""
+    session, size = opened.session, 0
+    for steps, at in enumerate(session.up(leaf)):
+        if table.totals[at] != _UNKNOWN:
+            break
+        if steps > INLINE_WALK_STEPS or size > INLINE_READ_BYTES:
+            return False
+        if session.kinds[at] in _BEGINS:
+            first = session.kept_from.get(at, 0)
+            edited = session.kinds[at] == Kind.CONTEXT_EDIT
+            if (first or edited) and session.depths[at] - session.depths[first] > INLINE_WALK_STEPS:
+                return False
+            size += _bytes(opened, plan_context(session, at).seqs)
+            break
+        size += _bytes(opened, (at,))
+    return size <= INLINE_READ_BYTES
+
+
+def _settle(table: _Table, opened: Opened, leaf: int) -> int:
+    """Find the tokens at `leaf`, and with them those at every entry on the way down to it."""
+    session, totals = opened.session, table.totals
+    way: list[int] = []
+    at = leaf
+    while totals[at] == _UNKNOWN:
+        if session.kinds[at] in _BEGINS:
+            totals[at] = _at_beginning(table, opened, at)
+            break
+        chunk = _next_up(table, opened, at)
+        answered = _read(table, opened, chunk)
+        if answered:
+            way += chunk[: chunk.index(answered)]
+            at = answered
+            break
+        way += chunk
+        at = session.parents[chunk[-1]]
+    tokens = totals[at]
+    for seq in reversed(way):
+        tokens += table.own[seq]
+        totals[seq] = tokens
+    return tokens
+
+
+def _next_up(table: _Table, opened: Opened, leaf: int) -> list[int]:
+    """The next entries from `leaf` up that nothing is known of, not too many bytes."""
+    session, size = opened.session, 0
+    found: list[int] = []
+    for at in session.up(leaf):
+        if size >= INLINE_READ_BYTES or table.totals[at] != _UNKNOWN:
+            break
+        if session.kinds[at] in _BEGINS:
+            break
+        found.append(at)
+        size += _bytes(opened, (at,))
+    return found
+
+
+def _read(table: _Table, opened: Opened, seqs: Sequence[int]) -> int:
+    """Learn what each of these comes to, the newest first.
+
+    Ends at the first that says what everything up to it has cost, and gives it; else 0.
+    """
+    session, estimator = opened.session, table.estimator
+    for seq, line in _lines(opened, seqs):
+        kind = session.kinds[seq]
+        if kind not in MESSAGE_KINDS:
+            lone = [ContextLine(session.names[seq], kind, line)] if line else []
+            table.own[seq] = _estimate(table, opened, lone)
+            continue
+        reading = opened.dialect.reading(line)
+        table.own[seq] = 0 if reading is None else estimator.message(reading)
+        if reading is not None and estimator.believes_usage and (cost := spent(reading)):
+            table.totals[seq] = cost
+            return seq
+    return 0
+
+
+def _at_beginning(table: _Table, opened: Opened, seq: int) -> int:
+    """The tokens at a compaction or an edit, where every message is estimated.
+
+    Usually that is the sum of what each is known to come to. What depends on its neighbours
+    (an edited message, or the system's, which a compaction may replace) is read among them.
+    """
+    session = opened.session
+    seqs = plan_context(session, seq).seqs
+    dependent = {int(Kind.CONTEXT_EDIT), int(Kind.OTHER_ROLE)}
+    if any(session.kinds[at] in dependent for at in seqs):
+        compaction = session.compaction_refs[seq]
+        lines = [
+            ContextLine(session.names[at], session.kinds[at], line, kept=at < compaction)
+            for at, line in _lines(opened, seqs)
+        ]
+        return _estimate(table, opened, lines)
+    unread = [at for at in seqs if table.own[at] == _UNKNOWN or at == seq]
+    for at, line in _lines(opened, unread):
+        lone = [ContextLine(session.names[at], session.kinds[at], line)]
+        table.own[at] = _estimate(table, opened, lone)
+    return sum(table.own[at] for at in seqs)
+
+
+def _estimate(table: _Table, opened: Opened, lines: Sequence[ContextLine]) -> int:
+    """The tokens of the messages that these lines give together."""
+    messages = opened.dialect.context(lines)
+    readings = (opened.dialect.read(message.body) for message in messages)
+    return sum(table.estimator.message(reading) for reading in readings if reading is not None)
+
+
+def _lines(opened: Opened, seqs: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+    """The lines of what gives a context something, a chunk at a time; b"" for all others."""
+    kinds = opened.session.kinds
+    for chunk in _chunks(opened, seqs):
+        said = [seq for seq in chunk if kinds[seq] in CONTEXT_KINDS or kinds[seq] in _BEGINS]
+        lines = dict(zip(said, opened.journal.read_many(said), strict=True))
+        for seq in chunk:
+            yield seq, lines.get(seq, b"")
+
+
+def _chunks(opened: Opened, seqs: Sequence[int]) -> Iterator[list[int]]:
+    chunk: list[int] = []
+    size = 0
+    for seq in seqs:
+        chunk.append(seq)
+        size += opened.journal.line_bytes(seq)
+        if size >= REPLAY_CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _bytes(opened: Opened, seqs: Iterable[int]) -> int:
+    """The size of the lines that would be read of these."""
+    kinds, line_bytes = opened.session.kinds, opened.journal.line_bytes
+    return sum(
+        line_bytes(seq) for seq in seqs if kinds[seq] in CONTEXT_KINDS or kinds[seq] in _BEGINS
+    )

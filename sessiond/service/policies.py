@@ -1,0 +1,116 @@
+"""What is in force for the context of a session, and who counts its tokens.
+
+Law: a tokenizer is somebody else's code. It is loaded when it is first needed, in a worker
+thread, and whatever it does, an estimate comes out: one that fails is reported once and
+replaced by the usual one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from msgspec import UnsetType
+
+from sessiond.errors import InvalidParams
+from sessiond.model.settings import CompactionSettings, settings_in
+from sessiond.service.opened import Opened
+from sessiond.session.estimates import Counted, Estimator
+from sessiond.session.policy import Policy, policy_of
+from sessiond.session.stringify import utf16_units
+
+__all__ = ["NO_TOKENIZERS", "Policies", "Tokenizers"]
+
+
+class Tokenizers(Protocol):
+    """The tokenizers that were plugged in."""
+
+    def names(self) -> Sequence[str]:
+        """What they are called."""
+        ...
+
+    def load(self, name: str) -> Callable[[str], int]:
+        """Something that counts the tokens of a text. Blocks; raises whatever its code raises."""
+        ...
+
+
+class _None:
+    def names(self) -> Sequence[str]:
+        return ()
+
+    def load(self, name: str) -> Callable[[str], int]:
+        raise LookupError(name)
+
+
+NO_TOKENIZERS: Tokenizers = _None()
+
+
+class Policies:
+    """The configured settings, and the sessions' own on top of them."""
+
+    def __init__(
+        self,
+        usual: CompactionSettings | None = None,
+        tokenizers: Tokenizers = NO_TOKENIZERS,
+        report_trouble: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        self.usual = usual or CompactionSettings()
+        """As configured; may be replaced while the daemon runs."""
+        self._tokenizers = tokenizers
+        self._report_trouble = report_trouble
+        self._counted: dict[str, Counted] = {}
+
+    def of(self, opened: Opened) -> Policy:
+        """What is in force for a session now."""
+        own = opened.compaction
+        return policy_of(settings_in(own) if own is not None else CompactionSettings(), self.usual)
+
+    def estimator(self, policy: Policy) -> Estimator:
+        """Who counts under a policy."""
+        name = policy.tokenizer
+        if name is None:
+            return policy.preset.estimator
+        if name not in self._counted:
+            self._counted[name] = Counted(
+                name, _Careful(name, self._tokenizers, self._report_trouble)
+            )
+        return self._counted[name]
+
+    def require_known(self, settings: CompactionSettings | UnsetType | None) -> None:
+        """Raises InvalidParams for a tokenizer that is not there."""
+        name = settings.tokenizer if isinstance(settings, CompactionSettings) else None
+        if name is None or name in (names := self._tokenizers.names()):
+            return
+        there = ", ".join(sorted(names)) or "none"
+        raise InvalidParams(
+            f"no tokenizer of this name is installed beside sessiond; there are: {there}",
+            path="compaction.tokenizer",
+        )
+
+
+class _Careful:
+    """A tokenizer that always gives a number."""
+
+    def __init__(
+        self, name: str, tokenizers: Tokenizers, report_trouble: Callable[[str], None]
+    ) -> None:
+        self._name = name
+        self._tokenizers = tokenizers
+        self._report_trouble = report_trouble
+        self._count: Callable[[str], int] | None = None
+
+    def __call__(self, text: str) -> int:
+        try:
+            if self._count is None:
+                self._count = self._tokenizers.load(self._name)
+            return int(self._count(text))
+        except Exception as failure:  # noqa: BLE001 - it is not our code
+            if self._count is not _by_characters:
+                kind = type(failure).__name__
+                self._report_trouble(f"tokenizer {self._name} failed ({kind}); characters count")
+            self._count = _by_characters
+            return _by_characters(text)
+
+
+def _by_characters(text: str) -> int:
+    return -(-utf16_units(text) // 4)
