@@ -11,7 +11,7 @@ import json
 import math
 import re
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec import Raw
 
@@ -65,7 +65,8 @@ def _written(value: Any) -> str:
         case float():
             return _number(value)
         case list():
-            return f"[{','.join([_written(item) for item in value])}]"
+            items = cast("list[Any]", value)
+            return f"[{','.join([_written(item) for item in items])}]"
         case _:
             members = [f"{_written(name)}:{_written(member)}" for name, member in value.items()]
             return f"{{{','.join(members)}}}"
