@@ -11,7 +11,7 @@ import json
 import math
 import re
 from decimal import Decimal
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from msgspec import Raw
 
@@ -50,26 +50,25 @@ def compact_json(raw: Raw) -> str:
 
 
 def _written(value: Any) -> str:
-    match value:
-        case str():
-            quoted = json.dumps(value, ensure_ascii=False)
-            return _LONE.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
-        case True:
-            return "true"
-        case False:
-            return "false"
-        case None:
-            return "null"
-        case int():
-            return str(value) if abs(value) <= _SAFE_INTEGER else _number(_float(value))
-        case float():
-            return _number(value)
-        case list():
-            items = cast("list[Any]", value)
-            return f"[{','.join([_written(item) for item in items])}]"
-        case _:
-            members = [f"{_written(name)}:{_written(member)}" for name, member in value.items()]
-            return f"{{{','.join(members)}}}"
+    if isinstance(value, str):
+        quoted = json.dumps(value, ensure_ascii=False)
+        return _LONE.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, int):
+        return str(value) if abs(value) <= _SAFE_INTEGER else _number(_float(value))
+    if isinstance(value, float):
+        return _number(value)
+    return _object(value) if isinstance(value, dict) else _array(value)
+
+
+def _array(items: list[Any]) -> str:
+    return f"[{','.join([_written(item) for item in items])}]"
+
+
+def _object(members: dict[str, Any]) -> str:
+    written = [f"{_written(name)}:{_written(member)}" for name, member in members.items()]
+    return f"{{{','.join(written)}}}"
 
 
 def _float(value: int) -> float:

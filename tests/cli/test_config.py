@@ -172,7 +172,11 @@ def test_who_has_no_home_has_no_usual_file(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_setting_is_a_field_of_the_configuration_and_has_words_for_its_values() -> None:
-    sections = {"limits": config_module.Limits, "retention": config_module.Retention}
+    sections = {
+        "limits": config_module.Limits,
+        "retention": config_module.Retention,
+        "compaction": config_module.Compaction,
+    }
     keys = {name for name in structs.asdict(Configuration()) if name not in sections}
     for name, section in sections.items():
         keys |= {f"{name}.{field}" for field in section.__struct_fields__}
