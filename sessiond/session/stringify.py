@@ -59,7 +59,8 @@ def _written(value: Any) -> str:
         return str(value) if abs(value) <= _SAFE_INTEGER else _number(_float(value))
     if isinstance(value, float):
         return _number(value)
-    return _object(value) if isinstance(value, dict) else _array(value)
+    # What is left has members or items; nothing else comes out of JSON.
+    return _object(value) if hasattr(value, "keys") else _array(value)
 
 
 def _array(items: list[Any]) -> str:

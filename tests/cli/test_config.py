@@ -16,6 +16,7 @@ from sessiond import limits
 from sessiond.cli import config as config_module
 from sessiond.cli.config import Configuration, Sources, load
 from sessiond.cli.config_file import BadConfiguration, default_file
+from sessiond.model.settings import CompactionSettings
 
 EVERYTHING = """
 socket = "/s.sock"
@@ -33,6 +34,14 @@ idle_session_seconds = 40.5
 
 [retention]
 max_age_hours = 50
+
+[compaction]
+enabled = false
+preset = "operator"
+reserve_tokens = 0
+keep_recent_tokens = 60
+context_window = 70
+tokenizer = "words"
 """
 
 
@@ -61,6 +70,14 @@ def test_every_key_can_be_written_in_the_file(written: Any, tmp_path: Path) -> N
         10, 20, 30, 31, 32, 33_000_000, idle_session_seconds=40.5
     )
     assert configuration.retention.max_age_hours == 50
+    assert configuration.compaction.settings() == CompactionSettings(
+        enabled=False,
+        reserve_tokens=0,
+        keep_recent_tokens=60,
+        context_window=70,
+        preset="operator",
+        tokenizer="words",
+    )
     assert [setting.key for setting in settings] == list(config_module._ALLOWED)
 
 
