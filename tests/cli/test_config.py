@@ -137,7 +137,7 @@ def test_a_bad_value_in_the_environment_is_named_with_its_variable() -> None:
 
 def test_a_variable_of_a_section_that_is_no_key_is_named() -> None:
     for name in ("SESSIOND_LIMITS_OPEN_SESSION", "SESSIOND_RETENTION_"):
-        said = re.escape(f"${name} is not a key; those of sections are SESSIOND_LIMITS_BUFF")
+        said = re.escape(f"${name} is not a key; those of sections are SESSIOND_COMPACTION")
         with pytest.raises(BadConfiguration, match=said):
             load(Sources({name: "64"}))
     load(Sources({"SESSIOND_FIXTURES": "a folder", "SESSIOND_LIMITS": "", "SESSIOND_HOME": "/"}))
