@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from tests.mutants.copies import Copy
 
-__all__ = ["ATTACKERS", "Attack", "Attacker", "Outcome"]
+__all__ = ["ATTACKERS", "Attack", "Attacker", "Outcome", "read_report", "run"]
 
 PATIENCE_SECONDS: Final = 300
 # The same examples in every run, and no search for a smaller one: a violation is all that is asked.
@@ -83,10 +83,10 @@ def run(attacker: Attacker, copy: Copy) -> Attack:
         return Attack(Outcome.NOT_RUN, f"the code is broken: {_line(broken[1])}")
     if code not in {0, 1} or not report.exists():
         return Attack(Outcome.NOT_RUN, f"exit code {code}: {_line(words[-_SAID_MAX:])}")
-    return _read(report)
+    return read_report(report)
 
 
-def _read(report: Path) -> Attack:
+def read_report(report: Path) -> Attack:
     """What pytest says of a run, its first violation in particular."""
     held = 0
     skipped = ""
@@ -126,6 +126,16 @@ ATTACKERS: Final = (
         ("tests/crash/test_model.py",),
     ),
     Attacker(
+        "every-fault",
+        "each call of a journal into the disk fails once",
+        ("tests/crash/test_faults.py",),
+    ),
+    Attacker(
+        "service-faults",
+        "each call into the disk fails once under every method",
+        ("tests/crash/test_service_faults.py", *_ONCE),
+    ),
+    Attacker(
         "waiting-disk",
         "clients look at everything while the disk works on an entry, and when it fails",
         ("tests/service/test_durability.py", *_ONCE),
@@ -133,7 +143,7 @@ ATTACKERS: Final = (
     Attacker(
         "kills",
         "eight processes append and five watch while their daemon is killed twenty times",
-        ("tests/processes/test_endings.py",),
+        ("tests/processes/test_endings.py", "-k", "kills"),
     ),
     Attacker(
         "random-requests",
@@ -164,6 +174,11 @@ ATTACKERS: Final = (
         "group-commit",
         "appends that wait together, are cancelled, and are too many",
         ("tests/service/test_group_commit.py", *_ONCE),
+    ),
+    Attacker(
+        "limits",
+        "clients that leave no room to others",
+        ("tests/service/test_holdings.py", *_ONCE),
     ),
     Attacker(
         "privacy",

@@ -77,8 +77,9 @@ class Copy:
         for path in asked.stdout.split():
             assert Path(path).is_relative_to(self.tree), f"{path} runs instead of the copy"
 
-    def forget_compiled(self, source: Path) -> None:
-        """Nobody finds what a file was compiled to before it was changed."""
+    def write(self, source: Path, text: str) -> None:
+        """Change a file, and forget what it was compiled to."""
+        source.write_text(text, "utf-8")
         for compiled in source.parent.glob(f"__pycache__/{source.stem}.*.pyc"):
             compiled.unlink()
 

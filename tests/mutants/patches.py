@@ -50,12 +50,9 @@ class Mutant(Struct, frozen=True):
     attackers: Sequence[str]
     hunks: Mapping[PurePosixPath, Sequence[Hunk]]
 
-    def plant(self, tree: Path) -> list[Path]:
-        """Change the files of a tree; gives them. Raises StalePatch, and nothing was changed."""
-        changed = {tree / path: self._changed(tree, path) for path in self.hunks}
-        for path, text in changed.items():
-            path.write_text(text, "utf-8")
-        return list(changed)
+    def planted(self, tree: Path) -> dict[Path, str]:
+        """The files of a tree that it changes, as they are then. Raises StalePatch."""
+        return {tree / path: self._changed(tree, path) for path in self.hunks}
 
     def _changed(self, tree: Path, path: PurePosixPath) -> str:
         try:
@@ -81,9 +78,9 @@ class Mutant(Struct, frozen=True):
         return text
 
 
-def load_all() -> list[Mutant]:
-    """Every planted bug, by name."""
-    return [load(path) for path in sorted(FOLDER.glob("*.patch"))]
+def load_all(folder: Path = FOLDER) -> list[Mutant]:
+    """Every planted bug, by name. Raises StalePatch."""
+    return [load(path) for path in sorted(folder.glob("*.patch"))]
 
 
 def load(path: Path) -> Mutant:

@@ -15,6 +15,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -22,7 +23,7 @@ from msgspec import Struct
 
 from tests.mutants.attackers import ATTACKERS, Attacker, Outcome, run
 from tests.mutants.copies import copy
-from tests.mutants.patches import Mutant, StalePatch, load_all
+from tests.mutants.patches import FOLDER, Mutant, StalePatch, load_all
 
 __all__ = ["main"]
 
@@ -52,13 +53,16 @@ class Tried(Struct, frozen=True):
 
 def main(words: Sequence[str] | None = None) -> int:
     """0 = all caught, 1 = one survived or could not be tried, 2 = bad arguments."""
+    options = _options(words)
     try:
-        mutants = load_all()
+        mutants = {one.name: one for one in load_all(options.folder)}
     except StalePatch as stale:
         sys.stderr.write(f"{stale}\n")
         return 1
-    options = _options(words, mutants)
-    chosen = [one for one in mutants if one.name in (options.names or {m.name for m in mutants})]
+    if unknown := set(options.names) - mutants.keys():
+        sys.stderr.write(f"there is no {min(unknown)}; --list tells what there is\n")
+        return 2
+    chosen = [mutants[name] for name in options.names or mutants]
     if options.list:
         sys.stdout.writelines(f"{one.name}: {one.bug} (breaks {one.breaks})\n" for one in chosen)
         return 0
@@ -76,16 +80,13 @@ def main(words: Sequence[str] | None = None) -> int:
     return int(caught < len(tried))
 
 
-def _options(words: Sequence[str] | None, mutants: Iterable[Mutant]) -> argparse.Namespace:
-    names = [one.name for one in mutants]
+def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="mutants", description="do the attackers find bugs?")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
     parser.add_argument("--list", action="store_true", help="tell what is planted, and do nothing")
     parser.add_argument("--json", action="store_true", help="one document instead of lines")
-    options = parser.parse_args(words)
-    if unknown := set(options.names) - set(names):
-        parser.error(f"no {min(unknown)} among {', '.join(names)}")
-    return options
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the patches are")
+    return parser.parse_args(words)
 
 
 def _try_all(mutants: Sequence[Mutant], say: Say) -> list[Tried]:
@@ -128,8 +129,8 @@ def _try(mutant: Mutant, attacker: Attacker) -> Tried:
     outcome: Literal["caught", "survived", "not tried"] = "not tried"
     with copy() as planted:
         try:
-            for path in mutant.plant(planted.tree):
-                planted.forget_compiled(path)
+            for path, text in mutant.planted(planted.tree).items():
+                planted.write(path, text)
         except StalePatch as stale:
             said = str(stale)
         else:
