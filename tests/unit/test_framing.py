@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import time
 
 import pytest
@@ -282,3 +283,18 @@ def test_nesting_has_a_bound_that_no_stack_decides(
 def test_brackets_inside_strings_are_no_nesting() -> None:
     body = b'{"p":["' + b"[" * 5000 + b'","\\"[[",{}]}'
     assert Framer().feed(body + b"\n") == [body]
+
+
+def test_deep_brackets_cost_no_look_for_each_level() -> None:
+    def seconds(levels: int) -> float:
+        chain = b"[" * levels + b"0" + b"]" * levels
+        body = b"[" + b",".join([chain] * (1_000_000 // len(chain))) + b"]"
+        best = math.inf
+        for _ in range(3):
+            started = time.perf_counter()
+            assert Framer().feed(body + b"\n") == [body]
+            best = min(best, time.perf_counter() - started)
+        return best
+
+    # The same bytes; 500 looks at them instead of one were a minute for the longest frame.
+    assert seconds(NESTING_MAX - 2) < 40 * seconds(1)
