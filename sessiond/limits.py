@@ -23,6 +23,9 @@ ORIGIN_ID_BYTES_MAX: Final = 256
 CLIENT_ID_CHARS_MAX: Final = 128
 # methods: and the name it has among those who are present; a longer one is cut.
 CLIENT_NAME_CHARS_MAX: Final = 128
+# rpc: a frame with half surrogate pairs that is looked at for its id, so that its sender hears what
+# is wrong under it; in a longer one they are a parse_error without an id.
+HALVES_BYTES_MAX: Final = 1024 * 1024
 # rpc: members of one batch; more is too_large.
 BATCH_MEMBERS_MAX: Final = 100
 

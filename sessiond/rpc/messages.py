@@ -10,13 +10,14 @@ encoded again: `jsonrpc`, `id`, then exactly one of `result` and `error`.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError, structs
 
 from sessiond.errors import InvalidRequest, ParseFailed, SessiondError, TooLarge
-from sessiond.limits import BATCH_MEMBERS_MAX
+from sessiond.limits import BATCH_MEMBERS_MAX, HALVES_BYTES_MAX
 
 __all__ = [
     "ID_STARTS",
@@ -87,6 +88,16 @@ class _Failure(Struct):
     data: dict[str, Any]
 
 
+# Half of a surrogate pair, behind an even number of backslashes.
+_HALVES: Final = re.compile(
+    rb"(?<!\\)((?:\\\\)*)\\u[dD]"
+    rb"(?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD])[c-fC-F][0-9a-fA-F]{2})"
+)
+_MARK: Final = rb"\uf8ff"
+_HALF: Final = (
+    "a text holds half of a surrogate pair, no character at all: send U+FFFD in its place"
+)
 # The common case on its own, for whoever cannot afford another call; raises what `decode` catches.
 decode_request: Final = msgspec.json.Decoder(Request).decode
 _decode_raw: Final = msgspec.json.Decoder(Raw).decode
@@ -114,7 +125,36 @@ def decode(body: bytes) -> Member | Batch:
         # The decoder skips payloads recursively and stops where the stack would end.
         return Refused(ParseFailed("the frame is nested too deeply"))
     except DecodeError as error:
-        return Refused(ParseFailed(f"the frame is not JSON: {error}"))
+        return _despite_halves(body) or Refused(ParseFailed(f"the frame is not JSON: {error}"))
+
+
+def _despite_halves(body: bytes) -> Member | Batch | None:
+    """The message where half surrogate pairs are all that is wrong; None if there are none.
+
+    JSON's grammar has them and JavaScript writes them (a text that was cut in an emoji), but they
+    are no characters, and the decoder takes none. So that whoever sent one hears of it under
+    the id it waits for, the message is read with a mark in each one's place.
+    """
+    if len(body) > HALVES_BYTES_MAX:
+        return None
+    marked = _HALVES.sub(rb"\1\\uf8ff", body)
+    if marked == body or _MARK in body:
+        return None
+    found = decode(marked)
+    if isinstance(found, Batch):
+        return Batch([_refused_if_marked(member) for member in found.members])
+    return _refused_if_marked(found)
+
+
+def _refused_if_marked(member: Member) -> Member:
+    id_text = None if isinstance(member.id, UnsetType | None) else bytes(member.id)
+    if id_text is not None and (_MARK in id_text or id_text[0] not in ID_STARTS):
+        id_text = None
+    if isinstance(member, Request):
+        return Refused(InvalidRequest(_HALF), id_text)
+    if isinstance(member, Refused):
+        return Refused(member.error, id_text)
+    return member
 
 
 def _batch(body: bytes) -> Batch | Refused:

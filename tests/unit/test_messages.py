@@ -19,7 +19,7 @@ from sessiond.errors import (
     SessiondError,
     TooLarge,
 )
-from sessiond.limits import BATCH_MEMBERS_MAX
+from sessiond.limits import BATCH_MEMBERS_MAX, HALVES_BYTES_MAX
 from sessiond.rpc.messages import (
     Batch,
     Refused,
@@ -94,7 +94,27 @@ REFUSED: dict[str, tuple[bytes, type[SessiondError], bytes | None]] = {
     "an open string": (b'"abc', ParseFailed, None),
     "half an array": (b'[{"id":1,"method":"m"}', ParseFailed, None),
     "garbage in an array": (b"[1,2,x]", ParseFailed, None),
-    "a lone surrogate": (b'{"id":1,"method":"m","params":{"a":"\\ud800"}}', ParseFailed, None),
+    "half a surrogate pair": (
+        rb'{"id":1,"method":"m","params":{"a":"\ud800"}}',
+        InvalidRequest,
+        b"1",
+    ),
+    "the other half": (
+        rb'{"id":1,"method":"m","params":{"a":"\ud83d\ude00\ude00"}}',
+        InvalidRequest,
+        b"1",
+    ),
+    "half a pair behind a backslash": (rb'{"id":1,"method":"\\\ud83d"}', InvalidRequest, b"1"),
+    "half a pair as an id": (rb'{"id":"\ud800","method":"m"}', InvalidRequest, None),
+    "half a pair and no id": (rb'{"method":"m\ud800"}', InvalidRequest, None),
+    "half a pair in another mistake": (rb'{"id":7,"method":1,"x":"\ud800"}', InvalidRequest, b"7"),
+    "half a pair beside a bad id": (rb'{"id":[],"method":"\ud800"}', InvalidRequest, None),
+    "half a pair in half an object": (rb'{"id":1,"method":"\ud800"', ParseFailed, None),
+    "half a pair in a long frame": (
+        rb'{"id":1,"method":"\ud800","x":"' + b"x" * HALVES_BYTES_MAX + b'"}',
+        ParseFailed,
+        None,
+    ),
     "nested too deeply": (b'{"id":1,"params":' + b"[" * 100_000, ParseFailed, None),
     "arrays nested too deeply": (b"[" * 100_000 + b"]" * 100_000, ParseFailed, None),
     "objects nested too deeply": (
@@ -214,3 +234,16 @@ def test_results_and_params_are_spliced_byte_for_byte() -> None:
     assert notification_body("session/event", text) == (
         b'{"jsonrpc":"2.0","method":"session/event","params":' + text + b"}"
     )
+
+
+def test_a_batch_with_half_a_surrogate_pair_is_refused_under_each_id() -> None:
+    """None of it is done: which of them the text belongs to is not looked into."""
+    found = decode(rb'[{"id":1,"method":"m","params":["\ud83d"]},{"id":2,"method":"m"},1]')
+    assert isinstance(found, Batch)
+    refused = [member for member in found.members if isinstance(member, Refused)]
+    assert [member.id for member in refused] == [b"1", b"2", None]
+    assert {type(member.error) for member in refused} == {InvalidRequest}
+
+
+def test_half_a_surrogate_pair_in_an_answer_to_nothing_is_ignored_with_it() -> None:
+    assert isinstance(decode(rb'{"id":1,"result":"\ud800"}'), Response)
