@@ -42,6 +42,7 @@ _ESCAPES: Final = re.compile(
     re.DOTALL,
 )
 _NULL: Final = Raw(b"null")
+_NO_TEXT: Final = (msgspec.DecodeError, UnicodeDecodeError)
 _PRIVATE_USE: Final = range(0xE000, 0xF900)
 _REPLACEMENT: Final = rb"\ufffd"
 
@@ -124,14 +125,14 @@ def text(raw: bytes | Raw | None) -> str | None:
         return None
     try:
         return _string.decode(raw)
-    except msgspec.DecodeError:
+    except _NO_TEXT:
         encoded = bytes(raw)
     if encoded[:1] != b'"':
         return None
     repaired = _ESCAPES.sub(_repair, encoded)
     try:
         return _string.decode(repaired)
-    except msgspec.DecodeError:
+    except _NO_TEXT:
         return None
 
 

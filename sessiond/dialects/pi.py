@@ -28,6 +28,7 @@ from sessiond.dialects.base import (
     ModelName,
 )
 from sessiond.dialects.loose import fields, lenient, reference, require_utf8, text
+from sessiond.dialects.native_checks import HEADER_TYPES
 from sessiond.dialects.native_header import header_fields, header_version
 from sessiond.dialects.payload import read_message, reading_of
 from sessiond.dialects.pi_checks import check
@@ -215,7 +216,7 @@ def _unusual_row(line: bytes) -> Row:
         raise BadLine("has no type")
     if entry_id is None:
         raise BadLine("has no id")
-    if word == "session":
+    if word in HEADER_TYPES:
         raise BadLine("is a second header")
     kind: int = pi_names.KIND_OF_PI_TYPE.get(word, Kind.OPAQUE)
     names_model = kind == Kind.MODEL and bool(text(found.get("modelId")))

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from anyio import to_thread
 from msgspec import Struct
 
+from sessiond.errors import SessionCorrupt
 from sessiond.methods.access import require_access
 from sessiond.methods.common import (
     Call,
@@ -54,13 +55,29 @@ def handle(client: Client, params: ExportParams, call: Call[Client]) -> Any:
                 require_result_fits(host.opened.journal.span_bytes(0, upto))
             text, notes = export_native(host.opened, upto, call.progress)
             if params.path is None:
-                return ExportResult(content=text.decode(), entries=upto, notes=notes)
+                content = _as_text(text, host.opened.path)
+                return ExportResult(content=content, entries=upto, notes=notes)
             client.service.store.write_new(Path(params.path), text)
             return ExportResult(path=params.path, entries=upto, notes=notes)
 
         return host.later(call, lambda: to_thread.run_sync(work))
 
     return ask(client, call, params.session_id, look)
+
+
+def _as_text(lines: bytes, path: Path | None) -> str:
+    """The lines for an answer, which is UTF-8. Raises SessionCorrupt."""
+    try:
+        return lines.decode()
+    except UnicodeDecodeError as error:
+        line = lines.count(b"\n", 0, error.start) + 1
+        raise SessionCorrupt(
+            f"line {line} is not UTF-8, as an answer must be: export to a path, which takes every"
+            " byte as it is, or session/repair it first",
+            path=None if path is None else str(path),
+            line=line,
+            repairable=True,
+        ) from None
 
 
 METHOD = Method(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from sessiond.dialects.loose import lenient
 from sessiond.dialects.preview import cut
 from sessiond.methods.rows import chunks
 from sessiond.model.row import Kind
@@ -49,11 +51,7 @@ class NestedNode(TreeNode, frozen=True):
     children: list[NestedNode]
 
 
-class _TokensBefore(Struct):
-    tokens_before: int | None = None
-
-
-_tokens_before = msgspec.json.Decoder(_TokensBefore)
+_count: Final = msgspec.json.Decoder(int | None)
 
 _ROLES = {Kind.USER: "user", Kind.ASSISTANT: "assistant", Kind.TOOL: "tool"}
 
@@ -95,10 +93,11 @@ def _node(opened: Opened, place: Place, line: bytes, upto: int) -> TreeNode:
 
 def _tokens(wire: bytes) -> int | None:
     try:
-        return _tokens_before.decode(wire).tokens_before
-    except msgspec.ValidationError:
+        count: int | None = _count.decode(lenient(wire).get("tokens_before", b"null"))
+    except msgspec.DecodeError:
         # Another program's number; it is shown by session/entry as it stands.
         return None
+    return count
 
 
 def laid_out(place: Place, node: TreeNode, *, layout: bool) -> FlatNode:

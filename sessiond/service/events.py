@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from sessiond.dialects.loose import lenient, text
 from sessiond.model.events import Origin
 from sessiond.model.row import TYPE_OF_KIND, Kind, LeafEffect, Row, Rules
 
@@ -30,16 +31,9 @@ class Event(Struct):
     origin: Origin | None = None
 
 
-class _TypeOnly(Struct):
-    type: str
-
-
-_type_only = msgspec.json.Decoder(_TypeOnly)
-
-
 def type_word(kind: int, wire: bytes) -> str:
     """The entry's type as the wire spells it."""
-    return TYPE_OF_KIND.get(kind) or _type_only.decode(wire).type
+    return TYPE_OF_KIND.get(kind) or text(lenient(wire).get("type")) or ""
 
 
 def notification(method: str, params: Struct) -> bytes:

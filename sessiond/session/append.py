@@ -127,13 +127,16 @@ def _duplicate(draft: Draft, request: AppendRequest, known: list[int]) -> Receip
     head = MAIN
     for index, (entry, seq) in enumerate(zip(request.entries, known, strict=True)):
         wire = draft.wire_of(seq)
-        envelope = _envelope.decode(wire)
+        envelope = _envelope_of(wire)
         parent_sent = index == 0 and not isinstance(request.parent_id, UnsetType)
-        moved = parent_sent and request.parent_id != envelope.parent_id
-        if moved or not _same_content(draft, entry, envelope, wire):
+        if (
+            envelope is None
+            or (parent_sent and request.parent_id != envelope.parent_id)
+            or not _same_content(draft, entry, envelope, wire)
+        ):
             raise IdempotencyConflict(
                 "an entry of this id or key is stored with other content",
-                entry_id=envelope.id,
+                entry_id=draft.id_of(seq),
                 stored_seq=seq,
             )
         stored.append(StoredEntry(envelope.id, envelope.parent_id, seq, str(envelope.timestamp)))
@@ -141,6 +144,14 @@ def _duplicate(draft: Draft, request: AppendRequest, known: list[int]) -> Receip
     now_at = draft.head(head)
     leaf_id = draft.id_of(now_at.leaf) if now_at else None
     return Receipt(stored, leaf_id, stored[-1].seq, head, duplicate=True)
+
+
+def _envelope_of(wire: bytes) -> _Envelope | None:
+    """The envelope of a stored entry; None for one that no append of ours has written."""
+    try:
+        return _envelope.decode(wire)
+    except msgspec.DecodeError:
+        return None
 
 
 def _same_content(draft: Draft, entry: Staged, envelope: _Envelope, wire: bytes) -> bool:

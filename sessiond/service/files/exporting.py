@@ -12,6 +12,8 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw
 
+from sessiond.dialects.loose import fields as fields_of
+from sessiond.dialects.loose import join
 from sessiond.dialects.native import NATIVE
 from sessiond.limits import PROGRESS_LINES
 from sessiond.model.row import Kind
@@ -21,7 +23,6 @@ from sessiond.session.state import Session
 
 __all__ = ["export_native"]
 
-_fields: Final = msgspec.json.Decoder(dict[str, Raw])
 _encode: Final = msgspec.json.Encoder().encode
 _RECORDS: Final = NATIVE.rules.records
 
@@ -43,14 +44,14 @@ def export_native(opened: Opened, upto: int, progress: Progress) -> tuple[bytes,
     for seq, line in enumerate(lines[1:], 1):
         if session.kinds[seq] == Kind.NONE:
             continue
-        fields = _fields.decode(opened.dialect.wire(line))
+        fields = fields_of(opened.dialect.wire(line))
         parent = _node_above(session, session.parents[seq])
         if parent != session.parents[seq]:
             moved += 1
             fields["parent_id"] = Raw(_encode(session.id_of(parent)))
         if session.kinds[seq] == Kind.COMPACTION:
             _mend_first_kept(session, seq, fields)
-        out.append(msgspec.json.format(_encode(fields), indent=-1))
+        out.append(join(fields))
     notes = [f"converted from {opened.dialect.name}; message payloads are as they were"]
     if moved:
         notes.append(f"{moved} entries stood below a label or name and now stand above it")
