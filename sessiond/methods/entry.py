@@ -39,7 +39,7 @@ def handle(client: Client, params: EntryParams, call: Call[Client]) -> Any:
         opened = host.opened
         seq = opened.session.ids.get(params.entry_id, 0)
         if not seq:
-            raise EntryNotFound("no entry of this id", entry_id=params.entry_id)
+            raise EntryNotFound("no entry of this id", entry_id=params.entry_id, path="entry_id")
         upto = opened.session.seq
         if children_are_near(host) and is_small(opened, (seq,)):
             return _read(host, seq, upto)

@@ -7,7 +7,7 @@ from typing import Any
 from anyio import to_thread
 from msgspec import Raw, Struct
 
-from sessiond.errors import EntryNotFound, InvalidParams
+from sessiond.errors import InvalidParams
 from sessiond.limits import INLINE_WALK_STEPS
 from sessiond.methods.common import (
     Call,
@@ -104,10 +104,8 @@ def _read(host: Host, seqs: list[int], more: str | None, upto: int) -> Raw:
 def _cursor(host: Host, params: PathParams) -> tuple[int, int]:
     leaf, _, index = (params.cursor or "").partition(":")
     whole = leaf.isdecimal() and index.isdecimal() and max(len(leaf), len(index)) < 16
-    if not whole or int(leaf) > host.seq:
+    if not whole or int(leaf) > host.seq or not host.opened.session.is_node(int(leaf)):
         raise InvalidParams("this is no cursor of session/path on this session", path="cursor")
-    if not host.opened.session.is_node(int(leaf)):
-        raise EntryNotFound("the cursor's entry is not in the tree", entry_id=leaf)
     return int(leaf), int(index)
 
 

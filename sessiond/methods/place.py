@@ -32,7 +32,9 @@ def leaf_of(session: Session, at: AtEntryOrHead) -> int:
             raise InvalidParams("ask at an entry or at a head, not both", path="head")
         seq = session.node(at.entry_id)
         if not seq:
-            raise EntryNotFound("no entry of this id in the tree", entry_id=at.entry_id)
+            raise EntryNotFound(
+                "no entry of this id in the tree", entry_id=at.entry_id, path="entry_id"
+            )
         return seq
     head = session.heads.get(at.head or MAIN)
     if head is None:
