@@ -52,6 +52,7 @@ from sessiond_client.feed import Feed
 from sessiond_client.outgoing import Outgoing
 from sessiond_client.port import Port
 from sessiond_client.requests import Resend, prepare
+from sessiond_client.results import READ_ANY
 from sessiond_client.starting import Reach
 from sessiond_client.steps import Outside, Wait
 
@@ -167,6 +168,28 @@ def test_an_answer_too_deep_to_read_is_its_askers_alone() -> None:
         wire.reader(list)(Raw(deep))
     with pytest.raises(ProtocolViolation):
         wire.decode(b'{"jsonrpc":"2.0","method":"x","params":{"a":%s}}' % deep)
+
+
+def test_half_a_surrogate_pair_in_an_answer_reads_as_the_replacement_character() -> None:
+    """It stands in files of programs that cut texts; one must not cost the connection."""
+    incoming = wire.decode(
+        rb'{"id":1,"result":{"a":"cut \ud83d","b":"\ud83d\ude00","c":"\\ud83d"}}'
+    )
+    assert isinstance(incoming.result, Raw)
+    found = READ_ANY(incoming.result)
+    assert found == {"a": "cut \ufffd", "b": "\U0001f600", "c": "\\ud83d"}
+    with pytest.raises(ProtocolViolation):
+        wire.decode(rb'{"id":1,"result":"cut \ud83d"')
+
+
+def test_what_a_result_holds_is_utf8_or_no_message() -> None:
+    with pytest.raises(ProtocolViolation):
+        wire.decode(b'{"id":1,"result":{"a":"\xff"}}')
+
+
+def test_a_number_that_python_cannot_hold_is_an_error_of_the_package() -> None:
+    with pytest.raises(ProtocolViolation):
+        READ_ANY(Raw(b'{"a":1e400}'))
 
 
 def test_a_payload_with_newlines_is_framed_as_one_line_that_means_the_same() -> None:

@@ -224,7 +224,7 @@ def _present(answer: Raw) -> Everybody:
     return _READ_CLIENTS(answer).clients
 
 
-READ_ANY: Final[Reader[Any]] = msgspec.json.decode
+READ_ANY: Final[Reader[Any]] = wire.reader(object)
 READ_NOTHING: Final[Reader[None]] = _nothing
 READ_SESSION: Final[Reader[SessionInfo]] = _session
 READ_CREATED: Final = wire.reader(Created)

@@ -4,7 +4,8 @@
     < {"jsonrpc":"2.0","id":1,"result":{}}
 
 Lines end at 0x0A only: text-mode splitting would also cut at U+2028, which JSON
-strings may contain. Payloads stay `Raw`: their bytes are nobody's business here.
+strings may contain. Payloads stay `Raw`: their bytes are nobody's business here, but for halves of
+surrogate pairs, which no reader of ours could take.
 """
 
 from __future__ import annotations
@@ -58,6 +59,13 @@ class Incoming(Struct, frozen=True):
 _ANSWER: Final = re.compile(
     rb'\{"jsonrpc":"2\.0","id":(?P<id>\d+),"result":(?P<result>.*)\}\s*', re.DOTALL
 )
+# Half of a surrogate pair, behind an even number of backslashes. It stands in files of programs
+# that cut a text inside an emoji, comes as it is stored, and is no character: read as U+FFFD.
+_HALVES: Final = re.compile(
+    rb"(?<!\\)((?:\\\\)*)\\u[dD]"
+    rb"(?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD])[c-fC-F][0-9a-fA-F]{2})"
+)
 _DECODER: Final = msgspec.json.Decoder(Incoming)
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -88,6 +96,9 @@ class LineBuffer:
 def decode(line: bytes) -> Incoming:
     """One line of the daemon; what is no JSON-RPC raises `ProtocolViolation`."""
     try:
+        if not line.isascii():
+            # The decoder skips what stays `Raw`, and whoever reads it later is told something else.
+            line.decode()
         return _DECODER.decode(line)
     except RecursionError:
         # A tree of hundreds of levels. It concerns the one who asked, not the connection:
@@ -97,6 +108,9 @@ def decode(line: bytes) -> Incoming:
             raise ProtocolViolation("a message is nested too deeply to be read") from None
         return Incoming(id=int(answer["id"]), result=Raw(answer["result"]))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        mended = _HALVES.sub(rb"\1\\ufffd", line)
+        if mended != line:
+            return decode(mended)
         raise ProtocolViolation(f"not a JSON-RPC message: {error}") from error
 
 

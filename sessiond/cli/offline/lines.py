@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from sessiond.dialects import DIALECTS, sniff
 from sessiond.dialects.base import BadLine, Dialect
+from sessiond.dialects.loose import lenient, text
 from sessiond.journal.recovery import Splitter
 
 __all__ = ["Line", "lines_of"]
@@ -38,8 +39,8 @@ class Line(Struct, frozen=True):
 
 
 class _Named(Struct):
-    type: str | None = None
-    id: str | None = None
+    type: str | None
+    id: str | None
 
 
 def lines_of(path: Path, *, with_preview: bool) -> Iterator[Line]:
@@ -111,7 +112,5 @@ class _Reader:
 
 
 def _named(data: bytes) -> _Named:
-    try:
-        return msgspec.json.decode(data, type=_Named)
-    except msgspec.DecodeError:
-        return _Named()
+    found = lenient(data)
+    return _Named(text(found.get("type")), text(found.get("id")))
