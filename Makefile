@@ -16,7 +16,7 @@ RUN := .venv/ready-run
 ALL := .venv/ready-all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint check-slow torture mutants bench schema fix lock bare-root clean
+.PHONY: help demo test check lint check-slow torture fuzz mutants bench schema fix lock bare-root clean
 
 help:
 	@echo 'make demo        four processes write one session, nothing is lost (under three minutes)'
@@ -25,6 +25,7 @@ help:
 	@echo 'make check-slow  processes, torture and clients of other makes'
 	@echo 'make torture     attack a real daemon, then prove that nothing was lost; MINUTES=10 SEED=7'
 	@echo 'make mutants     plant known bugs in a copy, and see the tests find each; ARGS="NAME NAME"'
+	@echo 'make fuzz        mutated frames, files, parameters and answers; MINUTES=10, SEED=7 to see one again'
 	@echo 'make bench       measurements against the goals'
 	@echo 'make schema      write what is generated from the types of the protocol'
 	@echo 'make fix         format and mend what can be mended by a program'
@@ -65,6 +66,9 @@ torture: $(RUN)
 
 mutants: $(RUN)
 	@$(BIN)/python tests/mutants/run.py $(ARGS)
+
+fuzz: $(RUN)
+	@$(BIN)/python -m tests.fuzz.run $(MINUTES) $(SEED)
 
 bench: $(ALL)
 	@$(BIN)/python tests/bench/run.py $(ARGS)

@@ -1,0 +1,172 @@
+"""Whether what came back is what was owed: strict JSON-RPC 2.0, each debt paid once, no more.
+
+Law: given bytes and debts, it gives the faults it finds and knows no daemon. What a refusal
+must look like it reads from protocol.schema.json, which the tests hold to protocol.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from tests.fuzz.judge import Debt, NotStrict, elements, members, strict
+from tests.fuzz.streams import Owed
+
+__all__ = ["error_faults", "faults"]
+
+_SCHEMA: Final = Path(__file__).parent.parent.parent / "protocol.schema.json"
+# What a refusal always brings beside its kind, by protocol.md.
+_SAYS: Final[dict[str, tuple[str, ...]]] = {
+    "method_not_found": ("method",),
+    "invalid_params": ("path",),
+    "overloaded": ("limit", "retry_after_ms"),
+    "version_unsupported": ("supported_versions",),
+    "permission_denied": ("need",),
+    "too_large": ("limit",),
+    "session_exists": ("session_id",),
+    "session_locked": ("holder",),
+    "draining": ("retry_after_ms",),
+    "session_corrupt": ("line", "repairable"),
+    "ambiguous_ref": ("matches",),
+    "entry_not_found": ("entry_id", "path"),
+    "precondition_failed": ("expected", "actual", "missed"),
+    "idempotency_conflict": ("entry_id", "stored_seq"),
+    "head_not_found": ("head",),
+    "lease_held": ("head", "holder", "epoch", "expires_at"),
+    "lease_lost": ("lease_id",),
+    "subscription_not_found": ("session_id",),
+    "summarizer_unavailable": ("plan",),
+    "storage_error": ("errno",),
+}
+_NULL: Final = b"null"
+_SHAPES: Final = (
+    ["jsonrpc", "id", "result"],
+    ["jsonrpc", "id", "error"],
+    ["jsonrpc", "method", "params"],
+)
+
+
+@cache
+def kinds() -> dict[str, tuple[str, bool]]:
+    """Of each code its kind and whether it may be tried again."""
+    errors = json.loads(_SCHEMA.read_text("utf-8"))["errors"]
+    return {str(error["code"]): (error["kind"], error["retryable"]) for error in errors}
+
+
+def faults(received: bytes, owed: Owed, *, is_framed: bool) -> Iterator[str]:
+    """What is wrong with everything that one connection was sent."""
+    answers: list[Any] = []
+    for body in _frames(received) if is_framed else _lines(received):
+        try:
+            strict(body)
+        except NotStrict as error:
+            yield f"it is no strict JSON ({error}): {body[:200]!r}"
+            continue
+        text = body.decode()
+        if text.startswith("["):
+            batch = [_read(part) for part in elements(text)]
+            answers.append([one for one, _ in batch])
+            yield from (f"{fault}: {text[:300]}" for _, found in batch for fault in found)
+        else:
+            answer, found = _read(text)
+            yield from (f"{fault}: {text[:300]}" for fault in found)
+            if answer is not None:
+                answers.append(answer)
+    yield from _unsettled(answers, owed)
+
+
+Answer = tuple[bytes, int | None]
+
+
+def _lines(received: bytes) -> list[bytes]:
+    lines = received.split(b"\n")
+    return lines if lines.pop() == b"" else [*lines, b"no end of the last line"]
+
+
+def _frames(received: bytes) -> Iterator[bytes]:
+    while received:
+        header, mark, received = received.partition(b"\r\n\r\n")
+        size = header.removeprefix(b"Content-Length: ")
+        if not mark or not size.isdigit():
+            yield b"no header: " + header[:100]
+            return
+        yield received[: int(size)]
+        received = received[int(size) :]
+
+
+def _read(text: str) -> tuple[Answer | None, list[str]]:
+    """The id and code of an answer, None for a notification; and what is wrong with its form."""
+    found = list(members(text)) if text.startswith("{") else []
+    if [name for name, _, _ in found] not in _SHAPES:
+        return None, ["it has not the members of a message"]
+    value = {name: part for name, _, part in found}
+    if value["jsonrpc"] != "2.0":
+        return None, ["it is of another JSON-RPC"]
+    if "method" in value:
+        return None, []
+    id_text = found[1][1].encode()
+    if "error" not in value:
+        return (id_text, None), []
+    return (id_text, int(value["error"]["code"])), list(error_faults(value["error"]))
+
+
+def error_faults(error: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with an error, by the table of errors."""
+    if set(error) != {"code", "message", "data"} or not error["message"]:
+        yield "it is no error object of ours"
+        return
+    kind, retryable = kinds().get(str(error["code"]), ("unknown", False))
+    data = error["data"]
+    if data["kind"] != kind or (data["retryable"] and not retryable):
+        yield f"code {error['code']} is not {data['kind']}"
+    if kind == "internal":
+        yield "it is a bug"
+    for name in _SAYS.get(kind, ()):
+        if name not in data:
+            yield f"{kind} without {name}"
+
+
+def _unsettled(answers: list[Any], owed: Owed) -> Iterator[str]:
+    """Debts that nobody paid, and payments that nobody was owed."""
+    taken: dict[int, int] = {}
+
+    def settle(place: int, tried: set[int]) -> bool:
+        """Find an answer for a debt, moving others out of the way (Kuhn's algorithm)."""
+        for number, answer in enumerate(answers):
+            if number not in tried and pays(answer, owed.debts[place]):
+                tried.add(number)
+                if number not in taken or settle(taken[number], tried):
+                    taken[number] = place
+                    return True
+        return False
+
+    # Those that may stay unpaid come last, so that they take no answer from the others.
+    order = sorted(range(len(owed.debts)), key=lambda place: owed.debts[place].optional)
+    for place in order:
+        if not settle(place, set()) and not owed.debts[place].optional:
+            yield f"no answer to {owed.debts[place]!r:.500}"
+    if not owed.closes:
+        for number, answer in enumerate(answers):
+            if number not in taken:
+                yield f"an answer to nothing: {answer!r:.500}"
+
+
+def pays(answer: Any, debt: Debt) -> bool:
+    """Whether this answer is one that a debt allows."""
+    if isinstance(answer, list):
+        return bool(debt.members) and _pays_all(answer, debt.members)
+    id_text, code = answer
+    return id_text in debt.ids and (debt.codes is None or code in debt.codes)
+
+
+def _pays_all(answers: Sequence[Answer | None], debts: Sequence[Debt]) -> bool:
+    """In order, where only what is optional is passed over."""
+    if not debts:
+        return not answers
+    first, rest = debts[0], debts[1:]
+    if answers and answers[0] is not None and pays(answers[0], first):
+        return _pays_all(answers[1:], rest)
+    return first.optional and _pays_all(answers, rest)

@@ -1,0 +1,135 @@
+"""The attacks as rounds of a campaign: each begins with a seed and gives what was wrong.
+
+Law: a round owns its daemon. Its log must hold no bug and no word of what was said, and it must
+end as it should; a witness that appends beside the attackers must lose nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from tests.fuzz.files import mutated_file
+from tests.fuzz.frames import attacks, besiege
+from tests.fuzz.inspection import inspected
+from tests.fuzz.liar import ask_anyio, ask_blocking, lying
+from tests.fuzz.plain import Plain
+from tests.fuzz.walk import walk
+from tests.processes.harness.daemon import Daemon, running
+
+__all__ = ["ROUNDS", "Round", "files", "frames", "lies", "walks"]
+
+Round = Callable[[Path, int, int], Iterator[str]]
+"""A round in a folder of its own, with a seed and a size."""
+
+_WITNESS: Final = "witness-session"
+_TOGETHER: Final = 4
+_CALLS_A_LIAR: Final = 10
+
+
+@contextmanager
+def attacked(folder: Path) -> Iterator[Daemon]:
+    """A daemon that listens; at the end it must have had no bug, and end well."""
+    daemon = Daemon(folder / "s", folder / "data")
+    with running(daemon):
+        daemon.connect().close()
+        yield daemon
+        daemon.require_running()
+
+
+class _Witness:
+    """A healthy client: it appends, watches, and counts."""
+
+    def __init__(self, client: Plain) -> None:
+        self._client = client
+        self._said: list[str] = []
+        client.call("session/create", cwd="/p", session_id=_WITNESS, persist="immediate")
+        client.call("session/subscribe", session_id=_WITNESS)
+
+    def say(self, text: str) -> Iterator[str]:
+        message = {"role": "user", "content": text}
+        answer = self._client.call("session/append", session_id=_WITNESS, message=message)
+        self._said.append(text)
+        if answer.error is not None or answer.result["seq"] != len(self._said):
+            yield f"the witness was answered {answer!r}"
+
+    def account(self) -> Iterator[str]:
+        told = [one["params"] for one in self._client.told if one["method"] == "session/event"]
+        seen = [one["entry"]["message"]["content"] for one in told]
+        page = self._client.call("session/entries", session_id=_WITNESS, limit=10_000)
+        stored = [row["entry"]["message"]["content"] for row in page.result["entries"]]
+        if not self._said == seen == stored:
+            yield f"the witness said {len(self._said)}, saw {len(seen)}, and {len(stored)} are stored"
+        yield from self._client.faults
+
+
+def frames(folder: Path, seed: int, size: int) -> Iterator[str]:
+    """Streams of mutated frames, several at once, a witness beside them."""
+    with attacked(folder) as daemon, Plain(daemon.socket_path) as client:
+        witness = _Witness(client)
+        for at in range(seed, seed + size):
+            dice = random.Random(at)
+            found = besiege(daemon.socket_path, list(islice(attacks(dice), _TOGETHER)))
+            yield from (f"frames, seed {at}: {fault}" for fault in found)
+            yield from (f"frames, seed {at}: {fault}" for fault in witness.say(f"said-{at}"))
+        yield from witness.account()
+        if "said-" in daemon.said():
+            yield "the log tells what was said"
+    yield from _reopened(folder)
+
+
+def _reopened(folder: Path) -> Iterator[str]:
+    """Whatever the attackers stored, another daemon can read."""
+    with attacked(folder) as daemon, Plain(daemon.socket_path) as client:
+        listed = client.call("session/list", drafts=True, limit=10_000).result
+        if listed["unreadable"]:
+            yield f"files that cannot be read: {listed['unreadable']}"
+        for session in listed["sessions"]:
+            if not client.call("session/verify", session_id=session["id"]).result["ok"]:
+                yield f"a session that only attackers wrote is damaged: {session['path']}"
+
+
+def walks(folder: Path, seed: int, size: int) -> Iterator[str]:
+    """One walk over all methods."""
+    with attacked(folder) as daemon:
+        yield from walk(daemon.socket_path, daemon.profile, folder / "files", seed, size)
+
+
+def files(folder: Path, seed: int, size: int) -> Iterator[str]:
+    """Damaged files, one after the other in one daemon, and what lists say of all of them."""
+    with attacked(folder) as daemon, Plain(daemon.socket_path) as client:
+        for at in range(seed, seed + size):
+            data = mutated_file(random.Random(at))
+            found = inspected(client, daemon.profile, f"session-{at}", data)
+            yield from (f"files, seed {at}: {fault}" for fault in found)
+        for at in range(seed, seed + size):
+            path = daemon.profile / "sessions" / f"2026-01-01T00-00-00-000000_session-{at}.jsonl"
+            path.write_bytes(mutated_file(random.Random(at)))
+        for method, params in (
+            ("session/list", {}),
+            ("session/search", {"query": "word"}),
+            ("catalog/forest", {"scope": "all"}),
+            ("session/continue_recent", {}),
+            ("retention/run", {"max_age_hours": 1}),
+        ):
+            answer = client.ask(method, params)
+            if answer.kind not in {None, "session_corrupt"}:
+                yield f"files, seeds from {seed}: {method}: {answer!r}"
+
+
+def lies(folder: Path, seed: int, size: int) -> Iterator[str]:
+    """Clients of a daemon that lies."""
+    for ask in (ask_blocking, ask_anyio):
+        for at in range(seed, seed + size):
+            path = folder / f"{ask.__name__}-{at}"
+            with lying(path, at):
+                found = ask(path, at, _CALLS_A_LIAR)
+            yield from (f"lies, seed {at}: {ask.__name__}: {fault}" for fault in found)
+
+
+ROUNDS: Final[tuple[tuple[Round, int], ...]] = ((frames, 30), (walks, 400), (files, 45), (lies, 3))
+"""Every attack, and how large a round of it is when there is time."""

@@ -1,0 +1,80 @@
+"""The plainest client: one question at a time, over a socket, and nothing taken on trust.
+
+Law: every message is read by the judge's strict reader and every refusal is held against the table
+of errors, so whoever asks need not look at more than the meaning.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any, Final, Self
+
+from tests.fuzz.account import error_faults
+from tests.fuzz.judge import strict
+
+__all__ = ["Answer", "Plain"]
+
+_PATIENCE_SECONDS: Final = 60.0
+
+
+class Answer:
+    """What a question came to."""
+
+    def __init__(self, message: dict[str, Any]) -> None:
+        self.result: Any = message.get("result")
+        self.error: dict[str, Any] | None = message.get("error")
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of a refusal, None for a result."""
+        return None if self.error is None else str(self.error["data"]["kind"])
+
+    def __repr__(self) -> str:
+        return ascii(self.error if self.error is not None else self.result)[:600]
+
+
+class Plain:
+    """A connection. What is wrong with the answers themselves is kept in `faults`."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(_PATIENCE_SECONDS)
+        self._socket.connect(str(path))
+        self._lines = self._socket.makefile("rb")
+        self._last_id = 0
+        self.told: list[dict[str, Any]] = []
+        self.faults: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lines.close()
+        self._socket.close()
+
+    def ask(self, method: str, params: Any) -> Answer:
+        """The answer; notifications before it go to `told`."""
+        self._last_id += 1
+        body = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
+        self._socket.sendall(json.dumps(body).encode() + b"\n")
+        while True:
+            line = self._lines.readline()
+            assert line.endswith(b"\n"), f"the connection ended at {method}"
+            strict(line[:-1])
+            message = json.loads(line)
+            if "method" not in message:
+                break
+            self.told.append(message)
+        if message["id"] != self._last_id:
+            self.faults.append(f"{method} was answered under the id {message['id']!r}")
+        answer = Answer(message)
+        if answer.error is not None:
+            found = error_faults(answer.error)
+            self.faults.extend(f"{method}: {fault}: {answer!r}" for fault in found)
+        return answer
+
+    def call(self, method: str, **params: Any) -> Answer:
+        """The same with named parameters."""
+        return self.ask(method, params)

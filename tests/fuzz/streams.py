@@ -1,0 +1,70 @@
+"""From the bytes that a client sent to what it is owed, by the two framings of the outline.
+
+Law: where a header can be read in two ways, nothing behind it is owed any more. Nothing of sessiond
+is used here.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from tests.fuzz.judge import BLANK, FRAME_BYTES_MAX, LARGE, PARSE, Debt, debt_of, refusal
+
+__all__ = ["Owed", "debts"]
+
+_LENGTH_DIGITS: Final = 18
+# Close to it, it depends on what else is in the header.
+_HEADER_BYTES: Final = 8000
+
+
+class Owed(NamedTuple):
+    """What a stream is owed. After `sure` debts, what follows may be answered or not."""
+
+    debts: list[Debt]
+    closes: bool
+    """Whether the rest of the stream may be left unread."""
+
+
+def debts(stream: bytes) -> Owed:
+    """What has to be answered when exactly this was sent, and then the end of input."""
+    start = stream.lstrip(BLANK)
+    if start[:1] in (b"{", b"["):
+        bodies = [line.removesuffix(b"\r") for line in start.split(b"\n") if line.strip(BLANK)]
+        owed = [debt_of(body) for body in bodies]
+        return Owed([debt for debt in owed if debt is not None], closes=False)
+    if start[:8].lower() == b"content-":
+        return _framed(start)
+    return Owed([], closes=True)
+
+
+def _framed(stream: bytes) -> Owed:
+    owed: list[Debt] = []
+    while stream:
+        header, mark, rest = stream.partition(b"\r\n\r\n")
+        if not mark:
+            break
+        length = _plain_length(header)
+        if length is None:
+            return Owed(owed, closes=True)
+        if length > FRAME_BYTES_MAX:
+            owed.append(refusal(LARGE))
+        elif length <= len(rest):
+            debt = debt_of(rest[:length]) if length else refusal(PARSE)
+            if debt is not None:
+                owed.append(debt)
+        stream = rest[length:]
+    return Owed(owed, closes=bool(stream))
+
+
+def _plain_length(header: bytes) -> int | None:
+    """The length that every reader of the LSP's base protocol finds there; None if in doubt."""
+    found: list[int] = []
+    for line in header.lstrip(b"\r\n").split(b"\r\n"):
+        name, colon, value = line.partition(b": ")
+        if not colon or not name.replace(b"-", b"").isalnum() or b"\n" in line or b"\r" in line:
+            return None
+        if name.lower() == b"content-length":
+            if not value.isdigit() or len(value) > _LENGTH_DIGITS:
+                return None
+            found.append(int(value))
+    return found[0] if len(found) == 1 and len(header) < _HEADER_BYTES else None

@@ -1,0 +1,98 @@
+"""A random walk over every method, most steps sensible, some with one thing wrong.
+
+Law: a refused step changed nothing on disk; a result is what its schema says; what the schema
+forbids is refused. The seed decides which parameters, with what the daemon gave before in them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from tests.fuzz.params import METHODS, fits, mutated_params, params_for, result_faults
+from tests.fuzz.plain import Answer, Plain
+from tests.fuzz.pools import Pools
+
+__all__ = ["walk"]
+
+_SAMPLES: Final = Path(__file__).parent.parent / "samples"
+_FOLDERS: Final = ("sessions", "pending", "archive", "trash")
+_MUTATED: Final = 0.35
+# So often that the others have something to do.
+_MAKING: Final = ("session/append", "session/append", "session/create", "session/branch")
+# It lets go of a session that nobody uses, which may cut its file.
+_MAY_WRITE: Final = ("session/close",)
+
+
+def walk(socket: Path, profile: Path, folder: Path, seed: int, steps: int) -> Iterator[str]:
+    """Take so many steps on one connection; gives what was wrong."""
+    dice = random.Random(seed)
+    _prepare(folder)
+    pools = Pools(folder)
+    with Plain(socket) as client:
+        before = look(profile)
+        for step in range(steps):
+            method = dice.choice(METHODS if dice.random() < 0.6 else _MAKING)
+            params = params_for(method, pools, dice)
+            if dice.random() < _MUTATED:
+                params = mutated_params(params, dice)
+            params = _without_endings(method, params)
+            answer = client.ask(method, params)
+            after = look(profile)
+            where = f"seed {seed}, step {step}: {method} {json.dumps(params)[:400]}"
+            if answer.error is None:
+                pools.learn(answer.result)
+                found = list(_result_faults(method, params, answer.result))
+            else:
+                found = list(_refusal_faults(method, answer, before, after))
+            yield from (f"{where}: {fault}" for fault in (*found, *client.faults))
+            client.faults.clear()
+            before = after
+
+
+def _prepare(folder: Path) -> None:
+    """Files that a path may lead to, and what is no file."""
+    folder.mkdir()
+    os.mkfifo(folder / "pipe")
+    (folder / "loop").symlink_to(folder / "loop")
+    (folder / "dangling").symlink_to(folder / "nowhere")
+    (folder / "folder").mkdir()
+    (folder / "empty").touch()
+    (folder / "garbage").write_bytes(b"\xff\0\n")
+    shutil.copy(_SAMPLES / "pi" / "pi.jsonl", folder)
+    shutil.copy(_SAMPLES / "native" / "every-type.jsonl", folder)
+
+
+def _without_endings(method: str, params: Any) -> Any:
+    """Nothing that makes later steps pointless, or that waits for somebody who never comes."""
+    if isinstance(params, dict):
+        if method == "initialize":
+            params.pop("access", None)
+        if isinstance(params.get("wait_ms"), int | float):
+            params["wait_ms"] = min(params["wait_ms"], 1)
+    return params
+
+
+def look(profile: Path) -> dict[Path, bytes]:
+    """Every byte of every session, wherever it lies."""
+    paths = (path for name in _FOLDERS for path in (profile / name).iterdir())
+    return {path: path.read_bytes() for path in paths}
+
+
+def _result_faults(method: str, params: Any, result: Any) -> Iterator[str]:
+    yield from result_faults(method, result)
+    if not fits(method, params):
+        yield "the schema forbids it, and it was done"
+
+
+def _refusal_faults(
+    method: str, answer: Answer, before: dict[Path, bytes], after: dict[Path, bytes]
+) -> Iterator[str]:
+    if before != after and method not in _MAY_WRITE:
+        changed = {path for path in before | after if before.get(path) != after.get(path)}
+        yield f"it was refused ({answer.kind}) and changed {sorted(changed)}"
