@@ -194,7 +194,7 @@ class TextIndex:
             connection = self._connection = self._connection or _open(self._path)
             with connection:
                 return work(connection)
-        except sqlite3.OperationalError as error:
+        except (sqlite3.OperationalError, OSError) as error:
             raise _refused(error, self._path) from error
         except sqlite3.DatabaseError as error:
             self._on_trouble(f"the index of searches is made again: {error}")
@@ -204,7 +204,7 @@ class TextIndex:
             connection = self._connection = _open(self._path)
             with connection:
                 return work(connection)
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, OSError) as error:
             raise _refused(error, self._path) from error
 
 
@@ -243,7 +243,7 @@ def _drop(connection: sqlite3.Connection, session_id: str) -> None:
     connection.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
 
 
-def _refused(error: sqlite3.Error, path: Path) -> StorageError:
+def _refused(error: sqlite3.Error | OSError, path: Path) -> StorageError:
     full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
     text = f"cannot use {path}: {error}; it may be deleted, it is made again"
     return StorageError(text, errno="ENOSPC" if full else "EIO", path=str(path))

@@ -10,7 +10,7 @@ from typing import Final
 
 from sessiond.errors import StorageError
 
-__all__ = ["storage_error", "telling"]
+__all__ = ["printable", "storage_error", "telling"]
 
 # What the same call will meet again until somebody names another path, or changes rights or the
 # file system.
@@ -26,8 +26,13 @@ def storage_error(error: OSError, doing: str, path: Path) -> StorageError:
     """`doing` completes "could not ...". The errno travels by name: numbers differ by system."""
     name = errno.errorcode.get(error.errno or errno.EIO, "EIO")
     reason = error.strerror or "input/output error"
-    text = f"could not {doing} {path.name}: {reason}"
-    return StorageError(text, errno=name, path=str(path), retryable=name not in _FOR_GOOD)
+    text = f"could not {doing} {printable(path.name)}: {reason}"
+    return StorageError(text, errno=name, path=printable(path), retryable=name not in _FOR_GOOD)
+
+
+def printable(path: Path | str) -> str:
+    """The path as a text that can be told: what is not UTF-8 in a name is U+FFFD."""
+    return str(path).encode(errors="surrogateescape").decode(errors="replace")
 
 
 @contextmanager

@@ -134,12 +134,18 @@ class Files:
         return os.listdir(folder)  # noqa: PTH208 - a Path per name is what makes iterdir slow
 
     def stats(self, folder: Path) -> dict[str, FileStat]:
-        """Every name in a folder with what it refers to; what goes meanwhile is left out."""
+        """Every name in a folder with what it refers to; what goes meanwhile is left out.
+
+        A link that leads nowhere, or in a circle, stands for itself: one must not hide the others.
+        """
         found: dict[str, FileStat] = {}
         with os.scandir(folder) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):
-                    found[entry.name] = entry.stat()
+                    try:
+                        found[entry.name] = entry.stat()
+                    except OSError:
+                        found[entry.name] = entry.stat(follow_symlinks=False)
         return found
 
     def rename(self, old: Path, new: Path) -> None:

@@ -23,11 +23,12 @@ def doctor(ctx: click.Context, /, place: Place, *, as_json: bool) -> None:
     each line that begins with !! says what to do. With --json: {"ok", "checks": [{"check",
     "ok", "what", "next"}]}.
     """
-    from sessiond.cli.offline.examination import examine
+    from sessiond.cli.offline.examination import examine, told
     from sessiond.cli.offline.examined_files import examine_files
     from sessiond.cli.offline.examined_remains import examine_remains
 
-    checks = [*examine(place), *examine_files(place), *examine_remains(place)]
+    found = (*examine(place), *examine_files(place), *examine_remains(place))
+    checks = [told(finding) for finding in found]
     well = all(check.ok for check in checks)
     if as_json:
         emit({"ok": well, "checks": checks})

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sessiond import __version__
 from sessiond.cli.config import Sources, load
@@ -23,10 +23,11 @@ from sessiond.cli.failures import Failure
 from sessiond.cli.options import Place
 from sessiond.cli.reaching.contact import ask, who_serves
 from sessiond.cli.reaching.meant import find_socket, layout_of
+from sessiond.journal.failures import printable
 from sessiond.journal.layout import Layout
 from sessiond.limits import ANSWER_SECONDS, FREE_BYTES_MIN
 
-__all__ = ["Finding", "examine"]
+__all__ = ["Finding", "examine", "told"]
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
@@ -36,6 +37,12 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     ok: bool
     what: str
     next: str | None = None
+
+
+def told(finding: Finding) -> Finding:
+    """The finding as it can be told, whatever bytes the names in it are made of."""
+    then = None if finding.next is None else printable(finding.next)
+    return structs.replace(finding, what=printable(finding.what), next=then)
 
 
 def examine(place: Place) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from sessiond.cli.reaching.contact import who_serves
 from sessiond.cli.reaching.meant import layout_of
 from sessiond.cli.text import counted
 from sessiond.errors import SessiondError
+from sessiond.journal.failures import printable
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
 from sessiond.service.files.verifying import Look, verify_file
@@ -67,6 +68,9 @@ def _twins(layout: Layout, paths: list[Path]) -> Iterator[Finding]:
 
 
 def _flaws(layout: Layout, files: Files, path: Path, *, is_served: bool) -> Iterator[Finding]:
+    if printable(path) != str(path):
+        what = f"{path} has a name that is not UTF-8, so no list can show it"
+        yield Finding("files", ok=False, what=what, next="rename it")
     try:
         about = path.stat()
         found = verify_file(files, path, Look(named=layout.id_of(path)))

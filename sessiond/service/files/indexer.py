@@ -14,6 +14,7 @@ from typing import Final
 from sessiond.dialects import UNKNOWN_HEADER, recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect
 from sessiond.errors import SessionCorrupt
+from sessiond.journal.failures import printable
 from sessiond.model.entries import Header
 from sessiond.session.atoms import Atoms
 from sessiond.session.state import Session
@@ -122,8 +123,8 @@ class Indexer:
 
     def _corrupt(self, line: int, why: str) -> SessionCorrupt:
         return SessionCorrupt(
-            f"{self._path.name}, line {line}: {why}; the file is unchanged",
-            path=str(self._path),
+            f"{printable(self._path.name)}, line {line}: {why}; the file is unchanged",
+            path=printable(self._path),
             line=line,
             repairable=False,
         )

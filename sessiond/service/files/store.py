@@ -17,6 +17,7 @@ from sessiond.catalog.fulltext import TextIndex
 from sessiond.catalog.rows import Fingerprint, Known, Stored
 from sessiond.dialects.native import NATIVE
 from sessiond.errors import SessiondError, SessionExists, StorageError
+from sessiond.journal.failures import printable
 from sessiond.journal.files import Files
 from sessiond.journal.journal import Journal, scan
 from sessiond.journal.layout import Layout
@@ -161,6 +162,9 @@ class Store:
         # Two spellings of one path are one session. `Path.resolve` has no error for a circle of
         # links; here it stays as it is, and reading it says so.
         path = Path(os.path.realpath(path))
+        if printable(path) != str(path):
+            text = f"{printable(path)} is not UTF-8, so no answer could name it: rename it"
+            raise StorageError(text, errno="EILSEQ", path=printable(path), retryable=False)
         own = self.layout.id_of(path)
         if own is not None:
             return own

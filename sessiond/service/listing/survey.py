@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Shown, Stored
 from sessiond.errors import SessiondError, StorageError
-from sessiond.journal.failures import telling
+from sessiond.journal.failures import printable, telling
 from sessiond.journal.files import FileStat
 from sessiond.limits import SURVEY_BATCH_ROWS, SURVEY_SECONDS
 from sessiond.model.ids import derive_session_id, is_session_id
@@ -97,7 +97,7 @@ class Survey:
         folders = {self._layout.sessions: archived is not True}
         folders |= {self._layout.archive: archived is not False, self._layout.pending: drafts}
         return [
-            Unreadable(_printable(path), reason)
+            Unreadable(printable(path), printable(reason))
             for path, reason in sorted(dict(self._unreadable).items())
             if folders.get(Path(path).parent, True)
         ]
@@ -178,6 +178,10 @@ class Survey:
 
     def _identify(self, path: Path) -> str | None:
         """The session id of a file whose name says none; None, and why, when it is no session."""
+        if printable(path) != str(path):
+            # No answer could name it, and the catalog could not keep it.
+            self._unreadable[str(path)] = "its name is not UTF-8: rename it"
+            return None
         try:
             header_id = self._store.header_id(path)
         except SessiondError as error:
@@ -284,7 +288,3 @@ class Survey:
         self._seen[str(path)] = found
         self._unreadable.pop(str(path), None)
         return row
-
-
-def _printable(path: str) -> str:
-    return path.encode(errors="surrogateescape").decode(errors="replace")
