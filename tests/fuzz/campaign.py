@@ -7,6 +7,7 @@ end as it should; a witness that appends beside the attackers must lose nothing.
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -18,10 +19,11 @@ from tests.fuzz.frames import attacks, besiege
 from tests.fuzz.inspection import inspected
 from tests.fuzz.liar import ask_anyio, ask_blocking, lying
 from tests.fuzz.plain import Plain
+from tests.fuzz.profile import damage, examined, fill, still_there
 from tests.fuzz.walk import walk
 from tests.processes.harness.daemon import Daemon, running
 
-__all__ = ["ROUNDS", "Round", "files", "frames", "lies", "walks"]
+__all__ = ["ROUNDS", "Round", "files", "frames", "lies", "profiles", "walks"]
 
 Round = Callable[[Path, int, int], Iterator[str]]
 """A round in a folder of its own, with a seed and a size."""
@@ -121,6 +123,20 @@ def files(folder: Path, seed: int, size: int) -> Iterator[str]:
                 yield f"files, seeds from {seed}: {method}: {answer!r}"
 
 
+def profiles(folder: Path, seed: int, size: int) -> Iterator[str]:
+    """Profiles that were damaged while no daemon ran."""
+    for at in range(seed, seed + size):
+        inner = folder / str(at)
+        inner.mkdir()
+        with attacked(inner) as daemon, Plain(daemon.socket_path) as client:
+            fill(client)
+        damage(daemon.profile, random.Random(at))
+        yield from (f"profiles, seed {at}: {fault}" for fault in examined(daemon))
+        with attacked(inner) as daemon, Plain(daemon.socket_path) as client:
+            yield from (f"profiles, seed {at}: {fault}" for fault in still_there(client))
+        shutil.rmtree(inner)
+
+
 def lies(folder: Path, seed: int, size: int) -> Iterator[str]:
     """Clients of a daemon that lies."""
     for ask in (ask_blocking, ask_anyio):
@@ -131,5 +147,11 @@ def lies(folder: Path, seed: int, size: int) -> Iterator[str]:
             yield from (f"lies, seed {at}: {ask.__name__}: {fault}" for fault in found)
 
 
-ROUNDS: Final[tuple[tuple[Round, int], ...]] = ((frames, 30), (walks, 400), (files, 45), (lies, 3))
+ROUNDS: Final[tuple[tuple[Round, int], ...]] = (
+    (frames, 30),
+    (walks, 400),
+    (files, 45),
+    (profiles, 3),
+    (lies, 3),
+)
 """Every attack, and how large a round of it is when there is time."""
