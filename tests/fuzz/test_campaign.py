@@ -15,7 +15,9 @@ def folder(socket_path: Path) -> Path:
     return socket_path.parent
 
 
-@pytest.mark.parametrize(("attack", "size"), [(frames, 4), (walks, 60), (files, 3), (profiles, 1), (lies, 1)])
+@pytest.mark.parametrize(
+    ("attack", "size"), [(frames, 4), (walks, 60), (files, 3), (profiles, 1), (lies, 1)]
+)
 def test_a_short_attack_finds_nothing(folder: Path, attack: Round, size: int) -> None:
     assert list(attack(folder, 1, size)) == []
 

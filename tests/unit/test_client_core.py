@@ -190,6 +190,11 @@ def test_what_a_result_holds_is_utf8_or_no_message() -> None:
 def test_a_number_that_python_cannot_hold_is_an_error_of_the_package() -> None:
     with pytest.raises(ProtocolViolation):
         READ_ANY(Raw(b'{"a":1e400}'))
+    # Also where a payload is read late: its bytes are there all the same.
+    event = EntryEvent("s", "A", 1, Raw(b'{"type":"custom","id":"e1","data":1e400}'))
+    assert event.name.id == "e1"
+    with pytest.raises(ProtocolViolation):
+        _ = event.entry
 
 
 def test_a_payload_with_newlines_is_framed_as_one_line_that_means_the_same() -> None:

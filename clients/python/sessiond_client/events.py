@@ -6,14 +6,17 @@ one event that takes something back: everything held of the session is void.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from sessiond_client import wire
+
 __all__ = [
+    "READ_OBJECT",
     "After",
     "Cursor",
     "EntryEvent",
@@ -48,6 +51,11 @@ class EntryName(Struct, frozen=True):
     type: str
 
 
+_READ_NAME: Final = wire.reader(EntryName)
+READ_OBJECT: Final = wire.reader(dict[str, Any])
+_READ_ANY: Final[Callable[[Raw], Any]] = wire.reader(object)
+
+
 class EntryEvent(Struct, frozen=True, dict=True):
     """An entry was stored. `raw` is its bytes as stored, `entry` a reading of them."""
 
@@ -63,12 +71,12 @@ class EntryEvent(Struct, frozen=True, dict=True):
     @cached_property
     def entry(self) -> dict[str, Any]:
         """The entry, decoded when first asked for."""
-        return msgspec.json.decode(self.raw, type=dict[str, Any])
+        return READ_OBJECT(self.raw)
 
     @cached_property
     def name(self) -> EntryName:
         """The entry's `id` and `type`, without reading its payload."""
-        return msgspec.json.decode(self.raw, type=EntryName)
+        return _READ_NAME(self.raw)
 
     @property
     def cursor(self) -> Cursor:
@@ -120,7 +128,7 @@ class Signal(Struct, frozen=True, dict=True):
     @cached_property
     def data(self) -> Any:
         """What it says, decoded when first asked for."""
-        return msgspec.json.decode(self.raw)
+        return _READ_ANY(self.raw)
 
 
 class Present(Struct, frozen=True):

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from sessiond_client import wire
-from sessiond_client.events import Present
+from sessiond_client.events import READ_OBJECT, Present
 
 __all__ = [
     "READ_ANY",
@@ -150,7 +150,7 @@ class StoredEntry(Struct, frozen=True, dict=True):
     @cached_property
     def entry(self) -> dict[str, Any]:
         """The entry, decoded when first asked for."""
-        return msgspec.json.decode(self.raw, type=dict[str, Any])
+        return READ_OBJECT(self.raw)
 
 
 class EntryPage(Struct, frozen=True):

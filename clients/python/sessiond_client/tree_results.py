@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Final
 
@@ -30,6 +31,9 @@ __all__ = [
     "TreeNode",
     "TreePage",
 ]
+
+
+_READ_ANY: Final[Callable[[Raw], Any]] = wire.reader(object)
 
 
 class Moved(Struct, frozen=True):
@@ -137,7 +141,7 @@ class Context(Struct, frozen=True, dict=True):
     @cached_property
     def messages(self) -> list[Any]:
         """The messages, decoded when first asked for."""
-        return [msgspec.json.decode(message) for message in self.raw_messages]
+        return [_READ_ANY(message) for message in self.raw_messages]
 
 
 class CompactedEntry(Struct, frozen=True):
