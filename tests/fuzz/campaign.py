@@ -10,16 +10,18 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
+from sessiond_client import connect_blocking
 from tests.fuzz.files import mutated_file
 from tests.fuzz.frames import attacks, besiege
 from tests.fuzz.inspection import inspected
 from tests.fuzz.liar import ask_anyio, ask_blocking, lying
 from tests.fuzz.plain import Plain
 from tests.fuzz.profile import damage, examined, fill, still_there
+from tests.fuzz.readers import edited, read
 from tests.fuzz.walk import walk
 from tests.processes.harness.daemon import Daemon, running
 
@@ -108,9 +110,13 @@ def files(folder: Path, seed: int, size: int) -> Iterator[str]:
             data = mutated_file(random.Random(at))
             found = inspected(client, daemon.profile, f"session-{at}", data)
             yield from (f"files, seed {at}: {fault}" for fault in found)
-        for at in range(seed, seed + size):
-            path = daemon.profile / "sessions" / f"2026-01-01T00-00-00-000000_session-{at}.jsonl"
-            path.write_bytes(mutated_file(random.Random(at)))
+        with connect_blocking(daemon.socket_path) as reader:
+            for at in range(seed, seed + size):
+                name = f"2026-01-01T00-00-00-000000_session-{at}.jsonl"
+                path, data = daemon.profile / "sessions" / name, mutated_file(random.Random(at))
+                path.write_bytes(data)
+                found = chain(edited(daemon.socket_path, path, data), read(reader, f"session-{at}"))
+                yield from (f"files, seed {at}: {fault}" for fault in found)
         for method, params in (
             ("session/list", {}),
             ("session/search", {"query": "word"}),

@@ -170,8 +170,9 @@ class _Inspection:
         entries = self._ask("session/entries", limit=10_000).result["entries"]
         shown = {"entries": entries, "nodes": self._ask("session/tree").result["nodes"]}
         info = self._ask("session/get").result["session"]
-        # What was cut when the file was opened was a problem then, and is none any more.
-        return {**info, **shown, "problems": None}
+        # What was cut when the file was opened was a problem then, and is none any more. A new epoch
+        # is allowed where the catalog is in doubt, which notes a change a second later.
+        return {**info, **shown, "problems": None, "epoch": None}
 
     def _repaired(self, dialect: str) -> Iterator[str]:
         before = self._path.read_bytes()

@@ -87,6 +87,8 @@ _OF_CONTENT: Final[tuple[Damage, ...]] = (
     _remove,
 )
 _OF_ANY_KIND: Final[tuple[Damage, ...]] = (*_OF_CONTENT, _become_folder, _lead_nowhere)
+# A bit that flips in a table of words is a word less, and nothing tells.
+_OF_INDEX: Final[tuple[Damage, ...]] = tuple(one for one in _OF_ANY_KIND if one is not _mutate)
 # Without these no daemon starts, and says so: what stands in their place is for a person to see.
 _NEEDED: Final = ("catalog.sqlite", "daemon.lock")
 
@@ -96,8 +98,10 @@ def damage(profile: Path, dice: random.Random) -> None:
     locks = profile.parent.parent / "locks"
     kept = [*profile.glob("*.sqlite*"), *profile.glob("*.lock"), *locks.iterdir()]
     for path in sorted(kept):
-        needed = path.name.startswith(_NEEDED)
-        dice.choice(_OF_CONTENT if needed else _OF_ANY_KIND)(path, dice)
+        damages = _OF_CONTENT if path.name.startswith(_NEEDED) else _OF_ANY_KIND
+        if path.name.startswith("search"):
+            damages = _OF_INDEX
+        dice.choice(damages)(path, dice)
     for folder in ("sessions", "pending", "archive", "trash"):
         (profile / folder).mkdir(exist_ok=True)
         for name in dice.sample(_STRAYS, 3):

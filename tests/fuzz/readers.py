@@ -1,0 +1,85 @@
+"""Whoever reads a damaged session through the Python client: programs, commands, editors.
+
+Law: what the daemon shows, its own client can read. A refusal is one; what Python cannot hold is
+told with the package's own error; nothing else comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from sessiond.cli.offline.lines import lines_of
+from sessiond.lsp.document import Document
+from sessiond.lsp.hovering import describe_header
+from sessiond.lsp.lines import Index, own_id, references
+from sessiond.lsp.outline import outline
+from sessiond.lsp.text import Encoding, Text
+from sessiond_client import BlockingClient, RpcError, SessiondClientError, Synced, connect
+
+__all__ = ["edited", "read"]
+
+_READS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("get", {}),
+    ("entries", {}),
+    ("path", {}),
+    ("tree", {"layout": True}),
+    ("build_context", {}),
+    ("heads", {}),
+    ("labels", {}),
+    ("verify", {}),
+    ("repair", {}),
+)
+_REFUSALS: Final = frozenset({"session_corrupt", "too_large"})
+
+
+def read(client: BlockingClient, session_id: str) -> Iterator[str]:
+    """Every typed read, and all events."""
+    for name, params in _READS:
+        try:
+            getattr(client, name)(session_id, **params)
+        except RpcError as refused:
+            if refused.kind not in _REFUSALS:
+                yield f"{name} of the client was refused: {refused!r}"
+        except Exception as error:  # noqa: BLE001 - that nothing else comes out is what is tested
+            yield f"{name} of the client raised {error!r}"
+    try:
+        with client.subscribe(session_id, after=0) as events:
+            for event in events:
+                if isinstance(event, Synced):
+                    break
+    except RpcError as refused:
+        if refused.kind not in _REFUSALS:
+            yield f"a subscription was refused: {refused!r}"
+    except Exception as error:  # noqa: BLE001 - as above
+        yield f"a subscription raised {error!r}"
+
+
+def edited(socket: Path, path: Path, data: bytes) -> Iterator[str]:
+    """What an editor shows of the file, and `dump` of its lines."""
+    try:
+        anyio.run(_outlined, socket, path, data.decode(errors="replace"))
+        shown = [*lines_of(path, with_preview=True)]
+    except Exception as error:  # noqa: BLE001 - as above
+        yield f"an editor met {error!r}"
+    else:
+        if sum(line.size for line in shown) != path.stat().st_size:
+            yield "dump left bytes out"
+
+
+async def _outlined(socket: Path, path: Path, text: str) -> None:
+    index = Index(text.split("\n"))
+    for line in text.split("\n"):
+        own_id(line)
+        list(references(line))
+    async with connect(socket) as client:
+        document = Document(path.as_uri(), path, Text(text, Encoding("utf-16-le", 2)))
+        try:
+            found = await document.snapshot(client)
+        except SessiondClientError:
+            return
+        outline("title", found.nodes, index, more=found.more)
+        describe_header(found.info)
