@@ -28,7 +28,9 @@ def open_database(path: Path, *, wait: float = LOCKED_SECONDS) -> sqlite3.Connec
     except (sqlite3.OperationalError, OSError) as error:
         code = getattr(error, "sqlite_errorcode", 0)
         name = "ENOSPC" if code & 0xFF == sqlite3.SQLITE_FULL else "EIO"
-        raise StorageError(f"cannot open {path}: {error}", errno=name, path=str(path)) from error
+        then = "" if path.is_file() else "; move away what is there, it is made again"
+        text = f"cannot open {path}: {error}{then}"
+        raise StorageError(text, errno=name, path=str(path)) from error
 
 
 def _begun_anew_if_bad(path: Path, wait: float) -> sqlite3.Connection:

@@ -293,6 +293,17 @@ def test_a_path_where_nothing_can_be_made_is_a_storage_error(tmp_path: Path) -> 
         Catalog(tmp_path / "missing" / "catalog.sqlite", lambda _text: None)
 
 
+@pytest.mark.parametrize("kind", ["a folder", "a link in a circle"])
+def test_what_is_no_file_in_its_place_is_named_with_what_to_do(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "catalog.sqlite"
+    if kind == "a folder":
+        path.mkdir()
+    else:
+        path.symlink_to(path)
+    with pytest.raises(StorageError, match=r"catalog\.sqlite.*move away what is there"):
+        Catalog(path, lambda _: None)
+
+
 # -- refs and descent ------------------------------------------------------------------------
 
 
