@@ -62,9 +62,11 @@ class SessiondError(Exception):
     def inside(self, path: str) -> Self:
         """The same error about a part of what stands at `path` among the parameters."""
         inner = self._data["path"]
-        return type(self)(
-            self.message, **{**self._data, "path": f"{path}.{inner}" if path else inner}
-        )
+        return self.replacing(path=f"{path}.{inner}" if path else inner)
+
+    def replacing(self, **data: Any) -> Self:
+        """The same error with other fields."""
+        return type(self)(self.message, **{**self._data, **data})
 
 
 class ParseFailed(SessiondError):

@@ -69,6 +69,18 @@ BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
 OPEN_SESSIONS_MAX: Final = 512
 # service: sessions whose batches are on their way to the disk at the same time; the others wait.
 WRITER_THREADS_MAX: Final = 32
+# service: half a line of another program is closed with a newline when it has not grown for this
+# long, or when an append has waited for it this long altogether; and how often it is looked at then.
+HALF_LINE_SECONDS: Final = 1.0
+HALF_LINE_WAIT_SECONDS: Final = 3.0
+HALF_LINE_LOOK_SECONDS: Final = 0.02
+# service: how often a batch is made again because others wrote first; then theirs comes before it
+# although it was made without.
+OVERTAKEN_MAX: Final = 4
+# service: how long changes of open files are collected before they are looked at, and how often
+# files are looked at that the system does not report about.
+WATCH_SECONDS: Final = 0.1
+WATCH_POLL_SECONDS: Final = 0.5
 # service: sessions of persist "never"; one more is overloaded.
 MEMORY_SESSIONS_MAX: Final = 256
 # service: an idle session is unloaded after this long.

@@ -1059,6 +1059,15 @@ export interface RepairParams {
   _meta?: RequestMeta | null;
 }
 
+/**
+ * The file is another one than it was: drop what you hold, everything is replayed from its start.
+ */
+export interface ReplacedTold {
+  session_id: string;
+  epoch: string;
+  reason: "ahead" | "epoch" | "truncated";
+}
+
 /** What a client asks for beside the call itself: `progress_token` wants `$/progress`. */
 export interface RequestMeta {
   progress_token?: string | number;
@@ -1568,6 +1577,7 @@ export interface ClientNotifications {
 export interface Notifications {
   "session/event": SessionEvent;
   "session/synced": Synced;
+  "session/replaced": ReplacedTold;
   "session/lagged": Lagged;
   "session/signal": SignalTold;
   "session/presence": PresenceTold;

@@ -35,10 +35,25 @@ class Descriptor:
     def __init__(self, files: Files, identity: FileStat) -> None:
         self._files = files
         self._identity = (identity.st_dev, identity.st_ino)
-        self.inode = identity.st_ino
         self._fd: int | None = None
         self.writes = self.written_bytes = self.syncs = 0
         self.sync_ms_max = 0.0
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Device and inode of the file."""
+        return self._identity
+
+    @property
+    def inode(self) -> int:
+        """Which file it is, among those of its device."""
+        return self._identity[1]
+
+    def belong_to(self, identity: tuple[int, int], path: Path) -> None:
+        """A descriptor of the file that has taken this one's place."""
+        self.close()
+        self._identity = identity
+        self.reopen(path)
 
     def reopen(self, path: Path) -> None:
         """A fresh descriptor, of the file that this one began with or of none."""
@@ -67,6 +82,10 @@ class Descriptor:
         self._files.fdatasync(self._open_fd())
         self.syncs += 1
         self.sync_ms_max = max(self.sync_ms_max, (self._files.monotonic() - started) * 1000)
+
+    def position(self) -> int:
+        """Where the last write ended: behind all that was in the file before it. 0 when closed."""
+        return self._files.position(self._fd) if self._fd is not None else 0
 
     def truncate(self, size: int) -> None:
         """Cut the file; `sync` makes that last."""

@@ -119,6 +119,15 @@ class Files:
         """What the descriptor refers to."""
         return os.fstat(fd)
 
+    def position(self, fd: int) -> int:
+        """Where the last write ended; of a descriptor that appends, wherever that came to be."""
+        return os.lseek(fd, 0, os.SEEK_CUR)
+
+    def replace(self, fd: int, by: int) -> None:
+        """Let `fd` refer to what `by` does, and close that; calls that run finish on the old file."""
+        os.dup2(by, fd, inheritable=False)
+        os.close(by)
+
     # -- names -------------------------------------------------------------------
 
     def stat(self, path: Path) -> FileStat:
@@ -208,3 +217,7 @@ class Files:
     def monotonic(self) -> float:
         """Seconds since some moment, for durations."""
         return time.monotonic()
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass in this thread."""
+        time.sleep(seconds)

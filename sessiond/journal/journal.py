@@ -15,13 +15,14 @@ from typing import ClassVar, Self
 
 from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
+from sessiond.journal.following import Following
 from sessiond.journal.lock import FileLock, own_session
 from sessiond.journal.making import make_file
 from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import Visit, ends_of
 from sessiond.journal.repair import copy_aside
 from sessiond.journal.scanning import check_regular, index_lines, scan
-from sessiond.journal.store import JournalStatistics
+from sessiond.journal.store import Found, JournalStatistics
 from sessiond.journal.writer import Writer
 
 __all__ = ["Journal", "scan"]
@@ -37,7 +38,7 @@ class Journal:
         self._files = files
         self._reader = reader
         self._writer = Writer(files, reader, truncates=truncates)
-        self._lock: FileLock | None = None
+        self._following: Following | None = None
         self._unsynced_folders: set[Path] = set()
         # The reader's own methods: some are called once a line.
         self.read = reader.read
@@ -59,7 +60,7 @@ class Journal:
                 reader = LineReader(files, fd, path)
                 reader.ends.extend(ends_of(header.split(b"\n"), 0))
                 journal = cls(files, reader, truncates=True)
-                journal._lock = lock
+                journal._own(lock, locks)
                 journal._writer.start()
             except BaseException:
                 with suppress(OSError):
@@ -98,7 +99,7 @@ class Journal:
             check_regular(files, reader.fd)
             journal = cls(files, reader, truncates=truncates)
             if locks is not None:
-                journal._lock = own_session(files, reader.fd, locks)
+                journal._own(own_session(files, reader.fd, locks), locks)
             journal.tail = index_lines(files, reader, visit)
             if locks is not None:
                 journal._writer.start()
@@ -110,6 +111,9 @@ class Journal:
                 journal.close()
             raise
         return journal
+
+    def _own(self, lock: FileLock, locks: Path) -> None:
+        self._following = Following(self._files, self._reader, self._writer.out, lock, locks)
 
     # -- what is there -------------------------------------------------------------
 
@@ -149,30 +153,71 @@ class Journal:
 
     # -- appending -----------------------------------------------------------------
 
-    def append(self, lines: Sequence[bytes], *, sync: bool) -> None:
+    def append(self, lines: Sequence[bytes], *, sync: bool, late: bool = False) -> None:
         """Store all of them, durably if `sync`, or none. Raises StorageError: retry the same lines.
 
-        One write and, if `sync`, one fdatasync.
+        One look at the file, one write and, if `sync`, one fdatasync. Raises Overtaken when the
+        look finds what others wrote, unless `late`; Replaced when it is another file.
         """
         assert not self.tail, "the tail is kept or cut before the first append"
-        self._writer.append(lines, sync=sync)
+        with telling("append to", self.path):
+            size = self._size()
+        self._writer.append(lines, size, sync=sync, late=late)
 
     def sync(self) -> None:
         """Make durable what was appended without. Raises StorageError: call it again."""
         self._writer.sync()
 
-    def take_stored_tail(self) -> list[bytes]:
-        """Lines that a failed append found or left behind; they have their ordinals. Given once."""
-        lines, self._writer.stored_tail = self._writer.stored_tail, []
-        return lines
+    # -- what others write -----------------------------------------------------------
+
+    def has_grown(self) -> bool:
+        """Whether the file is longer than it was at the last look, or shorter. Waits for no disk."""
+        try:
+            return self._files.fstat(self._reader.fd).st_size != self._writer.known_bytes
+        except OSError:
+            return True
+
+    def look(self) -> None:
+        """Take in whole lines of others. Raises StorageError, Replaced."""
+        with telling("read", self.path):
+            size = self._size()
+        self._writer.look(size)
+
+    def take_found(self) -> list[Found]:
+        """Lines of others, and of appends that failed; they have their ordinals. Given once."""
+        found, self._writer.found = self._writer.found, []
+        return found
+
+    @property
+    def half_bytes(self) -> int:
+        """What lies behind the last line and no newline has ended yet."""
+        return self._writer.half_bytes
+
+    def half(self) -> bytes:
+        """Those bytes. Raises StorageError."""
+        with telling("read", self.path):
+            return self._reader.bytes_at(self.size_bytes, self.half_bytes)
+
+    def close_half(self) -> None:
+        """Make a line of it, with a blank before the newline. Raises StorageError."""
+        self._writer.close_half()
+
+    def _size(self) -> int:
+        if self._following is None:
+            raise OSError(errno.EBADF, "it is not open for writing")
+        return self._following.size()
 
     # -- the tail --------------------------------------------------------------------
 
-    def keep_tail(self) -> None:
-        """Make the tail a line, by its newline. Raises StorageError."""
+    def keep_tail(self, closing: bytes = b"\n") -> list[bytes]:
+        """Make the tail a line, by its newline. Raises StorageError.
+
+        Gives that line, and any that others have added behind it meanwhile.
+        """
         assert self.tail, "there is a tail to keep"
-        self._writer.complete(self.tail)
+        lines = self._writer.complete(closing)
         self.tail = b""
+        return lines
 
     def cut_tail(self, stamp: str, from_seq: int | None = None) -> str:
         """Cut what follows the last line, or everything from line `from_seq` on.
@@ -222,9 +267,9 @@ class Journal:
     def close(self) -> None:
         """Let go of the file and its lock, once no read runs."""
         self._writer.close()
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        if self._following is not None:
+            self._following.release()
+            self._following = None
         # What counts was synced; a close that fails has closed all the same.
         with suppress(OSError):
             self._reader.close()

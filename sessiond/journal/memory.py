@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from sessiond.journal.store import JournalStatistics
+from sessiond.journal.store import Found, JournalStatistics
 
 __all__ = ["MemoryJournal"]
 
@@ -34,9 +34,9 @@ class MemoryJournal:
         """Lines so far, the header among them."""
         return len(self._lines)
 
-    def append(self, lines: Sequence[bytes], *, sync: bool) -> None:
+    def append(self, lines: Sequence[bytes], *, sync: bool, late: bool = False) -> None:
         """Keep the lines; `sync` promises nothing here, and the answer says so."""
-        del sync
+        del sync, late
         for line in lines:
             assert b"\n" not in line, "an entry is exactly one line"
             self._size += len(line) + 1
@@ -45,9 +45,28 @@ class MemoryJournal:
     def sync(self) -> None:
         """Nothing can be made durable."""
 
-    def take_stored_tail(self) -> list[bytes]:
-        """An append here never fails."""
+    def take_found(self) -> list[Found]:
+        """Nobody else writes here, and no append fails."""
         return []
+
+    @property
+    def half_bytes(self) -> int:
+        """There is no half a line."""
+        return 0
+
+    def has_grown(self) -> bool:
+        """Nobody else writes here."""
+        return False
+
+    def look(self) -> None:
+        """There is nothing to find."""
+
+    def half(self) -> bytes:
+        """There is none."""
+        return b""
+
+    def close_half(self) -> None:
+        """There is none."""
 
     def read(self, first: int, last: int) -> list[bytes]:
         """The lines `first` to `last`, both included."""

@@ -52,6 +52,10 @@ class LineReader:
             raise storage_error(changed, "read", self.path)
         return [without_cr(line) for line in lines] if b"\r" in data else lines
 
+    def bytes_at(self, start: int, count: int) -> bytes:
+        """What the file has there now, known lines or not. Raises OSError."""
+        return self._pread(start, count)
+
     def read_many(self, seqs: Sequence[int]) -> list[bytes]:
         """The lines at these ordinals, in this order; neighbours in one read."""
         lines: list[bytes] = []

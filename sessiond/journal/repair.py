@@ -18,7 +18,7 @@ from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import split_whole
 from sessiond.journal.scanning import chunks_of
 
-__all__ = ["adopt_lines", "copy_aside", "cut_back"]
+__all__ = ["adopt_lines", "copy_aside", "cut_back", "read_from"]
 
 _CHUNK_BYTES: Final = 1024 * 1024
 
@@ -26,23 +26,26 @@ _CHUNK_BYTES: Final = 1024 * 1024
 def cut_back(files: Files, reader: LineReader, out: Descriptor, durable: int) -> None:
     """Cut the file to its last committed line, and make what is left durable."""
     end = reader.ends[-1]
-    _check_not_shorter(out, end)
-    out.truncate(end)
+    if out.size() != end:
+        _check_not_shorter(out, end)
+        out.truncate(end)
     _write_again(files, reader, durable, end)
     out.sync()
 
 
-def adopt_lines(files: Files, reader: LineReader, out: Descriptor, durable: int) -> list[bytes]:
+def adopt_lines(
+    files: Files, reader: LineReader, out: Descriptor, durable: int, closing: bytes
+) -> list[bytes]:
     """Make durable what lies behind the last committed line; the lines found there.
 
-    Half a line, ours or another program's, is closed with a newline.
+    Half a line, ours or another program's, is ended with `closing`.
     """
     end = reader.ends[-1]
     _check_not_shorter(out, end)
-    found = _read_from(files, reader, end)
+    found = read_from(files, reader, end)
     if found and not found.endswith(b"\n"):
-        out.write(b"\n")
-        found = _read_from(files, reader, end)
+        out.write(closing)
+        found = read_from(files, reader, end)
     lines, unfinished = split_whole(found)
     _write_again(files, reader, durable, end + len(found) - len(unfinished))
     out.sync()
@@ -57,7 +60,7 @@ def copy_aside(files: Files, reader: LineReader, start: int, stamp: str) -> Path
     while files.exists(copy):
         number += 1
         copy = path.with_name(f"{path.name}.torn-{stamp}-{number}")
-    files.close(write_new(files, copy, _read_from(files, reader, start)))
+    files.close(write_new(files, copy, read_from(files, reader, start)))
     try:
         files.fsync_folder(copy.parent)
     except OSError:
@@ -87,5 +90,6 @@ def _write_again(files: Files, reader: LineReader, start: int, end: int) -> None
         at += files.pwrite(reader.fd, chunk, at)
 
 
-def _read_from(files: Files, reader: LineReader, start: int) -> bytes:
+def read_from(files: Files, reader: LineReader, start: int) -> bytes:
+    """Everything from `start` on, as much as there is when it is read."""
     return b"".join(chunks_of(files, reader.fd, start))

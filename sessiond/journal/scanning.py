@@ -6,6 +6,7 @@ import errno
 import stat
 from array import array
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ from sessiond.journal.files import Files
 from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import Splitter, Visit, split_whole, without_cr
 
-__all__ = ["check_regular", "chunks_of", "index_lines", "lines_from", "scan"]
+__all__ = ["check_regular", "chunks_of", "index_lines", "lines_from", "same_beginning", "scan"]
 
 _CHUNK_BYTES: Final = 1024 * 1024
 # Who wants a few lines wants the header; nearly every one is shorter than this.
@@ -39,6 +40,12 @@ def chunks_of(files: Files, fd: int, start: int = 0, end: int | None = None) -> 
             return
         at += len(chunk)
         yield chunk
+
+
+def same_beginning(files: Files, one: int, other: int, end: int) -> bool:
+    """Whether two files hold the same up to an offset. Both have that many bytes, or it is not."""
+    pairs = zip_longest(chunks_of(files, one, 0, end), chunks_of(files, other, 0, end))
+    return all(mine == theirs for mine, theirs in pairs)
 
 
 def index_lines(files: Files, reader: LineReader, visit: Visit) -> bytes:

@@ -9,11 +9,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from msgspec import Struct
 
-__all__ = ["JournalStatistics", "SessionLog"]
+__all__ = ["Found", "JournalStatistics", "Overtaken", "Replaced", "SessionLog"]
+
+
+ReplacedReason = Literal["epoch", "truncated"]
+
+
+class Overtaken(Exception):
+    """Others wrote first, and nothing of the batch was written.
+
+    What they wrote is taken with `take_found`; the batch is to be made again behind it.
+    """
+
+
+class Replaced(Exception):
+    """The path has another file, or this one lost lines that were known of it."""
+
+    def __init__(self, reason: ReplacedReason) -> None:
+        super().__init__(reason)
+        self.reason: ReplacedReason = reason
+
+
+class Found(Struct, frozen=True):
+    """A line that was not appended through the log, but has its ordinal in it.
+
+    `external` unless it is left of an append that failed.
+    """
+
+    line: bytes
+    external: bool
 
 
 class JournalStatistics(Struct, frozen=True):
@@ -50,19 +78,44 @@ class SessionLog(Protocol):
         """Lines so far, the header among them."""
         ...
 
-    def append(self, lines: Sequence[bytes], *, sync: bool) -> None:
-        """Store all of them, durably if `sync`, or none. Raises StorageError."""
+    def append(self, lines: Sequence[bytes], *, sync: bool, late: bool = False) -> None:
+        """Store all of them, durably if `sync`, or none.
+
+        Raises StorageError, Replaced, and Overtaken: others wrote first. With `late` what they
+        wrote comes before these lines instead, and is found.
+        """
         ...
 
     def sync(self) -> None:
         """Make durable what was appended without. Raises StorageError."""
         ...
 
-    def take_stored_tail(self) -> list[bytes]:
-        """Lines that a failed append found or left in a file that may not be cut back.
+    def take_found(self) -> list[Found]:
+        """Lines that others wrote, or that an append which failed has left. Given once.
 
-        They have their ordinals, right behind what was there. Given once.
+        They have their ordinals: right behind what was there, before what was appended since.
         """
+        ...
+
+    def has_grown(self) -> bool:
+        """Whether others have written since the last look. Waits for no disk."""
+        ...
+
+    def look(self) -> None:
+        """Find whole lines of others. Raises StorageError, Replaced."""
+        ...
+
+    @property
+    def half_bytes(self) -> int:
+        """How much lies behind the last line that no newline has ended yet."""
+        ...
+
+    def half(self) -> bytes:
+        """Those bytes. Raises StorageError."""
+        ...
+
+    def close_half(self) -> None:
+        """Make a line of them, marked by a blank at its end. Raises StorageError."""
         ...
 
     def read(self, first: int, last: int) -> list[bytes]:

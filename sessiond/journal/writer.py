@@ -1,12 +1,13 @@
 """Bringing lines to the file, and file and offsets together again when that fails.
 
-Law: offsets move only when the disk has said yes. After any failed write or
-sync the descriptor is replaced and the file brought back to its last committed
-line before another byte is written; until that works every append is refused,
-and tries it again first.
-
-A file that only sessiond writes is cut back. A file that others may write is
-never shortened: half a line gets a newline, and whole lines count as stored.
+Law: offsets move only when the disk has said yes, and in the order of the file. What
+other programs wrote comes first and is never cut: before every write the file is as long
+as the offsets say, or what is more is taken in; after it our bytes end where they should,
+or what came between is taken in before them. After any failed write or sync the
+descriptor is replaced and the file brought back to its last committed line before
+another byte is written; until that works every append is refused, and tries it again
+first. Only bytes that are provably ours are cut, and only where sessiond alone should
+write; elsewhere half a line gets a newline, and whole lines count as stored.
 """
 
 from __future__ import annotations
@@ -15,22 +16,38 @@ import errno
 from collections.abc import Sequence
 from contextlib import suppress
 from enum import Enum
+from typing import Final, NoReturn
+
+from msgspec import Struct
 
 from sessiond.errors import StorageError
 from sessiond.journal.descriptor import Descriptor
 from sessiond.journal.failures import storage_error, telling
 from sessiond.journal.files import Files
+from sessiond.journal.glued import Glued, lines_between, make_blank
 from sessiond.journal.reader import LineReader
-from sessiond.journal.recovery import without_cr
-from sessiond.journal.repair import adopt_lines, cut_back
+from sessiond.journal.recovery import split_whole, without_cr
+from sessiond.journal.repair import adopt_lines, cut_back, read_from
+from sessiond.journal.store import Found, Overtaken
 
-__all__ = ["Writer"]
+__all__ = ["CLOSING", "Writer"]
+
+# Closes half a line. The blank says for good who did, and that nothing was damaged.
+CLOSING: Final = b" \n"
 
 
 class _State(Enum):
     READY = "file and offsets agree"
     DAMAGED = "they may not; repaired before the next write"
     CLOSED = "not begun, or ended: the file may be somebody else's"
+
+
+class _Refused(Struct, frozen=True):
+    """A batch that failed: its bytes, where its write ended, and where they are to be blank."""
+
+    data: bytes = b""
+    end: int = 0
+    blank_from: int | None = None
 
 
 class Writer:
@@ -40,11 +57,14 @@ class Writer:
         self.truncates = truncates
         self.durable_bytes = 0
         self.failures = 0
-        self.stored_tail: list[bytes] = []
+        self.found: list[Found] = []
+        self.half_bytes = 0
+        """Behind the last line: somebody is not done with it yet."""
         self.out = Descriptor(files, files.fstat(reader.fd))
         self._files = files
         self._reader = reader
         self._state = _State.CLOSED
+        self._refused = _Refused()
 
     def start(self) -> None:
         """Begin to write, behind the lines that the reader knows. Raises OSError."""
@@ -57,22 +77,81 @@ class Writer:
         self._state = _State.CLOSED
         self.out.close()
 
-    def append(self, lines: Sequence[bytes], *, sync: bool) -> None:
-        """Store all of them, durably if `sync`, or none. Raises StorageError."""
+    @property
+    def known_bytes(self) -> int:
+        """How long the file was when it was looked at last."""
+        return self._reader.ends[-1] + self.half_bytes
+
+    # -- what others write -----------------------------------------------------------
+
+    def look(self, size: int) -> None:
+        """Take in what lies behind the last line of a file of this size. Raises StorageError."""
+        if self._state is not _State.READY:
+            self._repair()
+        elif size != self.known_bytes:
+            with telling("read", self._reader.path):
+                self._take_in()
+
+    def close_half(self) -> None:
+        """Make a line of half a one that nobody goes on with. Raises StorageError."""
+        if self._state is not _State.READY:
+            self._repair()
+        try:
+            # It may have become whole just now; then this is a blank line.
+            self.out.write(CLOSING)
+            self._take_in()
+        except OSError as error:
+            raise self._refuse(error, "close half a line of") from error
+
+    def _take_in(self) -> None:
+        """Whole lines of others, durable before anybody sees them."""
+        reader = self._reader
+        end = reader.ends[-1]
+        lines, half = split_whole(read_from(self._files, reader, end))
+        if lines:
+            self.out.sync()
+            self._add(lines)
+            self.durable_bytes = reader.ends[-1]
+        self.half_bytes = len(half)
+
+    def _add(self, lines: Sequence[bytes]) -> None:
+        refused = frozenset(self._refused.data.split(b"\n"))
+        self._commit(lines)
+        self.found += [Found(without_cr(line), line not in refused) for line in lines]
+
+    # -- ours --------------------------------------------------------------------------
+
+    def append(self, lines: Sequence[bytes], size: int, *, sync: bool, late: bool) -> None:
+        """Store all of them, durably if `sync`, or none; the file has this size.
+
+        Raises StorageError, and Overtaken when others were first: then nothing was written.
+        `late` says that they may be: what they wrote comes before these lines.
+        """
         data = b"\n".join([*lines, b""])
         assert lines, "a batch has a line"
         assert data.count(b"\n") == len(lines), "an entry is exactly one line"
-        if self._state is not _State.READY:
-            self._repair()
-            self._check_nothing_adopted()
+        self.look(size)
+        if self.half_bytes and late:
+            self.close_half()
+        if (self.found or self.half_bytes) and not late:
+            raise Overtaken
+        end = self._reader.ends[-1]
+        between: list[bytes] = []
         try:
-            self._write(data)
-            if sync:
+            self.out.write(data)
+            gap = self.out.position() - len(data) - end
+            if gap:
+                between = lines_between(self._reader, data, gap)
+            if sync or between:
                 self.out.sync()
+        except Glued as glued:
+            self._write_again_later(data, glued.start)
         except OSError as error:
-            raise self._refuse(error, "append to") from error
+            raise self._refuse(error, "append to", data) from error
+        if between:
+            self._add(between)
         self._commit(lines)
-        if sync:
+        if sync or between:
             self.durable_bytes = self._reader.ends[-1]
 
     def sync(self) -> None:
@@ -87,13 +166,16 @@ class Writer:
             raise self._refuse(error, "sync") from error
         self.durable_bytes = self._reader.ends[-1]
 
-    def complete(self, tail: bytes) -> None:
-        """Make a line of what lies behind the last one. Raises StorageError."""
+    def complete(self, closing: bytes) -> list[bytes]:
+        """Make a line of what lies behind the last one; gives it, and what others add meanwhile.
+
+        Raises StorageError.
+        """
         with telling("complete the last line of", self._reader.path):
-            self.out.write(b"\n")
-            self.out.sync()
-        self._commit([tail])
-        self.durable_bytes = self._reader.ends[-1]
+            self.out.write(closing)
+            self._take_in()
+        found, self.found = self.found, []
+        return [one.line for one in found]
 
     def cut(self, line_count: int) -> None:
         """Keep so many lines and nothing behind them. Raises OSError."""
@@ -103,27 +185,14 @@ class Writer:
         del self._reader.ends[line_count + 1 :]
         self.durable_bytes = size
 
-    def _write(self, data: bytes) -> None:
-        if self.truncates:
-            self.out.write(data)
-            return
-        # Another program may append too. Where the offsets are no longer the file's, the
-        # lines that came between are taken in first and the batch is refused: its sender
-        # tries again behind them.
-        end = self._reader.ends[-1]
-        self._check_size(end)
-        self.out.write(data)
-        self._check_size(end + len(data))
-
-    def _check_nothing_adopted(self) -> None:
-        # What the repair found stands before these lines, and their writer did not know of it.
-        if self.stored_tail:
-            found = OSError(errno.EBUSY, "lines of an earlier append were found in it")
-            raise storage_error(found, "append to", self._reader.path)
-
-    def _check_size(self, expected: int) -> None:
-        if self.out.size() != expected:
-            raise OSError(errno.EBUSY, "another program wrote to it")
+    def _write_again_later(self, data: bytes, start: int) -> NoReturn:
+        """Take our bytes back from behind half a line of others. Raises Overtaken, StorageError."""
+        try:
+            make_blank(self._files, self._reader, data, start)
+            self._take_in()
+        except OSError as error:
+            raise self._refuse(error, "append to", data, start) from error
+        raise Overtaken
 
     def _commit(self, lines: Sequence[bytes]) -> None:
         ends = self._reader.ends
@@ -132,25 +201,44 @@ class Writer:
             end += len(line) + 1
             ends.append(end)
 
-    def _refuse(self, error: OSError, doing: str) -> StorageError:
+    # -- after a failure -----------------------------------------------------------------
+
+    def _refuse(
+        self, error: OSError, doing: str, data: bytes = b"", blank_from: int | None = None
+    ) -> StorageError:
         self.failures += 1
         self._state = _State.DAMAGED
+        self._refused = _Refused(data, self.out.position(), blank_from)
         # If the repair fails as well the file stays damaged, and the next call tries again.
         with suppress(StorageError):
             self._repair()
         return storage_error(error, doing, self._reader.path)
 
     def _repair(self) -> None:
-        reader = self._reader
+        reader, refused = self._reader, self._refused
+        lines: list[bytes] = []
         with telling("repair", reader.path):
             if self._state is _State.CLOSED:
                 raise OSError(errno.EBADF, "it is not open for writing")
             self.out.reopen(reader.path)
-            if self.truncates:
+            if refused.blank_from is not None:
+                make_blank(self._files, reader, refused.data, refused.blank_from)
+            if self.truncates and self._all_ours():
                 cut_back(self._files, reader, self.out, self.durable_bytes)
             else:
-                lines = adopt_lines(self._files, reader, self.out, self.durable_bytes)
-                self._commit(lines)
-                self.stored_tail += map(without_cr, lines)
+                lines = adopt_lines(self._files, reader, self.out, self.durable_bytes, CLOSING)
+        self._add(lines)
+        self.half_bytes = 0
         self.durable_bytes = reader.ends[-1]
         self._state = _State.READY
+        self._refused = _Refused()
+
+    def _all_ours(self) -> bool:
+        """Whether what lies behind the last line is of the refused batch, every byte."""
+        end, size = self._reader.ends[-1], self.out.size()
+        if size <= end:
+            return True
+        refused = self._refused
+        if size != refused.end or size - end > len(refused.data):
+            return False
+        return refused.data.startswith(self._reader.bytes_at(end, size - end))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -89,7 +90,10 @@ def summed_up(host: Host, call: Call[Client], answer: Callable[[Host], Any]) -> 
         return answer(host)
 
     async def read() -> Any:
-        while opened.summary_lacks_bytes > INLINE_READ_BYTES:
+        lacks = inf
+        # What the disk does not give now is left out.
+        while lacks > opened.summary_lacks_bytes > INLINE_READ_BYTES:
+            lacks = opened.summary_lacks_bytes
             await to_thread.run_sync(opened.sum_up)
         opened.sum_up()
         return answer(host)

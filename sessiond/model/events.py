@@ -25,6 +25,7 @@ __all__ = [
     "Present",
     "ProgressTold",
     "ProgressValue",
+    "ReplacedTold",
     "SessionEvent",
     "SignalTold",
     "Synced",
@@ -60,6 +61,14 @@ class Synced(Struct, frozen=True):
 
     session_id: str
     seq: int
+
+
+class ReplacedTold(Struct, frozen=True):
+    """The file is another one than it was: drop what you hold, everything is replayed from its start."""
+
+    session_id: str
+    epoch: str
+    reason: Literal["ahead", "epoch", "truncated"]
 
 
 class Lagged(Struct, frozen=True):
@@ -148,6 +157,7 @@ class ProgressTold(Struct, frozen=True):
 NOTIFICATIONS: Final[dict[str, type[Struct]]] = {
     "session/event": SessionEvent,
     "session/synced": Synced,
+    "session/replaced": ReplacedTold,
     "session/lagged": Lagged,
     "session/signal": SignalTold,
     "session/presence": PresenceTold,

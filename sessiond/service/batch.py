@@ -33,6 +33,18 @@ class Batch(Struct):
     act: Callable[[Sequence[bytes]], None] | None
     """What the one command of the batch does with the file and these lines instead of an append."""
 
+    def give_up(self) -> None:
+        """Nothing of it was stored: its commands are to be staged again."""
+        self.draft.give_up()
+
+    def follow(self) -> None:
+        """Come behind the lines that others stored right before it."""
+        after, by = self.draft.base_seq, self.draft.session.seq - self.draft.base_seq
+        if by:
+            self.draft.follow()
+            for command in self.commands:
+                command.come_later(after, by)
+
     def events(self) -> list[Event]:
         """The stored entries as events. Called after the commit."""
         draft = self.draft

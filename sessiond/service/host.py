@@ -12,10 +12,11 @@ from typing import Any
 from weakref import WeakSet
 
 import anyio
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
 
 from sessiond.errors import Internal, SessiondError
+from sessiond.journal.store import Replaced, ReplacedReason, SessionLog
 from sessiond.service.contexts import ContextCache
 from sessiond.service.estimating import Estimates
 from sessiond.service.hub import Hub, HubStatistics
@@ -28,6 +29,7 @@ from sessiond.service.opening import Opening
 from sessiond.service.ports import Environment, Ticket
 from sessiond.service.retirement import Retirement
 from sessiond.service.subscription import Subscription
+from sessiond.service.watching import NO_WATCH, Watch, Watching
 from sessiond.service.writer import Writer, WriterStatistics
 from sessiond.session.tree import ChildIndex
 
@@ -60,6 +62,8 @@ class Keeper(Struct, frozen=True):
     on_change: Callable[[Host], None]
     threads: CapacityLimiter
     next_lease_epoch: Callable[[], int]
+    reopen: Callable[[Opened], Opened]
+    watching: Watching
 
 
 class Host:
@@ -87,6 +91,11 @@ class Host:
         self._wake = anyio.Event()
         self._readers: WeakSet[_Reader] = WeakSet()
         self._taken: list[Command] = []
+        self._watch: Watch = NO_WATCH
+        self._watched: SessionLog | None = None
+        self._to_look = False
+        self._may_have_grown = False
+        self._reopening = False
         self._watchers: list[Subscription] = []
         self.meant_for_memory = False
         self.retirement: Retirement | None = None
@@ -178,7 +187,7 @@ class Host:
     def ask(self, ticket: Ticket, question: Callable[[], Any]) -> Any:
         """Answer a question now, or LATER when the asker's own commands come first."""
         self.touch()
-        if self._opened is not None and not self._inbox.holds(ticket.client):
+        if self.is_open and not self._reopening and not self._inbox.holds(ticket.client):
             return question()
         return self.ask_in_turn(ticket, question)
 
@@ -233,37 +242,23 @@ class Host:
         error: SessiondError = Internal("the session's writer ended")
         try:
             opened = await self._opening.run(self._refuse)
-            self._log = LogReader(opened)
-            self._estimates = Estimates(opened, self.environment.policies)
-            self._hub = Hub(self._log, self.session_id, opened.epoch, opened.session.rules)
-            self._leases = Leases(
-                self.environment, self._keeper.next_lease_epoch, opened.session.rules
-            )
-            self._writer = Writer(
-                opened,
-                self._hub,
-                self._inbox,
-                self._leases,
-                self.environment,
-                self._keeper.threads,
-            )
-            self._opened = opened
+            self._hub = Hub(LogReader(opened), self.session_id, opened.epoch, opened.session.rules)
+            self._serve_opened(opened)
             self._keeper.on_change(self)
             self._opening.done(opened)
-            while len(self._inbox) or len(self._readers) or not self._stopping:
-                self._leases.serve()
-                if not len(self._inbox):
-                    await self._rest()
-                else:
-                    self._taken = self._inbox.take()
-                    # Still in the step that answered: a list asked for next shows it.
-                    if await self.writer.write(self._taken):
-                        self._keeper.on_change(self)
+            self._watch_file()
+            while self._taken or len(self._inbox) or len(self._readers) or not self._stopping:
+                self.leases.serve()
+                try:
+                    await self._turn()
+                except Replaced as replaced:
+                    await self._open_again(replaced.reason)
         except SessiondError as refusal:
             error = refusal
         except Exception as bug:  # noqa: BLE001 - a bug here closes this session only
             error = self._closed_by(bug)
         finally:
+            self._watch.end()
             self._opening.failed(error)
             self._refuse([*self._taken, *self._inbox.commands], error)
             if self._leases is not None:
@@ -273,14 +268,78 @@ class Host:
                 if not self._stopping:
                     self.tell_watchers(error.kind)
 
-    async def _rest(self) -> None:
-        """Until there is something to do; a clock runs only for those who wait for a lease."""
-        self._wake = anyio.Event()
-        if self.leases.waiting:
-            with anyio.move_on_after(self.leases.due_in()):
-                await self._wake.wait()
+    def _serve_opened(self, opened: Opened) -> None:
+        """From here on this is the session."""
+        self._opened = opened
+        self._log = LogReader(opened)
+        self._estimates = Estimates(opened, self.environment.policies)
+        self._leases = Leases(self.environment, self._keeper.next_lease_epoch, opened.session.rules)
+        self._writer = Writer(
+            opened, self.hub, self._inbox, self._leases, self.environment, self._keeper.threads
+        )
+        self.contexts = ContextCache()
+        self.children = ChildIndex()
+
+    async def _turn(self) -> None:
+        """Serve a batch, or look at what others wrote, or wait. Raises Replaced."""
+        if not self._taken and len(self._inbox):
+            self._taken = self._inbox.take()
+        if self._taken:
+            changed = await self.writer.write(self._taken)
+            self._taken = []
+        elif self._is_to_look():
+            changed = await self.writer.look()
+            self._watch_file()
         else:
+            await self._rest()
+            return
+        if changed:
+            # Still in the step that answered: a list asked for next shows it.
+            self._keeper.on_change(self)
+
+    async def _rest(self) -> None:
+        """Until there is something to do; a clock runs only for those who wait for a moment."""
+        self._wake = anyio.Event()
+        due_in = self.writer.others.half_due_in
+        if self.leases.waiting:
+            due_in = min(due_in, self.leases.due_in())
+        with anyio.move_on_after(due_in):
             await self._wake.wait()
+
+    # -- what others do to the file --------------------------------------------------
+
+    def _watch_file(self) -> None:
+        """Be told of changes of the file that is open now."""
+        self._watch.end()
+        self._watched = self.opened.journal
+        if self._watched.blocking:
+            self._watch = self._keeper.watching.watch(lambda: self.opened.path, self._file_changed)
+
+    def _file_changed(self, name_too: bool) -> None:  # noqa: FBT001 - what `Changed` is called with
+        self._to_look = self._to_look or name_too
+        self._may_have_grown = True
+        self._wake.set()
+
+    def _is_to_look(self) -> bool:
+        journal = self.opened.journal
+        if self._watched is not journal:
+            # It came to be a file.
+            self._watch_file()
+        may_have_grown, self._may_have_grown = self._may_have_grown, False
+        to_look, self._to_look = self._to_look, False
+        grown = may_have_grown and journal.has_grown()
+        return to_look or grown or self.writer.others.half_due_in <= 0
+
+    async def _open_again(self, reason: ReplacedReason) -> None:
+        """Serve the file that took the place of the one that was open, to the same subscribers."""
+        self._reopening = True
+        opened = await to_thread.run_sync(self._keeper.reopen, self.opened)
+        self._reopening = False
+        self.leases.close()
+        self._serve_opened(opened)
+        self.hub.begin_again(self.log, opened.epoch, opened.session.rules, reason)
+        self._watch_file()
+        self._keeper.on_change(self)
 
     def stop(self) -> None:
         """Let `run` end once the inbox is empty."""
@@ -296,12 +355,15 @@ class Host:
                 return
             self._taken = self._inbox.take()
             try:
-                if self.writer.write_in_memory(self._taken):
+                changed = self.writer.write_in_memory(self._taken)
+                self._taken = []
+                if changed:
                     self._keeper.on_change(self)
             except Exception as bug:  # noqa: BLE001 - a bug here closes this session only
                 # `run` waits meanwhile and would not know why it ends.
                 error = self._closed_by(bug)
                 self._refuse([*self._taken, *self._inbox.commands], error)
+                self._taken = []
                 self._watchers = self.hub.close()
                 self.tell_watchers(error.kind)
                 self.stop()

@@ -27,6 +27,7 @@ from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
 from sessiond.service.retirement import Retirement
 from sessiond.service.session_info import Persist
+from sessiond.service.watching import Watching
 
 __all__ = ["Hosts"]
 
@@ -37,12 +38,13 @@ _CHANGES: Final[dict[str, CatalogChange]] = {"deleted": "deleted", "repaired": "
 class Hosts:
     """The open sessions of one daemon."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what one daemon has
         self,
         store: Store,
         environment: Environment,
         tasks: TaskGroup,
         roster: Roster,
+        watching: Watching,
         *,
         on_leave: Callable[[], None],
     ) -> None:
@@ -59,7 +61,14 @@ class Hosts:
         self._ready: list[Host] = []
         # Writers do not queue behind the openings and reads of other sessions.
         threads = CapacityLimiter(WRITER_THREADS_MAX)
-        self._keeper = Keeper(self._ready.append, roster.touch, threads, store.next_lease_epoch)
+        self._keeper = Keeper(
+            on_ready=self._ready.append,
+            on_change=roster.touch,
+            threads=threads,
+            next_lease_epoch=store.next_lease_epoch,
+            reopen=store.reopen,
+            watching=watching,
+        )
 
     # -- one session ---------------------------------------------------------------
 

@@ -15,7 +15,8 @@ import anyio
 from msgspec import Struct
 
 from sessiond.errors import StorageError
-from sessiond.model.events import Closed
+from sessiond.journal.store import ReplacedReason
+from sessiond.model.events import Closed, ReplacedTold
 from sessiond.model.row import Rules
 from sessiond.service.events import Event, notification
 from sessiond.service.frames import Framed, Frames
@@ -48,13 +49,16 @@ class Hub:
         self._session_id = session_id
         self._frames = Frames(session_id, epoch, rules)
         self.presence = Presence(session_id)
-        self._replays = Replays(log, session_id, self._frames, self.presence, self._caught_up)
+        self._replays = self._new_replays()
         self._live: dict[Variant, dict[Subscription, None]] = {}
         self._replaying: dict[Subscription, None] = {}
         self._events = 0
         self._demotions = 0
         self._signals = 0
         self._signals_dropped = 0
+
+    def _new_replays(self) -> Replays:
+        return Replays(self._log, self._session_id, self._frames, self.presence, self._caught_up)
 
     def __bool__(self) -> bool:
         return bool(self._live or self._replaying)
@@ -102,7 +106,21 @@ class Hub:
         subscription.watermark = self._log.seq
         self._replaying[subscription] = None
         subscription.replay = anyio.CancelScope()
-        subscription.listener.start(self._replay, subscription, subscription.replay)
+        subscription.listener.start(self._replay, subscription, subscription.replay, self._replays)
+
+    def begin_again(self, log: Log, epoch: str, rules: Rules, reason: ReplacedReason) -> None:
+        """The file is another one: everyone is told so, and gets it from its first entry."""
+        self._replays.end()
+        self._log = log
+        self._frames = Frames(self._session_id, epoch, rules)
+        self._replays = self._new_replays()
+        told = notification("session/replaced", ReplacedTold(self._session_id, epoch, reason))
+        for subscription in self._all():
+            self._forget(subscription)
+            subscription.begin_again()
+            subscription.listener.put(subscription.variant.encode(told))
+            self._start_replay(subscription)
+            subscription.listener.flush()
 
     # -- events ----------------------------------------------------------------
 
@@ -171,23 +189,28 @@ class Hub:
         subscription.lagged = True
         self._start_replay(subscription)
 
-    async def _replay(self, subscription: Subscription, scope: anyio.CancelScope) -> None:
+    async def _replay(
+        self, subscription: Subscription, scope: anyio.CancelScope, replays: Replays
+    ) -> None:
         try:
             with scope:
-                await self._replays.catch_up(subscription)
+                await replays.catch_up(subscription)
         except StorageError as error:
             # Never silence: whoever cannot be given the rest is told so.
-            if not subscription.closed:
+            if not subscription.closed and not replays.ended:
                 self.remove(subscription)
                 self.tell_closed(subscription, error.kind)
 
     def close(self) -> list[Subscription]:
         """No more events for anyone; gives everyone who watched."""
-        groups = [*self._live.values(), self._replaying]
-        watching = [one for group in groups for one in group]
+        watching = self._all()
         for subscription in watching:
             self.remove(subscription)
         return watching
+
+    def _all(self) -> list[Subscription]:
+        groups = [*self._live.values(), self._replaying]
+        return [one for group in groups for one in group]
 
     def tell_closed(self, subscription: Subscription, reason: str) -> None:
         """Tell a subscriber that there are no more events, and why."""

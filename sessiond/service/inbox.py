@@ -22,6 +22,7 @@ from sessiond.limits import (
 )
 from sessiond.service.ports import Ticket
 from sessiond.session.draft import Draft
+from sessiond.session.later import later, refused_later
 from sessiond.session.state import Session
 
 __all__ = ["LATER", "Command", "Inbox"]
@@ -59,11 +60,18 @@ class Command(Struct, eq=False):
     def stage_on(self, draft: Draft) -> None:
         """Stage a mutation, or remember why it was refused."""
         assert self.stage is not None, "a question changes nothing"
+        self.refusal = None
         try:
             self.receipt = self.stage(draft)
         except SessiondError as error:
             self.refusal = error
         self.rests_on_batch = bool(draft.entries)
+
+    def come_later(self, after: int, by: int) -> None:
+        """Others stored so many lines behind `after`, and what was staged comes behind those."""
+        self.receipt = later(self.receipt, after, by)
+        if self.refusal is not None:
+            self.refusal = refused_later(self.refusal, after, by)
 
     def settle(
         self,

@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
-from sessiond.dialects.base import BadLine, Dialect
-from sessiond.errors import StorageError
+from sessiond.dialects.base import Dialect
+from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.store import SessionLog
 from sessiond.model.entries import Header
 from sessiond.model.ids import MAIN
 from sessiond.model.row import LeafEffect
-from sessiond.service.events import Event
+from sessiond.service.events import Event, Origin
+from sessiond.service.intake import Intake
 from sessiond.service.session_info import Persist, SessionInfo, head_infos, lineage_of
 from sessiond.service.summary import Summary, catch_up, unread_bytes
 from sessiond.session.state import Session
 
 __all__ = ["Opened"]
+
+EXTERNAL: Final = Origin(external=True)
 
 
 class Opened(Struct, eq=False):
@@ -35,6 +38,7 @@ class Opened(Struct, eq=False):
     journal: SessionLog
     dialect: Dialect
     header: Header
+    intake: Intake
     epoch: str
     persist: Persist
     place: Path | None
@@ -136,12 +140,16 @@ class Opened(Struct, eq=False):
     # -- storing: `store` and `promote` run in the writer's worker thread ----------
 
     def store(
-        self, lines: Sequence[bytes], *, sync: bool, has_assistant: bool
-    ) -> StorageError | None:
-        """Write the lines, durably if `sync`; give a draft its place once it is a conversation."""
+        self, lines: Sequence[bytes], *, sync: bool, has_assistant: bool, late: bool = False
+    ) -> SessiondError | None:
+        """Write the lines, durably if `sync`; give a draft its place once it is a conversation.
+
+        Raises Overtaken when others wrote first, Replaced when it is another file. With `late`
+        what others wrote comes before these lines.
+        """
         try:
-            self.journal.append(lines, sync=sync)
-        except StorageError as error:
+            self.journal.append(lines, sync=sync, late=late)
+        except SessiondError as error:
             return error
         self.dirty = not sync
         if self.pending and (has_assistant or self.session.has_assistant):
@@ -157,30 +165,32 @@ class Opened(Struct, eq=False):
             return
         self.place = None
 
-    def adopt_stored_tail(self) -> list[Event]:
-        """Whole lines of a refused batch that a file we may not cut back has kept."""
-        events: list[Event] = []
-        for line in self.journal.take_stored_tail():
-            seq = self.session.seq + 1
-            try:
-                row = self.dialect.row(line)
-            except BadLine as bad:
-                self.session.skip()
-                self.session.report(seq + 1, "bad_line", str(bad))
-            else:
-                self.session.fold(row)
-                events.append(self.event(seq, line))
+    def adopt(self) -> list[Event]:
+        """Lines that others wrote, or a refused batch left, into the index; those that are entries."""
+        found = self.journal.take_found()
+        if not found:
+            return []
+        first = self.intake.take_later(one.line for one in found)
+        events = [
+            self.event(seq, one.line, EXTERNAL if one.external else None)
+            for seq, one in enumerate(found, first)
+            if self.session.is_entry(seq)
+        ]
+        if events:
+            self.updated_at = (
+                self.dialect.timestamp(found[events[-1].seq - first].line) or self.updated_at
+            )
         return events
 
-    def event(self, seq: int, line: bytes) -> Event:
-        """A stored entry as an event without origin."""
+    def event(self, seq: int, line: bytes, origin: Origin | None = None) -> Event:
+        """A stored entry as an event, without origin unless one is given."""
         row = self.dialect.row(line)
         effect = row.effect
         target = effect.target_id if isinstance(effect, LeafEffect) else None
         if target is not None and not 0 < self.session.node(target) < seq:
             # As at replay: what is no earlier entry moves nothing.
             row.effect = None
-        return Event(seq, row, self.dialect.wire(line))
+        return Event(seq, row, self.dialect.wire(line), origin)
 
     def durability(self, *, synced: bool) -> str:
         """What a just stored entry can count on."""

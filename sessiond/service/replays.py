@@ -54,11 +54,19 @@ class Replays:
         self._frames = frames
         self._presence = presence
         self._go_live = go_live
+        self.ended = False
+
+    def end(self) -> None:
+        """There is another log: what is under way hands nothing over any more."""
+        self.ended = True
+
+    def _is_over(self, subscription: Subscription) -> bool:
+        return subscription.closed or self.ended
 
     async def catch_up(self, subscription: Subscription) -> None:
         """Everything after its position, then live; ends when it is closed. Raises StorageError."""
         synced = False
-        while not subscription.closed:
+        while not self._is_over(subscription):
             if subscription.lagged:
                 synced = False
                 await self._tell_lagged(subscription)
@@ -86,9 +94,11 @@ class Replays:
     async def _tell_lagged(self, subscription: Subscription) -> None:
         """Say where it fell behind, and how many signals are gone by the time it hears of it."""
         listener = subscription.listener
-        while not subscription.closed:
+        while not self._is_over(subscription):
             # Only then: there is a place for few words long before there is one for a signal.
             await listener.wait_room()
+            if self._is_over(subscription):
+                return
             lagged = Lagged(self._session_id, subscription.position, subscription.dropped_signals)
             body = notification("session/lagged", lagged)
             if listener.offer(subscription.variant.encode(body)):
@@ -104,12 +114,13 @@ class Replays:
             last = self._log.span(subscription.position, upto, REPLAY_CHUNK_BYTES)
             events = await self._log.read_events(subscription.position + 1, last)
             await self._hand_over(subscription, self._frames.of(subscription.variant, events, {}))
-        subscription.advance(last)
+        if not self.ended:
+            subscription.advance(last)
 
     async def _hand_over(self, subscription: Subscription, frames: bytes) -> None:
         """Put frames into the connection's outbox as soon as events are welcome there."""
         listener = subscription.listener
-        while frames and not subscription.closed:
+        while frames and not self._is_over(subscription):
             if listener.offer(frames):
                 listener.flush()
                 return

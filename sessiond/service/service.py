@@ -21,11 +21,13 @@ from sessiond.service.files.store import Store
 from sessiond.service.holdings import Holdings, HoldingsStatistics
 from sessiond.service.host import Host, HostStatistics
 from sessiond.service.hosts import Hosts
+from sessiond.service.inotify import best_watching
 from sessiond.service.jobs import answer_later
 from sessiond.service.listing.roster import Roster, RosterStatistics
 from sessiond.service.listing.searching import Search
 from sessiond.service.ports import Environment, Listener, Ticket
 from sessiond.service.session_info import SessionInfo
+from sessiond.service.watching import Watching
 
 __all__ = ["Service", "ServiceStatistics"]
 
@@ -46,7 +48,7 @@ class ServiceStatistics(Struct, frozen=True):
 class Service:
     """The open sessions and the clients of one daemon."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what one daemon has
         self,
         store: Store,
         environment: Environment,
@@ -54,6 +56,7 @@ class Service:
         *,
         profile: str,
         request_stop: Callable[[], None],
+        watching: Watching | None = None,
     ) -> None:
         self.store = store
         self.environment = environment
@@ -71,8 +74,10 @@ class Service:
             has_open=lambda session_id: self.hosts.describes(session_id),
         )
         self.search = Search(self.roster, store.files, store.texts)
-        self.hosts = Hosts(store, environment, tasks, self.roster, on_leave=self.note_use)
+        watching = watching or best_watching(store.files, environment.report_trouble)
+        self.hosts = Hosts(store, environment, tasks, self.roster, watching, on_leave=self.note_use)
         tasks.start_soon(self.roster.run)
+        tasks.start_soon(watching.run)
         self._deserted = anyio.Event()
         self._use = anyio.Event()
 

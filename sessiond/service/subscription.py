@@ -82,6 +82,13 @@ class Subscription:
         self._waiters.append((seq, event))
         await event.wait()
 
+    def begin_again(self) -> None:
+        """Nothing of the log as it is now was handed over."""
+        if self.replay is not None:
+            self.replay.cancel()
+        self.position = 0
+        self.live = self.lagged = False
+
     def close(self) -> None:
         """No more events."""
         self.closed = True

@@ -8,21 +8,27 @@ disk works is the next batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from anyio import CancelScope, CapacityLimiter, to_thread
 from msgspec import Struct
 
 from sessiond.errors import SessiondError, StorageError
+from sessiond.journal.store import Overtaken
+from sessiond.limits import OVERTAKEN_MAX
 from sessiond.service.batch import Batch, stage
 from sessiond.service.hub import Hub
 from sessiond.service.inbox import Command, Inbox
 from sessiond.service.leases import Leases
 from sessiond.service.log import LogReader
 from sessiond.service.opened import Opened
+from sessiond.service.others import Others
 from sessiond.service.ports import Environment, Listener
 
 __all__ = ["Writer", "WriterStatistics"]
+
+T = TypeVar("T")
 
 
 class WriterStatistics(Struct, frozen=True):
@@ -54,17 +60,17 @@ class Writer:
         self._leases = leases
         self._environment = environment
         self._threads = threads
+        self.others = Others(opened, hub, self._in_thread)
         self._batches = self._entries = self._batch_entries_max = self._failures = 0
 
     async def write(self, commands: Sequence[Command]) -> bool:
-        """Store a batch and settle it; gives whether it could change the session."""
-        opened = self._opened
+        """Store a batch and settle it; gives whether it could change the session.
+
+        Raises Replaced, and then nothing is stored or settled.
+        """
         self.writing = True
         try:
-            seqs = self._looked_at(commands)
-            stored = dict(zip(seqs, await self._log.read_many(seqs), strict=True))
-            batch = stage(commands, opened, self._environment, stored, self._leases)  # 1, 2
-            error = await self._persist(batch) if batch.lines or batch.act else None  # 3
+            batch, error = await self._store(commands)
         except StorageError as unread:
             # What staging looks at could not be read. Nothing was staged yet.
             self._refuse(commands, unread)
@@ -73,6 +79,31 @@ class Writer:
             self.writing = False
         self._conclude(batch, error)  # 4, 5, 6
         return bool(batch.lines or batch.act)
+
+    async def _store(self, commands: Sequence[Command]) -> tuple[Batch, SessiondError | None]:
+        """Stage, encode, persist; again when others wrote first, for it must stand on that."""
+        opened = self._opened
+        overtaken = 0
+        while True:
+            seqs = self._looked_at(commands)
+            stored = dict(zip(seqs, await self._log.read_many(seqs), strict=True))
+            batch = stage(commands, opened, self._environment, stored, self._leases)  # 1, 2
+            if not (batch.lines or batch.act):
+                return batch, None
+            try:
+                return batch, await self._persist(batch, late=overtaken >= OVERTAKEN_MAX)  # 3
+            except Overtaken:
+                overtaken += 1
+                batch.give_up()
+                await self.others.come_first()
+
+    async def look(self) -> bool:
+        """Take in what others wrote; gives whether there was anything. Raises Replaced."""
+        self.writing = True
+        try:
+            return await self.others.look()
+        finally:
+            self.writing = False
 
     def write_in_memory(self, commands: Sequence[Command]) -> bool:
         """The same for a session without a disk: nothing to wait for."""
@@ -95,37 +126,38 @@ class Writer:
                 seqs.update(command.reads(session))
         return sorted(seqs)
 
-    async def _persist(self, batch: Batch) -> SessiondError | None:
-        """One write and one sync for the whole batch; who waits may not cut it short."""
-        opened = self._opened
-        failure: SessiondError | None = None
+    async def _persist(self, batch: Batch, *, late: bool) -> SessiondError | None:
+        """One write and one sync for the whole batch. Raises Overtaken, Replaced."""
 
-        def store() -> None:
-            nonlocal failure
+        def store() -> SessiondError | None:
             if batch.act is None:
-                failure = opened.store(
-                    batch.lines, sync=batch.sync, has_assistant=batch.has_assistant
+                return self._opened.store(
+                    batch.lines, sync=batch.sync, has_assistant=batch.has_assistant, late=late
                 )
-                return
             try:
                 batch.act(batch.lines)
             except SessiondError as refusal:
-                failure = refusal
+                return refusal
+            return None
 
+        return await self._in_thread(store)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """What waits for the disk; who waits for it may not cut it short."""
+        done: list[T] = []
         with CancelScope(shield=True):
-            await to_thread.run_sync(store, limiter=self._threads)
-        return failure
+            done.append(await to_thread.run_sync(work, limiter=self._threads))
+        return done[0]
 
     def _conclude(self, batch: Batch, error: SessiondError | None) -> None:
         """Commit, publish, answer. No await: nobody sees half of it."""
         opened, hub = self._opened, self._hub
         touched: dict[Listener, None] = {}
+        self.others.publish(touched)
         if error is not None:
             self._failures += 1
-            kept = opened.adopt_stored_tail()
-            if kept:
-                hub.publish(kept, touched)
         elif batch.lines:
+            batch.follow()
             batch.draft.commit()
             lines = opened.journal.line_count
             assert opened.session.seq == lines - 1, "index and file number the lines alike"

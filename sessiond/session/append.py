@@ -223,7 +223,7 @@ def _stage_all(draft: Draft, request: AppendRequest, head: str, parent: int | No
     for index, entry in enumerate(request.entries):
         if entry.id is UNSET:
             # Not one that a later entry of the call brings along.
-            entry.id = draft.fresh_id(given)
+            draft.give_id(entry, given)
         if draft.session.rules.atoms:
             entry.atom = (index + 1, count)
         if isinstance(entry, Compaction):

@@ -81,6 +81,7 @@ class Draft:
         self._parents: list[int] = []
         self._ids: dict[str, int] = {}
         self._heads: dict[str, Head | None] = {}
+        self._named: list[Staged] = []
 
     # -- the session as it would be ------------------------------------------
 
@@ -205,8 +206,21 @@ class Draft:
         """Whether somebody has the head for himself."""
         return self.leases is not None and self.leases.is_held(head)
 
-    def fresh_id(self, besides: Container[object] = ()) -> str:
+    def give_id(self, entry: Staged, besides: Container[object] = ()) -> None:
         """An id that no entry of the session has, nor `besides`."""
+        entry.id = self._fresh_id(besides)
+        self._named.append(entry)
+
+    def give_up(self) -> None:
+        """Take back the ids that entries were given: they are to be staged on another draft."""
+        for entry in self._named:
+            entry.id = UNSET
+
+    def follow(self) -> None:
+        """Come behind what others have stored meanwhile. After staging, before `commit`."""
+        self.base_seq = self.session.seq
+
+    def _fresh_id(self, besides: Container[object]) -> str:
         for _ in range(_NEW_ID_TRIES):
             entry_id = self._new_id()
             if not (entry_id in self._ids or entry_id in self.session.ids or entry_id in besides):
@@ -228,7 +242,7 @@ class Draft:
         elif self.head(head) is None and self._head_count() >= HEADS_MAX:
             raise TooLarge("the session has as many heads as it may have", limit=HEADS_MAX)
         if entry.id is UNSET:
-            entry.id = self.fresh_id()
+            self.give_id(entry)
         if entry.timestamp is UNSET:
             entry.timestamp = self.now
         entry.parent_id = self.id_of(parent)

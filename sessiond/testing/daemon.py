@@ -33,6 +33,7 @@ from sessiond.service.ending import end_service
 from sessiond.service.files.store import Store
 from sessiond.service.ports import Environment
 from sessiond.service.service import Service
+from sessiond.service.watching import Unwatched, Watching
 from sessiond.testing.wire import Refusal, Wire
 from sessiond.transports.base import SocketPort
 from sessiond.transports.serving import serve_connection
@@ -115,8 +116,12 @@ async def running_daemon(
     environment: Environment | None = None,
     files: Files | None = None,
     profile: str = DEFAULT_PROFILE,
+    watching: Watching | None = None,
 ) -> AsyncGenerator[Daemon]:
-    """A daemon on the files of `home`, drained at the end. Raises the first bug it met."""
+    """A daemon on the files of `home`, drained at the end. Raises the first bug it met.
+
+    With `files` of a test's own it is told of no change, unless `watching` does.
+    """
     bugs: list[BaseException] = []
     environment = environment or standing_environment(bugs)
     layout = Layout(home, profile)
@@ -124,7 +129,15 @@ async def running_daemon(
     try:
         async with anyio.create_task_group() as tasks:
             stop = anyio.Event()
-            service = Service(store, environment, tasks, profile=profile, request_stop=stop.set)
+            service = Service(
+                store,
+                environment,
+                tasks,
+                profile=profile,
+                request_stop=stop.set,
+                # Of a disk in memory only the test knows what others do.
+                watching=watching or (Unwatched() if files is not None else None),
+            )
             # Whatever a test then breaks, it breaks for what it asks.
             await service.roster.complete.wait()
             daemon = Daemon(service, _dispatcher(environment), tasks, bugs)

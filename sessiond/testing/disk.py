@@ -65,6 +65,7 @@ class FaultDisk(Files):
         self._next_fd = 3
         self._next_inode = 1
         self._ticks = 0
+        self._landing: tuple[Inode, bytes] | None = None
         known: dict[Path, Inode | bool] = {Path("/"): True}
         for folder in map(Path, folders):
             known |= dict.fromkeys([folder, *folder.parents], True)
@@ -113,6 +114,19 @@ class FaultDisk(Files):
         rebooted._ticks = self._ticks
         rebooted.seconds = self.seconds
         return rebooted
+
+    def write_as_another(self, path: Path, data: bytes) -> None:
+        """What another program appends to a file: counted nowhere, and it never fails."""
+        self._write_as_another(self._inode(path), data)
+
+    def _write_as_another(self, inode: Inode, data: bytes) -> None:
+        with self._mutex:
+            inode.write(len(inode.seen), data)
+            self._touch(inode)
+
+    def land(self, path: Path, data: bytes) -> None:
+        """Let another program append this right before the next write to the file."""
+        self._landing = (self._inode(path), data)
 
     def put(self, path: Path, content: bytes) -> None:
         """A durable file that was always there."""
@@ -199,12 +213,20 @@ class FaultDisk(Files):
         """Write at the end, or at the descriptor's position."""
         fault = self.faults.meet("write")
         descriptor = self._at(fd, writing=True)
+        if self._landing is not None and self._landing[0] is descriptor.inode:
+            (inode, theirs), self._landing = self._landing, None
+            self._write_as_another(inode, theirs)
         with self._mutex:
-            if descriptor.appends:
-                descriptor.position = len(descriptor.inode.seen)
-            written = self._put(descriptor.inode, descriptor.position, data, fault)
-            descriptor.position += written
-            return written
+            end = len(descriptor.inode.seen)
+            start = end if descriptor.appends else descriptor.position
+            try:
+                written = self._put(descriptor.inode, start, data, fault)
+                descriptor.position = start + written
+                return written
+            finally:
+                if descriptor.appends and len(descriptor.inode.seen) > end:
+                    # Also what a failing call brought to the file.
+                    descriptor.position = len(descriptor.inode.seen)
 
     def pwrite(self, fd: int, data: bytes | memoryview, offset: int) -> int:
         """Write in place."""
@@ -244,6 +266,20 @@ class FaultDisk(Files):
         """What the descriptor refers to."""
         self.faults.arrive("fstat")
         return _stat_of(self._at(fd).inode)
+
+    def position(self, fd: int) -> int:
+        """Where the last write ended. No call of the disk: it cannot fail."""
+        return self._at(fd).position
+
+    def replace(self, fd: int, by: int) -> None:
+        """Let `fd` refer to what `by` does."""
+        with self._mutex:
+            before, after = self._descriptors[fd].inode.number, self._descriptors.pop(by)
+            if self._locks.get(before) == fd:
+                del self._locks[before]
+            if self._locks.get(after.inode.number) == by:
+                self._locks[after.inode.number] = fd
+            self._descriptors[fd] = after
 
     # -- Files: names ----------------------------------------------------------------
 
@@ -344,6 +380,10 @@ class FaultDisk(Files):
     def monotonic(self) -> float:
         """No time passes."""
         return 0.0
+
+    def pause(self, seconds: float) -> None:
+        """Time is moved instead."""
+        self.seconds += seconds
 
     # -- inside ------------------------------------------------------------------------
 

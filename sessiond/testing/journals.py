@@ -110,9 +110,9 @@ def check_syncing_changes_nothing_that_can_be_read(make: MakeLog) -> None:
 
 
 def check_nothing_is_left_over_without_a_failure(make: MakeLog) -> None:
-    """`take_stored_tail` has something after failed appends only."""
+    """`take_found` has something only where others wrote or an append failed."""
     log = _filled(make)
-    assert log.take_stored_tail() == []
+    assert log.take_found() == []
     assert log.statistics().failures == 0
     log.close()
 

@@ -14,6 +14,7 @@ from anyio import to_thread
 
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
+from sessiond.service.watching import Watching
 from sessiond.testing.daemon import Daemon, running_daemon, standing_environment
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.faults import Gate
@@ -40,10 +41,10 @@ class House:
         return self.files
 
     @asynccontextmanager
-    async def daemon(self) -> AsyncGenerator[Daemon]:
+    async def daemon(self, watching: Watching | None = None) -> AsyncGenerator[Daemon]:
         """A daemon, drained at the end; it met no bug that the test did not take out, and keeps nothing."""
         async with running_daemon(
-            self.home, environment=self.environment, files=self.files
+            self.home, environment=self.environment, files=self.files, watching=watching
         ) as daemon:
             yield daemon
         assert self.bugs == []

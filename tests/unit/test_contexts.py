@@ -43,6 +43,7 @@ def opened(entries: list[dict[str, Any]]) -> Opened:
         Counted(b"\n".join(lines)),
         indexer.dialect,
         indexer.header,
+        indexer.intake,
         epoch="epoch-1",
         persist="never",
         place=None,

@@ -2,7 +2,8 @@
 
 Half a line behind the last newline is cut, copied aside first, or kept where the
 file is not ours to cut; so is an append of several entries whose last ones
-never came. A file without a valid header is refused before it is written to.
+never came. Half a line that is younger than a second may be somebody's who is not done
+with it, and is waited for. A file without a valid header is refused before it is written to.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
 from sessiond.journal.journal import Journal
+from sessiond.journal.writer import CLOSING
+from sessiond.limits import HALF_LINE_SECONDS, HALF_LINE_WAIT_SECONDS
 from sessiond.model.problems import Problem
 from sessiond.service.files.indexer import Indexer
 
@@ -26,23 +30,38 @@ def open_mended(
     `stamp()` names the copy of what is cut. Raises SessionCorrupt, SessionLocked, StorageError.
     """
     mended: list[Problem] = []
+    waits = int(HALF_LINE_WAIT_SECONDS / HALF_LINE_SECONDS)
     while True:
         indexer = Indexer(path, in_place=True)
         journal = Journal.open(files, path, indexer.visit, locks=locks)
         try:
-            mended += _mend_tail(journal, indexer, stamp)
-            atom = indexer.incomplete_atom
-            if atom is None or not journal.truncates:
-                break
-            mended.append(_cut_atom(journal, atom, stamp))
+            waits -= 1
+            goes_on = waits >= 0 and _goes_on(files, path, journal, indexer)
+            if not goes_on:
+                mended += _mend_tail(journal, indexer, stamp)
+                atom = indexer.incomplete_atom
+                if atom is None or not journal.truncates:
+                    break
+                mended.append(_cut_atom(journal, atom, stamp))
         except BaseException:
             journal.close()
             raise
         # Its first lines are in the index; it is made again without them.
         journal.close()
+        if goes_on:
+            files.pause(HALF_LINE_SECONDS)
     for problem in mended:
         indexer.session.report(problem.line, problem.kind, problem.detail)
     return journal, indexer
+
+
+def _goes_on(files: Files, path: Path, journal: Journal, indexer: Indexer) -> bool:
+    """Whether somebody may be writing the last line just now."""
+    if not journal.tail or not journal.line_count or indexer.parses(journal.tail):
+        return False
+    with telling("look at", path):
+        grown_at = files.stat(path).st_mtime_ns / 1e9
+    return 0 <= files.now() - grown_at < HALF_LINE_SECONDS
 
 
 def _mend_tail(journal: Journal, indexer: Indexer, stamp: Callable[[], str]) -> list[Problem]:
@@ -50,17 +69,17 @@ def _mend_tail(journal: Journal, indexer: Indexer, stamp: Callable[[], str]) -> 
     if tail and not seq:
         # All there is: only a header makes it a file that may be written to.
         indexer.visit(0, tail)
-        journal.keep_tail()
-        tail = b""
     journal.truncates = indexer.dialect.rules.truncates
     if not tail:
         return []
-    if indexer.parses(tail) or not journal.truncates:
-        journal.keep_tail()
-        indexer.visit(seq, tail)
-        return []
-    kept = Path(journal.cut_tail(stamp()))
-    return [Problem(seq + 1, "torn_tail", f"half a line was moved to {kept.name}")]
+    is_line = not seq or indexer.parses(tail)
+    if journal.truncates and not is_line:
+        kept = Path(journal.cut_tail(stamp()))
+        return [Problem(seq + 1, "torn_tail", f"half a line was moved to {kept.name}")]
+    for at, line in enumerate(journal.keep_tail(b"\n" if is_line else CLOSING), seq):
+        if at:
+            indexer.visit(at, line)
+    return []
 
 
 def _cut_atom(journal: Journal, seq: int, stamp: Callable[[], str]) -> Problem:

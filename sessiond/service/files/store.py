@@ -32,6 +32,7 @@ from sessiond.service.files.keeping import Keeping
 from sessiond.service.files.mending import open_mended
 from sessiond.service.files.promotion import Promotion
 from sessiond.service.files.register import Register, snapshot
+from sessiond.service.intake import Intake
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
 from sessiond.service.session_info import Persist
@@ -100,12 +101,14 @@ class Store:
         place: Path | None,
     ) -> Opened:
         created = str(header.timestamp)
+        session = Session(NATIVE.rules)
         return Opened(
             header.id,
-            Session(NATIVE.rules),
+            session,
             journal,
             NATIVE,
             header,
+            Intake(session, NATIVE),
             epoch=self.environment.new_epoch(),
             persist=persist,
             place=place,
@@ -156,6 +159,16 @@ class Store:
     def open(self, session_id: str) -> Opened:
         """Open a session by its id. Raises SessionNotFound, SessionCorrupt, SessionLocked."""
         return self._open(self.keeping.require(session_id), session_id)
+
+    def reopen(self, opened: Opened) -> Opened:
+        """The session as the file has it that took the place of the one that was open.
+
+        It is another log, so its epoch is new. Raises what `open` raises.
+        """
+        opened.journal.close()
+        assert opened.path is not None, "only files are replaced"
+        self.register.renew(opened.session_id, opened.path)
+        return self.open(opened.session_id)
 
     def identify(self, path: Path) -> str:
         """The session id of a file, which may lie anywhere. Raises SessionCorrupt, StorageError."""
@@ -210,6 +223,7 @@ class Store:
             journal,
             indexer.dialect,
             indexer.header,
+            indexer.intake,
             epoch=epoch,
             summary=summary,
             persist="immediate" if place is None else "on_assistant",

@@ -21,8 +21,9 @@ from sessiond.journal.recovery import Splitter, Visit
 from sessiond.journal.scanning import check_regular, chunks_of
 from sessiond.model.problems import Problem
 from sessiond.model.row import Kind
-from sessiond.service.files.indexer import Indexer, is_zeros
+from sessiond.service.files.indexer import Indexer
 from sessiond.service.files.oddities import oddities
+from sessiond.service.intake import is_zeros
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Progress
 from sessiond.session.state import Session

@@ -1,0 +1,73 @@
+"""Whether a path still has the file that is open, and what to do when it has another.
+
+Law: a file that took the place of another is gone over to only if it begins with every
+byte that is known of the old one; then nobody needs to notice. Else it is another log.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sessiond.journal.descriptor import Descriptor
+from sessiond.journal.files import Files
+from sessiond.journal.lock import FileLock, own_session
+from sessiond.journal.reader import LineReader
+from sessiond.journal.scanning import check_regular, same_beginning
+from sessiond.journal.store import Replaced
+
+__all__ = ["Following"]
+
+
+class Following:
+    """The place of one open file, and the lock that says whose it is."""
+
+    def __init__(
+        self, files: Files, reader: LineReader, out: Descriptor, lock: FileLock, locks: Path
+    ) -> None:
+        self._files = files
+        self._reader = reader
+        self._out = out
+        self._lock = lock
+        self._locks = locks
+
+    def size(self) -> int:
+        """How long the file at the path is now. Raises OSError, SessionLocked, Replaced."""
+        end = self._reader.ends[-1]
+        found = self._files.stat(self._reader.path)
+        if (found.st_dev, found.st_ino) != self._out.identity:
+            self._go_over(end)
+            found = self._files.fstat(self._reader.fd)
+        if found.st_size < end:
+            raise Replaced("truncated")
+        if found.st_size > end and self._reader.bytes_at(end - 1, 1) != b"\n":
+            # Written anew in place, and longer by now.
+            raise Replaced("epoch")
+        return found.st_size
+
+    def _go_over(self, end: int) -> None:
+        files, path = self._files, self._reader.path
+        fd = files.open_update(path)
+        try:
+            check_regular(files, fd)
+            found = files.fstat(fd)
+            self._check_beginning(fd, found.st_size, end)
+            lock = own_session(files, fd, self._locks)
+        except BaseException:
+            files.close(fd)
+            raise
+        self._lock.release()
+        self._lock = lock
+        files.replace(self._reader.fd, fd)
+        self._out.belong_to((found.st_dev, found.st_ino), path)
+        # Nobody knows whether whoever copied it waited for the disk.
+        self._out.sync()
+
+    def _check_beginning(self, fd: int, size: int, end: int) -> None:
+        if size < end:
+            raise Replaced("truncated")
+        if not same_beginning(self._files, self._reader.fd, fd, end):
+            raise Replaced("epoch")
+
+    def release(self) -> None:
+        """Take the record of the lock away; the lock itself goes with the descriptor."""
+        self._lock.release()

@@ -1,0 +1,108 @@
+"""What other programs write to the file of an open session.
+
+Law: their lines get their seqs in the order of the file, durable first, and are events like
+any other. Half a line is left to whoever writes it, but not for long: one that has not
+grown for HALF_LINE_SECONDS is closed, kept and reported, and an append waits for it
+HALF_LINE_WAIT_SECONDS at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import Any
+
+from anyio import current_time, sleep
+
+from sessiond.dialects.base import BadLine
+from sessiond.errors import SessiondError
+from sessiond.limits import HALF_LINE_LOOK_SECONDS, HALF_LINE_SECONDS, HALF_LINE_WAIT_SECONDS
+from sessiond.service.hub import Hub
+from sessiond.service.opened import Opened
+from sessiond.service.ports import Listener
+
+__all__ = ["Others"]
+
+
+class Others:
+    """What the writer of one session asks about them; `in_thread` is where it waits for the disk."""
+
+    def __init__(
+        self, opened: Opened, hub: Hub, in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]
+    ) -> None:
+        self._opened = opened
+        self._hub = hub
+        self._in_thread = in_thread
+        self._half_bytes: int = 0
+        self._half_since = inf
+
+    @property
+    def half_due_in(self) -> float:
+        """In how many seconds half a line at the end is to be closed; inf without one."""
+        return self._half_since + HALF_LINE_SECONDS - current_time()
+
+    async def look(self) -> bool:
+        """Take in what they wrote; gives whether there was anything. Raises Replaced.
+
+        What the disk refuses now is looked at again with the next write, which says so.
+        """
+        before = self._opened.session.seq
+        try:
+            await self._look()
+            if self.half_due_in <= 0:
+                await self._close_half()
+        except SessiondError:
+            self.take_in()
+        return self._opened.session.seq != before
+
+    async def come_first(self) -> None:
+        """Take in what an append found, and half a line of theirs when it is whole. Raises Replaced."""
+        self.take_in()
+        until = current_time() + HALF_LINE_WAIT_SECONDS
+        try:
+            while self._opened.journal.half_bytes:
+                self._see_half()
+                due = self.half_due_in <= 0 or current_time() >= until
+                if due or await self._in_thread(self._half_is_whole):
+                    await self._close_half()
+                else:
+                    await sleep(HALF_LINE_LOOK_SECONDS)
+                    await self._look()
+        except SessiondError:
+            # The write that follows meets it too, and says so.
+            self.take_in()
+
+    def take_in(self) -> None:
+        """What was found, into the index and to whoever watches."""
+        touched: dict[Listener, None] = {}
+        self.publish(touched)
+        for listener in touched:
+            listener.flush()
+
+    def publish(self, touched: dict[Listener, None]) -> None:
+        """The same for a writer that flushes by itself."""
+        found = self._opened.adopt()
+        if found:
+            self._hub.publish(found, touched)
+
+    async def _look(self) -> None:
+        await self._in_thread(self._opened.journal.look)
+        self._see_half()
+        self.take_in()
+
+    async def _close_half(self) -> None:
+        await self._in_thread(self._opened.journal.close_half)
+        self._see_half()
+        self.take_in()
+
+    def _see_half(self) -> None:
+        size: int = self._opened.journal.half_bytes
+        if size != self._half_bytes:
+            self._half_bytes, self._half_since = size, current_time() if size else inf
+
+    def _half_is_whole(self) -> bool:
+        try:
+            self._opened.dialect.row(self._opened.journal.half())
+        except BadLine:
+            return False
+        return True

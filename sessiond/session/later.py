@@ -1,0 +1,43 @@
+"""What a command was to be told, when its lines came further back than where they were staged.
+
+That happens when another program's lines landed right before them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, structs
+
+from sessiond.errors import IdempotencyConflict, PreconditionFailed, SessiondError
+
+__all__ = ["later", "refused_later"]
+
+
+def later(told: Any, after: int, by: int) -> Any:
+    """The same receipt, and what is listed in it, with every seq behind `after` raised by `by`."""
+    if not isinstance(told, Struct):
+        return told
+    raised: dict[str, Any] = {}
+    for name in told.__struct_fields__:
+        value = getattr(told, name)
+        if name == "seq":
+            raised[name] = _raised(value, after, by)
+        elif isinstance(value, list):
+            raised[name] = [later(one, after, by) for one in getattr(told, name)]
+    return structs.replace(told, **raised)
+
+
+def refused_later(refusal: SessiondError, after: int, by: int) -> SessiondError:
+    """The same refusal, as far as it names staged lines."""
+    data = refusal.data()
+    if isinstance(refusal, PreconditionFailed):
+        actual = {**data["actual"], "seq": _raised(data["actual"]["seq"], after, by)}
+        return refusal.replacing(actual=actual)
+    if isinstance(refusal, IdempotencyConflict):
+        return refusal.replacing(stored_seq=_raised(data["stored_seq"], after, by))
+    return refusal
+
+
+def _raised(seq: int, after: int, by: int) -> int:
+    return seq + by if seq > after else seq

@@ -1,0 +1,311 @@
+"""Programs that do not know sessiond write to the file of an open session."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import to_thread
+
+from sessiond.service import others
+from sessiond.testing.daemon import Refusal, Wire
+from tests.service.conftest import SESSION, House
+
+pytestmark = pytest.mark.anyio
+
+HEADERS = {
+    "native": b'{"type":"session_header","version":1,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n',
+    "pi": b'{"type":"session","version":3,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n',
+}
+
+
+def message_of(dialect: str, text: str = "x") -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "user", "content": text}
+    return message if dialect == "native" else {**message, "timestamp": 1}
+
+
+def line(dialect: str, entry_id: str, parent_id: str | None) -> bytes:
+    """A line as a program of this dialect writes it."""
+    parent = "parent_id" if dialect == "native" else "parentId"
+    entry = {
+        "type": "message",
+        "id": entry_id,
+        parent: parent_id,
+        "timestamp": "2026-01-15T11:00:00.000Z",
+        "message": message_of(dialect),
+    }
+    return json.dumps(entry).encode() + b"\n"
+
+
+@pytest.fixture(params=["native", "pi"])
+def dialect(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def begun(house: House, dialect: str) -> Path:
+    """A session of two entries."""
+    lines = [
+        HEADERS[dialect],
+        line(dialect, "aaaaaaa1", None),
+        line(dialect, "aaaaaaa2", "aaaaaaa1"),
+    ]
+    return house.put(b"".join(lines))
+
+
+async def append(wire: Wire, dialect: str, **params: Any) -> Any:
+    return await wire.call(
+        "append", session_id=SESSION, message=message_of(dialect, "ours"), **params
+    )
+
+
+async def event(wire: Wire) -> dict[str, Any]:
+    """The next event: its seq, the id of its entry, and whether another program made it."""
+    told = await wire.next_notification()
+    assert told["method"] == "session/event", told
+    params = told["params"]
+    origin = params.get("origin", {})
+    return {
+        "seq": params["seq"],
+        "id": params["entry"]["id"],
+        "leaf": params.get("leaf_id"),
+        "external": origin.get("external", False),
+    }
+
+
+async def ids_of(wire: Wire) -> list[tuple[int, str]]:
+    page = await wire.call("session/entries", session_id=SESSION)
+    return [(row["seq"], row["entry"]["id"]) for row in page["entries"]]
+
+
+async def after_a_restart(house: House) -> list[tuple[int, str]]:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        info = (await wire.call("session/get", session_id=SESSION))["session"]
+        assert not info["read_only"]
+        return await ids_of(wire)
+
+
+# -- what an append meets ------------------------------------------------------------------------
+
+
+async def test_what_others_wrote_comes_first_and_the_append_stands_on_it(
+    house: House, dialect: str
+) -> None:
+    path = begun(house, dialect)
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await watcher.call("subscribe", session_id=SESSION)
+        house.disk.write_as_another(path, line(dialect, "bbbbbbb1", "aaaaaaa1"))
+        answer = await append(wire, dialect)
+        assert (answer["seq"], answer["entries"][0]["parent_id"]) == (4, "bbbbbbb1")
+        assert await event(watcher) == {
+            "seq": 3,
+            "id": "bbbbbbb1",
+            "leaf": "bbbbbbb1",
+            "external": True,
+        }
+        assert (await event(watcher))["external"] is False
+        live = await ids_of(wire)
+    assert await after_a_restart(house) == live
+
+
+async def test_lines_that_land_between_the_look_and_the_write_get_their_seqs_first(
+    house: House, dialect: str
+) -> None:
+    path = begun(house, dialect)
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await watcher.call("subscribe", session_id=SESSION)
+        theirs = line(dialect, "bbbbbbb1", "aaaaaaa2") + line(dialect, "bbbbbbb2", "bbbbbbb1")
+        house.disk.land(path, theirs)
+        answer = await append(wire, dialect)
+        # It was made without knowing of them, and says where it came to be.
+        assert (answer["seq"], answer["entries"][0]["seq"]) == (5, 5)
+        assert answer["entries"][0]["parent_id"] == "aaaaaaa2"
+        assert [(await event(watcher))["id"] for _ in range(2)] == ["bbbbbbb1", "bbbbbbb2"]
+        ours = await event(watcher)
+        assert (ours["seq"], ours["id"], ours["external"]) == (5, answer["leaf_id"], False)
+        assert (await append(wire, dialect))["seq"] == 6
+        live = await ids_of(wire)
+    assert await after_a_restart(house) == live
+
+
+async def test_refusals_of_a_batch_that_came_later_name_the_right_lines(house: House) -> None:
+    path = begun(house, "native")
+    real = house.disk.write
+
+    def busy(fd: int, data: bytes | memoryview) -> int:
+        if b"cccccccc" in bytes(data):
+            house.disk.land(path, line("native", "bbbbbbb1", "aaaaaaa2"))
+        return real(fd, data)
+
+    house.disk.write = busy  # type: ignore[method-assign]
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        message = message_of("native")
+        with house.disk.hold("write") as gate:
+            # The first holds the writer up, so that the others are one batch.
+            first = await wire.request("append", session_id=SESSION, message=message)
+            assert await to_thread.run_sync(gate.reached.wait, 20.0)
+            entry = {"type": "message", "id": "cccccccc", "message": message}
+            second = await wire.request("append", session_id=SESSION, entry=entry)
+            conflict = {**entry, "message": message_of("native", "another")}
+            third = await wire.request("append", session_id=SESSION, entry=conflict)
+            moved = await wire.request(
+                "append", session_id=SESSION, message=message, expected={"leaf_id": "aaaaaaa2"}
+            )
+            named = await wire.request(
+                "session/label", session_id=SESSION, entry_id="cccccccc", label="l"
+            )
+            await wire.call("server/ping")
+        await wire.answer(first)
+        seqs = [(await wire.answer(second))["seq"]]
+        for number, member in ((third, "stored_seq"), (moved, "actual")):
+            with pytest.raises(Refusal) as refused:
+                await wire.answer(number)
+            told = refused.value.data[member]
+            seqs.append(told if isinstance(told, int) else told["seq"])
+        seqs.append((await wire.answer(named))["seq"])
+        assert seqs == [5, 5, 5, 6]
+
+
+async def test_an_append_that_was_glued_to_half_a_line_is_stored_once_and_whole(
+    house: House, dialect: str
+) -> None:
+    path = begun(house, dialect)
+    theirs = line(dialect, "bbbbbbb1", "aaaaaaa2")
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await watcher.call("subscribe", session_id=SESSION)
+        house.disk.land(path, theirs[:30])
+        entries = [{"type": "message", "message": message_of(dialect, "ours")} for _ in range(2)]
+        answer = await wire.call("append", session_id=SESSION, entries=entries)
+        content = house.disk.content(path)
+        # The half, closed with blanks; the place of our second line; both of ours, whole.
+        assert [row["seq"] for row in answer["entries"]] == [5, 6]
+        assert content.count(b"ours") == 2
+        assert theirs[:30] + b" " in content
+        assert [(await event(watcher))["seq"] for _ in range(2)] == [5, 6]
+        info = (await wire.call("session/get", session_id=SESSION))["session"]
+        assert (info["seq"], info["problems"], info["read_only"]) == (6, 1, False)
+        live = await ids_of(wire)
+    assert await after_a_restart(house) == live
+
+
+async def test_half_a_line_that_is_whole_but_for_its_newline_is_whole(
+    house: House, dialect: str
+) -> None:
+    path = begun(house, dialect)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await append(wire, dialect)
+        house.disk.write_as_another(path, line(dialect, "bbbbbbb1", "aaaaaaa2")[:-1])
+        answer = await append(wire, dialect)
+        assert (answer["seq"], answer["entries"][0]["parent_id"]) == (5, "bbbbbbb1")
+        info = (await wire.call("session/get", session_id=SESSION))["session"]
+        assert info["problems"] == 0
+        live = await ids_of(wire)
+    assert await after_a_restart(house) == live
+
+
+async def test_an_append_waits_for_half_a_line_until_it_is_whole(
+    house: House, dialect: str
+) -> None:
+    path = begun(house, dialect)
+    theirs = line(dialect, "bbbbbbb1", "aaaaaaa2")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await append(wire, dialect)
+        house.disk.write_as_another(path, theirs[:30])
+        waiting = await wire.request("append", session_id=SESSION, message=message_of(dialect))
+        with house.disk.hold("stat") as looking:
+            assert await to_thread.run_sync(looking.reached.wait, 20.0)
+            house.disk.write_as_another(path, theirs[30:])
+        answer = await wire.answer(waiting)
+        assert (answer["seq"], answer["entries"][0]["parent_id"]) == (5, "bbbbbbb1")
+        assert theirs in house.disk.content(path)
+        live = await ids_of(wire)
+    assert await after_a_restart(house) == live
+
+
+@pytest.mark.parametrize("grows", [False, True])
+async def test_nobody_waits_for_half_a_line_for_long(
+    house: House, dialect: str, monkeypatch: pytest.MonkeyPatch, grows: bool
+) -> None:
+    monkeypatch.setattr(others, "HALF_LINE_SECONDS", 30.0 if grows else 0.1)
+    monkeypatch.setattr(others, "HALF_LINE_WAIT_SECONDS", 0.1 if grows else 30.0)
+    path = begun(house, dialect)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await append(wire, dialect)
+        house.disk.write_as_another(path, b'{"type":"message","id":"bbb')
+        assert (await append(wire, dialect))["seq"] == 5
+        # What comes too late is a line that is none, and no damage either.
+        house.disk.write_as_another(path, b'bbbb1"}\n')
+        assert (await append(wire, dialect))["seq"] == 7
+        info = (await wire.call("session/get", session_id=SESSION))["session"]
+        assert (info["problems"], info["read_only"]) == (2, False)
+        live = await ids_of(wire)
+    assert await after_a_restart(house) == live
+
+
+async def test_who_writes_without_end_does_not_keep_an_append_from_being_stored(
+    house: House, dialect: str
+) -> None:
+    path = begun(house, dialect)
+    numbers = iter(range(1_000_000))
+    real = house.disk.stat
+
+    def busy(name: Path) -> Any:
+        if name == path:
+            house.disk.write_as_another(path, line(dialect, f"b{next(numbers):07}", "aaaaaaa2"))
+        return real(name)
+
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/get", session_id=SESSION)
+        house.disk.__dict__["stat"] = busy
+        answer = await append(wire, dialect)
+        del house.disk.__dict__["stat"]
+        live = await ids_of(wire)
+        assert (answer["seq"], answer["leaf_id"]) in live
+    assert await after_a_restart(house) == live
+
+
+async def test_an_id_that_a_foreign_line_has_is_not_given_again(house: House) -> None:
+    path = begun(house, "native")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/get", session_id=SESSION)
+        house.disk.write_as_another(path, line("native", "e1", "aaaaaaa2"))
+        answer = await append(wire, "native")
+        assert (answer["duplicate"], answer["leaf_id"]) == (False, "e2")
+
+
+async def test_expected_does_not_hold_once_others_have_written(house: House, dialect: str) -> None:
+    path = begun(house, dialect)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/get", session_id=SESSION)
+        house.disk.write_as_another(path, line(dialect, "bbbbbbb1", "aaaaaaa1"))
+        refused = await wire.refusal(
+            "append",
+            session_id=SESSION,
+            message=message_of(dialect),
+            expected={"leaf_id": "aaaaaaa2"},
+        )
+        assert (refused.data["kind"], refused.data["missed"]) == (
+            "precondition_failed",
+            ["bbbbbbb1"],
+        )
+
+
+async def test_lines_of_an_append_that_is_not_whole_are_told_and_make_no_whole_one(
+    house: House,
+) -> None:
+    path = begun(house, "native")
+    entries = [{"type": "message", "message": message_of("native")} for _ in range(3)]
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/get", session_id=SESSION)
+        first, second = (
+            line("native", f"ccccccc{n}", None)[:-2] + b',"atom":[%d,3]}\n' % n for n in (1, 2)
+        )
+        house.disk.write_as_another(path, first + second)
+        answer = await wire.call("append", session_id=SESSION, entries=entries)
+        assert [row["seq"] for row in answer["entries"]] == [5, 6, 7]
+        live = (await wire.call("session/get", session_id=SESSION))["session"]
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        again = (await wire.call("session/get", session_id=SESSION))["session"]
+    for info in (live, again):
+        assert (info["seq"], info["problems"], info["read_only"]) == (7, 1, False)
