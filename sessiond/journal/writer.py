@@ -73,7 +73,7 @@ class Writer:
         self._state = _State.READY
 
     def close(self) -> None:
-        """End; nothing is written or repaired from here on."""
+        """Nothing is written or repaired from here on."""
         self._state = _State.CLOSED
         self.out.close()
 
@@ -226,6 +226,8 @@ class Writer:
             if self.truncates and self._all_ours():
                 cut_back(self._files, reader, self.out, self.durable_bytes)
             else:
+                if self.truncates and self._is_among_others():
+                    make_blank(self._files, reader, refused.data, refused.end - len(refused.data))
                 lines = adopt_lines(self._files, reader, self.out, self.durable_bytes, CLOSING)
         self._add(lines)
         self.half_bytes = 0
@@ -242,3 +244,9 @@ class Writer:
         if size != refused.end or size - end > len(refused.data):
             return False
         return refused.data.startswith(self._reader.bytes_at(end, size - end))
+
+    def _is_among_others(self) -> bool:
+        """Whether the whole refused batch is in the file, before or behind what others wrote."""
+        data, end = self._refused.data, self._refused.end
+        start = end - len(data)
+        return start >= self._reader.ends[-1] and self._reader.bytes_at(start, len(data)) == data

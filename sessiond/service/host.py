@@ -93,7 +93,7 @@ class Host:
         self._taken: list[Command] = []
         self._watch: Watch = NO_WATCH
         self._watched: SessionLog | None = None
-        self._to_look = False
+        self._name_changed = False
         self._may_have_grown = False
         self._reopening = False
         self._watchers: list[Subscription] = []
@@ -288,8 +288,7 @@ class Host:
             changed = await self.writer.write(self._taken)
             self._taken = []
         elif self._is_to_look():
-            changed = await self.writer.look()
-            self._watch_file()
+            changed = await self._look()
         else:
             await self._rest()
             return
@@ -308,15 +307,28 @@ class Host:
 
     # -- what others do to the file --------------------------------------------------
 
+    async def _look(self) -> bool:
+        """Take in what others wrote; gives whether there was anything. Raises Replaced."""
+        others = self.writer.others
+        name_changed, was_lost = self._name_changed, others.lost
+        self._name_changed = False
+        changed = await self.writer.look()
+        if (name_changed and not self._watch.looks) or (was_lost and not others.lost):
+            # Another file may have the name; one that is back can be told of again.
+            self._watch_file()
+            changed = await self.writer.look() or changed
+        return changed
+
     def _watch_file(self) -> None:
-        """Be told of changes of the file that is open now."""
+        """Be told of changes of the file that is open now; what came before is looked for."""
+        self._may_have_grown = True
         self._watch.end()
         self._watched = self.opened.journal
         if self._watched.blocking:
             self._watch = self._keeper.watching.watch(lambda: self.opened.path, self._file_changed)
 
     def _file_changed(self, name_too: bool) -> None:  # noqa: FBT001 - what `Changed` is called with
-        self._to_look = self._to_look or name_too
+        self._name_changed = self._name_changed or name_too
         self._may_have_grown = True
         self._wake.set()
 
@@ -326,9 +338,8 @@ class Host:
             # It came to be a file.
             self._watch_file()
         may_have_grown, self._may_have_grown = self._may_have_grown, False
-        to_look, self._to_look = self._to_look, False
         grown = may_have_grown and journal.has_grown()
-        return to_look or grown or self.writer.others.half_due_in <= 0
+        return self._name_changed or grown or self.writer.others.half_due_in <= 0
 
     async def _open_again(self, reason: ReplacedReason) -> None:
         """Serve the file that took the place of the one that was open, to the same subscribers."""

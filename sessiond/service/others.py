@@ -35,6 +35,8 @@ class Others:
         self._in_thread = in_thread
         self._half_bytes: int = 0
         self._half_since = inf
+        self.lost = False
+        """The file could not be looked at; there may be none."""
 
     @property
     def half_due_in(self) -> float:
@@ -47,8 +49,10 @@ class Others:
         What the disk refuses now is looked at again with the next write, which says so.
         """
         before = self._opened.session.seq
+        self.lost = True
         try:
             await self._look()
+            self.lost = False
             if self.half_due_in <= 0:
                 await self._close_half()
         except SessiondError:

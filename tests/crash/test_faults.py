@@ -384,6 +384,17 @@ def test_whatever_fails_while_others_write_their_bytes_stay(truncates: bool, par
         assert disk.content(FILE).count(b"after") == 1
 
 
+def test_a_refused_batch_among_lines_of_others_is_made_blank() -> None:
+    disk, journal = without_unsynced_lines()
+    disk.land(FILE, THEIRS)
+    disk.fail("fdatasync")
+    with pytest.raises(StorageError):
+        journal.append(BATCH, sync=True)
+    assert found_in(journal) == [*THEIR_LINES, *(b" " * len(line) for line in BATCH)]
+    journal.append(BATCH, sync=True)
+    assert disk.content(FILE).count(BATCH[0]) == 1
+
+
 @DIALECTS
 def test_half_a_line_is_waited_for_until_somebody_closes_it(truncates: bool) -> None:
     disk, journal = without_unsynced_lines(truncates=truncates)

@@ -21,7 +21,7 @@ from tests.bench.harness.errors import Missing
 from tests.bench.harness.processes import Program, Worker, working
 from tests.bench.harness.results import Contender
 
-__all__ = ["OPENS_IN_OF_0_73", "PI", "PI_1_5", "PiDone", "pi_worker"]
+__all__ = ["OPENS_IN_OF_0_73", "PI", "PI_1_5", "PiDone", "installed_pi", "pi_worker"]
 
 NAME: Final = "pi"
 PACKAGE: Final = "@mariozechner/pi-coding-agent"
@@ -45,14 +45,13 @@ class PiDone(Struct):
 @contextmanager
 def pi_worker(cache: Path, folder: Path, core: int | None) -> Iterator[Worker]:
     """pi's SessionManager in a node process of its own. Raises Missing."""
-    node = _node_folder()
-    manager = _installed(cache / f"pi-{VERSION}", node)
+    node, manager = installed_pi(cache)
     home = folder / "pi-home"
     home.mkdir(exist_ok=True)
     driver = Path(__file__).with_name("pi_peer.mjs")
     program = Program(
         name=NAME,
-        command=[str(node / "node"), "--expose-gc", str(driver), str(manager)],
+        command=[str(node), "--expose-gc", str(driver), str(manager)],
         log=folder / "pi.log",
         core=core,
         environment={"HOME": str(home), "PI_CODING_AGENT_DIR": str(home / "agent")},
@@ -60,6 +59,12 @@ def pi_worker(cache: Path, folder: Path, core: int | None) -> Iterator[Worker]:
     )
     with working(program) as worker:
         yield worker
+
+
+def installed_pi(cache: Path) -> tuple[Path, Path]:
+    """node's program, and the module with pi's SessionManager. Raises Missing."""
+    node = _node_folder()
+    return node / "node", _installed(cache / f"pi-{VERSION}", node)
 
 
 def _node_folder() -> Path:

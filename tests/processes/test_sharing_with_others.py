@@ -1,0 +1,265 @@
+"""Real programs that know nothing of sessiond write to a file that the daemon has open."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import pytest
+
+from tests.bench.harness.bench import CACHE
+from tests.bench.harness.errors import Missing
+from tests.bench.harness.processes import REPOSITORY
+from tests.bench.peers.pi import installed_pi
+from tests.processes import held_daemon
+from tests.processes.harness.daemon import Daemon, running
+from tests.processes.harness.link import Link, request
+
+pytestmark = pytest.mark.slow
+
+SESSION = "session-a"
+PATIENCE_SECONDS = 60
+ONE_APPEND = "import sys; open(sys.argv[1], 'ab').write(sys.argv[2].encode())"
+
+
+def line(entry_id: str) -> str:
+    message = {"role": "user", "content": "theirs"}
+    entry = {"type": "message", "id": entry_id, "parent_id": None, "message": message}
+    return json.dumps({**entry, "timestamp": "2026-01-15T10:30:00.000Z"}) + "\n"
+
+
+def events(link: Link, until: int) -> list[tuple[int, str, bool]]:
+    """Seq, id and whether another program made it, of every event up to a seq."""
+    found: list[tuple[int, str, bool]] = []
+    while not found or found[-1][0] < until:
+        told = link.message()
+        if told.get("method") == "session/event":
+            params = told["params"]
+            external = params.get("origin", {}).get("external", False)
+            found.append((params["seq"], params["entry"]["id"], external))
+    return found
+
+
+def stored(path: Path) -> list[dict[str, Any] | None]:
+    """The lines behind the header; None for one that is no JSON."""
+
+    def parsed(text: bytes) -> dict[str, Any] | None:
+        try:
+            entry: dict[str, Any] = json.loads(text)
+        except ValueError:
+            return None
+        return entry
+
+    data = path.read_bytes()
+    assert data.endswith(b"\n")
+    return [parsed(one) for one in data[:-1].split(b"\n")[1:]]
+
+
+# -- between look and write ------------------------------------------------------------------
+
+
+@pytest.fixture
+def held(socket_path: Path, home: Path) -> Iterator[tuple[Daemon, Path]]:
+    """A daemon that stands still before a write as long as the folder has `hold`."""
+    folder = home / "gate"
+    folder.mkdir()
+    program = [sys.executable, held_daemon.__file__, str(folder)]
+    with running(Daemon(socket_path, home / "data", program=program)) as daemon:
+        yield daemon, folder
+
+
+def wait_for(path: Path) -> None:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not path.exists():
+        assert time.monotonic() < until, f"there is no {path.name}"
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("cut", [20, None], ids=["half a line", "a line without its newline"])
+def test_half_a_line_between_our_look_and_our_write_leaves_both_records_whole(
+    held: tuple[Daemon, Path], cut: int | None
+) -> None:
+    daemon, folder = held
+    theirs = line("bbbbbbb1")
+    with daemon.connect() as link, daemon.connect() as watcher:
+        link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        link.say(SESSION, "first")
+        watcher.ask("session/subscribe", session_id=SESSION)
+        (path,) = daemon.files(SESSION)
+        (folder / "hold").touch()
+        message = {"role": "user", "content": held_daemon.WORD.decode()}
+        link.send(
+            request("a", "session/append", session_id=SESSION, message=message, idempotency_key="k")
+        )
+        wait_for(folder / "reached")
+        half = theirs[:-1] if cut is None else theirs[:cut]
+        subprocess.run([sys.executable, "-c", ONE_APPEND, str(path), half], check=True)
+        (folder / "hold").unlink()
+        answer = link.answer("a")
+        ours = answer["entries"][0]["id"]
+        again = link.ask("session/append", session_id=SESSION, message=message, idempotency_key="k")
+        assert (again["duplicate"], again["seq"]) == (True, answer["seq"])
+        lines = stored(path)
+        where = [seq for seq, entry in enumerate(lines, 1) if entry and entry["id"] == ours]
+        assert where == [answer["seq"]] == [3]
+        found = events(watcher, 3)
+        if cut is None:
+            # It was whole but for its newline.
+            assert found == [(2, "bbbbbbb1", True), (3, ours, False)]
+        else:
+            assert found == [(3, ours, False)]
+            assert lines[1] is None
+        info = link.ask("session/get", session_id=SESSION)["session"]
+        assert (info["seq"], info["problems"], info["read_only"]) == (
+            3,
+            int(cut is not None),
+            False,
+        )
+
+
+# -- many at once ----------------------------------------------------------------------------
+
+WRITERS, LINES, CLIENTS, APPENDS = 4, 60, 8, 20
+APPENDER = """
+import sys
+path, name, line, count = sys.argv[1:]
+sys.stdin.readline()
+for n in range(int(count)):
+    with open(path, "ab", buffering=0) as file:
+        file.write((line % f"{name}-{n}").encode())
+"""
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Programs that begin to write when they are given a line; ended with the test."""
+    with ExitStack() as at_end:
+
+        def start(command: Sequence[object], **options: Any) -> subprocess.Popen[bytes]:
+            process = subprocess.Popen([*map(str, command)], stdin=subprocess.PIPE, **options)
+            at_end.enter_context(process)
+            at_end.callback(process.kill)
+            return process
+
+        yield start
+
+
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+def test_other_programs_and_clients_at_once_lose_no_line(daemon: Daemon, started: Start) -> None:
+    with daemon.connect() as link:
+        link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        link.say(SESSION, "first")
+        (path,) = daemon.files(SESSION)
+    text = line("%s")
+    writers = [
+        started([sys.executable, "-c", APPENDER, path, f"theirs{n}", text, LINES])
+        for n in range(WRITERS)
+    ]
+    theirs = share(daemon, Shared(SESSION, path, first=1), writers)
+    assert theirs == {f"theirs{n}-{k}" for n in range(WRITERS) for k in range(LINES)}
+
+
+def test_four_session_managers_of_pi_and_eight_clients_lose_no_line(
+    daemon: Daemon, started: Start, home: Path, absent: Callable[[str], NoReturn]
+) -> None:
+    """pi's own, from npm; each writes its whole life without reading what the others wrote."""
+    folder = REPOSITORY / CACHE / "cache"
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        node, manager = installed_pi(folder)
+    except Missing as missing:
+        absent(str(missing))
+    path = home / "pi.jsonl"
+    path.write_bytes(PI_FILE)
+    with daemon.connect() as link:
+        session_id = link.ask("session/open", path=str(path))["session"]["id"]
+    driver = Path(__file__).with_name("pi_writer.mjs")
+    environment = {**os.environ, "HOME": str(home), "PI_CODING_AGENT_DIR": str(home / "agent")}
+    writers = [
+        started([node, driver, manager, path, f"pi-{n}", LINES], env=environment)
+        for n in range(WRITERS)
+    ]
+    share(daemon, Shared(session_id, path, first=2), writers)
+    texts = [entry["message"]["content"] for entry in stored(path)[2:] if entry is not None]
+    assert {text for text in texts if text.startswith("pi-")} == {
+        f"pi-{n} {k}" for n in range(WRITERS) for k in range(LINES)
+    }
+
+
+PI_FILE = (
+    b'{"type":"session","version":3,"id":"0198c0de-0000-7000-8000-000000000000",'
+    b'"timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
+    b'{"type":"message","id":"aaaaaaa1","parentId":null,"timestamp":"2026-01-15T10:30:00.000Z",'
+    b'"message":{"role":"user","content":"hi","timestamp":1768473000000}}\n'
+    b'{"type":"message","id":"aaaaaaa2","parentId":"aaaaaaa1","timestamp":"2026-01-15T10:30:01.000Z",'
+    b'"message":{"role":"assistant","content":[{"type":"text","text":"hi"}],"api":"x","provider":"x",'
+    b'"model":"m","usage":{"input":1,"output":1,"cacheRead":0,"cacheWrite":0,"totalTokens":2,'
+    b'"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}},"stopReason":"stop",'
+    b'"timestamp":1768473001000}}\n'
+)
+
+
+class Shared(NamedTuple):
+    """A session file of `first` entries that is written to by many."""
+
+    session_id: str
+    path: Path
+    first: int
+
+
+def share(daemon: Daemon, shared: Shared, writers: Sequence[subprocess.Popen[bytes]]) -> set[str]:
+    """Let programs and clients write together, and check what each of them is promised.
+
+    Gives the ids of what the programs wrote.
+    """
+    total = shared.first + WRITERS * LINES + CLIENTS * APPENDS
+    together = threading.Barrier(CLIENTS + 1)
+
+    def client(number: int) -> tuple[list[tuple[int, str]], list[tuple[int, str, bool]], float]:
+        """What it stored, every event it was told, and when it had the last one."""
+        with daemon.connect() as link, daemon.connect() as watcher:
+            watcher.ask("session/subscribe", session_id=shared.session_id, signals=False)
+            together.wait(PATIENCE_SECONDS)
+            done: list[tuple[int, str]] = []
+            for n in range(APPENDS):
+                message = {"role": "user", "content": f"{number}-{n}", "timestamp": 1}
+                answer = link.ask("session/append", session_id=shared.session_id, message=message)
+                done.append((answer["seq"], answer["leaf_id"]))
+            told = events(watcher, total)
+            return done, told, time.monotonic()
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        clients = [pool.submit(client, n) for n in range(CLIENTS)]
+        together.wait(PATIENCE_SECONDS)
+        for one in writers:
+            assert one.stdin is not None
+            one.stdin.write(b"go\n")
+            one.stdin.flush()
+        for one in writers:
+            assert one.wait(PATIENCE_SECONDS) == 0
+        ended = time.monotonic()
+        results = [one.result(PATIENCE_SECONDS) for one in clients]
+    lines = stored(shared.path)
+    assert len(lines) == total
+    in_file = [(seq, entry["id"]) for seq, entry in enumerate(lines, 1) if entry is not None]
+    assert len(in_file) == total
+    ours = {answer for done, _, _ in results for answer in done}
+    assert len(ours) == CLIENTS * APPENDS
+    assert ours <= set(in_file)
+    expected = [(*one, one not in ours) for one in in_file[shared.first :]]
+    for _, told, _ in results:
+        assert told == expected
+    # Two seconds are promised of a machine that is not loaded; a lost wake-up would take for ever.
+    assert max(at for *_, at in results) - ended < PATIENCE_SECONDS
+    return {id_ for _, id_, external in expected if external}
