@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Self
 
-from sessiond.journal.failures import telling
+from sessiond.journal.failures import storage_error, telling
 from sessiond.journal.files import Files
 from sessiond.journal.following import Following
 from sessiond.journal.lock import FileLock, own_session
@@ -160,8 +160,10 @@ class Journal:
         look finds what others wrote, unless `late`; Replaced when it is another file.
         """
         assert not self.tail, "the tail is kept or cut before the first append"
-        with telling("append to", self.path):
+        try:
             size = self._size()
+        except OSError as error:
+            raise storage_error(error, "append to", self.path) from error
         self._writer.append(lines, size, sync=sync, late=late)
 
     def sync(self) -> None:
