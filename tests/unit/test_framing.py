@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiond.errors import ParseFailed, SessiondError, TooLarge
-from sessiond.limits import NESTING_MAX
+from sessiond.limits import FRAME_BYTES_MAX, NESTING_MAX
 from sessiond.rpc.framing import Framer, Framing, frame_content_length, frame_ndjson
 
 MAX = 64
@@ -246,25 +244,15 @@ def test_what_is_skipped_is_not_kept(start: bytes) -> None:
 
 
 @pytest.mark.parametrize("framing", list(Framing))
-def test_a_huge_frame_in_many_chunks_takes_linear_time(framing: Framing) -> None:
-    def seconds(chunks: int) -> float:
-        body = b'{"x":"' + b"a" * (chunks * 512) + b'"}'
-        stream = framing.encode(body)
-        best = 60.0
-        for _ in range(3):
-            machine = Framer()
-            started = time.perf_counter()
-            items = [
-                item
-                for at in range(0, len(stream), 512)
-                for item in machine.feed(stream[at : at + 512])
-            ]
-            best = min(best, time.perf_counter() - started)
-            assert items == [body]
-        return best
-
-    # Sixteen times the bytes: looking at everything again for each chunk would take 256 times.
-    assert seconds(16_000) < 80 * seconds(1_000)
+def test_a_huge_frame_in_many_chunks_is_looked_at_once(framing: Framing) -> None:
+    """To look at everything again for each chunk would be terabytes: the test would never end."""
+    body = b'{"x":"' + b"a" * (FRAME_BYTES_MAX - 100) + b'"}'
+    stream = framing.encode(body)
+    machine = Framer()
+    items = [
+        item for at in range(0, len(stream), 128) for item in machine.feed(stream[at : at + 128])
+    ]
+    assert items == [body]
 
 
 @pytest.mark.parametrize(
@@ -285,16 +273,10 @@ def test_brackets_inside_strings_are_no_nesting() -> None:
     assert Framer().feed(body + b"\n") == [body]
 
 
+@pytest.mark.timeout(40)
 def test_deep_brackets_cost_no_look_for_each_level() -> None:
-    def seconds(levels: int) -> float:
-        chain = b"[" * levels + b"0" + b"]" * levels
-        body = b"[" + b",".join([chain] * (1_000_000 // len(chain))) + b"]"
-        best = math.inf
-        for _ in range(3):
-            started = time.perf_counter()
-            assert Framer().feed(body + b"\n") == [body]
-            best = min(best, time.perf_counter() - started)
-        return best
-
-    # The same bytes; 500 looks at them instead of one were a minute for the longest frame.
-    assert seconds(NESTING_MAX - 2) < 40 * seconds(1)
+    """500 looks instead of one were a minute for the longest frame."""
+    levels = NESTING_MAX - 2
+    chain = b"[" * levels + b"0" + b"]" * levels
+    body = b"[" + b",".join([chain] * (FRAME_BYTES_MAX // (len(chain) + 1) - 1)) + b"]"
+    assert Framer().feed(body + b"\n") == [body]

