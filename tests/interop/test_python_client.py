@@ -273,11 +273,17 @@ async def test_a_daemon_that_restarted_meanwhile_is_not_noticed(
         peer.connection.shutdown(socket.SHUT_RDWR)
         gone.set()
 
+    def ends_without_a_word(peer: Peer) -> None:
+        # As a daemon that drains: what waits to be accepted is closed. Nothing was asked of it
+        # that may not be asked twice.
+        assert peer.read("server/ping")
+
     def serves(peer: Peer) -> None:
+        peer.answer(peer.read("server/ping"), {})
         peer.answer(peer.read("session/label"), {"seq": 4})
         peer.ends()
 
-    stage.play(serves_once, serves)
+    stage.play(serves_once, ends_without_a_word, serves)
     async with connected(stage.path) as client:
         assert await client.label("s", "e1", "one") == 3
         assert await to_thread.run_sync(gone.wait, 10)

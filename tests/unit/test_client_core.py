@@ -31,6 +31,7 @@ from sessiond_client import (
     EntryEvent,
     Flushed,
     Lagged,
+    LeaseLost,
     Notice,
     Presence,
     Present,
@@ -44,10 +45,11 @@ from sessiond_client import (
     limits,
     wire,
 )
+from sessiond_client.calls import Call
 from sessiond_client.catalog import CatalogChanged, CatalogFeed
 from sessiond_client.conversation import Conversation, Setup, backoff
 from sessiond_client.driver import CallDriver
-from sessiond_client.exchange import Call, Exchange
+from sessiond_client.exchange import Exchange
 from sessiond_client.feed import Feed
 from sessiond_client.outgoing import Outgoing
 from sessiond_client.port import Port
@@ -55,6 +57,8 @@ from sessiond_client.requests import Resend, prepare
 from sessiond_client.results import READ_ANY
 from sessiond_client.starting import Reach
 from sessiond_client.steps import Outside, Wait
+from sessiond_client.tenure import Tenure
+from sessiond_client.tree_results import Lease
 
 SETUP = Setup(hello=None, random=lambda: 1.0)
 OVERLOADED = {"code": -32001, "kind": "overloaded", "retryable": True}
@@ -331,7 +335,128 @@ def test_a_request_of_which_no_byte_left_is_sent_on_the_next_connection() -> Non
     exchange.connected()
     daemon.lose()
     assert not branch.is_settled
-    assert [request["method"] for request in daemon.connect()] == ["branch"]
+    (ping,) = daemon.connect()
+    assert ping["method"] == "server/ping"
+    daemon.answer(ping["id"])
+    assert [request["method"] for request in daemon.requests()] == ["branch"]
+
+
+def test_what_may_not_be_sent_twice_waits_for_the_first_word_of_a_new_connection() -> None:
+    branch, read = new_call("branch", {"entry_id": "e1"}), new_call("session/get")
+    exchange, daemon = exchange_with(branch)
+    exchange.connected()
+    daemon.lose()
+    exchange.submit(read)
+    # A daemon that ends takes connections and closes them without a word, as often as it likes.
+    for _ in range(3):
+        assert [one["method"] for one in daemon.connect()] == ["server/ping", "session/get"]
+        daemon.lose()
+    assert not branch.is_settled
+    daemon.connect()
+    label = new_call("session/label")
+    exchange.submit(label)
+    assert daemon.requests() == []
+    daemon.answer(read.id)
+    assert [one["method"] for one in daemon.requests()] == ["branch", "session/label"]
+    # From here on it is as ever: it may have been done.
+    daemon.lose()
+    with pytest.raises(ConnectionLost) as lost:
+        branch.outcome()
+    assert lost.value.outcome_unknown
+
+
+def test_the_answer_to_the_greeting_is_a_first_word() -> None:
+    branch = new_call("branch", {"entry_id": "e1"})
+    exchange = Exchange(Setup(hello={"client_id": "c"}, random=lambda: 1.0))
+    exchange.submit(branch)
+    daemon = Daemon(exchange)
+    exchange.connected()
+    daemon.lose()
+    (hello,) = daemon.connect()
+    assert hello["method"] == "initialize"
+    daemon.answer(hello["id"])
+    assert [one["method"] for one in daemon.requests()] == ["branch"]
+
+
+# --- what lasts as long as a connection
+
+
+def test_presence_is_said_again_on_every_connection_until_it_is_taken_back() -> None:
+    here = {"session_id": "s", "state": "thinking", "data": {"n": 1}}
+    call = new_call("session/presence", here)
+    exchange, daemon = exchange_with(call)
+
+    def said() -> list[Any]:
+        return [one["params"] for one in daemon.connect() if one["method"] == "session/presence"]
+
+    assert said() == [here]
+    daemon.answer(call.id, {"clients": []})
+    daemon.lose()
+    assert said() == [here]
+    # Nobody waits for that answer.
+    daemon.answer(2, {"clients": []})
+    exchange.submit(asked := new_call("session/presence", {"session_id": "s"}))
+    daemon.answer(asked.id, {"clients": []})
+    exchange.submit(gone := new_call("session/presence", {"session_id": "s", "state": None}))
+    daemon.lose()
+    assert [one["params"]["state"] for one in daemon.connect()] == ["thinking", None]
+    daemon.answer(gone.id, {"clients": []})
+    daemon.lose()
+    assert said() == []
+
+
+@pytest.mark.parametrize("method", ["session/close", "session/delete"])
+def test_presence_ends_with_the_session(method: str) -> None:
+    call = new_call("session/presence", {"session_id": "s", "state": "thinking"})
+    end = new_call(method, {"session_id": "s"})
+    exchange, daemon = exchange_with(call, end)
+    daemon.connect()
+    daemon.answer(call.id)
+    daemon.answer(end.id)
+    daemon.lose()
+    assert daemon.connect() == []
+    assert exchange.calls == {}
+
+
+def test_a_lease_is_over_with_its_time_or_its_connection_and_does_not_begin_again() -> None:
+    clock = [100.0]
+    told: list[int] = []
+
+    def tenure() -> Tenure:
+        made = Tenure(9.0, lambda: clock[0])
+        made.wake = lambda: told.append(1)
+        return made
+
+    lease = Lease("L", 7)
+    one = tenure()
+    with pytest.raises(LeaseLost):
+        one.require()
+    one.granted(lease, 100.0)
+    assert (one.require(), one.renew_at, one.ends_at) == (lease, 103.0, 109.0)
+    clock[0] = 103.0
+    one.granted(lease, 103.0)
+    clock[0] = 111.9
+    assert one.require() is lease
+    clock[0] = 112.0
+    with pytest.raises(LeaseLost, match="not renewed in time"):
+        one.require()
+    one.granted(lease, 112.0)
+    with pytest.raises(LeaseLost):
+        one.require()
+    assert told == [1]
+
+    exchange, daemon = exchange_with()
+    two, three = tenure(), tenure()
+    for each in (two, three):
+        each.granted(lease, 112.0)
+        exchange.standing.begin(each)
+    exchange.standing.end(three)
+    daemon.connect()
+    daemon.lose()
+    with pytest.raises(LeaseLost, match="the connection broke"):
+        two.require()
+    assert three.require() is lease
+    assert told == [1, 1]
 
 
 def test_half_a_request_may_have_been_read() -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sessiond_client.errors import (
         ClientClosed,
         ConnectionLost,
+        LeaseLost,
         ProtocolViolation,
         RpcError,
         SessiondClientError,
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
         Signal,
         Synced,
     )
+    from sessiond_client.task_leases import HeldLease
     from sessiond_client.task_streams import CatalogSubscription, Subscription
+    from sessiond_client.thread_leases import BlockingHeldLease
     from sessiond_client.thread_streams import (
         BlockingCatalogSubscription,
         BlockingSubscription,
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BlockingCatalogSubscription",
     "BlockingClient",
+    "BlockingHeldLease",
     "BlockingSubscription",
     "CatalogChanged",
     "CatalogSubscription",
@@ -59,7 +63,9 @@ __all__ = [
     "EntryEvent",
     "Event",
     "Flushed",
+    "HeldLease",
     "Lagged",
+    "LeaseLost",
     "Notice",
     "Presence",
     "Present",
@@ -79,7 +85,10 @@ __all__ = [
 __version__ = "0.1.0"
 
 # What the names above come from, the quicker to import first.
-_MODULES = ("errors", "events", "catalog", "thread_streams", "blocking", "task_streams", "aio")
+_MODULES = (
+    *("errors", "events", "catalog", "thread_streams", "thread_leases", "blocking"),
+    *("task_streams", "task_leases", "aio"),
+)
 
 if not TYPE_CHECKING:  # a checker would take it for leave to ask for anything
 

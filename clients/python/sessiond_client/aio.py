@@ -21,8 +21,9 @@ from anyio.lowlevel import checkpoint
 from sessiond_client.async_entries import AsyncEntries
 from sessiond_client.async_sessions import AsyncSessions
 from sessiond_client.base import ClientBase
-from sessiond_client.options import ConnectOptions, SubscribeOptions, Timed
+from sessiond_client.options import AcquireOptions, ConnectOptions, SubscribeOptions, Timed
 from sessiond_client.results import READ_ANY, Reader
+from sessiond_client.task_leases import HeldLease
 from sessiond_client.task_streams import CatalogSubscription, Subscription
 from sessiond_client.waiting import TaskWaiter
 
@@ -74,6 +75,17 @@ class Client(AsyncSessions, AsyncEntries, ClientBase):
     async def call_raw(self, method: str, /, **params: Any) -> bytes:
         """The result as the bytes that came."""
         return await self._ask(method, bytes, params)
+
+    def lease(
+        self, session_id: str, ttl: float = 30.0, **options: Unpack[AcquireOptions]
+    ) -> HeldLease:
+        """A head that is this client's inside the `async with`: acquired, renewed, released.
+
+        `ttl` in seconds: so long others wait if this program is stopped or cut off. Moves name
+        `lease_id=lease.id`, which raises `LeaseLost` once it is over.
+        """
+        standing = self._driver.conversation.standing
+        return HeldLease(self, standing, session_id, ttl, options)
 
     def subscribe(self, session_id: str, **options: Unpack[SubscribeOptions]) -> Subscription:
         """The session's events, in order and each once; from `after`, else from now.

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from sessiond_client.calls import Call
 from sessiond_client.catalog import CatalogFeed
 from sessiond_client.conversation import Setup
 from sessiond_client.driver import CallDriver, FeedDriver, StreamDriver
-from sessiond_client.exchange import Call, Exchange
+from sessiond_client.exchange import Exchange
 from sessiond_client.feed import Feed
 from sessiond_client.limits import TIMEOUT_DEFAULT
 from sessiond_client.options import ConnectOptions

@@ -18,8 +18,9 @@ from typing import Any, Self, TypeVar, Unpack
 from sessiond_client.base import ClientBase
 from sessiond_client.blocking_entries import BlockingEntries
 from sessiond_client.blocking_sessions import BlockingSessions
-from sessiond_client.options import ConnectOptions, SubscribeOptions, Timed
+from sessiond_client.options import AcquireOptions, ConnectOptions, SubscribeOptions, Timed
 from sessiond_client.results import READ_ANY, Reader
+from sessiond_client.thread_leases import BlockingHeldLease
 from sessiond_client.thread_streams import BlockingCatalogSubscription, BlockingSubscription
 from sessiond_client.waiting import ThreadWaiter
 
@@ -78,6 +79,17 @@ class BlockingClient(BlockingSessions, BlockingEntries, ClientBase):
     def call_raw(self, method: str, /, **params: Any) -> bytes:
         """The result as the bytes that came."""
         return self._ask(method, bytes, params)
+
+    def lease(
+        self, session_id: str, ttl: float = 30.0, **options: Unpack[AcquireOptions]
+    ) -> BlockingHeldLease:
+        """A head that is this client's inside the `with`: acquired, renewed, released.
+
+        `ttl` in seconds: so long others wait if this program is stopped or cut off. Moves name
+        `lease_id=lease.id`, which raises `LeaseLost` once it is over.
+        """
+        standing = self._driver.conversation.standing
+        return BlockingHeldLease(self, standing, session_id, ttl, options)
 
     def subscribe(
         self, session_id: str, **options: Unpack[SubscribeOptions]

@@ -121,12 +121,18 @@ class Conversation(ABC):
     def _lost(self, error: Exception) -> None:
         """The requests of this connection get no answer any more."""
 
+    def _heard(self) -> None:
+        """The daemon said its first word on this connection."""
+        return
+
     @abstractmethod
     def _refused(self, error: RpcError) -> None:
         """The daemon does not want this client: `initialize` failed for good."""
 
     def _message(self, message: wire.Incoming, size: int) -> None:
-        self._is_heard = True
+        if not self._is_heard:
+            self._is_heard = True
+            self._heard()
         if message.method is not UNSET:
             if message.id is UNSET:
                 self._notification(message.method, message.params, size)

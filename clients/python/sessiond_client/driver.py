@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
+from sessiond_client.calls import Call
 from sessiond_client.conversation import Conversation
 from sessiond_client.errors import ConnectionLost
-from sessiond_client.exchange import Call, Exchange
+from sessiond_client.exchange import Exchange
 from sessiond_client.feed import Feed
 from sessiond_client.port import Port
 from sessiond_client.starting import Start

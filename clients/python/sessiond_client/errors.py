@@ -11,6 +11,7 @@ from typing import Any
 __all__ = [
     "ClientClosed",
     "ConnectionLost",
+    "LeaseLost",
     "ProtocolViolation",
     "RpcError",
     "SessiondClientError",
@@ -59,3 +60,10 @@ class ProtocolViolation(SessiondClientError):
 
 class ClientClosed(SessiondClientError):
     """The client was closed before the call was answered."""
+
+
+class LeaseLost(SessiondClientError):
+    """A lease is over: not renewed in time, ended by its holder, or gone with its connection.
+
+    What was stored under it is stored; what comes now is somebody else's to allow.
+    """

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator, Mapping
-from enum import Enum, auto
+from collections.abc import Iterator, Mapping
 
 from msgspec import Raw, Struct
 
 from sessiond_client import wire
+from sessiond_client.calls import Call, CallState
 from sessiond_client.conversation import Conversation, Setup, backoff, retry_after
 from sessiond_client.errors import (
     ClientClosed,
@@ -24,10 +24,10 @@ from sessiond_client.errors import (
     Timeout,
 )
 from sessiond_client.limits import REQUEST_BYTES_MAX, RESENDS_MAX, STORAGE_RETRIES_MAX
-from sessiond_client.options import OnProgress
-from sessiond_client.requests import Request, Resend
+from sessiond_client.requests import Resend
+from sessiond_client.standing import Standing
 
-__all__ = ["Call", "Exchange"]
+__all__ = ["Exchange"]
 
 _TOO_LARGE = -32014
 # Answers that say: not done, ask again.
@@ -50,58 +50,6 @@ class _Told(Struct, frozen=True):
 _READ_PROGRESS = wire.reader(_Told)
 
 
-class _State(Enum):
-    QUEUED = auto()  # no byte has left
-    SENT = auto()
-    DELAYED = auto()  # refused for now, `due` says when to send again
-    SETTLED = auto()
-
-
-class Call:
-    """One request and its outcome."""
-
-    def __init__(
-        self, request: Request, deadline: float, on_progress: OnProgress | None = None
-    ) -> None:
-        self.request = request
-        self.deadline = deadline
-        self.on_progress = on_progress
-        self.result: Raw | None = None
-        self.error: SessiondClientError | None = None
-        self.wake: Callable[[], None] | None = None
-        """Whoever waits for this call while another one reads sets it."""
-        self.id = 0
-        self.frame = b""
-        self.state = _State.QUEUED
-        self.due = math.inf
-        self.losses = 0
-        self.refusals = 0
-        self.is_outcome_unknown = False
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether it has its answer or its error."""
-        return self.state is _State.SETTLED
-
-    def outcome(self) -> Raw:
-        """The result of a settled call, or its error raised."""
-        if self.error is not None:
-            raise self.error
-        assert self.result is not None, "not settled, or abandoned"
-        return self.result
-
-    def settle(self, outcome: Raw | SessiondClientError | None) -> None:
-        """Ends the call and wakes its waiter."""
-        assert self.state is not _State.SETTLED
-        self.state = _State.SETTLED
-        if isinstance(outcome, SessiondClientError):
-            self.error = outcome
-        else:
-            self.result = outcome
-        if self.wake is not None:
-            self.wake()
-
-
 class Exchange(Conversation):
     """Every call that has no outcome yet, in the order in which they were made."""
 
@@ -112,6 +60,11 @@ class Exchange(Conversation):
         self._last_id = 0
         self._is_closed = False
         self._last_loss: Exception | None = None
+        self._is_trusted = True
+        """False while on a connection that was made again nothing was said yet."""
+        self._is_asked = False
+        """Whether something was asked on it to be answered first."""
+        self.standing = Standing()
 
     @property
     def calls(self) -> Mapping[int, Call]:
@@ -134,8 +87,7 @@ class Exchange(Conversation):
         else:
             self._calls[call.id] = call
             self._set_timer(call.deadline, call)
-            if self.is_connected:
-                self.outgoing.put(call.frame, call.id)
+            self._offer(call)
 
     def abandon(self, call: Call) -> None:
         """Nobody waits for this call any more: what has not taken effect need not."""
@@ -147,16 +99,15 @@ class Exchange(Conversation):
         for call_id in call_ids:
             call = self._calls.get(call_id)
             if call is not None:
-                call.state = _State.SENT
+                call.state = CallState.SENT
 
     def tick(self, now: float) -> None:
         for call in self._due_calls(now):
             if now >= call.deadline:
                 self._expire(call)
-            elif call.state is _State.DELAYED and now >= call.due:
-                call.state = _State.QUEUED
-                if self.is_connected:
-                    self.outgoing.put(call.frame, call.id)
+            elif call.state is CallState.DELAYED and now >= call.due:
+                call.state = CallState.QUEUED
+                self._offer(call)
 
     def wake_at(self) -> float:
         while self._timers and self._timers[0][1] not in self._calls:
@@ -169,9 +120,39 @@ class Exchange(Conversation):
             self._settle(call, ClientClosed("the client was closed before the answer"))
 
     def _begin(self) -> None:
+        for params in self.standing.again():
+            self._say("session/presence", params)
+        # One that was never lost is not worth the round trip.
+        self._is_trusted = self._last_loss is None
+        self._is_asked = self._setup.hello is not None
         for call in self._calls.values():
-            if call.state is _State.QUEUED:
-                self.outgoing.put(call.frame, call.id)
+            self._offer(call)
+
+    def _heard(self) -> None:
+        if not self._is_trusted:
+            self._is_trusted = True
+            for call in self._calls.values():
+                if call.request.resend is Resend.NEVER:
+                    self._offer(call)
+
+    def _say(self, method: str, params: Mapping[str, object]) -> None:
+        """Asks for what no call waits for."""
+        self._last_id += 1
+        self.outgoing.put(wire.request(self._last_id, method, params))
+
+    def _offer(self, call: Call) -> None:
+        """Queues a call to be sent, if it may be now.
+
+        A daemon that ends takes connections that it never serves: on one that was made again,
+        what may not be sent twice waits for the first word.
+        """
+        if not self.is_connected or call.state is not CallState.QUEUED:
+            return
+        if self._is_trusted or call.request.resend is not Resend.NEVER:
+            self.outgoing.put(call.frame, call.id)
+        elif not self._is_asked:
+            self._is_asked = True
+            self._say("server/ping", {})
 
     def _answer(self, call_id: int, answer: Raw | RpcError) -> None:
         call = self._calls.get(call_id)
@@ -184,7 +165,7 @@ class Exchange(Conversation):
             if _may_ask_again(call, answer):
                 delay = max(retry_after(answer), backoff(call.refusals, self._setup.random))
                 if self._now + delay < call.deadline:
-                    call.state = _State.DELAYED
+                    call.state = CallState.DELAYED
                     call.due = self._now + delay
                     self._set_timer(call.due, call)
                     return
@@ -201,8 +182,9 @@ class Exchange(Conversation):
 
     def _lost(self, error: Exception) -> None:
         self._last_loss = error
+        self.standing.lost(ConnectionLost(f"the connection broke: {error}", outcome_unknown=False))
         for call in list(self._calls.values()):
-            if call.state is not _State.SENT:
+            if call.state is not CallState.SENT:
                 continue
             if self._is_turned_away:
                 call.state = _State.QUEUED
@@ -210,7 +192,7 @@ class Exchange(Conversation):
             call.losses += 1
             call.is_outcome_unknown = True
             if call.request.resend is not Resend.NEVER and call.losses <= RESENDS_MAX:
-                call.state = _State.QUEUED
+                call.state = CallState.QUEUED
                 continue
             text = f"the connection broke before {call.request.method} was answered ({error})"
             lost = ConnectionLost(f"{text}; its outcome is unknown", outcome_unknown=True)
@@ -222,11 +204,13 @@ class Exchange(Conversation):
             self._settle(call, error)
 
     def _settle(self, call: Call, outcome: Raw | SessiondClientError) -> None:
+        if isinstance(outcome, Raw):
+            self.standing.done(call.request)
         del self._calls[call.id]
         call.settle(outcome)
 
     def _expire(self, call: Call) -> None:
-        is_unknown = call.is_outcome_unknown or call.state is _State.SENT
+        is_unknown = call.is_outcome_unknown or call.state is CallState.SENT
         reason = "" if self.is_connected else f"; not connected: {self._last_loss}"
         self._drop(call)
         expired = Timeout(
@@ -237,9 +221,9 @@ class Exchange(Conversation):
 
     def _drop(self, call: Call) -> None:
         del self._calls[call.id]
-        if call.state is _State.QUEUED:
+        if call.state is CallState.QUEUED:
             self.outgoing.discard(call.id)
-        elif call.state is _State.SENT and self.is_connected:
+        elif call.state is CallState.SENT and self.is_connected:
             self.outgoing.put(wire.notification("$/cancelRequest", {"id": call.id}))
 
     def _set_timer(self, when: float, call: Call) -> None:

@@ -24,6 +24,11 @@ RESENDS_MAX: Final = 10
 # A disk that refuses a write this often needs a person.
 STORAGE_RETRIES_MAX: Final = 4
 
+# A lease is renewed so many times while it lasts; one that fails leaves time for another.
+LEASE_RENEWALS: Final = 3
+# A lease that is not released by then ends by itself.
+RELEASE_SECONDS: Final = 5.0
+
 # A daemon that does not answer by then is not coming; the command gives up before that.
 START_SECONDS: Final = 60.0
 # Of what a failed start said.

@@ -103,7 +103,7 @@ class MoveOptions(_Move, total=False):
 
 
 class AcquireOptions(Timed, total=False):
-    """session/acquire, beside `ttl_ms`. `timeout` must be longer than `wait_ms`."""
+    """session/acquire, beside `ttl_ms`, and `lease()`. `timeout` must be longer than `wait_ms`."""
 
     head: str
     wait_ms: int

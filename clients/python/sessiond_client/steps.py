@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from sessiond_client.exchange import Call
+from sessiond_client.calls import Call
 from sessiond_client.port import Port
 from sessiond_client.starting import Reach, Start
 
