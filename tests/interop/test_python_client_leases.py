@@ -202,4 +202,3 @@ async def test_presence_is_said_again_after_a_kill(server: Daemon) -> None:
 def _kill(server: Daemon) -> None:
     server.end(signal.SIGKILL)
     server.start()
-

@@ -62,11 +62,10 @@ class BlockingEntries(Asking):
     def branch(
         self, session_id: str, entry_id: str | None, **options: Unpack[BranchOptions]
     ) -> Moved:
-        """Moves a head to an entry; None = before the first one."""
+        """Moves a head to an entry; None = before the first one, and with `drop=True` no entry."""
+        target = {} if options.get("drop") else {"entry_id": entry_id}
         return self._ask(
-            "session/branch",
-            READ_MOVED,
-            {"session_id": session_id, "entry_id": entry_id, **options},
+            "session/branch", READ_MOVED, {"session_id": session_id, **target, **options}
         )
 
     def reset(self, session_id: str, **options: Unpack[MoveOptions]) -> Moved:
