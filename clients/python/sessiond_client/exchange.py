@@ -62,6 +62,8 @@ class Exchange(Conversation):
         self._last_loss: Exception | None = None
         self._is_trusted = True
         """False while on a connection that was made again nothing was said yet."""
+        self._is_doubted = False
+        """Whether the last connection ended without a word that says why."""
         self._is_asked = False
         """Whether something was asked on it to be answered first."""
         self.standing = Standing()
@@ -122,8 +124,8 @@ class Exchange(Conversation):
     def _begin(self) -> None:
         for params in self.standing.again():
             self._say("session/presence", params)
-        # One that was never lost is not worth the round trip.
-        self._is_trusted = self._last_loss is None
+        # Without a reason to doubt, it is not worth the round trip.
+        self._is_trusted = not self._is_doubted
         self._is_asked = self._setup.hello is not None
         for call in self._calls.values():
             self._offer(call)
@@ -182,12 +184,13 @@ class Exchange(Conversation):
 
     def _lost(self, error: Exception) -> None:
         self._last_loss = error
+        self._is_doubted = not self._is_turned_away
         self.standing.lost(ConnectionLost(f"the connection broke: {error}", outcome_unknown=False))
         for call in list(self._calls.values()):
             if call.state is not CallState.SENT:
                 continue
             if self._is_turned_away:
-                call.state = _State.QUEUED
+                call.state = CallState.QUEUED
                 continue
             call.losses += 1
             call.is_outcome_unknown = True
