@@ -28,6 +28,7 @@ from sessiond.catalog.statements import (
     place,
     unlist,
 )
+from sessiond.errors import StorageError
 from sessiond.limits import LIST_BYTES_MAX
 
 __all__ = ["Catalog"]
@@ -41,6 +42,7 @@ class Catalog:
     def __init__(self, path: Path, on_trouble: Callable[[str], None]) -> None:
         """Open or begin it. `on_trouble` is told once per trouble with the file. Raises StorageError."""
         self.file = CatalogFile(path, on_trouble)
+        self._path = path
 
     def close(self) -> None:
         """Close the file."""
@@ -101,9 +103,17 @@ class Catalog:
         self.file.use(drop_all)
 
     def erase(self, session_id: str) -> None:
-        """Keep no words of a session that lists do not show: in no page of the file, either."""
+        """Keep no words of a session that lists do not show: in no page of the file, either.
+
+        Raises StorageError while another process reads the file, which keeps what it was.
+        """
         self.file.use(lambda connection: erase(connection, session_id))
-        self.file.use(lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
+        (is_held, *_) = self.file.use(
+            lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        )
+        if is_held:
+            text = f"{self._path} is being read by another process, which keeps the words in it"
+            raise StorageError(text, errno="EBUSY", path=str(self._path))
 
     # -- questions -------------------------------------------------------------------
 

@@ -48,6 +48,7 @@ PRAGMA user_version = {_VERSION};
 COMMIT;
 """
 
+_EMPTY_LOG: Final = "PRAGMA wal_checkpoint(TRUNCATE)"
 _OPTIMIZE: Final = "INSERT INTO words (words) VALUES ('optimize')"
 _FIND: Final = """
 SELECT sessions.session_id, entries.entry_id, entries.seq,
@@ -154,9 +155,11 @@ class TextIndex:
         self.forget([session_id])
         # Rows that are gone leave their words in the index until it is merged.
         self._use(lambda connection: connection.execute(_OPTIMIZE))
-        with self._lock:
-            if self._connection is not None:
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        # What was overwritten is still in the pages that SQLite keeps for those who read them.
+        (is_held, *_) = self._use(lambda connection: connection.execute(_EMPTY_LOG).fetchone())
+        if is_held:
+            text = f"{self._path} is being read by another process, which keeps the words in it"
+            raise StorageError(text, errno="EBUSY", path=str(self._path))
 
     def find(self, match: str, wanted: Iterable[str], limit: int) -> list[Found]:
         """The best hits in these sessions, best first."""

@@ -73,22 +73,21 @@ class Trash:
             for folder in self._layout.folders:
                 self._files.fsync_folder(folder)
 
-    def purge(self, session_id: str) -> bool:
-        """Remove what there is of a session, for good; False if there is nothing.
+    def has(self, session_id: str) -> bool:
+        """Whether there is anything of a session to be purged. Raises StorageError."""
+        return session_id in self._half_purged or bool(self.of(session_id))
+
+    def purge(self, session_id: str) -> None:
+        """Remove what there is of a session, for good. Raises StorageError.
 
         Until it is `purged` it can be repeated: its files are gone, but what else knows of it
         may not be done, and a power cut may bring them back.
         """
-        copies = self.of(session_id)
-        if copies:
-            self._half_purged.add(session_id)
-        elif session_id not in self._half_purged:
-            return False
+        self._half_purged.add(session_id)
         with telling("empty", self._folder):
-            for path in copies:
+            for path in self.of(session_id):
                 self._files.unlink(path)
             self._files.fsync_folder(self._folder)
-        return True
 
     def purged(self, session_id: str) -> None:
         """Nothing knows of the session any more."""

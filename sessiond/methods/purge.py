@@ -55,8 +55,12 @@ async def _finish(client: Client, purging: Retirement, call: Call[Client]) -> Em
 
 def _purge(client: Client, session_id: str) -> Retirement:
     def purge(_opened: Opened | None) -> str:
-        client.service.store.keeping.purge(session_id)
-        client.service.store.texts.purge(session_id)
+        store = client.service.store
+        # The words first: as long as the files are there, one that failed is repeated, also by
+        # a daemon that knows nothing of it.
+        store.keeping.require_deleted(session_id)
+        store.texts.purge(session_id)
+        store.keeping.purge(session_id)
         return session_id
 
     return client.service.hosts.retire(session_id, "purged", purge)

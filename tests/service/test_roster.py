@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from anyio import to_thread
+from anyio.lowlevel import checkpoint
 
+from sessiond.service.listing.survey import Survey
 from sessiond.testing.daemon import Refusal, Wire
 
 USAGE = {"input": 10, "output": 5, "totalTokens": 15, "cost": {"total": 0.5}}
@@ -351,3 +354,32 @@ async def test_the_only_file_left_of_an_open_session_is_no_copy(real_house: Any)
         path.replace(copy)
         both = await wire.call("session/list", archived=None)
         assert both["unreadable"] == []
+
+
+async def test_a_session_that_is_made_again_while_it_is_looked_for_stays_listed(
+    real_house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, made_again = threading.Event(), threading.Event()
+    put = Survey._put
+
+    def put_later(survey: Survey, rows: Any, gone: list[str], tell: Any) -> None:
+        if gone:
+            looked.set()
+            assert made_again.wait(20)
+        put(survey, rows, gone, tell)
+
+    path = await to_thread.run_sync(drop_in, real_house, "session-a", text("session-a", "hi"))
+    async with real_house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        assert list(await shown(wire)) == ["session-a"]
+        monkeypatch.setattr(Survey, "_put", put_later)
+        await to_thread.run_sync(path.unlink)
+        listing = await other.request("session/list")
+        assert await to_thread.run_sync(looked.wait, 20)
+        made = (await create(wire, "session-a"))["session"]["path"]
+        # Its host has told of it, and has nothing more to tell.
+        catalog = daemon.service.store.catalog
+        while made.encode() not in (await to_thread.run_sync(catalog.shown, "session-a")).info:
+            await checkpoint()
+        made_again.set()
+        await other.answer(listing)
+        assert list(await shown(wire)) == ["session-a"]

@@ -196,6 +196,30 @@ async def test_a_deleted_session_is_found_no_more_and_a_purged_one_leaves_no_wor
         assert await hits(asker, "secretword") == []
 
 
+@pytest.mark.parametrize("held_by", ["a reader", "a writer"])
+async def test_a_purge_waits_for_nobody_and_says_so_until_no_word_is_left(
+    home: Path, held_by: str
+) -> None:
+    folder = home / "profiles" / "default"
+    async with wire(home) as asker:
+        await make(asker, "session-a", "secretword one")
+        assert len(await hits(asker, "secretword")) == 1
+        await asker.call("session/delete", session_id="session-a")
+        with closing(sqlite3.connect(folder / "search.sqlite", isolation_level=None)) as other:
+            other.execute("BEGIN" if held_by == "a reader" else "BEGIN IMMEDIATE")
+            other.execute("SELECT count(*) FROM words").fetchone()
+            refused = await asker.refusal("session/purge", session_id="session-a")
+            assert (refused.data["kind"], refused.data["retryable"]) == ("storage_error", True)
+            other.execute("ROLLBACK")
+        # Not by heart: the files are still there, and say that it is to be purged.
+        assert len(list((folder / "trash").iterdir())) == 1
+    async with wire(home) as asker:
+        await asker.call("session/purge", session_id="session-a")
+        assert list((folder / "trash").iterdir()) == []
+        for path in folder.glob("search.sqlite*"):
+            assert b"secretw" not in path.read_bytes()
+
+
 @pytest.mark.parametrize("damage", ["deleted", "damaged", "another version"])
 async def test_a_lost_index_is_made_again(home: Path, damage: str) -> None:
     index = home / "profiles" / "default" / "search.sqlite"

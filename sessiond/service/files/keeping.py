@@ -158,12 +158,16 @@ class Keeping:
             for path in reversed(found):
                 self._take(path, session_id)
 
-    def purge(self, session_id: str) -> None:
-        """Remove a deleted session for good. Raises SessionExists, SessionNotFound, StorageError."""
+    def require_deleted(self, session_id: str) -> None:
+        """Raises SessionExists, SessionNotFound for what is not in the trash; StorageError."""
         if self.find(session_id) is not None:
             raise still_there(session_id)
-        if not self.trash.purge(session_id):
+        if not self.trash.has(session_id):
             raise self.not_found(session_id)
+
+    def purge(self, session_id: str) -> None:
+        """Remove what is in the trash of a session, for good. Raises StorageError."""
+        self.trash.purge(session_id)
 
     def repair(self, session_id: str) -> Repair:
         """Make a session's file anew without its bad lines, under a new epoch.

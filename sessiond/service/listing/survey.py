@@ -222,6 +222,8 @@ class Survey:
     def _put(self, rows: list[Stored], gone: list[str], tell: Tell) -> None:
         # A session that was opened meanwhile is told of by its host.
         rows = [row for row in rows if not self._is_open(row.session_id)]
+        # So is one that was deleted and made again, since it was looked for.
+        gone = [session_id for session_id in gone if not self._is_there(session_id)]
         if rows or gone:
             tell(self._catalog.put(rows, gone), rows, gone)
 
@@ -255,13 +257,17 @@ class Survey:
 
     def _miss(self, known: Known, gone: list[str]) -> None:
         """A file is not there. One that was not there at the last start either is forgotten."""
-        if self._is_open(known.session_id) and self._layout.find(self._files, known.session_id):
+        if self._is_there(known.session_id):
             # It got its place after its folder was looked at.
             return
         if known.listed:
             gone.append(known.session_id)
         elif self._generation == -1:
             self._catalog.forget([known.session_id])
+
+    def _is_there(self, session_id: str) -> bool:
+        """Whether somebody has the session open, in a file that is where sessions are."""
+        return self._is_open(session_id) and self._layout.find(self._files, session_id) is not None
 
     def _path_elsewhere(self, known: Known) -> str | None:
         if known.path in self._elsewhere and self._files.exists(known.path):
