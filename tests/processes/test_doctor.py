@@ -146,6 +146,8 @@ def test_what_crashes_and_deletes_left_is_named_and_is_no_complaint(shell: Shell
         path.with_name(path.name + ".new"): b"half",
         path.with_name(path.name + ".torn-2026-01-01T00-00-00-000000"): b"torn",
         root / "trash" / "notes.txt": b"nobody's",
+        root / "trash" / path.name.replace("my-session-id", "my-third-one"): b"garbage\n",
+        root / "pending" / "my-fourth-one.jsonl": path.read_bytes().split(b"\n")[0] + b"\n",
         root.parents[1] / "locks" / "1-1": b"pid 2147483647\nhost %s\nsince now\n"
         % os.uname().nodename.encode(),
         root.parents[1] / "locks" / "1-2": b"no record",
@@ -158,11 +160,12 @@ def test_what_crashes_and_deletes_left_is_named_and_is_no_complaint(shell: Shell
     assert ["half made" in remains[0], "torn end" in remains[1]] == [True, True]
     (locks,) = told(shell, "locks")
     assert "2 records" in locks["what"]
-    deleted, strange = told(shell, "trash")
-    assert ("1 file of 1 session" in deleted["what"], "notes.txt" in strange["what"]) == (
-        True,
-        True,
-    )
+    deleted, bad, strange = told(shell, "trash")
+    assert "2 files of 2 sessions" in deleted["what"]
+    assert "my-third-one" in bad["what"]
+    assert "notes.txt" in strange["what"]
+    said = " ".join(one["what"] for one in told(shell, "catalog"))
+    assert "1 file not listed yet" in said
     assert all(one.read_bytes() == content for one, content in left.items())
 
 

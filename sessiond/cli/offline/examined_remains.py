@@ -7,7 +7,9 @@ may be somebody's last copy, so it is named with what it is and who may remove i
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 from sessiond.cli.offline.examination import Finding
@@ -19,6 +21,8 @@ from sessiond.errors import SessiondError
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
 from sessiond.journal.lock import holders, may_live
+from sessiond.journal.scanning import scan
+from sessiond.service.files.indexer import Indexer
 
 __all__ = ["examine_remains"]
 
@@ -31,6 +35,7 @@ def examine_remains(place: Place) -> Iterator[Finding]:
         yield from _cut_ends(layout, files)
         yield from _trash(layout, files)
         yield from _locks(layout, files)
+        yield from _catalog(layout, files)
     except (SessiondError, OSError) as error:
         then = f"look at {layout.root} and its permissions"
         yield Finding("remains", ok=False, what=str(error), next=then)
@@ -60,11 +65,43 @@ def _trash(layout: Layout, files: Files) -> Iterator[Finding]:
         size = sum(path.lstat().st_size for path in owned if os.path.lexists(path))
         what = f"{counted(len(owned), 'file')} of {counted(len(sessions), 'session')}, {size} bytes"
         yield Finding("trash", ok=True, what=what, next="sessiond purge removes a deleted session")
+        bad = [path for path in owned if path.suffix == ".jsonl" and not _has_header(files, path)]
+        if bad:
+            what = f"{counted(len(bad), 'file')} that cannot be read, the first {bad[0]}"
+            then = "they cannot be brought back as sessions; sessiond dump shows their lines"
+            yield Finding("trash", ok=True, what=what, next=then)
     strange = [path for path in paths if layout.trashed_id(path) is None]
     if strange:
         what = f"{counted(len(strange), 'file')} of no session, the first {strange[0]}"
         then = "no purge finds them: remove them by hand, or give them their names back"
         yield Finding("trash", ok=True, what=what, next=then)
+
+
+def _has_header(files: Files, path: Path) -> bool:
+    indexer = Indexer(path)
+    try:
+        scan(files, path, indexer.visit, lines_max=1)
+    except SessiondError:
+        return False
+    return indexer.has_begun
+
+
+def _catalog(layout: Layout, files: Files) -> Iterator[Finding]:
+    """What the catalog lists and what the folders hold; a list compares them, too."""
+    if not layout.catalog.exists():
+        return
+    try:
+        with closing(sqlite3.connect(f"{layout.catalog.as_uri()}?mode=ro", uri=True)) as database:
+            rows = database.execute("SELECT path FROM sessions WHERE listed = 1").fetchall()
+    except sqlite3.Error:
+        return  # said by the one who looks at the file
+    listed = {path for (path,) in rows}
+    there = {str(path) for path in layout.scan(files, drafts=True)}
+    gone = sum(not Path(path).exists() for path in listed)
+    new = len(there - listed)
+    if gone or new:
+        what = f"{counted(gone, 'listed file')} not there, {counted(new, 'file')} not listed yet"
+        yield Finding("catalog", ok=True, what=what, next="the next `sessiond list` sees to it")
 
 
 def _locks(layout: Layout, files: Files) -> Iterator[Finding]:

@@ -47,6 +47,11 @@ class Indexer:
         self._header: Header | None = None
 
     @property
+    def has_begun(self) -> bool:
+        """Whether there was a header."""
+        return self._dialect is not None
+
+    @property
     def dialect(self) -> Dialect:
         """The file's dialect. Raises SessionCorrupt when there was no header."""
         if self._dialect is None:
