@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from sessiond.errors import HeadNotFound, LeaseHeld
 from sessiond.limits import LEASE_WAIT_MS_MAX
 from sessiond.methods.common import Call, Client, Method, SessionParams, ask_in_turn
 from sessiond.methods.moving import Ttl
@@ -32,5 +33,13 @@ def handle(client: Client, params: AcquireParams, call: Call[Client]) -> Any:
 
 
 METHOD = Method(
-    name="session/acquire", params=AcquireParams, result=Lease, handle=handle, access="write"
+    name="session/acquire",
+    params=AcquireParams,
+    result=Lease,
+    handle=handle,
+    access="write",
+    errors=(
+        HeadNotFound,
+        LeaseHeld,
+    ),
 )

@@ -6,7 +6,18 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from sessiond.errors import InvalidParams, TooLarge
+from sessiond.errors import (
+    EntryInvalid,
+    EntryNotFound,
+    HeadNotFound,
+    IdempotencyConflict,
+    InvalidParams,
+    LeaseHeld,
+    LeaseLost,
+    PreconditionFailed,
+    SessionArchived,
+    TooLarge,
+)
 from sessiond.limits import APPEND_ENTRIES_MAX
 from sessiond.methods.common import DEFERRED, Call, Client, Method, parse_entry
 from sessiond.methods.moving import MoveParams
@@ -105,4 +116,14 @@ METHOD = Method(
     result=Receipt,
     handle=handle,
     access="write",
+    errors=(
+        SessionArchived,
+        EntryNotFound,
+        EntryInvalid,
+        PreconditionFailed,
+        IdempotencyConflict,
+        HeadNotFound,
+        LeaseHeld,
+        LeaseLost,
+    ),
 )

@@ -6,7 +6,16 @@ from typing import Any
 
 from msgspec import UNSET, Raw, UnsetType
 
-from sessiond.errors import InvalidParams
+from sessiond.errors import (
+    EntryInvalid,
+    EntryNotFound,
+    HeadNotFound,
+    InvalidParams,
+    LeaseHeld,
+    LeaseLost,
+    PreconditionFailed,
+    SessionArchived,
+)
 from sessiond.methods.common import Call, Client, Method, submit
 from sessiond.methods.moving import MoveParams
 from sessiond.model.ids import EntryId
@@ -54,4 +63,13 @@ METHOD = Method(
     result=Moved,
     handle=handle,
     access="write",
+    errors=(
+        SessionArchived,
+        EntryNotFound,
+        EntryInvalid,
+        PreconditionFailed,
+        HeadNotFound,
+        LeaseHeld,
+        LeaseLost,
+    ),
 )

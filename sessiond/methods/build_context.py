@@ -8,6 +8,7 @@ from anyio import to_thread
 from msgspec import Meta, Raw, Struct
 
 from sessiond.dialects.base import ModelName
+from sessiond.errors import EntryNotFound, HeadNotFound
 from sessiond.methods.common import Call, Client, Method, SessionParams, ask, encode, raw
 from sessiond.methods.place import leaf_of
 from sessiond.model.entries import MessageBytes
@@ -171,4 +172,8 @@ METHOD = Method(
     params=BuildContextParams,
     result=BuildContextResult | NotModified,
     handle=handle,
+    errors=(
+        EntryNotFound,
+        HeadNotFound,
+    ),
 )

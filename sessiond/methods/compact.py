@@ -6,7 +6,19 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from sessiond.errors import InvalidParams, StorageError, SummarizerUnavailable
+from sessiond.errors import (
+    EntryInvalid,
+    EntryNotFound,
+    HeadNotFound,
+    IdempotencyConflict,
+    InvalidParams,
+    LeaseHeld,
+    LeaseLost,
+    PreconditionFailed,
+    SessionArchived,
+    StorageError,
+    SummarizerUnavailable,
+)
 from sessiond.methods.common import DEFERRED, Call, Client, Method
 from sessiond.methods.moving import MoveParams
 from sessiond.model.entries import MessageBytes
@@ -124,4 +136,15 @@ METHOD = Method(
     result=CompactResult,
     handle=handle,
     access="write",
+    errors=(
+        SessionArchived,
+        EntryNotFound,
+        EntryInvalid,
+        PreconditionFailed,
+        IdempotencyConflict,
+        HeadNotFound,
+        LeaseHeld,
+        LeaseLost,
+        SummarizerUnavailable,
+    ),
 )

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from sessiond.catalog.query import Query, without_slash
-from sessiond.errors import SessionNotFound
+from sessiond.errors import SessionCorrupt, SessionLocked, SessionNotFound, StorageError
 from sessiond.methods.common import DEFERRED, Call, Client, Method, Params
 from sessiond.methods.create import CreateParams, CreateResult, new_header
 from sessiond.model.ids import SessionId
@@ -56,4 +56,10 @@ METHOD = Method(
     result=CreateResult,
     handle=handle,
     access="write",
+    errors=(
+        SessionNotFound,
+        SessionLocked,
+        SessionCorrupt,
+        StorageError,
+    ),
 )

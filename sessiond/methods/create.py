@@ -84,4 +84,5 @@ METHOD = Method(
     result=CreateResult,
     handle=create,
     access="write",
+    errors=(SessionExists,),
 )

@@ -58,4 +58,10 @@ def _read(host: Host, seq: int, upto: int) -> Raw:
     return raw((entry_row(opened, seq, opened.journal.read(seq, seq)[0], more),))
 
 
-METHOD = Method(name="session/entry", params=EntryParams, result=EntryResult, handle=handle)
+METHOD = Method(
+    name="session/entry",
+    params=EntryParams,
+    result=EntryResult,
+    handle=handle,
+    errors=(EntryNotFound,),
+)

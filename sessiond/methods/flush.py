@@ -50,4 +50,5 @@ METHOD = Method(
     result=FlushResult,
     handle=handle,
     access="status",
+    errors=(SubscriptionNotFound,),
 )

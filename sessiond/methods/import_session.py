@@ -8,7 +8,7 @@ from typing import Any, Literal
 from anyio import to_thread
 from msgspec import Struct
 
-from sessiond.errors import InvalidParams, SessiondError
+from sessiond.errors import InvalidParams, SessionCorrupt, SessiondError, StorageError
 from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, require_path
 from sessiond.service.files.importing import ImportReport, Source, read_import, read_source
 from sessiond.service.session_info import SessionInfo
@@ -80,4 +80,8 @@ METHOD = Method(
     result=ImportResult,
     handle=handle,
     access="write",
+    errors=(
+        SessionCorrupt,
+        StorageError,
+    ),
 )

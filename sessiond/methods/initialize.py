@@ -147,4 +147,5 @@ METHOD = Method(
     handle=handle,
     access="status",
     lenient=True,
+    errors=(VersionUnsupported,),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sessiond.errors import EntryNotFound, SessionArchived
 from sessiond.methods.common import Call, Client, Method, SessionParams, submit
 from sessiond.model.ids import EntryId
 from sessiond.session.moves import Labelled, label
@@ -29,5 +30,13 @@ def handle(client: Client, params: LabelParams, call: Call[Client]) -> Any:
 
 
 METHOD = Method(
-    name="session/label", params=LabelParams, result=Labelled, handle=handle, access="write"
+    name="session/label",
+    params=LabelParams,
+    result=Labelled,
+    handle=handle,
+    access="write",
+    errors=(
+        SessionArchived,
+        EntryNotFound,
+    ),
 )

@@ -7,7 +7,7 @@ from typing import Any
 from anyio import to_thread
 from msgspec import Raw, Struct
 
-from sessiond.errors import InvalidParams
+from sessiond.errors import EntryNotFound, HeadNotFound, InvalidParams
 from sessiond.limits import INLINE_WALK_STEPS
 from sessiond.methods.common import (
     Call,
@@ -109,4 +109,13 @@ def _cursor(host: Host, params: PathParams) -> tuple[int, int]:
     return int(leaf), int(index)
 
 
-METHOD = Method(name="session/path", params=PathParams, result=PathResult, handle=handle)
+METHOD = Method(
+    name="session/path",
+    params=PathParams,
+    result=PathResult,
+    handle=handle,
+    errors=(
+        EntryNotFound,
+        HeadNotFound,
+    ),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.errors import Overloaded, SessiondError, SessionNotFound
+from sessiond.errors import Overloaded, SessiondError, SessionExists, SessionNotFound
 from sessiond.limits import RETRY_AFTER_MS
 from sessiond.methods.common import DEFERRED, Call, Client, Empty, Method, SessionParams
 from sessiond.service.files.keeping import still_there
@@ -67,5 +67,10 @@ def _purge(client: Client, session_id: str) -> Retirement:
 
 
 METHOD = Method(
-    name="session/purge", params=SessionParams, result=Empty, handle=handle, access="write"
+    name="session/purge",
+    params=SessionParams,
+    result=Empty,
+    handle=handle,
+    access="write",
+    errors=(SessionExists,),
 )

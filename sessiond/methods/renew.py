@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sessiond.errors import LeaseLost
 from sessiond.methods.common import Call, Client, Method, SessionParams, ask_in_turn
 from sessiond.methods.moving import LeaseId, Ttl
 from sessiond.service.host import Host
@@ -31,5 +32,10 @@ def handle(client: Client, params: RenewParams, call: Call[Client]) -> Any:
 
 
 METHOD = Method(
-    name="session/renew", params=RenewParams, result=Lease, handle=handle, access="write"
+    name="session/renew",
+    params=RenewParams,
+    result=Lease,
+    handle=handle,
+    access="write",
+    errors=(LeaseLost,),
 )

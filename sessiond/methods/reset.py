@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sessiond.errors import HeadNotFound, LeaseHeld, LeaseLost, PreconditionFailed, SessionArchived
 from sessiond.methods.common import Call, Client, Method, submit
 from sessiond.methods.moving import MoveParams
 from sessiond.session.moves import Moved, reset
@@ -26,5 +27,16 @@ def handle(client: Client, params: ResetParams, call: Call[Client]) -> Any:
 
 
 METHOD = Method(
-    name="session/reset", params=ResetParams, result=Moved, handle=handle, access="write"
+    name="session/reset",
+    params=ResetParams,
+    result=Moved,
+    handle=handle,
+    access="write",
+    errors=(
+        SessionArchived,
+        PreconditionFailed,
+        HeadNotFound,
+        LeaseHeld,
+        LeaseLost,
+    ),
 )

@@ -51,4 +51,8 @@ METHOD = Method(
     result=SessionResult,
     handle=handle,
     access="read",
+    errors=(
+        SessionNotFound,
+        AmbiguousRef,
+    ),
 )

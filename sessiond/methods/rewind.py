@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from sessiond.errors import (
+    EntryInvalid,
+    EntryNotFound,
+    HeadNotFound,
+    LeaseHeld,
+    LeaseLost,
+    PreconditionFailed,
+    SessionArchived,
+)
 from sessiond.methods.common import Call, Client, Method, submit
 from sessiond.methods.moving import MoveParams
 from sessiond.model.ids import EntryId
@@ -29,5 +38,18 @@ def handle(client: Client, params: RewindParams, call: Call[Client]) -> Any:
 
 
 METHOD = Method(
-    name="session/rewind", params=RewindParams, result=Rewound, handle=handle, access="write"
+    name="session/rewind",
+    params=RewindParams,
+    result=Rewound,
+    handle=handle,
+    access="write",
+    errors=(
+        SessionArchived,
+        EntryNotFound,
+        EntryInvalid,
+        PreconditionFailed,
+        HeadNotFound,
+        LeaseHeld,
+        LeaseLost,
+    ),
 )

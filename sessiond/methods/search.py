@@ -9,7 +9,7 @@ from msgspec import Struct
 from sessiond.catalog.fulltext import Found
 from sessiond.catalog.matching import match_of
 from sessiond.catalog.query import Query, without_slash
-from sessiond.errors import InvalidParams
+from sessiond.errors import InvalidParams, StorageError
 from sessiond.limits import SEARCH_QUERY_CHARS_MAX
 from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, page_limit
 
@@ -56,5 +56,10 @@ async def _search(
 
 
 METHOD = Method(
-    name="session/search", params=SearchParams, result=SearchResult, handle=handle, access="read"
+    name="session/search",
+    params=SearchParams,
+    result=SearchResult,
+    handle=handle,
+    access="read",
+    errors=(StorageError,),
 )

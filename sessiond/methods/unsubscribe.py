@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sessiond.errors import SubscriptionNotFound
 from sessiond.methods.common import Call, Client, Empty, Method, SessionParams
 
 __all__ = ["METHOD"]
@@ -22,4 +23,5 @@ METHOD = Method(
     result=Empty,
     handle=handle,
     access="status",
+    errors=(SubscriptionNotFound,),
 )

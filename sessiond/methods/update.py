@@ -9,7 +9,13 @@ from msgspec import UNSET, Raw, UnsetType
 
 from sessiond.dialects.base import Dialect
 from sessiond.dialects.preview import first_line
-from sessiond.errors import InvalidParams
+from sessiond.errors import (
+    EntryInvalid,
+    InvalidParams,
+    PreconditionFailed,
+    SessionArchived,
+    SessionExists,
+)
 from sessiond.limits import TITLE_CHARS
 from sessiond.methods.common import DEFERRED, Call, Client, Method, SessionParams, summed_up
 from sessiond.methods.get import SessionResult
@@ -130,4 +136,10 @@ METHOD = Method(
     result=SessionResult,
     handle=handle,
     access="write",
+    errors=(
+        SessionExists,
+        SessionArchived,
+        EntryInvalid,
+        PreconditionFailed,
+    ),
 )

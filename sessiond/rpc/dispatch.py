@@ -61,6 +61,8 @@ class Method(Generic[C, P]):
     access: Literal["write", "read", "status"] = "read"
     lenient: bool = False
     """Unknown parameters are accepted, as LSP's clients send them with `initialize`."""
+    errors: tuple[type[SessiondError], ...] = ()
+    """What it may answer beside what any method may, or any on a session."""
 
 
 class CancelParams(Params, forbid_unknown_fields=False):

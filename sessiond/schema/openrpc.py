@@ -34,7 +34,7 @@ from sessiond.methods.initialize import PROTOCOL_VERSIONS
 from sessiond.model.events import NOTIFICATIONS
 from sessiond.schema.shapes import CLIENT_NOTIFICATIONS, Schema, Shapes, respelled, summary_of
 
-__all__ = ["openrpc_document"]
+__all__ = ["general_errors", "openrpc_document"]
 
 _SPECIFICATION: Final = "1.3.2"
 _DESCRIPTION: Final = (
@@ -81,9 +81,16 @@ def openrpc_document() -> dict[str, Any]:
     }
 
 
-def _method(method: Method[Client, Any], shapes: Shapes) -> dict[str, Any]:
+def general_errors(method: Method[Client, Any]) -> tuple[type[SessiondError], ...]:
+    """What it may answer because it is a method, and because it is one on a session."""
     on_session = "session_id" in method.params.__struct_fields__
-    errors = (*_ANY_METHOD, *(_ANY_SESSION if on_session else ()))
+    return (*_ANY_METHOD, *(_ANY_SESSION if on_session else ()))
+
+
+def _method(method: Method[Client, Any], shapes: Shapes) -> dict[str, Any]:
+    # As `ERRORS` lists them, each once.
+    may_be = {*general_errors(method), *method.errors}
+    errors = [error for error in ERRORS if error in may_be]
     return {
         "name": method.name,
         "summary": summary_of(method),

@@ -148,6 +148,20 @@ def test_what_happened_in_transcripts_follows_it() -> None:
     assert {"session/append", "session/import", "rpc.discover"} <= seen
 
 
+def test_every_error_that_was_answered_in_transcripts_is_one_that_its_method_lists() -> None:
+    seen: set[str] = set()
+    for lines in transcripts():
+        for request, answer in answered(lines):
+            if "error" in answer and request["method"] in NAMES:
+                method = BY_NAME[NAMES[request["method"]]]
+                kind = answer["error"]["data"]["kind"]
+                listed = {error["$ref"].rpartition("/")[2] for error in method["errors"]}
+                # What is wrong with the request as such belongs to no method.
+                assert kind in listed | {"invalid_request", "parse_error"}, f"{method['name']}: {kind}"
+                seen.add(kind)
+    assert {"precondition_failed", "lease_held", "session_exists"} <= seen
+
+
 async def test_a_daemon_answers_the_document_that_is_checked_in(home: Path) -> None:
     async with running_daemon(home) as daemon, daemon.connect() as wire:
         assert await wire.call("rpc.discover") == DOCUMENT

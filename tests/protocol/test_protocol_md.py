@@ -16,6 +16,7 @@ from sessiond.methods.initialize import Limits
 from sessiond.model.entries import ENTRY_TYPES, Entry
 from sessiond.model.events import NOTIFICATIONS
 from sessiond.rpc.framing import Framing
+from sessiond.schema.openrpc import general_errors
 from sessiond.service.session_info import Lineage, SessionInfo
 from sessiond.testing.daemon import running_daemon
 from sessiond.testing.transcripts import Placeholders, parse, play, render
@@ -94,6 +95,14 @@ def fields_of(kind: Any) -> list[str]:
     """The names on the wire, `_meta` apart."""
     names = kind.__struct_encode_fields__ if isinstance(kind, type(Struct)) else ()
     return [name for name in names if name != "_meta"]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_a_section_names_the_errors_that_its_method_lists(method: Method[Client, Any]) -> None:
+    text = "".join(re.findall(r"Errors: (.*)", BLOCK.sub("", section_of(method.name))))
+    general = {error.kind for error in general_errors(method)}
+    named = {error.kind for error in ERRORS if re.search(rf"\b{error.kind}\b", text)}
+    assert named - general == {error.kind for error in method.errors}
 
 
 def test_what_access_status_may_call_is_listed() -> None:
