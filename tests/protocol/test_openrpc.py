@@ -157,7 +157,9 @@ def test_every_error_that_was_answered_in_transcripts_is_one_that_its_method_lis
                 kind = answer["error"]["data"]["kind"]
                 listed = {error["$ref"].rpartition("/")[2] for error in method["errors"]}
                 # What is wrong with the request as such belongs to no method.
-                assert kind in listed | {"invalid_request", "parse_error"}, f"{method['name']}: {kind}"
+                assert kind in listed | {"invalid_request", "parse_error"}, (
+                    f"{method['name']}: {kind}"
+                )
                 seen.add(kind)
     assert {"precondition_failed", "lease_held", "session_exists"} <= seen
 

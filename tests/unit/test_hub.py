@@ -244,6 +244,30 @@ async def test_a_batch_is_offered_as_one_piece_and_counted_by_frame() -> None:
         assert bench.hub.statistics().frames_encoded == 4
 
 
+async def test_a_signal_is_encoded_once_for_all_who_read_one_framing() -> None:
+    bodies: list[bytes] = []
+
+    def counted(body: bytes) -> bytes:
+        bodies.append(body)
+        return b"length" + body
+
+    async with anyio.create_task_group() as tasks:
+        bench = Bench(tasks)
+        others = bench.watch()
+        listeners: list[FakeListener] = []
+        wants: list[dict[str, Any]] = [{}, {}, {"types": frozenset({"x"})}, {"bodies": False}]
+        for want in wants:
+            listeners.append(FakeListener(tasks, 2))
+            bench.hub.add(Subscription(listeners[-1], Variant(counted, **want), 0), replay=False)
+        deaf = bench.watch(signals=False)
+        bench.signal()
+        (body,) = bodies
+        # The same bytes, not a copy for each.
+        assert len({id(frame) for listener in listeners for frame in listener.queued}) == 1
+        assert [listener.queued for listener in listeners] == [[b"length" + body]] * len(wants)
+        assert (others.queued, deaf.queued) == ([plain(body)], [])
+
+
 async def test_a_subscription_that_was_removed_hears_nothing_more() -> None:
     async with anyio.create_task_group() as tasks:
         bench = Bench(tasks)
