@@ -27,6 +27,8 @@ help:
 	@echo 'make mutants     plant known bugs in a copy, and see the tests find each; ARGS="NAME NAME"'
 	@echo 'make fuzz        mutated frames, files, parameters and answers; MINUTES=10, SEED=7 to see one again'
 	@echo 'make bench       measurements against the goals'
+	@echo 'make stuck-client  200,000 appends beside a stopped subscriber, seven pairs (ten minutes)'
+	@echo 'make crowd       1,000 subscribers of one session, 1,000 appends'
 	@echo 'make schema      write what is generated from the types of the protocol'
 	@echo 'make fix         format and mend what can be mended by a program'
 	@echo 'make lock        resolve the dependencies again; ARGS="--upgrade" for newer ones'
@@ -72,6 +74,13 @@ fuzz: $(RUN)
 
 bench: $(ALL)
 	@$(BIN)/python tests/bench/run.py $(ARGS)
+
+.PHONY: stuck-client crowd
+stuck-client: $(RUN)
+	@$(BIN)/python -m tests.crowd.run stuck $(ARGS)
+
+crowd: $(RUN)
+	@$(BIN)/python -m tests.crowd.run many $(ARGS)
 
 schema: $(RUN)
 	@for one in $(SCHEMAS); do \

@@ -1,0 +1,144 @@
+"""One subscriber is stopped (SIGSTOP) while writers go on: what it costs them and the daemon.
+
+Each run has a daemon of its own, so that memory and pages of one run are not the other's. The
+`replaying` of server/stats and the process's state prove that it was stuck; after SIGCONT its
+digest of all entries must be that of the file.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from tests.crowd.cast import Broken, Watcher, Writer, drive, stored_digest
+from tests.crowd.subscriber import Heard
+from tests.processes.harness.daemon import Daemon, running
+
+__all__ = ["Load", "Outcome", "resident_kib", "run"]
+
+SESSION: Final = "session-stuck"
+WRITERS: Final = 8
+WINDOW: Final = 32
+PATIENCE_SECONDS: Final = 600
+_REPOSITORY: Final = Path(__file__).resolve().parents[2]
+
+
+class Load(Struct, frozen=True):
+    """How much is appended."""
+
+    entries: int
+    size: int
+
+
+class Outcome(Struct, frozen=True):
+    """One run: the writers' time, and the daemon's largest resident set while they wrote."""
+
+    seconds: float
+    peak_kib: int
+    catch_up_seconds: float | None = None
+    peak_after_kib: int | None = None
+    heard: Heard | None = None
+
+
+class _Hub(Struct):
+    subscribers: int
+    replaying: int
+
+
+class _Session(Struct):
+    hub: _Hub
+
+
+class _Stats(Struct):
+    sessions: dict[str, _Session]
+
+
+def run(load: Load, *, stuck: bool) -> Outcome:
+    """A daemon, the writers, and with `stuck` a subscriber that is stopped meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="sd-") as folder:
+        place = Path(folder)
+        with running(Daemon(place / "s", place / "data")) as daemon:
+            daemon.connect().close()
+            with Watcher(daemon.socket_path, 0) as control:
+                asked = {"cwd": "/p", "session_id": SESSION, "persist": "immediate"}
+                control.ask("session/create", **asked)
+                return _with_stuck(daemon, control, load) if stuck else _without(daemon, load)
+
+
+def _without(daemon: Daemon, load: Load) -> Outcome:
+    seconds = _write(daemon, load)
+    return Outcome(seconds, resident_kib(daemon.pid, "VmHWM"))
+
+
+def _with_stuck(daemon: Daemon, control: Watcher, load: Load) -> Outcome:
+    command = [sys.executable, "-m", "tests.crowd.subscriber", str(daemon.socket_path), SESSION]
+    with subprocess.Popen(
+        [*command, str(load.entries)], cwd=_REPOSITORY, stdout=subprocess.PIPE
+    ) as subscriber:
+        try:
+            assert subscriber.stdout is not None
+            if subscriber.stdout.readline() != b"ready\n":
+                raise Broken("the subscriber did not subscribe")
+            os.kill(subscriber.pid, signal.SIGSTOP)
+            seconds = _write(daemon, load)
+            peak = resident_kib(daemon.pid, "VmHWM")
+            _require_stuck(control)
+            start = time.monotonic()
+            os.kill(subscriber.pid, signal.SIGCONT)
+            said, _ = subscriber.communicate(timeout=PATIENCE_SECONDS)
+        finally:
+            subscriber.kill()
+    heard = msgspec.json.decode(said, type=Heard)
+    (file,) = daemon.files(SESSION)
+    if heard.entries != load.entries or heard.digest != stored_digest(file):
+        raise Broken(f"what it was told is not what is stored: {heard}")
+    after = resident_kib(daemon.pid, "VmHWM")
+    return Outcome(seconds, peak, time.monotonic() - start, after, heard)
+
+
+def _write(daemon: Daemon, load: Load) -> float:
+    """All appends, acknowledged; gives the time from the first to the last."""
+    share, odd = divmod(load.entries, WRITERS)
+    with ExitStack() as stack:
+        writers = [
+            stack.enter_context(
+                Writer(
+                    daemon.socket_path,
+                    SESSION,
+                    f"w{number}",
+                    count=share + (number < odd),
+                    size=load.size,
+                    window=WINDOW,
+                )
+            )
+            for number in range(WRITERS)
+        ]
+        start = time.monotonic()
+        for writer in writers:
+            writer.begin()
+        drive(writers)
+        return time.monotonic() - start
+
+
+def _require_stuck(control: Watcher) -> None:
+    hub = msgspec.json.decode(control.ask("server/stats"), type=_Stats).sessions[SESSION].hub
+    if (hub.subscribers, hub.replaying) != (1, 1):
+        raise Broken(f"the subscriber was not stuck: {hub}")
+
+
+def resident_kib(pid: int, name: str) -> int:
+    """VmRSS, or VmHWM for the largest so far."""
+    for line in (Path("/proc") / str(pid) / "status").read_text("ascii").split("\n"):
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1])
+    raise Broken(f"there is no {name}")
