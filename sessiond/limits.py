@@ -34,6 +34,8 @@ READ_BYTES: Final = 64 * 1024
 # transports: what may wait for one connection's socket. Events beyond it demote
 # the subscription to replay; answers beyond it stop the reading.
 OUTBOX_BYTES_MAX: Final = 1024 * 1024
+# transports: messages of one connection that are dispatched before others have their turn.
+TURN_MESSAGES_MAX: Final = 512
 # transports: requests of one connection that wait for an answer, and their bytes; more stops the
 # reading.
 IN_FLIGHT_MAX: Final = 1024
@@ -50,6 +52,8 @@ CONNECTIONS_MAX: Final = 4096
 CONNECTIONS_PER_PROCESS_MAX: Final = 2048
 # transports: how often refused connections are logged.
 REFUSALS_LOGGED_SECONDS: Final = 10.0
+# service: reads in worker threads that one connection has under way; the others wait for them.
+READS_PER_CONNECTION_MAX: Final = 4
 # service: sessions that one connection keeps open by watching, leasing or being present; one more
 # is overloaded.
 SESSIONS_PER_CONNECTION_MAX: Final = 256

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from weakref import WeakValueDictionary
 
+from anyio import CapacityLimiter
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
 from sessiond.errors import Cancelled, InvalidParams, Overloaded, SubscriptionNotFound
-from sessiond.limits import RETRY_AFTER_MS
+from sessiond.limits import READS_PER_CONNECTION_MAX, RETRY_AFTER_MS
 from sessiond.model.events import Present
 from sessiond.service.host import Host
 from sessiond.service.inbox import LATER
@@ -59,6 +60,7 @@ class Client:
         # Weak: who is present does not keep a session that was closed under it.
         self._present_in: WeakValueDictionary[str, Host] = WeakValueDictionary()
         self._leases_in: WeakValueDictionary[str, Host] = WeakValueDictionary()
+        self._reads: CapacityLimiter | None = None
         self._gone = False
         self._asks_no_more = False
 
@@ -85,6 +87,13 @@ class Client:
             clients=host.hub.presence.clients() if want.signals else [],
             replaced=replaced or UNSET,
         )
+
+    @property
+    def reads(self) -> CapacityLimiter:
+        """Places for reads under way: one who asks a thousand leaves threads and memory to others."""
+        if self._reads is None:
+            self._reads = CapacityLimiter(READS_PER_CONNECTION_MAX)
+        return self._reads
 
     def subscription(self, session_id: str) -> Subscription:
         """This connection's subscription on a session. Raises SubscriptionNotFound."""

@@ -212,7 +212,8 @@ class Host:
 
         async def read(held: _Reader = reader) -> Any:
             try:
-                return await job()
+                async with ticket.client.reads:
+                    return await job()
             finally:
                 self._readers.discard(held)
                 self._wake.set()

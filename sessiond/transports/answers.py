@@ -27,6 +27,17 @@ __all__ = ["Answers"]
 class Answers:
     """The dispatcher's view of a connection: it puts bodies, which are framed here."""
 
+    __slots__ = (
+        "_calls",
+        "_counted_bytes",
+        "_framer",
+        "_holdings",
+        "_moved",
+        "_outbox",
+        "_put",
+        "_unread_bytes",
+    )
+
     def __init__(
         self, framer: Framer, outbox: Outbox, holdings: Holdings, moved: Callable[[], None]
     ) -> None:

@@ -1,6 +1,7 @@
 """One connection: read a chunk, dispatch all of it, send once.
 
-Rule 1: a chunk is dispatched in order, synchronously, and answered with one send.
+Rule 1: a chunk is dispatched in order, synchronously, and answered with one send; one of
+very many messages in several turns, so that others have theirs.
 Rule 2: reading stops while this connection's answers fill its outbox or too many
 of its requests wait; it never stops for anyone else.
 Rule 3: the end of input cancels nothing: what was asked is answered, then it closes.
@@ -15,10 +16,16 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from sessiond.errors import SessiondError
-from sessiond.limits import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX, OUTBOX_BYTES_MAX
+from sessiond.limits import (
+    IN_FLIGHT_BYTES_MAX,
+    IN_FLIGHT_MAX,
+    OUTBOX_BYTES_MAX,
+    TURN_MESSAGES_MAX,
+)
 from sessiond.rpc.dispatch import Dispatcher
 from sessiond.rpc.readers import Item
 from sessiond.service.holdings import Holdings
@@ -161,8 +168,12 @@ class Connection(Generic[C]):
                 if self._answers.is_full:
                     await self._wait_movement()
                 elif self._backlog:
+                    await checkpoint()
                     backlog, self._backlog = self._backlog, []
                     self._dispatch(backlog)
+                elif self._framer.closing is not None:
+                    self.close()
+                    self.end_reason = self._framer.closing
                 elif self._input_ended:
                     break
                 else:
@@ -186,10 +197,13 @@ class Connection(Generic[C]):
         else:
             self._input_ended = True
             self._dispatch(self._receiving.end())
-        if self._framer.closing is not None:
-            self.close()
-            self.end_reason = self._framer.closing
-        return not (self._closing or self._input_ended or self._backlog or self._answers.is_full)
+        return not (
+            self._closing
+            or self._input_ended
+            or self._backlog
+            or self._framer.closing is not None
+            or self._answers.is_full
+        )
 
     def _dispatch(self, items: list[Item]) -> None:
         """Hand on every body in order; what finds no room becomes the backlog."""
@@ -207,6 +221,9 @@ class Connection(Generic[C]):
                 if answers.is_full:
                     self._backlog = items[place:]
                     break
+            if place == TURN_MESSAGES_MAX:
+                self._backlog = items[place:]
+                break
             if self._closing:
                 break
         self.client.chunk_done()

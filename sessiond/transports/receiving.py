@@ -22,6 +22,8 @@ __all__ = ["Receiving"]
 class Receiving:
     """The receiving end of one connection; `refuse` tells the sender what was not taken."""
 
+    __slots__ = ("_held", "_holdings", "_is_large", "_refuse", "framer")
+
     def __init__(self, holdings: Holdings, refuse: Callable[[SessiondError], None]) -> None:
         self.framer = Framer()
         self._holdings = holdings

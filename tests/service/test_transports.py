@@ -31,6 +31,7 @@ from sessiond.limits import (
     READ_BYTES,
     RETRY_AFTER_MS,
     STUCK_SOCKET_SECONDS,
+    TURN_MESSAGES_MAX,
     Bounds,
 )
 from sessiond.rpc.dispatch import DEFERRED, Call, Dispatcher, Method
@@ -348,6 +349,25 @@ async def test_what_came_before_nonsense_is_answered_before_the_close() -> None:
     async with connected(Daemon()) as (wire, _):
         await wire.send(frame_content_length(request(1)) + b"nonsense\r\n\r\n")
         assert b'"id":1' in await wire.until_closed()
+
+
+async def test_of_very_many_messages_all_are_answered_and_others_have_their_turn_between() -> None:
+    daemon = Daemon()
+    count = 3 * TURN_MESSAGES_MAX
+    async with connected(daemon) as (wire, tasks):
+        ours, theirs = socket.socketpair()
+        tasks.start_soon(daemon.serve, SocketPort(ours))
+        await quiet()
+        other = Wire(theirs)
+        # One chunk, and nonsense behind it that ends the connection.
+        data = b"".join(frame_content_length(b'{"id":0,"method":"echo"}') for _ in range(count))
+        assert len(data) < READ_BYTES * 2
+        assert wire.send_some(data + b"nonsense\r\n\r\n") > len(data)
+        assert other.send_some(request(1, text="b"))
+        assert (await other.line())["id"] == 1
+        assert (await wire.until_closed()).count(b'"result"') == count
+        assert daemon.echoed.index("b") < count
+        other.close()
 
 
 async def test_a_bad_line_is_answered_and_the_next_one_served() -> None:
