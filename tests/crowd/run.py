@@ -40,11 +40,13 @@ def _stuck(load: Load, pairs: int) -> int:
     """Interleaved pairs; who comes first alternates."""
     ratios: list[float] = []
     growths: list[int] = []
+    costs: list[float] = []
     for pair in range(pairs):
         order = (False, True) if pair % 2 == 0 else (True, False)
         outcomes = {stuck: run(load, stuck=stuck) for stuck in order}
         alone, beside = outcomes[False], outcomes[True]
         ratios.append(alone.seconds / beside.seconds)
+        costs.append(alone.cpu_seconds / beside.cpu_seconds)
         growths.append(beside.peak_kib - alone.peak_kib)
         assert beside.heard is not None
         assert beside.catch_up_seconds is not None
@@ -58,6 +60,10 @@ def _stuck(load: Load, pairs: int) -> int:
     _say(
         f"rate with / without: median {median(ratios):.3f} of {pairs} "
         f"(min {min(ratios):.3f}, max {max(ratios):.3f})"
+    )
+    _say(
+        f"the daemon's processor time without / with: median {median(costs):.3f} "
+        f"(min {min(costs):.3f}, max {max(costs):.3f})"
     )
     _say(f"memory with - without: at most {max(growths) / 1024:.1f} MiB, of 32 allowed")
     return int(max(growths) >= GROWTH_KIB_MAX)

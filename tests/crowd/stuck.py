@@ -41,9 +41,11 @@ class Load(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """One run: the writers' time, and the daemon's largest resident set while they wrote."""
+    """One run: the writers' time, and what the daemon took meanwhile."""
 
     seconds: float
+    cpu_seconds: float
+    """The daemon's own, which other load on the machine hardly changes."""
     peak_kib: int
     catch_up_seconds: float | None = None
     peak_after_kib: int | None = None
@@ -76,8 +78,8 @@ def run(load: Load, *, stuck: bool) -> Outcome:
 
 
 def _without(daemon: Daemon, load: Load) -> Outcome:
-    seconds = _write(daemon, load)
-    return Outcome(seconds, resident_kib(daemon.pid, "VmHWM"))
+    seconds, cpu_seconds = _write(daemon, load)
+    return Outcome(seconds, cpu_seconds, resident_kib(daemon.pid, "VmHWM"))
 
 
 def _with_stuck(daemon: Daemon, control: Watcher, load: Load) -> Outcome:
@@ -90,7 +92,7 @@ def _with_stuck(daemon: Daemon, control: Watcher, load: Load) -> Outcome:
             if subscriber.stdout.readline() != b"ready\n":
                 raise Broken("the subscriber did not subscribe")
             os.kill(subscriber.pid, signal.SIGSTOP)
-            seconds = _write(daemon, load)
+            seconds, cpu_seconds = _write(daemon, load)
             peak = resident_kib(daemon.pid, "VmHWM")
             _require_stuck(control)
             start = time.monotonic()
@@ -103,11 +105,11 @@ def _with_stuck(daemon: Daemon, control: Watcher, load: Load) -> Outcome:
     if heard.entries != load.entries or heard.digest != stored_digest(file):
         raise Broken(f"what it was told is not what is stored: {heard}")
     after = resident_kib(daemon.pid, "VmHWM")
-    return Outcome(seconds, peak, time.monotonic() - start, after, heard)
+    return Outcome(seconds, cpu_seconds, peak, time.monotonic() - start, after, heard)
 
 
-def _write(daemon: Daemon, load: Load) -> float:
-    """All appends, acknowledged; gives the time from the first to the last."""
+def _write(daemon: Daemon, load: Load) -> tuple[float, float]:
+    """All appends, acknowledged; gives the time from the first to the last, and the daemon's."""
     share, odd = divmod(load.entries, WRITERS)
     with ExitStack() as stack:
         writers = [
@@ -123,11 +125,16 @@ def _write(daemon: Daemon, load: Load) -> float:
             )
             for number in range(WRITERS)
         ]
-        start = time.monotonic()
+        cpu, start = _cpu_seconds(daemon.pid), time.monotonic()
         for writer in writers:
             writer.begin()
         drive(writers)
-        return time.monotonic() - start
+        return time.monotonic() - start, _cpu_seconds(daemon.pid) - cpu
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = (Path("/proc") / str(pid) / "stat").read_text("ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _require_stuck(control: Watcher) -> None:
