@@ -123,7 +123,7 @@ async def test_many_bytes_in_flight_stop_the_reading_of_this_connection_only(
 async def test_large_answers_to_questions_wait_in_a_bounded_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    size = 3_000_000
+    size = 900_000
     monkeypatch.setattr(answers_module, "RESULT_BYTES_MAX", 2 * size)
     daemon = Daemon()
     async with connected(daemon) as (wire, _):
