@@ -63,6 +63,11 @@ class Hub:
     def __bool__(self) -> bool:
         return bool(self._live or self._replaying)
 
+    @property
+    def has_live(self) -> bool:
+        """Whether anybody takes events as they happen; whoever replays reads them later."""
+        return bool(self._live)
+
     # -- coming and going ----------------------------------------------------
 
     def add(self, subscription: Subscription, *, replay: bool) -> None:

@@ -89,6 +89,7 @@ def test_limits_of_the_configuration_are_in_force_and_shown(machine: Machine) ->
             assert second.ask("server/ping")["ok"]
             assert third.ask("server/ping")["ok"]
             with machine.connect() as fourth:
+                assert fourth.message()["error"]["data"]["closing"] is True
                 assert fourth.rest() == b""
 
 
