@@ -446,6 +446,8 @@ async def test_a_subscriber_that_does_not_read_costs_a_bound_and_loses_nothing(
             assert listener.statistics().outbox.pending_bytes <= limit  # type: ignore[attr-defined]
         assert hub_of(daemon).demotions == 1
         assert hub_of(daemon).replaying == 1
+        # For somebody who will be replayed no events are made.
+        assert hub_of(daemon).events < count
         # An answer does not wait behind the replay for which there is no room.
         ping = await stuck.request("server/ping")
         seen = await _read_until(stuck, (f"n{count}", count))
