@@ -40,6 +40,7 @@ __all__ = [
     "SummarizerUnavailable",
     "TooLarge",
     "VersionUnsupported",
+    "exhausted",
 ]
 
 
@@ -261,6 +262,16 @@ class StorageError(SessiondError):
     code = -32060
     kind = "storage_error"
     retryable = True
+
+
+def exhausted(error: BaseException, retry_after_ms: int) -> Overloaded | None:
+    """What is said of work that ended for want of memory or of a thread; None of any other error."""
+    if isinstance(error, MemoryError):
+        return Overloaded("there is not enough memory for this", retry_after_ms=retry_after_ms)
+    # What `threading` says; there is no class of its own for it.
+    if isinstance(error, RuntimeError) and error.args[:1] == ("can't start new thread",):
+        return Overloaded("the system gives no more threads", retry_after_ms=retry_after_ms)
+    return None
 
 
 ERRORS: tuple[type[SessiondError], ...] = (

@@ -25,7 +25,9 @@ from sessiond.errors import (
     MethodNotFound,
     ParseFailed,
     SessiondError,
+    exhausted,
 )
+from sessiond.limits import RETRY_AFTER_MS
 from sessiond.rpc.calls import BatchAnswer, Call, CallTable, Peer, Put
 from sessiond.rpc.messages import (
     ID_STARTS,
@@ -157,6 +159,8 @@ class Exchange(Generic[C]):
             request = decode_request(item)
         except (DecodeError, RecursionError):
             self._take_other(decode(item))
+        except MemoryError as error:
+            self._put(error_body(None, self._refusal("", error)))
         else:
             self._run(request, self._put, len(item))
 
@@ -212,6 +216,9 @@ class Exchange(Generic[C]):
             return error
         if isinstance(error, ValidationError):
             return invalid_params(error)
+        short = exhausted(error, RETRY_AFTER_MS)
+        if short is not None:
+            return short
         return self._incident(method, error)
 
     def _own(self, request: Request) -> Any:

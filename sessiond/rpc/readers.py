@@ -3,16 +3,17 @@
 Rule 1: work is linear in the bytes received, however they are cut: what is
 incomplete grows in place and is looked at once.
 Rule 2: what is kept is bounded: a body over the limit is skipped, not stored.
+A frame for which there is no memory is skipped, too, and answered like one that is too large.
 Rule 3: a body that is handed on is UTF-8 (JSON that is not was never JSON).
 """
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import Final
 
-from sessiond.errors import ParseFailed, SessiondError, TooLarge
-from sessiond.limits import NESTING_MAX
+from sessiond.errors import Overloaded, ParseFailed, SessiondError, TooLarge
+from sessiond.limits import NESTING_MAX, RETRY_AFTER_MS
+from sessiond.rpc.nesting import nests_too_deeply
 
 __all__ = ["BLANK", "FrameReader", "Item", "LineReader"]
 
@@ -24,10 +25,6 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _LENGTH_DIGITS_MAX: Final = 18
 # Every level takes a byte to open and one to close.
 _SHALLOW_BYTES: Final = 2 * NESTING_MAX
-# A bracket as a step: 1 down, and -1, read as a signed byte, up again.
-_AS_STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-_DOWN_UP: Final = b"\x01\xff"
-_NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 Item = bytes | SessiondError
 """A complete body, or an error to answer with id null."""
@@ -50,27 +47,12 @@ def _checked(body: bytes, bytes_max: int) -> Item:
     return body
 
 
-def nests_too_deeply(body: bytes) -> bool:
-    """Whether arrays and objects lie more than NESTING_MAX deep in each other.
-
-    The decoder has a bound of its own, but one that depends on the stack it runs on:
-    what one thread could store another could not read back.
-    """
-    if body.count(b"[") + body.count(b"{") <= NESTING_MAX:
-        return False
-    outside = body.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2]
-    steps = b"".join(outside).translate(_AS_STEPS, _NO_BRACKETS)
-    levels = 0
-    # Each pass takes the innermost level away: of what clients send, nearly everything. Once it
-    # takes less than half, adding up is cheaper; passes alone would be one for each level.
-    while len(fewer := steps.replace(_DOWN_UP, b"")) * 2 < len(steps):
-        steps = fewer
-        levels += 1
-    return levels + max(accumulate(memoryview(steps).cast("b")), default=0) > NESTING_MAX
-
-
 def _too_large(bytes_max: int) -> TooLarge:
     return TooLarge(f"a frame may have {bytes_max} bytes", limit=bytes_max)
+
+
+def _no_memory() -> Overloaded:
+    return Overloaded("there is not enough memory for a frame", retry_after_ms=RETRY_AFTER_MS)
 
 
 class LineReader:
@@ -124,8 +106,11 @@ class LineReader:
     def _finish_partial(self, tail: bytes, items: list[Item]) -> None:
         if not self._skipping:
             self._keep(tail, items)
-        if not self._skipping:
-            self._take(bytes(self._partial), items)
+        try:
+            if not self._skipping:
+                self._take(bytes(self._partial), items)
+        except MemoryError:
+            items.append(_no_memory())
         self._partial.clear()
         self._skipping = False
 
@@ -134,12 +119,14 @@ class LineReader:
         if self._skipping:
             return
         # One byte more, because the last may prove to be the CR before the LF.
-        if len(self._partial) + len(rest) <= self._bytes_max + 1:
-            self._partial += rest
-            return
-        items.append(_too_large(self._bytes_max))
-        self._partial.clear()
-        self._skipping = True
+        try:
+            if len(self._partial) + len(rest) <= self._bytes_max + 1:
+                self._partial += rest
+                return
+            items.append(_too_large(self._bytes_max))
+        except MemoryError:
+            items.append(_no_memory())
+        self.skip()
 
     def _take(self, line: bytes, items: list[Item]) -> None:
         if line and line[-1] == _CARRIAGE_RETURN:
@@ -238,11 +225,15 @@ class FrameReader:
     def _read_body(self, data: bytes, at: int, items: list[Item]) -> int:
         stop = min(at + self._left, len(data))
         self._left -= stop - at
-        if not self._skipping:
-            self._partial += data[at:stop]
-        if self._left == 0:
+        try:
             if not self._skipping:
+                self._partial += data[at:stop]
+            if self._left == 0 and not self._skipping:
                 items.append(_checked(bytes(self._partial), self._bytes_max))
+        except MemoryError:
+            items.append(_no_memory())
+            self.skip()
+        if self._left == 0:
             self._partial.clear()
             self._in_body = False
         return stop

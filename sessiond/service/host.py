@@ -15,8 +15,9 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
 
-from sessiond.errors import Internal, SessiondError
+from sessiond.errors import Internal, SessiondError, exhausted
 from sessiond.journal.store import Replaced, ReplacedReason, SessionLog
+from sessiond.limits import RETRY_AFTER_MS
 from sessiond.service.contexts import ContextCache
 from sessiond.service.estimating import Estimates
 from sessiond.service.hub import Hub, HubStatistics
@@ -386,7 +387,10 @@ class Host:
         for subscription in watchers:
             self.hub.tell_closed(subscription, reason)
 
-    def _closed_by(self, bug: Exception) -> Internal:
+    def _closed_by(self, bug: Exception) -> SessiondError:
+        short = exhausted(bug, RETRY_AFTER_MS)
+        if short is not None and not self.is_open:
+            return short
         incident_id = self.environment.report_bug(f"writer of {self.session_id}", bug)
         return Internal("the session was closed by a bug in sessiond", incident_id=incident_id)
 

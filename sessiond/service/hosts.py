@@ -16,7 +16,7 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 from anyio.abc import TaskGroup
 
-from sessiond.errors import Draining, Overloaded, SessionExists
+from sessiond.errors import Draining, Overloaded, SessionExists, exhausted
 from sessiond.limits import DEFAULT_BOUNDS, RETRY_AFTER_MS, WRITER_THREADS_MAX, Bounds
 from sessiond.model.entries import Header
 from sessiond.model.events import CatalogChange
@@ -169,7 +169,7 @@ class Hosts:
             await to_thread.run_sync(self._store.settle, host.opened)
             await self._roster.let_go(host)
         finally:
-            await to_thread.run_sync(host.opened.journal.close)
+            await _surely(host.opened.journal.close)
 
     async def _act(
         self,
@@ -273,3 +273,13 @@ class Hosts:
     def requests_waiting(self) -> int:
         """Commands that wait for a writer."""
         return sum(host.waiting for host in self._hosts.values())
+
+
+async def _surely(work: Callable[[], None]) -> None:
+    """In a worker thread; here, if there is none to be had: a lock that stays keeps the next one out."""
+    try:
+        await to_thread.run_sync(work)
+    except RuntimeError as error:
+        if exhausted(error, RETRY_AFTER_MS) is None:
+            raise
+        work()

@@ -8,7 +8,8 @@ from typing import Any
 
 from anyio import CancelScope
 
-from sessiond.errors import Cancelled, Internal, SessiondError
+from sessiond.errors import Cancelled, Internal, SessiondError, exhausted
+from sessiond.limits import RETRY_AFTER_MS
 from sessiond.service.ports import Environment, Ticket
 from sessiond.service.progress import ProgressTeller
 
@@ -35,6 +36,9 @@ def answer_later(
         except SessiondError as error:
             return partial(ticket.fail, error)
         except Exception as bug:  # noqa: BLE001 - one request's bug must not end the others
+            short = exhausted(bug, RETRY_AFTER_MS)
+            if short is not None:
+                return partial(ticket.fail, short)
             incident_id = environment.report_bug("job", bug)
             return partial(ticket.fail, Internal("a bug in sessiond", incident_id=incident_id))
         return partial(ticket.fail, Cancelled("cancelled while it was being answered"))

@@ -60,6 +60,7 @@ async def _accept_loop(
         finally:
             admission.leave(peer)
 
+    told = False
     while True:
         await anyio.wait_readable(listener)
         try:
@@ -69,9 +70,12 @@ async def _accept_loop(
         except OSError as error:
             if error.errno not in _EXHAUSTED:
                 raise
-            _log.warning("cannot accept for now", extra={"errno": error.errno})
+            if not told:
+                _log.warning("cannot accept for now", extra={"errno": error.errno})
+            told = True
             await anyio.sleep(EXHAUSTED_SECONDS)
             continue
+        told = False
         peer = _peer_of(sock)
         refusal = admission.admit(peer)
         if refusal is None:

@@ -1,0 +1,103 @@
+"""No thread to be had, no memory for a request: refused, told to come again, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from sessiond.rpc import readers
+from sessiond.rpc.framing import Framer, Framing
+from sessiond.testing.daemon import Wire
+
+SESSION = "session-a"
+NO_THREAD = "can't start new thread"
+
+
+class NoThreads:
+    """Worker threads that cannot be started, `left` times."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.left = 0
+        self._real: Callable[..., Awaitable[Any]] = to_thread.run_sync
+        patch.setattr(to_thread, "run_sync", self._run)
+
+    async def _run(self, *arguments: Any, **options: Any) -> Any:
+        if self.left:
+            self.left -= 1
+            raise RuntimeError(NO_THREAD)
+        return await self._real(*arguments, **options)
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> NoThreads:
+    return NoThreads(monkeypatch)
+
+
+async def say(wire: Wire, entry_id: str) -> Any:
+    entry = {"type": "message", "id": entry_id, "message": {"role": "assistant"}}
+    return await wire.call("append", session_id=SESSION, entry=entry)
+
+
+async def test_a_session_that_gets_no_thread_is_opened_later(
+    house: Any, threads: NoThreads
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/create", cwd="/p", session_id=SESSION)
+        await say(wire, "one")
+        await wire.call("session/close", session_id=SESSION)
+        while not daemon.service.hosts.is_free(SESSION):
+            await anyio.lowlevel.checkpoint()
+        threads.left = 1
+        refused = await wire.refusal("session/get", session_id=SESSION)
+        assert refused.data["kind"] == "overloaded"
+        assert refused.data["retry_after_ms"] > 0
+        assert (await say(wire, "two"))["seq"] == 2
+
+
+async def test_a_file_is_let_go_of_without_a_thread_too(house: Any, threads: NoThreads) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/create", cwd="/p", session_id=SESSION)
+        await say(wire, "one")
+        threads.left = 100
+        await wire.call("session/close", session_id=SESSION)
+        while not daemon.service.hosts.is_free(SESSION):
+            await anyio.lowlevel.checkpoint()
+        threads.left = 0
+        assert house.disk.open_descriptors == 0
+        assert [str(bug) for bug in house.bugs] == [NO_THREAD]
+        house.bugs.clear()
+        assert (await say(wire, "two"))["seq"] == 2
+
+
+async def test_a_job_without_a_thread_is_told_to_come_again(house: Any, threads: NoThreads) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        threads.left = 1
+        refused = await wire.refusal("session/import", content="{}")
+        assert (refused.data["kind"], refused.data["retryable"]) == ("overloaded", True)
+
+
+class Short(bytearray):
+    """One for which there is no room beyond a few bytes."""
+
+    def __iadd__(self, more: Any) -> Any:  # type: ignore[misc]
+        if len(self) + len(more) > 100:
+            raise MemoryError
+        return super().__iadd__(more)
+
+
+@pytest.mark.parametrize("framing", Framing)
+def test_a_frame_without_room_is_refused_and_the_next_one_is_heard(
+    framing: Framing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "bytearray", Short, raising=False)
+    framer = Framer()
+    frame = framing.encode
+    small, large = b'{"small":1}', b'{"large":"%s"}' % (b"x" * 500)
+    sent = frame(small) + frame(large) + frame(small)
+    items = [item for at in range(0, len(sent), 50) for item in framer.feed(sent[at : at + 50])]
+    assert [getattr(item, "kind", item) for item in items] == [small, "overloaded", small]
+    assert framer.closing is None
