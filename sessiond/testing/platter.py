@@ -60,7 +60,9 @@ class Inode:
 
         Zeros are what some file systems leave where a file grew but its bytes were lost.
         """
-        return Inode(self.number, bytes(self._surviving(keep, zeros)))
+        left = Inode(self.number, bytes(self._surviving(keep, zeros)))
+        left.mtime = self.mtime
+        return left
 
     def _surviving(self, keep: int, zeros: int) -> bytearray:
         left = bytearray(self._durable)

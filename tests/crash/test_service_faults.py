@@ -15,7 +15,7 @@ import pytest
 
 from sessiond.testing.daemon import Wire
 from sessiond.testing.disk import FaultDisk
-from tests.crash.harness.every_call import Act, refusal_of, refused_by_each_call
+from tests.crash.harness.every_call import Act, found_after, refusal_of, refused_by_each_call
 from tests.service.conftest import House, as_text
 
 
@@ -177,6 +177,29 @@ async def test_what_is_refused_did_not_happen_and_works_again(
     house = House(home, FaultDisk(home))
     async with house.daemon() as daemon:
         assert await refused_by_each_call(house, daemon, ACTS[name], partial=partial)
+
+
+async def test_what_is_stored_after_a_refused_delete_is_not_in_the_trash_after_a_power_cut(
+    home: Path,
+) -> None:
+    house = House(home, FaultDisk(home))
+    refusals = 0
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for nth in count(1):
+            session_id = f"session-{nth}"
+            await a_session(wire, session_id)
+            fault = house.disk.fail(None, nth=nth)
+            refusal = await refusal_of(wire.call("session/delete", session_id=session_id))
+            house.disk.heal()
+            if refusal is not None:
+                refusals += 1
+                await wire.call("append", session_id=session_id, entry=message("own3"))
+                for names in range(6):
+                    left = house.disk.crash(names=names)
+                    assert "message own3" in (found_after(left, house.layout, session_id) or ())
+            if not fault.hit:
+                break
+    assert refusals > 2
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from sessiond.testing.disk import FaultDisk
 from sessiond.testing.faults import Fault
 from tests.service.conftest import House
 
-__all__ = ["Act", "Shown", "refusal_of", "refused_by_each_call"]
+__all__ = ["Act", "Shown", "found_after", "refusal_of", "refused_by_each_call"]
 
 CALLS_MAX: Final = 150
 PATIENCE_SECONDS: Final = 20.0

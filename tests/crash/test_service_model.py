@@ -1,0 +1,376 @@
+"""Whatever is asked in whatever order, wherever the disk fails and whenever the power goes.
+
+Law: the model is what was answered. What was acknowledged is there, once and in its place, after
+any power cut; what was refused is not, but as a whole, and only where the power went before
+the session was asked again.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from anyio import to_thread
+from anyio.from_thread import start_blocking_portal
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from msgspec import Struct
+
+from sessiond.testing.daemon import Daemon, Refusal, Wire
+from sessiond.testing.disk import FaultDisk
+from tests.service.conftest import House
+
+R = TypeVar("R")
+
+# The how manyth call fails, and how much of it is done all the same. An append makes two calls.
+PARTIAL = st.sampled_from([0, 30, 200, 10_000])
+FAULTS = st.none() | st.tuples(st.integers(1, 3), PARTIAL) | st.tuples(st.integers(1, 25), PARTIAL)
+WHICH = st.integers(0, 1000)
+SESSIONS_MAX = 6
+
+
+class Known(Struct):
+    """A session as its clients know it: its entries, and what was refused and may be found."""
+
+    ids: list[str]
+    refused: list[list[str]]
+    archived: bool = False
+    in_memory: bool = False
+    gone: bool | None = False
+    """Whether it was deleted; None: that was refused."""
+
+
+class Life(RuleBasedStateMachine):
+    """One home over many daemons and power cuts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at_end = ExitStack()
+        folder = tempfile.mkdtemp(prefix="sessiond-model-")
+        self.at_end.callback(shutil.rmtree, folder)
+        self.house = House(Path(folder), FaultDisk(folder))
+        self.portal = self.at_end.enter_context(start_blocking_portal("asyncio"))
+        self.sessions: dict[str, Known] = {}
+        self.numbers = 0
+        self.start()
+
+    def teardown(self) -> None:
+        """Everything that was opened is closed, and no half-made file lies about."""
+        try:
+            self.life.close()
+            assert self.house.disk.open_descriptors == 0
+            assert [path for path in self.house.disk.paths if path.suffix == ".new"] == []
+        finally:
+            self.at_end.close()
+
+    # -- the daemon ------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.life = life = ExitStack()
+        running = self.portal.wrap_async_context_manager(self.house.daemon())
+        daemon: Daemon = life.enter_context(running)
+        self.run(_tidy, daemon)
+        connected = self.portal.wrap_async_context_manager(daemon.connect())
+        self.wire: Wire = life.enter_context(connected)
+
+    def run(self, work: Callable[..., Awaitable[R]], *arguments: Any) -> R:
+        return self.portal.call(work, *arguments)
+
+    def ask(self, method: str, **params: Any) -> Any:
+        return self.run(_call, self.wire, method, params)
+
+    def attempt(
+        self, fault: tuple[int, int] | None, *calls: tuple[str, dict[str, Any]]
+    ) -> list[Any]:
+        """The answers to calls that are sent at once; None for one that the disk refused."""
+        if fault is not None:
+            self.house.disk.fail(None, nth=fault[0], errno=errno.ENOSPC, partial=fault[1])
+        answers = self.run(_pipelined, self.wire, calls)
+        self.house.disk.heal()
+        for answer in answers:
+            if isinstance(answer, Refusal):
+                assert fault is not None, answer
+                assert answer.data["kind"] == "storage_error", answer
+                assert answer.data["errno"] == "ENOSPC"
+        return [None if isinstance(answer, Refusal) else answer for answer in answers]
+
+    def new_id(self, kind: str) -> str:
+        self.numbers += 1
+        return f"{kind}-{self.numbers:04d}"
+
+    def pick(self, which: int, *, writable: bool = True) -> tuple[str, Known]:
+        alive = [
+            (session_id, known)
+            for session_id, known in self.sessions.items()
+            if known.gone is False and not (writable and known.archived)
+        ]
+        return alive[which % len(alive)]
+
+    def any_alive(self) -> bool:
+        return any(known.gone is False for known in self.sessions.values())
+
+    def any_writable(self) -> bool:
+        return any(k.gone is False and not k.archived for k in self.sessions.values())
+
+    def stored(self, session_id: str) -> list[str]:
+        page = self.ask("session/entries", session_id=session_id, limit=10_000)
+        assert page["next_seq"] is None
+        assert [row["seq"] for row in page["entries"]] == list(range(1, len(page["entries"]) + 1))
+        return [row["entry"]["id"] for row in page["entries"]]
+
+    def settle(self, session_id: str, known: Known) -> None:
+        """It was served, so that what was refused before is not found any more."""
+        assert self.stored(session_id) == known.ids
+        known.refused.clear()
+
+    # -- what is asked ---------------------------------------------------------------------
+
+    @precondition(lambda self: len(self.sessions) < SESSIONS_MAX)
+    @rule(fault=FAULTS, persist=st.sampled_from(["on_assistant", "immediate", "never"]))
+    def create(self, fault: tuple[int, int] | None, persist: str) -> None:
+        session_id = self.new_id("session")
+        params = {"cwd": "/p", "session_id": session_id, "persist": persist}
+        (answer,) = self.attempt(fault, ("session/create", params))
+        if answer is None:
+            assert self.kind_of(session_id) == "session_not_found"
+            (answer,) = self.attempt(None, ("session/create", params))
+        assert answer["created"]
+        self.sessions[session_id] = Known([], [], in_memory=persist == "never")
+
+    @precondition(any_writable)
+    @rule(
+        which=WHICH,
+        fault=FAULTS,
+        sizes=st.lists(st.integers(1, 3), min_size=1, max_size=3),
+        role=st.sampled_from(["user", "assistant"]),
+        again=st.booleans(),
+    )
+    def append(
+        self,
+        which: int,
+        fault: tuple[int, int] | None,
+        sizes: list[int],
+        role: str,
+        again: bool,
+    ) -> None:
+        """Several at once, in one batch or two; what was refused may be sent again, the same."""
+        session_id, known = self.pick(which)
+        batches = [[self.new_id("own") for _ in range(size)] for size in sizes]
+        calls = [append(session_id, batch, role) for batch in batches]
+        answers = self.attempt(fault, *calls)
+        self.take(known, batches, answers)
+        self.settle(session_id, known)
+        for batch, call, answer in zip(batches, calls, answers, strict=True):
+            if again or answer is not None:
+                (repeated,) = self.attempt(None, call)
+                assert repeated["duplicate"] is (answer is not None)
+                if answer is None:
+                    known.ids += batch
+            else:
+                known.refused.append(batch)
+        assert self.stored(session_id) == known.ids
+
+    def take(self, known: Known, batches: list[list[str]], answers: list[Any]) -> None:
+        for batch, answer in zip(batches, answers, strict=True):
+            if answer is not None:
+                assert [entry["id"] for entry in answer["entries"]] == batch
+                first = len(known.ids) + 1
+                assert [entry["seq"] for entry in answer["entries"]] == list(
+                    range(first, first + len(batch))
+                )
+                known.ids += batch
+
+    @precondition(any_writable)
+    @rule(
+        which=WHICH, fault=FAULTS, method=st.sampled_from(["label", "update", "branch", "compact"])
+    )
+    def change(self, which: int, fault: tuple[int, int] | None, method: str) -> None:
+        """What makes an entry of the daemon's own."""
+        session_id, known = self.pick(which)
+        targets = [entry_id for entry_id in known.ids if entry_id.startswith("own")]
+        params: dict[str, Any] = {"session_id": session_id, "title": "t"}
+        if method != "update" and not targets:
+            return
+        if method == "label":
+            params = {"session_id": session_id, "entry_id": targets[0], "label": "x"}
+        elif method == "branch":
+            head = ("main", "side")[which % 2]
+            params = {"session_id": session_id, "entry_id": targets[-1], "head": head}
+        elif method == "compact":
+            params = {"session_id": session_id, "summary": "s", "first_kept_entry_id": None}
+        (answer,) = self.attempt(fault, (f"session/{method}", params))
+        now = self.stored(session_id)
+        made = now[len(known.ids) :]
+        assert now[: len(known.ids)] == known.ids
+        assert len(made) <= (answer is not None)
+        known.ids = now
+        self.settle(session_id, known)
+
+    @precondition(any_writable)
+    @rule(which=WHICH, fault=FAULTS)
+    def promote(self, which: int, fault: tuple[int, int] | None) -> None:
+        session_id, known = self.pick(which)
+        params = {"session_id": session_id, "persist": "immediate"}
+        (answer,) = self.attempt(fault, ("session/update", params))
+        if answer is not None:
+            known.in_memory = False
+            assert answer["session"]["persisted"]
+        self.settle(session_id, known)
+
+    @precondition(any_alive)
+    @rule(which=WHICH, fault=FAULTS)
+    def archive_or_back(self, which: int, fault: tuple[int, int] | None) -> None:
+        session_id, known = self.pick(which, writable=False)
+        if known.in_memory:
+            return
+        method = "session/unarchive" if known.archived else "session/archive"
+        (answer,) = self.attempt(fault, (method, {"session_id": session_id}))
+        if answer is not None:
+            known.archived = not known.archived
+        info = self.ask("session/get", session_id=session_id)["session"]
+        assert info["archived"] is known.archived
+        self.settle(session_id, known)
+
+    @precondition(any_alive)
+    @rule(which=WHICH, fault=FAULTS, look=st.booleans())
+    def delete(self, which: int, fault: tuple[int, int] | None, look: bool) -> None:
+        session_id, known = self.pick(which, writable=False)
+        (answer,) = self.attempt(fault, ("session/delete", {"session_id": session_id}))
+        if answer is not None:
+            known.gone = True
+            assert self.kind_of(session_id) == "session_not_found"
+        elif known.in_memory or look:
+            self.settle(session_id, known)
+        else:
+            # Until it is opened again nothing makes sure that its name is back.
+            known.gone = None
+
+    @precondition(any_alive)
+    @rule(which=WHICH, fault=FAULTS)
+    def close_and_open(self, which: int, fault: tuple[int, int] | None) -> None:
+        session_id, known = self.pick(which, writable=False)
+        if known.in_memory:
+            return
+        self.ask("session/close", session_id=session_id)
+        self.attempt(fault, ("session/open", {"session_id": session_id}))
+        self.settle(session_id, known)
+
+    def kind_of(self, session_id: str) -> str:
+        return self.run(_kind, self.wire, session_id)
+
+    # -- ends ------------------------------------------------------------------------------
+
+    @rule(
+        keep=st.sampled_from([0, 1, 50, 300, 100_000]),
+        names=st.integers(0, 6),
+        zeros=st.sampled_from([0, 40]),
+    )
+    def cut_the_power(self, keep: int, names: int, zeros: int) -> None:
+        rebooted = self.house.disk.crash(keep=keep, names=names, zeros=zeros)
+        self.life.close()
+        self.house.files = rebooted
+        self.start()
+        for session_id, known in list(self.sessions.items()):
+            if known.in_memory and known.gone is False:
+                known.gone = True
+            self.look_after_the_cut(session_id, known)
+
+    def look_after_the_cut(self, session_id: str, known: Known) -> None:
+        kind = self.kind_of(session_id)
+        if known.gone is not False and kind == "session_not_found":
+            known.gone = True
+            return
+        assert known.gone is not True, "a deleted session is back"
+        assert kind == "", kind
+        known.gone = False
+        found = self.stored(session_id)
+        assert found[: len(known.ids)] == known.ids
+        rest = found[len(known.ids) :]
+        for batch in known.refused:
+            if rest[: len(batch)] == batch:
+                rest = rest[len(batch) :]
+        assert rest == [], "what nobody sent, or a part of it, was stored"
+        known.ids = found
+        known.refused.clear()
+        info = self.ask("session/get", session_id=session_id)["session"]
+        known.archived = info["archived"]
+
+    @rule()
+    def restart(self) -> None:
+        self.life.close()
+        self.start()
+        for session_id, known in self.sessions.items():
+            if known.in_memory:
+                known.gone = True
+            elif known.gone is None:
+                known.gone = self.kind_of(session_id) != ""
+            elif known.gone is False:
+                self.settle(session_id, known)
+
+    @invariant()
+    def what_is_listed_is_what_is_there(self) -> None:
+        if not hasattr(self, "wire"):
+            return
+        page = self.ask("session/list", drafts=True, archived=None, limit=100)
+        listed = {info["id"] for info in page["sessions"]}
+        alive = {session_id for session_id, k in self.sessions.items() if k.gone is False}
+        unsure = {session_id for session_id, k in self.sessions.items() if k.gone is None}
+        assert alive <= listed <= alive | unsure
+
+
+def append(session_id: str, ids: list[str], role: str) -> tuple[str, dict[str, Any]]:
+    entries = [
+        {"type": "message", "id": entry_id, "message": {"role": role, "content": entry_id * 9}}
+        for entry_id in ids
+    ]
+    params: dict[str, Any] = {"session_id": session_id, "entries": entries}
+    return "session/append", params
+
+
+async def _call(wire: Wire, method: str, params: dict[str, Any]) -> Any:
+    return await wire.call(method, **params)
+
+
+async def _pipelined(wire: Wire, calls: tuple[tuple[str, dict[str, Any]], ...]) -> list[Any]:
+    numbers = [await wire.request(method, **params) for method, params in calls]
+    answers: list[Any] = []
+    for number in numbers:
+        try:
+            answers.append(await wire.answer(number))
+        except Refusal as refusal:
+            answers.append(refusal)
+    return answers
+
+
+async def _kind(wire: Wire, session_id: str) -> str:
+    """The kind of refusal to who asks for a session; nothing if it is there."""
+    try:
+        await wire.call("session/get", session_id=session_id)
+    except Refusal as refusal:
+        return str(refusal.data["kind"])
+    return ""
+
+
+async def _tidy(daemon: Daemon) -> None:
+    """What a daemon does at its start, before anybody asks."""
+    await to_thread.run_sync(daemon.service.store.remove_half_made)
+    await to_thread.run_sync(daemon.service.store.settle_drafts)
+
+
+TestLife = Life.TestCase
+TestLife.settings = settings(max_examples=6, stateful_step_count=15)
+
+
+class LongLife(Life):
+    """The same for longer."""
+
+
+TestLongLife = pytest.mark.slow(LongLife.TestCase)
+TestLongLife.settings = settings(max_examples=60, stateful_step_count=40)
