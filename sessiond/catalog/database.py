@@ -7,6 +7,7 @@ fault of the index, and its epochs cannot be made again.
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from sessiond.catalog.schema import OtherVersion, prepare
 from sessiond.errors import StorageError
 from sessiond.limits import LOCKED_SECONDS
 
-__all__ = ["MEMORY", "connect", "open_database", "remove_database"]
+__all__ = ["MEMORY", "connect", "open_database", "refused", "remove_database"]
 
 MEMORY: Final = Path(":memory:")
 
@@ -26,11 +27,21 @@ def open_database(path: Path, *, wait: float = LOCKED_SECONDS) -> sqlite3.Connec
     try:
         return _begun_anew_if_bad(path, wait)
     except (sqlite3.OperationalError, OSError) as error:
-        code = getattr(error, "sqlite_errorcode", 0)
-        name = "ENOSPC" if code & 0xFF == sqlite3.SQLITE_FULL else "EIO"
         then = "" if path.is_file() else "; move away what is there, it is made again"
-        text = f"cannot open {path}: {error}{then}"
-        raise StorageError(text, errno=name, path=str(path)) from error
+        raise refused(error, path, f"cannot open {path}: {error}{then}") from error
+
+
+def refused(error: sqlite3.Error | OSError, path: Path, text: str) -> StorageError:
+    """What SQLite said, or the system when the file was made ready for it."""
+    name = "ENOSPC" if _code(error) == sqlite3.SQLITE_FULL else "EIO"
+    if isinstance(error, OSError):
+        name = errno.errorcode.get(error.errno or errno.EIO, "EIO")
+    return StorageError(text, errno=name, path=str(path))
+
+
+def _code(error: Exception) -> int:
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
 
 
 def _begun_anew_if_bad(path: Path, wait: float) -> sqlite3.Connection:

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from sessiond.catalog.database import connect, remove_database
+from sessiond.catalog.database import connect, refused, remove_database
 from sessiond.errors import StorageError
 
 __all__ = ["Found", "Indexed", "Text", "TextIndex"]
@@ -247,6 +247,4 @@ def _drop(connection: sqlite3.Connection, session_id: str) -> None:
 
 
 def _refused(error: sqlite3.Error | OSError, path: Path) -> StorageError:
-    full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
-    text = f"cannot use {path}: {error}; it may be deleted, it is made again"
-    return StorageError(text, errno="ENOSPC" if full else "EIO", path=str(path))
+    return refused(error, path, f"cannot use {path}: {error}; it may be deleted, it is made again")

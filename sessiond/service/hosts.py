@@ -156,7 +156,12 @@ class Hosts:
                 if host.is_open:
                     await self._let_go(host)
             except Exception as bug:  # noqa: BLE001 - one session's end must not be the daemon's
-                self._environment.report_bug(f"closing {host.session_id}", bug)
+                short = exhausted(bug, RETRY_AFTER_MS)
+                if short is None:
+                    self._environment.report_bug(f"closing {host.session_id}", bug)
+                else:
+                    # The next survey reads what was not noted.
+                    self._environment.report_trouble(f"closing {host.session_id}: {short}")
             if host.retirement is not None:
                 await host.retirement.run(host.opened if host.is_open else None)
                 self._tell_roster(host.session_id, host.retirement)

@@ -14,9 +14,9 @@ from typing import TypeVar
 from anyio import CancelScope, CapacityLimiter, to_thread
 from msgspec import Struct
 
-from sessiond.errors import SessiondError, StorageError
+from sessiond.errors import SessiondError, StorageError, exhausted
 from sessiond.journal.store import Overtaken
-from sessiond.limits import OVERTAKEN_MAX
+from sessiond.limits import OVERTAKEN_MAX, RETRY_AFTER_MS
 from sessiond.service.batch import Batch, stage
 from sessiond.service.hub import Hub
 from sessiond.service.inbox import Command, Inbox
@@ -140,7 +140,14 @@ class Writer:
                 return refusal
             return None
 
-        return await self._in_thread(store)
+        try:
+            return await self._in_thread(store)
+        except RuntimeError as error:
+            # Nothing was written if there was no thread to write in.
+            short = exhausted(error, RETRY_AFTER_MS)
+            if short is None:
+                raise
+            return short
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         """What waits for the disk; who waits for it may not cut it short."""

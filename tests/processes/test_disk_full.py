@@ -11,6 +11,7 @@ import pytest
 from tests.processes.conftest import Mount
 from tests.processes.harness.daemon import Daemon, running
 from tests.processes.harness.link import Link, Refused
+from tests.processes.harness.load import Appender, Watcher, at_work, what_is_wrong
 
 pytestmark = pytest.mark.slow
 
@@ -49,6 +50,39 @@ def test_a_full_disk_refuses_and_loses_nothing(small_disk: Path, socket_path: Pa
         assert seen_by(watching, len(kept)) == kept
     with running(daemon), daemon.connect() as link:
         assert_all_agree(daemon, link, kept)
+
+
+def test_a_disk_that_fills_under_load_and_is_freed_holds_what_was_acknowledged(
+    small_disk: Path, socket_path: Path
+) -> None:
+    filler = small_disk / "filler"
+    daemon = Daemon(socket_path, small_disk / "data")
+    # On the disk that gets full, as the log of a daemon in the background is.
+    assert daemon.log.parent == small_disk
+    with running(daemon):
+        with daemon.connect() as link:
+            for session_id in (SESSION, "session-b"):
+                link.ask("session/create", cwd="/p", session_id=session_id, persist="immediate")
+        appenders = [Appender(daemon, SESSION, f"here{n}") for n in range(3)]
+        other = Appender(daemon, "session-b", "there")
+        watcher = Watcher(daemon, SESSION, "watcher")
+        with at_work(*appenders, other, watcher):
+            for _again in range(2):
+                for appender in (*appenders, other):
+                    appender.wait_stored()
+                fill_with(filler)
+                for appender in (*appenders, other):
+                    appender.wait_refused()
+                filler.unlink()
+                for appender in (*appenders, other):
+                    appender.wait_stored()
+        for appender in (*appenders, other):
+            assert {*appender.refusals} == {"ENOSPC"}
+        assert what_is_wrong(daemon, appenders, [watcher]) == []
+        assert what_is_wrong(daemon, [other]) == []
+        fill_with(filler)
+        # Its last words find no room; it ends as it should all the same.
+    filler.unlink()
 
 
 def fill_up(link: Link) -> list[str]:

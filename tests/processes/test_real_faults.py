@@ -3,13 +3,16 @@ is stored once when it is sent again, and whoever has nothing to do with it goes
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable
-from typing import NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.faults import can_attach, failing
+from tests.processes.harness.link import Refused
 from tests.processes.harness.load import Appender, Watcher, at_work, what_is_wrong
 
 pytestmark = pytest.mark.slow
@@ -60,3 +63,111 @@ def test_appends_under_load(daemon: Daemon, strace: str, calls: str, error: str)
     assert not there.refusals
     assert what_is_wrong(daemon, here, [watcher]) == []
     assert what_is_wrong(daemon, [there]) == []
+
+
+def test_a_write_that_is_cut_short_is_taken_back(daemon: Daemon) -> None:
+    """No tracer: beyond the largest size that a file may have the kernel writes a part."""
+    with daemon.connect() as link:
+        for session_id in (SESSION, OTHER):
+            link.ask("session/create", cwd="/p", session_id=session_id, persist="immediate")
+        link.say(SESSION, "padding:" + "x" * 3_000_000, idempotency_key="padding")
+    (path,) = daemon.files(SESSION)
+    here = [Appender(daemon, SESSION, f"here{n}") for n in range(3)]
+    there = Appender(daemon, OTHER, "there")
+    with at_work(*here, there):
+        for appender in (*here, there):
+            appender.wait_stored()
+        _, hard = resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (path.stat().st_size + 1000, hard))
+        for appender in here:
+            appender.wait_refused()
+        there.wait_stored()
+        resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (hard, hard))
+        for appender in here:
+            appender.wait_stored()
+    assert {errno for appender in here for errno in appender.refusals} == {"EFBIG"}
+    assert not there.refusals
+    assert what_is_wrong(daemon, here) == ["padding is stored at [1] and nobody was told"]
+    assert what_is_wrong(daemon, [there]) == []
+
+
+def test_what_cannot_be_read_is_told_and_what_needs_no_reading_goes_on(
+    daemon: Daemon, strace: str
+) -> None:
+    with daemon.connect() as link:
+        link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        for number in range(5):
+            link.say(SESSION, f"said {number}")
+        (path,) = daemon.files(SESSION)
+        with failing(strace, daemon.pid, "pread64", "EIO", path=path):
+            link.ask("session/subscribe", session_id=SESSION, after={"seq": 0})
+            told = link.message()
+            assert (told["method"], told["params"]["reason"]) == ("session/closed", "storage_error")
+            for method in ("session/entries", "build_context"):
+                with pytest.raises(Refused) as refused:
+                    link.ask(method, session_id=SESSION)
+                assert refused.value.data["errno"] == "EIO"
+                assert refused.value.data["retryable"] is True
+            assert link.say(SESSION, "said 5")["durability"] == "disk"
+        link.ask("session/subscribe", session_id=SESSION, after={"seq": 0})
+        assert [link.message()["params"]["seq"] for _ in range(6)] == [*range(1, 7)]
+        assert len(link.contents(SESSION)) == 6
+
+
+def test_a_draft_that_cannot_be_moved_is_stored_and_moved_with_the_next_append(
+    daemon: Daemon, strace: str
+) -> None:
+    with daemon.connect() as link:
+        link.ask("session/create", cwd="/p", session_id=SESSION)
+        (path,) = daemon.files(SESSION)
+        assert path.parent.name == "pending"
+        answer = {"role": "assistant", "content": "x"}
+        with failing(strace, daemon.pid, "rename,renameat,renameat2", "EIO", path=path):
+            stored = link.ask("session/append", session_id=SESSION, message=answer)
+            assert stored["durability"] == "disk"
+            assert daemon.files(SESSION) == [path]
+            assert not link.ask("session/get", session_id=SESSION)["session"]["persisted"]
+        link.say(SESSION, "two")
+        assert link.ask("session/get", session_id=SESSION)["session"]["persisted"]
+        (path,) = daemon.files(SESSION)
+        assert path.parent.name == "sessions"
+        assert len(path.read_bytes().splitlines()) == 3
+
+
+# What is asked, the calls that fail, and whether the same may work later.
+ACTS: list[tuple[str, dict[str, Any], str, str, bool]] = [
+    ("session/create", {"cwd": "/p"}, "fsync", "EIO", True),
+    ("session/create", {"cwd": "/p"}, "openat", "EACCES", False),
+    ("session/create", {"cwd": "/p"}, "rename,renameat,renameat2", "EROFS", False),
+    ("session/archive", {"session_id": SESSION}, "rename,renameat,renameat2", "EACCES", False),
+    ("session/archive", {"session_id": SESSION}, "fsync", "EIO", True),
+    ("session/delete", {"session_id": SESSION}, "rename,renameat,renameat2", "ENOSPC", True),
+    ("session/export", {"session_id": SESSION, "path": None}, "fsync", "ENOSPC", True),
+    ("session/open", {"session_id": "session-closed"}, "openat", "EMFILE", True),
+    ("session/open", {"session_id": "session-closed"}, "fdatasync", "EIO", True),
+]
+
+
+def test_what_is_refused_is_refused_with_the_errno_and_works_afterwards(
+    daemon: Daemon, strace: str, tmp_path: Path
+) -> None:
+    for number, (method, params, calls, error, retryable) in enumerate(ACTS):
+        ids = {"session_id": f"session-{number}"} if "session_id" in params else {}
+        given = {**params, **ids}
+        if "path" in params:
+            given["path"] = str(tmp_path / f"{number}.jsonl")
+        with daemon.connect() as link:
+            if ids:
+                link.ask("session/create", cwd="/p", persist="immediate", **ids)
+                link.say(f"session-{number}", "one")
+            if method == "session/open":
+                link.ask("session/close", **ids)
+            with failing(strace, daemon.pid, calls, error):
+                with pytest.raises(Refused) as refused:
+                    link.ask(method, **given)
+                assert refused.value.data["errno"] == error, method
+                assert refused.value.data["retryable"] is retryable, method
+            if ids and method != "session/open":
+                assert link.contents(f"session-{number}") == ["one"], method
+            link.ask(method, **given)
+    assert [*daemon.home.rglob("*.new")] == []

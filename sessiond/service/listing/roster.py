@@ -21,8 +21,8 @@ from msgspec import Struct, structs
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.query import Position, Query
-from sessiond.errors import SessiondError
-from sessiond.limits import ROSTER_FLUSH_SECONDS, UNREADABLE_SHOWN_MAX
+from sessiond.errors import SessiondError, exhausted
+from sessiond.limits import RETRY_AFTER_MS, ROSTER_FLUSH_SECONDS, UNREADABLE_SHOWN_MAX
 from sessiond.model.events import CatalogChange
 from sessiond.model.times import unix_ms
 from sessiond.service.files.register import Snapshot, snapshot
@@ -110,7 +110,11 @@ class Roster:
             # A folder that cannot be read. Lists say so to whoever asks.
             self._environment.report_trouble(f"what lists show is not current: {error}")
         except Exception as bug:  # noqa: BLE001 - the next change gets its chance
-            self._environment.report_bug("roster", bug)
+            short = exhausted(bug, RETRY_AFTER_MS)
+            if short is None:
+                self._environment.report_bug("roster", bug)
+            else:
+                self._environment.report_trouble(f"what lists show is not current: {short}")
 
     async def _flush(self) -> None:
         await self._in_turn(lambda: None)

@@ -1,0 +1,135 @@
+"""A daemon that runs out of descriptors, memory or threads refuses what needs more and goes on with the rest."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from tests.processes.harness.daemon import Daemon
+from tests.processes.harness.faults import can_attach, failing
+from tests.processes.harness.link import Link, Refused, request
+
+pytestmark = pytest.mark.slow
+
+SESSION = "session-a"
+MIB = 1 << 20
+
+
+@contextmanager
+def limited(daemon: Daemon, what: int, soft: int) -> Iterator[None]:
+    """The daemon may have no more than this, for as long as the block lasts."""
+    before = resource.prlimit(daemon.pid, what)
+    resource.prlimit(daemon.pid, what, (soft, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(daemon.pid, what, before)
+
+
+def begun(link: Link, *session_ids: str) -> None:
+    for session_id in session_ids:
+        link.ask("session/create", cwd="/p", session_id=session_id, persist="immediate")
+        link.say(session_id, "one")
+
+
+def status(daemon: Daemon, field: str) -> int:
+    """A line of /proc/PID/status, in bytes."""
+    text = Path(f"/proc/{daemon.pid}/status").read_text("utf-8")
+    return int(text.partition(f"{field}:")[2].split()[0]) * 1024
+
+
+def cpu_ticks(daemon: Daemon) -> int:
+    fields = Path(f"/proc/{daemon.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+# What needs a descriptor, and one that is not there is the answer.
+NEEDS_ONE: dict[str, dict[str, Any]] = {
+    "session/create": {"cwd": "/p"},
+    "session/list": {},
+    "session/verify": {"session_id": SESSION},
+    "session/archive": {"session_id": SESSION},
+    "session/get": {"session_id": "session-closed"},
+}
+
+
+def test_without_a_descriptor_who_is_connected_is_served_and_others_wait(daemon: Daemon) -> None:
+    with daemon.connect() as link:
+        begun(link, SESSION, "session-closed")
+        link.ask("session/close", session_id="session-closed")
+        link.ask("session/list")
+        descriptors = max(int(path.name) for path in Path(f"/proc/{daemon.pid}/fd").iterdir()) + 1
+        with limited(daemon, resource.RLIMIT_NOFILE, descriptors):
+            for method, params in NEEDS_ONE.items():
+                with pytest.raises(Refused) as refused:
+                    link.ask(method, **params)
+                assert refused.value.data["errno"] == "EMFILE", method
+                assert refused.value.data["retryable"] is True, method
+            begins = cpu_ticks(daemon)
+            waiting = [daemon.connect() for _ in range(3)]
+            for other in waiting:
+                other.send(request(1, "server/ping"))
+            # Each is a turn of the loop, which would find the listener ready every time.
+            for number in range(200):
+                link.say(SESSION, f"said {number}")
+            spent = (cpu_ticks(daemon) - begins) / os.sysconf("SC_CLK_TCK")
+            assert daemon.said().count("cannot accept for now") == 1
+        for other in waiting:
+            assert other.answer(1) is not None
+            other.close()
+        assert spent < 5
+        assert len(link.contents(SESSION)) == 201
+        for method, params in NEEDS_ONE.items():
+            link.ask(method, **params)
+
+
+def test_a_request_for_which_there_is_no_memory_is_refused_alone(daemon: Daemon) -> None:
+    with daemon.connect() as link, daemon.connect() as large:
+        begun(link, SESSION)
+        large.say(SESSION, "two")
+        content = "x" * (30 * MIB)
+        with limited(daemon, resource.RLIMIT_AS, status(daemon, "VmSize") + 24 * MIB):
+            message = {"role": "user", "content": content}
+            large.send(request(7, "session/append", session_id=SESSION, message=message))
+            with pytest.raises(Refused) as refused:
+                large.answer(None)
+            assert refused.value.kind == "overloaded"
+            for number in range(20):
+                link.say(SESSION, f"said {number}")
+            assert large.say(SESSION, "small")["seq"] == 23
+        assert large.say(SESSION, content)["seq"] == 24
+        assert len(link.contents(SESSION)[-1]) == len(content)
+
+
+def test_without_threads_appends_are_refused_or_stored(
+    daemon: Daemon, program: Callable[[str], str], absent: Callable[[str], NoReturn]
+) -> None:
+    strace = program("strace")
+    if not can_attach(strace):
+        absent("this machine lets nobody trace")
+    names = [f"session-{n}" for n in range(12)]
+    with daemon.connect() as link:
+        begun(link, *names)
+
+    def append(name: str) -> str:
+        with daemon.connect() as link:
+            try:
+                return str(link.say(name, "two")["durability"])
+            except Refused as refused:
+                return refused.kind
+
+    with ThreadPoolExecutor(len(names)) as clients:
+        with failing(strace, daemon.pid, "clone,clone3", "EAGAIN"):
+            outcomes = [*clients.map(append, names)]
+        assert set(outcomes) <= {"disk", "overloaded"}
+        again = [name for name, outcome in zip(names, outcomes, strict=True) if outcome != "disk"]
+        assert {*clients.map(append, again)} <= {"disk"}
+    with daemon.connect() as link:
+        assert [link.contents(name) for name in names] == [["one", "two"]] * len(names)
