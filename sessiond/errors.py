@@ -262,6 +262,14 @@ class StorageError(SessiondError):
     code = -32060
     kind = "storage_error"
     retryable = True
+    # What the same call will meet again until somebody names another path, or changes rights or
+    # the file system.
+    for_good: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("EACCES", "EPERM", "EROFS", "ENOTSUP", "ENOSYS"),
+            *("EEXIST", "EINVAL", "EISDIR", "ELOOP", "ENAMETOOLONG", "ENOENT", "ENOTDIR"),
+        }
+    )
 
 
 def exhausted(error: BaseException, retry_after_ms: int) -> Overloaded | None:

@@ -36,7 +36,8 @@ def refused(error: sqlite3.Error | OSError, path: Path, text: str) -> StorageErr
     name = "ENOSPC" if _code(error) == sqlite3.SQLITE_FULL else "EIO"
     if isinstance(error, OSError):
         name = errno.errorcode.get(error.errno or errno.EIO, "EIO")
-    return StorageError(text, errno=name, path=str(path))
+    again = name not in StorageError.for_good
+    return StorageError(text, errno=name, path=str(path), retryable=again)
 
 
 def _code(error: Exception) -> int:

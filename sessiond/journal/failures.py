@@ -6,20 +6,10 @@ import errno
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 from sessiond.errors import StorageError
 
 __all__ = ["printable", "storage_error", "telling"]
-
-# What the same call will meet again until somebody names another path, or changes rights or the
-# file system.
-_FOR_GOOD: Final = frozenset(
-    {
-        *("EACCES", "EPERM", "EROFS", "ENOTSUP", "ENOSYS"),
-        *("EEXIST", "EINVAL", "EISDIR", "ELOOP", "ENAMETOOLONG", "ENOENT", "ENOTDIR"),
-    }
-)
 
 
 def storage_error(error: OSError, doing: str, path: Path) -> StorageError:
@@ -27,7 +17,9 @@ def storage_error(error: OSError, doing: str, path: Path) -> StorageError:
     name = errno.errorcode.get(error.errno or errno.EIO, "EIO")
     reason = error.strerror or "input/output error"
     text = f"could not {doing} {printable(path.name)}: {reason}"
-    return StorageError(text, errno=name, path=printable(path), retryable=name not in _FOR_GOOD)
+    return StorageError(
+        text, errno=name, path=printable(path), retryable=name not in StorageError.for_good
+    )
 
 
 def printable(path: Path | str) -> str:
