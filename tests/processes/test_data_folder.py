@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from tests.processes.conftest import Mount
 from tests.processes.harness.daemon import Daemon, running
-from tests.processes.harness.link import Refused
+from tests.processes.harness.link import Link, Refused
 
 pytestmark = pytest.mark.slow
 
 SESSION = "session-a"
+HEADER: Final = {
+    "type": "session_header",
+    "version": 1,
+    "id": "elsewhere",
+    "timestamp": "2026-01-15T10:30:00.000Z",
+    "cwd": "/p",
+}
 
 
 @pytest.fixture
@@ -141,3 +151,57 @@ def test_a_trash_on_another_device_that_is_full_leaves_the_session_where_it_is(
         assert snapshot(daemon.home) == before
         assert link.contents(SESSION) == kept
         link.say(SESSION, "two")
+
+
+# What is asked of a daemon whose folder is gone, with how it may be refused.
+ASKED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("session/append", {"session_id": "session-open", "message": {"role": "user"}}),
+    ("session/append", {"session_id": "session-draft", "message": {"role": "assistant"}}),
+    ("session/append", {"session_id": "session-closed", "message": {"role": "user"}}),
+    ("session/create", {"cwd": "/p", "persist": "immediate"}),
+    ("session/create", {"cwd": "/p"}),
+    ("session/list", {"drafts": True}),
+    ("session/search", {"query": "one"}),
+    ("session/archive", {"session_id": "session-open"}),
+    ("session/import", {"content": json.dumps(HEADER)}),
+    ("session/delete", {"session_id": "session-open"}),
+)
+
+
+@pytest.mark.parametrize(
+    "gone", ["sessions", "pending", "archive", "trash", "../../locks", "", "../.."]
+)
+def test_a_folder_that_goes_while_the_daemon_runs_is_told_and_ends_nothing(
+    tmp_path: Path, socket_path: Path, said: Path, gone: str
+) -> None:
+    daemon = a_daemon(socket_path, tmp_path / "data", said)
+    with running(daemon), daemon.connect() as link:
+        for session_id in ("session-open", "session-draft", "session-closed"):
+            persist = "on_assistant" if session_id == "session-draft" else "immediate"
+            link.ask("session/create", cwd="/p", session_id=session_id, persist=persist)
+            link.say(session_id, "one")
+        link.ask("session/search", query="one")
+        link.ask("session/close", session_id="session-closed")
+        shutil.rmtree((daemon.profile / gone).resolve())
+        refusals = [refusal for asked in ASKED if (refusal := refused_by(daemon, link, *asked))]
+        assert {refusal.kind for refusal in refusals} <= {"storage_error", "session_not_found"}
+        assert {refusal.data.get("errno", "ENOENT") for refusal in refusals} <= {"ENOENT"}
+        assert not any(refusal.data["retryable"] for refusal in refusals)
+        assert refusals or gone == "../../locks"
+        for folder in ("sessions", "archive", "pending", "trash", "../../locks"):
+            (daemon.profile / folder).resolve().mkdir(parents=True, exist_ok=True)
+        link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        link.say(SESSION, "two")
+        assert link.contents(SESSION) == ["two"]
+
+
+def refused_by(daemon: Daemon, link: Link, method: str, params: dict[str, Any]) -> Refused | None:
+    """What it is refused with, if it is; what is acknowledged is in a file."""
+    try:
+        answer = link.ask(method, **params)
+    except Refused as refusal:
+        return refusal
+    for entry in answer["entries"] if method == "session/append" else ():
+        files = daemon.files(params["session_id"])
+        assert any(entry["id"].encode() in path.read_bytes() for path in files), method
+    return None
