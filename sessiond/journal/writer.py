@@ -89,8 +89,11 @@ class Writer:
         if self._state is not _State.READY:
             self._repair()
         elif size != self.known_bytes:
-            with telling("read", self._reader.path):
+            try:
                 self._take_in()
+            except OSError as error:
+                # A sync that failed is not tried again on this descriptor.
+                raise self._refuse(error, "read") from error
 
     def close_half(self) -> None:
         """Make a line of half a one that nobody goes on with. Raises StorageError."""
