@@ -59,7 +59,8 @@ def test_appends_under_load(daemon: Daemon, strace: str, calls: str, error: str)
                 there.wait_stored()
         for appender in here:
             appender.wait_stored()
-    assert {errno for appender in here for errno in appender.refusals} == {error}
+    # A call that is under way while the tracer lets go is never made: ENOSYS.
+    assert {errno for appender in here for errno in appender.refusals} - {"ENOSYS"} == {error}
     assert not there.refusals
     assert what_is_wrong(daemon, here, [watcher]) == []
     assert what_is_wrong(daemon, [there]) == []
