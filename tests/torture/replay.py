@@ -169,11 +169,10 @@ class Replay:
             waiting += self._ordered(seq, active)[::-1]
 
     def _ordered(self, parent: int, active: set[int]) -> list[int]:
-        time = self.rows
-        return sorted(
-            self.children[parent],
-            key=lambda seq: (seq not in active, bytes(time[seq - 1].fields["timestamp"]), seq),
-        )
+        def turn(seq: int) -> tuple[bool, bytes, int]:
+            return seq not in active, bytes(self.rows[seq - 1].fields.get("timestamp", b"")), seq
+
+        return sorted(self.children[parent], key=turn)
 
     def context(self, leaf: int) -> list[tuple[str, str]]:
         """Source and digest of every message the model is shown at a leaf."""
