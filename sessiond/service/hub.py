@@ -108,7 +108,6 @@ class Hub:
 
     def _start_replay(self, subscription: Subscription) -> None:
         subscription.live = False
-        subscription.watermark = self._log.seq
         self._replaying[subscription] = None
         subscription.replay = anyio.CancelScope()
         subscription.listener.start(self._replay, subscription, subscription.replay, self._replays)

@@ -65,31 +65,36 @@ class Replays:
 
     async def catch_up(self, subscription: Subscription) -> None:
         """Everything after its position, then live; ends when it is closed. Raises StorageError."""
-        synced = False
         while not self._is_over(subscription):
             if subscription.lagged:
-                synced = False
                 await self._tell_lagged(subscription)
-            elif not synced and subscription.position >= subscription.watermark:
-                synced = True
-                told = Synced(self._session_id, subscription.watermark)
-                body = notification("session/synced", told)
-                await self._hand_over(subscription, subscription.variant.encode(body))
             elif subscription.position < self._log.seq:
-                upto = self._log.seq if synced else subscription.watermark
-                await self._replay_chunk(subscription, upto)
-            elif subscription.dropped_signals:
-                # They passed by since it was told. A replay of nothing tells of them.
-                subscription.lagged = True
-                subscription.watermark = self._log.seq
-            elif subscription.missed_presence:
+                await self._replay_chunk(subscription, self._log.seq)
+            elif subscription.listener.offer(self._last_words(subscription)):
+                # No await since the last look: nothing can be published in between, so whoever
+                # is told that it has caught up has its events before its answers from here on.
+                subscription.dropped_signals = 0
                 subscription.missed_presence = False
-                frame = subscription.variant.encode(self._presence.body())
-                await self._hand_over(subscription, frame)
-            else:
-                # No await since the last look: nothing can be published in between.
+                subscription.listener.flush()
                 self._go_live(subscription)
                 return
+            else:
+                await subscription.listener.wait_room()
+
+    def _last_words(self, subscription: Subscription) -> bytes:
+        """That it has caught up, and what passed it by meanwhile, as one piece."""
+        synced = notification("session/synced", Synced(self._session_id, subscription.position))
+        bodies = [synced]
+        if subscription.dropped_signals:
+            # A replay of nothing tells of them.
+            bodies += [self._lagged(subscription), synced]
+        if subscription.missed_presence:
+            bodies.append(self._presence.body())
+        return b"".join(map(subscription.variant.encode, bodies))
+
+    def _lagged(self, subscription: Subscription) -> bytes:
+        position, dropped = subscription.position, subscription.dropped_signals
+        return notification("session/lagged", Lagged(self._session_id, position, dropped))
 
     async def _tell_lagged(self, subscription: Subscription) -> None:
         """Say where it fell behind, and how many signals are gone by the time it hears of it."""
@@ -99,9 +104,7 @@ class Replays:
             await listener.wait_room()
             if self._is_over(subscription):
                 return
-            lagged = Lagged(self._session_id, subscription.position, subscription.dropped_signals)
-            body = notification("session/lagged", lagged)
-            if listener.offer(subscription.variant.encode(body)):
+            if listener.offer(subscription.variant.encode(self._lagged(subscription))):
                 subscription.lagged = False
                 subscription.dropped_signals = 0
                 listener.flush()

@@ -41,14 +41,12 @@ class Subscription:
         "position",
         "replay",
         "variant",
-        "watermark",
     )
 
     def __init__(self, listener: Listener, variant: Variant, position: int) -> None:
         self.listener = listener
         self.variant = variant
         self.position = position
-        self.watermark = 0
         self.live = False
         self.lagged = False
         self.dropped_signals = 0
