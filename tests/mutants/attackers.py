@@ -143,7 +143,7 @@ ATTACKERS: Final = (
     Attacker(
         "kills",
         "eight processes append and five watch while their daemon is killed twenty times",
-        ("tests/processes/test_endings.py", "-k", "kills"),
+        ("tests/torture/test_endings.py", "-k", "kills"),
     ),
     Attacker(
         "random-requests",

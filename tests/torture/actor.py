@@ -22,7 +22,7 @@ from msgspec import Struct
 from sessiond_client import BlockingSubscription, Cursor, RpcError, connect, connect_blocking
 from sessiond_client.blocking import BlockingClient
 from tests.processes.harness.daemon import SESSIOND
-from tests.torture.acts import READING, WRITING, Acts
+from tests.torture.acts import MIXES, Acts
 from tests.torture.client_ports import PATIENT, BlockingPort, TaskPort, write_down
 from tests.torture.raw_port import Outcome, RawPort, Watch
 from tests.torture.records import (
@@ -47,7 +47,7 @@ FOR_EVER_SECONDS: Final = 1e6
 
 
 class Cast(Struct, frozen=True, omit_defaults=True):
-    """Who an actor is. `client`: raw, stdio, blocking, tasks; `part`: write, read, watch."""
+    """Who an actor is. `client`: raw, stdio, blocking, tasks; `part`: watch, or the name of a mix."""
 
     name: str
     client: str
@@ -59,6 +59,8 @@ class Cast(Struct, frozen=True, omit_defaults=True):
     sessions: list[str]
     options: dict[str, Any] = {}
     cursors: dict[str, tuple[int, str]] = {}
+    naps: float = 0.0
+    """Seconds for which a watcher reads nothing, at most; again and again."""
 
 
 def must_stop(seconds: float = 0.0) -> bool:
@@ -78,7 +80,7 @@ def learn(world: World, outcomes: list[tuple[Act, Outcome]]) -> None:
 
 
 def acts_of(cast: Cast, name: str, seed: int) -> Acts:
-    return Acts(name, Random(seed), READING if cast.part == "read" else WRITING)
+    return Acts(name, Random(seed), MIXES[cast.part])
 
 
 # -- raw connections -------------------------------------------------------------------------
@@ -109,7 +111,7 @@ def act_raw(cast: Cast, log: Log) -> None:
 def watch_raw(cast: Cast, log: Log) -> None:
     """Nothing but events; at the end a flush says where each subscription is."""
     port, chance = raw_port(cast, log), Random(cast.seed)
-    while not must_stop():
+    while not must_stop(chance.uniform(0, cast.naps)):
         port.open()
         port.listen(0.2)
         if chance.random() < HANG_UP_SHARE:

@@ -3,7 +3,7 @@
 Law: nothing here waits or speaks. A burst is sent at once where the client can (raw
 connections), so its requests may stand on each other only by ids of their own.
 
-To add an act: a method of `Changes` or `Looks`, and its weight in WRITING or READING.
+To add an act: a method of `Changes` or `Looks`, and its weight in a mix.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tests.torture.looks import Looks
 from tests.torture.records import Act
 from tests.torture.world import World
 
-__all__ = ["READING", "WRITING", "Acts"]
+__all__ = ["MIXES", "Acts"]
 
-WRITING: Final = {
+_WRITING: Final = {
     "append": 30,
     "pipelined": 8,
     "atom": 8,
@@ -32,7 +32,7 @@ WRITING: Final = {
     "drop": 2,
     "label": 3,
     "update": 2,
-    "compact": 2,
+    "compact": 4,
     "acquire": 4,
     "lease": 5,
     "signal": 3,
@@ -43,7 +43,7 @@ WRITING: Final = {
     "archive": 0.4,
     "close": 0.4,
 }
-READING: Final = {
+_READING: Final = {
     "context": 10,
     "path": 6,
     "entries": 8,
@@ -57,6 +57,13 @@ READING: Final = {
     "label": 1,
     "close": 0.5,
     "signal": 1,
+}
+
+# By the part that an actor has.
+MIXES: Final[Mapping[str, Mapping[str, float]]] = {
+    "write": _WRITING,
+    "read": _READING,
+    "append": {"append": 3, "atom": 1},
 }
 
 

@@ -101,7 +101,7 @@ class Changes(Drawing):
 
     def rewind(self, at: Belief) -> list[Act]:
         head = self._chance.choice(sorted(at.heads))
-        to = self._chance.choice([at.heads[head], *list(at.ids)[-6:]])
+        to = self._chance.choice(at.on_path(head)[-9:])
         return [Act("session/rewind", at.session, {**self._under_lease(at, head), "to": to})]
 
     def drop(self, at: Belief) -> list[Act]:
@@ -130,7 +130,7 @@ class Changes(Drawing):
             params["expected"] = {"leaf_id": at.heads[head]}
             params["messages"] = [{"role": "user", "content": "all that", "n": 1}]
         else:
-            kept = chance.choice([None, at.heads[head], *list(at.ids)[-8:]])
+            kept = chance.choice([None, *at.on_path(head)[-12:]])
             params |= {"summary": "so far", "first_kept_entry_id": kept}
         return [Act("session/compact", at.session, params)]
 

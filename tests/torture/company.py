@@ -36,6 +36,7 @@ class Role(Struct, frozen=True):
     part: str
     cut: bool = False
     options: Mapping[str, Any] = {}
+    naps: float = 0.0
 
 
 CAST: Final = (
@@ -47,6 +48,7 @@ CAST: Final = (
     Role("reader", "raw", "read", cut=True),
     Role("looker", "tasks", "read"),
     Role("watch-raw", "raw", "watch"),
+    Role("watch-slow", "raw", "watch", naps=0.4),
     Role("watch-cut", "raw", "watch", cut=True),
     Role("watch-some", "raw", "watch", options={"types": ["message", "compaction", "leaf"]}),
     Role("watch-lib", "blocking", "watch", cut=True),
@@ -72,8 +74,10 @@ class Company:
         self._sessions = list(sessions)
         self._members: dict[str, _Member] = {}
         self._proxy: subprocess.Popen[bytes] | None = None
+        self._read: dict[Path, int] = {}
+        self._answers = 0
 
-    def begin(self, seed: int, cast: Sequence[Role] = CAST) -> None:
+    def begin(self, seed: int, cast: Sequence[Role]) -> None:
         """Start everybody."""
         words = [str(self._cutting), str(self._socket), str(self._folder / "proxy.log"), str(seed)]
         self._proxy = self._started("tests.torture.proxy", words, "proxy")
@@ -97,6 +101,7 @@ class Company:
             self._sessions,
             dict(role.options),
             cursors,
+            role.naps,
         )
         process = self._started("tests.torture.actor", [msgspec.json.encode(cast).decode()], name)
         self._members[role.name] = _Member(role, process, log, incarnation)
@@ -111,6 +116,18 @@ class Company:
                 stdout=errors,
                 stderr=errors,
             )
+
+    def answers(self) -> int:
+        """How many requests of anybody have been answered so far."""
+        for log in self._folder.glob("*.log"):
+            with log.open("rb") as file:
+                file.seek(self._read.get(log, 0))
+                new = file.read()
+            # A record that is half written is counted when it is whole.
+            new = new[: new.rfind(b"\n") + 1]
+            self._read[log] = self._read.get(log, 0) + len(new)
+            self._answers += new.count(b'{"is":"answered"')
+        return self._answers
 
     def any_name(self, chance: Random) -> str:
         """Somebody."""
@@ -145,9 +162,9 @@ class Company:
                 error = member.log.with_suffix(".err").read_text("utf-8")[-2000:]
                 raise AssertionError(f"{name} ended with {code}: {error}")
 
-    def finish(self, parts: Sequence[str]) -> list[str]:
-        """Let some end; those that had to be killed for it."""
-        members = [one for one in self._members.values() if one.role.part in parts]
+    def finish(self, *, watchers: bool) -> list[str]:
+        """Let those who watch end, or all others; those that had to be killed for it."""
+        members = [one for one in self._members.values() if (one.role.part == "watch") == watchers]
         for member in members:
             assert member.process.stdin is not None
             member.process.stdin.close()

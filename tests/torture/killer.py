@@ -17,16 +17,19 @@ from tests.torture.company import Company
 from tests.torture.owner import Owner
 from tests.torture.records import Killed, Log, now
 
-__all__ = ["Killer"]
+__all__ = ["Killer", "Misfortune", "rage"]
 
 PAUSE_SECONDS: Final = (0.1, 1.2)
 STOP_SECONDS: Final = (0.2, 3.0)
+ANSWERS: Final = 20
+"""How many come between two misfortunes at least."""
+PATIENCE_SECONDS: Final = 60.0
 MISSED_SECONDS: Final = 2.0
 """How long a client may take to start a daemon before one is started here."""
 
 
 class Killer:
-    """One round's misfortunes."""
+    """What can be done, one thing at a time; all is alive again when it returns."""
 
     def __init__(self, owner: Owner, company: Company, log: Log, chance: Random) -> None:
         self._owner = owner
@@ -34,39 +37,29 @@ class Killer:
         self._log = log
         self._chance = chance
 
-    def rage(self, until: float, progress: Callable[[], None]) -> None:
-        """Go on until that time on the monotonic clock; all is alive again at the end."""
-        acts = {
-            self._kill_daemon: 4,
-            self._end_daemon: 2,
-            self._stop_daemon: 2,
-            self._kill_client: 3,
-            self._stop_client: 2,
-        }
-        # The first things first, so that a short run has them too.
-        waiting = [self._kill_daemon, self._kill_client, self._stop_daemon, self._end_daemon]
-        while time.monotonic() < until:
-            time.sleep(self._chance.uniform(*PAUSE_SECONDS))
-            progress()
+    def wait(self, answers: int) -> None:
+        """Until so many more requests are answered; everybody must be alive meanwhile."""
+        wanted = self._company.answers() + answers
+        until = time.monotonic() + PATIENCE_SECONDS
+        while self._company.answers() < wanted:
             self._company.require_alive()
             if not self._owner.is_alive:
                 raise AssertionError(f"the daemon ended by itself: {self._owner.said()[-3000:]}")
-            act = waiting.pop(0) if waiting else self._drawn(acts)
-            act()
-
-    def _drawn(self, acts: dict[Callable[[], None], int]) -> Callable[[], None]:
-        (act,) = self._chance.choices(list(acts), list(acts.values()))
-        return act
+            if time.monotonic() > until:
+                raise AssertionError(f"nobody is answered any more: {self._owner.said()[-3000:]}")
+            time.sleep(0.02)
 
     def _note(self, who: str, how: str) -> None:
         self._log.add(Killed(now(), "killer", who, how))
 
-    def _kill_daemon(self) -> None:
+    def kill_daemon(self) -> None:
+        """kill -9, and another one."""
         self._note("daemon", "kill")
         self._owner.end(signal.SIGKILL)
         self._return()
 
-    def _end_daemon(self) -> None:
+    def end_daemon(self) -> None:
+        """SIGTERM: it serves what was asked, and ends; then another one."""
         self._note("daemon", "term")
         self._owner.end(signal.SIGTERM)
         self._return()
@@ -74,18 +67,21 @@ class Killer:
     def _return(self) -> None:
         self._owner.ensure(wait=self._chance.choice([0.0, 0.0, MISSED_SECONDS]))
 
-    def _stop_daemon(self) -> None:
+    def stop_daemon(self) -> None:
+        """SIGSTOP for a while."""
         self._note("daemon", "stop")
         self._owner.send(signal.SIGSTOP)
         self._nap()
         self._owner.send(signal.SIGCONT)
 
-    def _kill_client(self) -> None:
+    def kill_client(self) -> None:
+        """kill -9 of anybody, and the next incarnation."""
         name = self._company.any_name(self._chance)
         self._note(name, "kill")
         self._company.replace(name)
 
-    def _stop_client(self) -> None:
+    def stop_client(self) -> None:
+        """SIGSTOP of anybody for a while."""
         name = self._company.any_name(self._chance)
         self._note(name, "stop")
         self._company.send(name, signal.SIGSTOP)
@@ -95,3 +91,33 @@ class Killer:
     def _nap(self) -> None:
         low, high = STOP_SECONDS
         time.sleep(low + (high - low) * self._chance.random() ** 2)
+
+
+Misfortune = Callable[[Killer, Random, Callable[[], None]], None]
+"""What befalls a round; the last argument is called now and then."""
+
+
+def rage(until: float) -> Misfortune:
+    """Anything, until that time on the monotonic clock."""
+
+    def befall(killer: Killer, chance: Random, progress: Callable[[], None]) -> None:
+        acts = {
+            killer.kill_daemon: 4,
+            killer.end_daemon: 2,
+            killer.stop_daemon: 2,
+            killer.kill_client: 3,
+            killer.stop_client: 2,
+        }
+        # The first things first, so that a short run has them too.
+        first = [killer.kill_daemon, killer.kill_client, killer.stop_daemon, killer.end_daemon]
+        while time.monotonic() < until:
+            time.sleep(chance.uniform(*PAUSE_SECONDS))
+            progress()
+            killer.wait(ANSWERS)
+            if first:
+                first.pop(0)()
+            else:
+                chance.choices(list(acts), list(acts.values()))[0]()
+        killer.wait(ANSWERS)
+
+    return befall

@@ -59,7 +59,7 @@ class Owner:
         if self.is_alive:
             return True
         try:
-            pid = self.connect().ask("server/info")["pid"]
+            pid = self.ask("server/info")["pid"]
             pidfd = os.pidfd_open(pid)
         except (OSError, AssertionError, KeyError):
             return False

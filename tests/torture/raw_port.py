@@ -38,7 +38,7 @@ from tests.torture.wires import Wire
 __all__ = ["Outcome", "RawPort", "Watch"]
 
 PATIENCE_SECONDS: Final = 60.0
-_NAP_SECONDS: Final = 0.02
+_NAP_SECONDS: Final = 0.05
 Outcome = Answered | Refused | Lost
 
 
@@ -79,6 +79,7 @@ class RawPort:
         self._after: dict[str, int | None] = {}
         self._flushes: dict[str, int] = {}
         self._subscribing: set[str] = set()
+        self._is_draining = False
         self.is_watching: set[str] = set()
 
     @property
@@ -114,6 +115,7 @@ class RawPort:
         os.set_blocking(self._wire.writing, False)
         self._lives += 1
         self._partial = self._unsent = b""
+        self._is_draining = False
         self._log.add(Connected(now(), self.conn, self.kind))
         for session in self._watch.sessions:
             self.subscribe(session)
@@ -164,7 +166,7 @@ class RawPort:
                 waiting = [act.method for act in self._asked.values()]
                 self._trouble(f"{waiting} had no answer for {PATIENCE_SECONDS:.0f} s")
                 self.hang_up()
-        if self._asked:
+        if self._asked or self._is_draining:
             self.hang_up()
         return [(act, self._outcomes.pop(n)) for n, act in numbered.items()]
 
@@ -226,6 +228,7 @@ class RawPort:
         if message.error is not None:
             data = message.error["data"]
             self._settle(n, Refused(now(), self.conn, n, data["kind"], data))
+            self._is_draining |= data["kind"] == "draining"
             return
         assert not isinstance(message.result, UnsetType)
         self._settle(n, Answered(now(), self.conn, n, sight_of(act.method, message.result)))

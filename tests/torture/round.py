@@ -9,8 +9,7 @@ from __future__ import annotations
 import shutil
 import signal
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -18,8 +17,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from tests.processes.harness.link import Refused
-from tests.torture.company import Company
-from tests.torture.killer import Killer
+from tests.torture.company import CAST, Company, Role
+from tests.torture.killer import Killer, Misfortune
 from tests.torture.owner import Owner
 from tests.torture.raw_port import RawPort, Watch
 from tests.torture.records import Act, Log, Sent, read_log
@@ -43,9 +42,17 @@ class Outcome(Struct, frozen=True):
 class Round:
     """All that one seed makes."""
 
-    def __init__(self, seed: int, seconds: float, *, where: Path | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        befall: Misfortune,
+        *,
+        cast: Sequence[Role] = CAST,
+        where: Path | None = None,
+    ) -> None:
         self._seed = seed
-        self._seconds = seconds
+        self._befall = befall
+        self._cast = cast
         # Short, since a socket's path is: 107 bytes are all the kernel takes.
         self.folder = Path(tempfile.mkdtemp(prefix=f"torture-{seed}-", dir=where))
         self._logs = self.folder / "logs"
@@ -74,6 +81,7 @@ class Round:
             self._owner.discard()
         for log in self._logs.glob("*.log"):
             tally.add(read_log(log))
+        tally.counts["torn tails"] += len(list(self._owner.profile.rglob("*.torn-*")))
         if not self._violations:
             shutil.rmtree(self.folder)
         lines = sum(file.count(b"\n") for file in files.values())
@@ -83,11 +91,10 @@ class Round:
         self._owner.ensure()
         for session, persist in PERSIST.items():
             self._owner.ask("session/create", cwd="/p", session_id=session, persist=persist)
-        self._company.begin(self._seed)
-        killer = Killer(
-            self._owner, self._company, Log(self._logs / "killer.log"), Random(self._seed)
-        )
-        killer.rage(time.monotonic() + self._seconds, progress)
+        self._company.begin(self._seed, self._cast)
+        chance = Random(self._seed)
+        log = Log(self._logs / "killer.log")
+        self._befall(Killer(self._owner, self._company, log, chance), chance, progress)
         self._rest()
         return self._files()
 
@@ -95,7 +102,7 @@ class Round:
 
     def _rest(self) -> None:
         """Writers end, then everybody who watches; a restart shows what was there."""
-        self._stop("write", "read")
+        self._stop(watchers=False)
         self._us.open()
         for session in PERSIST:
             acts = [Act("session/unarchive", session)]
@@ -104,7 +111,7 @@ class Round:
             acts.append(Act("session/update", session, {"title": "end", "persist": "immediate"}))
             acts.append(Act("session/get", session))
             self._us.exchange(acts)
-        self._stop("watch")
+        self._stop(watchers=True)
         before = self._shown()
         how = Random(self._seed).choice([signal.SIGKILL, signal.SIGTERM])
         self._owner.end(how)
@@ -121,8 +128,8 @@ class Round:
                 f"the daemon logged a bug: {said[said.index('bug') - 200 :][:1000]}"
             )
 
-    def _stop(self, *parts: str) -> None:
-        stuck = self._company.finish(parts)
+    def _stop(self, *, watchers: bool) -> None:
+        stuck = self._company.finish(watchers=watchers)
         self._violations += [f"{name} did not come to its end" for name in stuck]
 
     def _shown(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.torture.killer import rage
 from tests.torture.round import Outcome, Round
 from tests.torture.tally import Tally
 
@@ -88,7 +89,7 @@ def _one(seed: int, seconds: float, tally: Tally, folder: Path | None) -> Outcom
             last = time.monotonic()
             sys.stderr.write(f"torture: seed {seed}, {last - began:.0f} s: {what}\n")
 
-    outcome = Round(seed, seconds, where=folder).run(tally, progress)
+    outcome = Round(seed, rage(time.monotonic() + seconds), where=folder).run(tally, progress)
     took = time.monotonic() - began
     sys.stderr.write(
         f"torture: seed {seed}: {outcome.lines} lines in {took:.0f} s,"

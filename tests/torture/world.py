@@ -24,6 +24,8 @@ class Belief:
         self.heads: dict[str, str | None] = {"main": None}
         self.ids: deque[str] = deque(maxlen=KEPT)
         """Entries of the tree that are stored."""
+        self.behind: dict[str, deque[str]] = {}
+        """By head, what was appended to it below each other lately: the end of its path."""
         self.seq = 0
         self.known: dict[str, Any] | None = None
         """A context that is held: {leaf_id, count}."""
@@ -46,6 +48,7 @@ class Belief:
                     if sent.type not in {"label", "session_info"}
                 ]
                 self.ids.extend(nodes)
+                self._grown(head, sight["entries"][0]["parent_id"], nodes)
                 self.heads[head] = sight["leaf_id"]
                 if params.get("idempotency_key") or all(sent.id for sent in act.entries):
                     self.done.append(act)
@@ -68,6 +71,16 @@ class Belief:
                 self.forget_lease(params["lease_id"])
             case _:
                 pass
+
+    def _grown(self, head: str, parent_id: str | None, nodes: list[str]) -> None:
+        behind = self.behind.setdefault(head, deque(maxlen=KEPT))
+        if parent_id is None or parent_id not in list(behind)[-1:]:
+            behind.clear()
+        behind.extend(nodes)
+
+    def on_path(self, head: str) -> list[str | None]:
+        """What is likely on a head's path."""
+        return [*self.behind.get(head, ()), self.heads.get(head)]
 
     def refuse(self, act: Act, kind: str, data: dict[str, Any]) -> None:
         """Take in an error."""
