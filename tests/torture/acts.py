@@ -22,6 +22,7 @@ __all__ = ["MIXES", "Acts"]
 _WRITING: Final = {
     "append": 30,
     "pipelined": 8,
+    "flood": 0.4,
     "atom": 8,
     "guarded": 8,
     "fork": 4,

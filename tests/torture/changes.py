@@ -42,6 +42,11 @@ class Changes(Drawing):
         ]
         return acts
 
+    def flood(self, at: Belief) -> list[Act]:
+        """More at once than waits for a connection: whoever does not read at once lags."""
+        entries = [self._sent(size=150_000) for _ in range(self._chance.randrange(8, 16))]
+        return [self._append(at, "main", [sent], {}) for sent in entries]
+
     def atom(self, at: Belief) -> list[Act]:
         chance = self._chance
         how = chance.choice(["plain", "own id", "key"])

@@ -48,7 +48,7 @@ CAST: Final = (
     Role("reader", "raw", "read", cut=True),
     Role("looker", "tasks", "read"),
     Role("watch-raw", "raw", "watch"),
-    Role("watch-slow", "raw", "watch", naps=0.4),
+    Role("watch-slow", "raw", "watch", naps=1.5),
     Role("watch-cut", "raw", "watch", cut=True),
     Role("watch-some", "raw", "watch", options={"types": ["message", "compaction", "leaf"]}),
     Role("watch-lib", "blocking", "watch", cut=True),

@@ -40,13 +40,14 @@ class Drawing:
             params["lease_id"] = at.leases[head]
         return params
 
-    def _sent(self, *, own_id: bool = False) -> Sent:
+    def _sent(self, *, own_id: bool = False, size: int | None = None) -> Sent:
         chance = self._chance
         (word,) = chance.choices(list(_TYPES), list(_TYPES.values()))
-        size = chance.choice([0, 10, 200, 1500, 4000])
-        for large, share in _LARGE.items():
-            if chance.random() < share:
-                size = large
+        if size is None:
+            size = chance.choice([0, 10, 200, 1500, 4000])
+            for large, share in _LARGE.items():
+                if chance.random() < share:
+                    size = large
         mark = self._mark()
         role = chance.choice(["user", "assistant", "tool"])
         flavour = chance.choice([0, 0, 1, 2, 3])
