@@ -18,6 +18,7 @@ from tests.torture.records import (
     Asked,
     Connected,
     Flushed,
+    Heard,
     Killed,
     Lost,
     Record,
@@ -54,7 +55,7 @@ class History:
             self.log(conn, Connected(self.tick(), conn, kind))
         self.log("a#1", Watching(self.tick(), "a#1", SESSION, 0, "e"))
         self.log("v", Watching(self.tick(), "v", SESSION, 0, "", 0))
-        self.log("w#1", Watching(self.tick(), "w#1", SESSION, 0, "e", 0))
+        self.log("w#1", Watching(self.tick(), "w#1", SESSION, 0, "e", 0, signals=True))
         self.log("w#1", Synced(self.tick(), "w#1", SESSION, 0))
         self._tell()
 
@@ -183,6 +184,7 @@ class History:
         seq = self.line(b'{"type":"label","target_id":"m1","label":"l7"}', "r7", "main", "m4")
         self.told("b", n, seq=seq)
         self._lease()
+        self._signal()
         self._look()
         n = self.ask("b", "append", Sent("message", "m1", "m1"))
         row = {"id": "m1", "parent_id": None, "seq": 1}
@@ -200,6 +202,12 @@ class History:
         self.told("b", n)
         n = self.ask("a#1", "acquire", head="main", ttl_ms=1000)
         self.told("a#1", n, lease_id="L2", epoch=6)
+
+    def _signal(self) -> None:
+        for mark in ("s1", "s2", "s3"):
+            n = self.ask("b", "signal", kind="delta", data={"mark": mark})
+            self.log("w#1", Heard(self.tick(), "w#1", SESSION, mark))
+            self.told("b", n)
 
     def _look(self) -> None:
         """Every kind of answer that shows something, after nine lines."""

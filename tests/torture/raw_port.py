@@ -201,8 +201,8 @@ class RawPort:
             pass
 
     def _send(self, data: bytes) -> None:
+        """Goes out with the next `listen`: never from inside one, which has lines in hand."""
         self._unsent += data
-        self.listen(0)
 
     def _take(self, data: bytes) -> None:
         *lines, self._partial = (self._partial + data).split(b"\n")

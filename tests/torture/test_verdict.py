@@ -12,6 +12,7 @@ from tests.torture.records import (
     Answered,
     Asked,
     Flushed,
+    Heard,
     Lagged,
     Refused,
     Seen,
@@ -285,6 +286,19 @@ def begin_a_new_epoch(history: History) -> None:
     history.change(Watching, lambda one: one.conn == "w#2", epoch="f")
 
 
+def drop_a_signal(history: History) -> None:
+    log = history.logs["w#1"]
+    history.logs["w#1"] = [one for one in log if getattr(one, "mark", "") != "s2"]
+
+
+def hear_what_nobody_said(history: History) -> None:
+    history.change(Heard, lambda one: one.mark == "s2", mark="s4")
+
+
+def hear_twice(history: History) -> None:
+    history.change(Heard, lambda one: one.mark == "s3", mark="s2")
+
+
 # -- leases --------------------------------------------------------------------------------------
 
 
@@ -404,6 +418,9 @@ def _shown(seq: int) -> dict[str, Any]:
         (lag_behind_what_was_seen, "a#1: was lagged at 4 behind 13"),
         (refuse_a_cursor, "w#2: its cursor 12 was refused: epoch"),
         (begin_a_new_epoch, "s-one had 2 epochs"),
+        (drop_a_signal, "and nobody told it"),
+        (hear_what_nobody_said, "w#1: heard s4, which nobody had said"),
+        (hear_twice, "w#1: heard s2 twice"),
         (move_a_leased_head, "moved main while acquire"),
         (lease_twice, "got main while acquire"),
         (store_under_a_lease_that_was_released, "succeeded under a lease that was over"),

@@ -13,6 +13,7 @@ from tests.torture.promises import place
 from tests.torture.reads import After, questions, replayed
 from tests.torture.records import Record
 from tests.torture.replay import Replay, read_rows
+from tests.torture.signal_law import signal_faults
 from tests.torture.story import stories
 from tests.torture.views import view_faults
 
@@ -31,5 +32,6 @@ def verdict(logs: Iterable[Iterable[Record]], files: Mapping[str, bytes]) -> lis
         did[session], wrong = replayed(Replay(rows), questions(story, windows))
         faults += wrong
         faults += view_faults(story, rows, did[session])
+        faults += signal_faults(story)
         found += [f"{session}: {fault}" for fault in faults]
     return found + lease_faults(list(told.values()), did, killed)
