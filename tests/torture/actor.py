@@ -23,6 +23,7 @@ from sessiond_client import BlockingSubscription, Cursor, RpcError, connect, con
 from sessiond_client.blocking import BlockingClient
 from tests.processes.harness.daemon import SESSIOND
 from tests.torture.acts import MIXES, Acts
+from tests.torture.beside import Stranger
 from tests.torture.client_ports import PATIENT, BlockingPort, TaskPort, write_down
 from tests.torture.raw_port import Outcome, RawPort, Watch
 from tests.torture.records import (
@@ -209,6 +210,9 @@ def main() -> None:
             watch_raw(cast, log)
         case (("raw" | "stdio"), _):
             act_raw(cast, log)
+        case "file", _:
+            profile = Path(cast.home) / "profiles" / "default"
+            Stranger(cast.name, log, Random(cast.seed)).go_on(profile, must_stop)
         case _, "watch":
             watch_blocking(cast, log)
         case "tasks", _:

@@ -22,7 +22,7 @@ from msgspec import Struct
 from tests.torture.actor import Cast
 from tests.torture.records import Seen, read_log
 
-__all__ = ["CAST", "Company", "Role"]
+__all__ = ["CAST", "STRANGERS", "Company", "Role"]
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS: Final = 120.0
@@ -54,6 +54,9 @@ CAST: Final = (
     Role("watch-lib", "blocking", "watch", cut=True),
     Role("watch-main", "blocking", "watch", options={"heads": ["main"]}),
 )
+
+# Programs that know no sessiond.
+STRANGERS: Final = (Role("beside", "file", "beside"),)
 
 
 class _Member(Struct):

@@ -149,6 +149,8 @@ def _intruders(story: Story, leases: dict[str, _Lease], after: list[After]) -> l
             found += [
                 f"{seq} moves {lease.head}, leased to {lease.given.name}"
                 for seq in range(a + 1, b)
-                if after[seq].head == lease.head and under.get(seq) != lease.lease_id
+                if after[seq].head == lease.head
+                and under.get(seq) != lease.lease_id
+                and seq not in story.foreign
             ]
     return found

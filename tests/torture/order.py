@@ -27,6 +27,7 @@ class Windows:
                 asked[seq] = min(asked.get(seq, inf), op.asked)
             if isinstance(op.outcome, Answered):
                 told.append((op.ended, _told_seq(op)))
+        asked |= {seq: writing.t for seq, writing in story.foreign.items()}
         for line in story.told.values():
             told += [(one.t, one.seq) for one in line if isinstance(one, Seen | Flushed)]
         told.sort()

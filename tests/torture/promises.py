@@ -57,11 +57,7 @@ class _Placing:
             if isinstance(op.outcome, Refused) and op.outcome.kind in _NEVER:
                 self._found.append(f"{op.name} was refused with {op.outcome.kind}")
         self._refused_are_absent()
-        for wrote in self._story.wrote:
-            seq = self._by_id.get(wrote.id, 0)
-            if not seq or self._rows[seq - 1].digest != wrote.digest:
-                self._found.append(f"{wrote.id} was written to the file by another and is lost")
-            self._claimed.add(seq)
+        self._written_beside()
         self._nobody_else()
         self._say_who_was_first()
         return self._found
@@ -184,6 +180,19 @@ class _Placing:
             case _:
                 pass
 
+    def _written_beside(self) -> None:
+        """What other programs wrote is kept, byte for byte."""
+        for writing in self._story.writing:
+            seq = self._by_id.get(writing.id, 0)
+            if not seq:
+                if writing.id in self._story.wrote:
+                    self._found.append(f"{writing.id} was written by another program and is lost")
+                continue
+            if self._rows[seq - 1].digest != writing.digest:
+                self._found.append(f"{writing.id} of another program has other bytes")
+            self._story.foreign[seq] = writing
+            self._claimed.add(seq)
+
     def _refused_are_absent(self) -> None:
         kinds: dict[str, Op] = {}
         others: set[str] = set()
@@ -202,7 +211,7 @@ class _Placing:
         """What is left belongs to requests whose answer was lost; a move has no mark."""
         unknown = [op for op in self._story.ops if op.is_unknown and not op.seqs]
         for row in self._rows:
-            if row.seq in self._claimed:
+            if row.seq in self._claimed or not row.is_entry:
                 continue
             op = next((op for op in unknown if is_of(row, op.act)), None)
             if op is None:

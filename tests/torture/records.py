@@ -38,6 +38,7 @@ __all__ = [
     "Synced",
     "Trouble",
     "Watching",
+    "Writing",
     "Wrote",
     "now",
     "read_log",
@@ -163,12 +164,19 @@ class Closed(_Moment, frozen=True):
     reason: str
 
 
-class Wrote(_Moment, frozen=True):
-    """A line was appended to the file beside the daemon."""
+class Writing(_Moment, frozen=True):
+    """A line is about to be appended to the file, beside the daemon."""
 
     session: str
     id: str
     digest: str
+
+
+class Wrote(_Moment, frozen=True):
+    """It is in the file."""
+
+    session: str
+    id: str
 
 
 class Trouble(_Moment, frozen=True):
@@ -201,6 +209,7 @@ Record = (
     | Lagged
     | Heard
     | Closed
+    | Writing
     | Wrote
     | Trouble
     | Killed

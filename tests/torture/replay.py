@@ -9,7 +9,7 @@ seq 0 is the header; as a parent or a leaf it is the place before the first entr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -43,6 +43,11 @@ class Row(Struct, frozen=True):
     digest: str
     fields: dict[str, Raw]
 
+    @property
+    def is_entry(self) -> bool:
+        """Blank lines and those that do not parse are none, and keep their seq."""
+        return bool(self.type)
+
     def text(self, name: str) -> Any:
         """A field, decoded; None if it is absent."""
         return _read(self.fields[name]) if name in self.fields else None
@@ -57,7 +62,8 @@ def read_rows(file: bytes) -> tuple[list[Row], list[str]]:
         try:
             rows.append(_row(seq, line))
         except (msgspec.DecodeError, KeyError) as error:
-            found.append(f"line {seq} is no entry: {error}")
+            if line.strip():
+                found.append(f"line {seq} is no entry: {error}")
             rows.append(Row(seq, "", "", None, "main", None, None, digest(line), {}))
     return rows, found
 
@@ -82,8 +88,9 @@ def _row(seq: int, line: bytes) -> Row:
 class Replay:
     """The session after `seq` lines."""
 
-    def __init__(self, rows: list[Row]) -> None:
+    def __init__(self, rows: list[Row], foreign: Container[int] = ()) -> None:
         self.rows = rows
+        self._foreign = foreign
         self.seq = 0
         self.by_id: dict[str, int] = {}
         """Entries of any type by id."""
@@ -92,6 +99,9 @@ class Replay:
         """Of the tree's nodes, in file order; those of 0 are the roots."""
         self.heads: dict[str, tuple[int, int]] = {"main": (0, 0)}
         """Leaf, and the line that moved it last."""
+        self.own_heads: dict[str, int] = {"main": 0}
+        """Leaves without the lines that others wrote since the head was moved by a client: what
+        is stored behind such a line may have been asked for before it came."""
         self.labels: dict[int, str] = {}
         self.title: str | None = None
         self.message_total = 0
@@ -100,6 +110,17 @@ class Replay:
         """Take the next line; what is wrong with it, in words."""
         row = self.rows[self.seq]
         self.seq += 1
+        if not row.is_entry:
+            self.parents.append(0)
+            return []
+        found = self._entry(row)
+        if row.head not in self.heads:
+            self.own_heads.pop(row.head, None)
+        elif row.seq not in self._foreign:
+            self.own_heads[row.head] = self.heads[row.head][0]
+        return found
+
+    def _entry(self, row: Row) -> list[str]:
         found: list[str] = []
         if row.id in self.by_id:
             found.append(f"{row.id} is the id of two entries, {self.by_id[row.id]} and {row.seq}")
@@ -150,6 +171,10 @@ class Replay:
     def leaf_id(self, head: str) -> str | None:
         """Of a head that is there."""
         return self.id_of(self.heads[head][0])
+
+    def leaf_ids(self, head: str) -> set[str | None]:
+        """The leaf of a head that is there; with what it was before others moved it."""
+        return {self.leaf_id(head), self.id_of(self.own_heads.get(head, self.heads[head][0]))}
 
     def path(self, leaf: int) -> list[int]:
         """Root first."""

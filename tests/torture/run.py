@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.torture.company import CAST, STRANGERS
 from tests.torture.killer import rage
 from tests.torture.round import Outcome, Round
 from tests.torture.tally import Tally
@@ -39,7 +40,7 @@ def main(words: Sequence[str] | None = None) -> int:
     violations: list[str] = []
     number = 0
     while True:
-        outcome = _one(seed + number, _seconds(options, began), tally, options.folder)
+        outcome = _one(options, seed + number, _seconds(options, began), tally)
         number += 1
         if outcome.violations:
             violations += [f"{one} ({outcome.folder})" for one in outcome.violations]
@@ -58,6 +59,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="one round of so many seconds of chaos")
     parser.add_argument("--seed", type=int, help="of what is drawn; printed at the start")
     parser.add_argument("--folder", type=Path, help="where rounds work; a short path")
+    parser.add_argument("--strangers", action="store_true", help="also write beside the daemon")
     parser.add_argument("--json", action="store_true", help="the counts for scripts")
     return parser.parse_args(words)
 
@@ -80,7 +82,7 @@ def _is_over(options: argparse.Namespace, number: int, began: float) -> bool:
     return bool(time.monotonic() - began > options.minutes * 60 - 12)
 
 
-def _one(seed: int, seconds: float, tally: Tally, folder: Path | None) -> Outcome:
+def _one(options: argparse.Namespace, seed: int, seconds: float, tally: Tally) -> Outcome:
     began = last = time.monotonic()
 
     def progress(what: str) -> None:
@@ -89,7 +91,9 @@ def _one(seed: int, seconds: float, tally: Tally, folder: Path | None) -> Outcom
             last = time.monotonic()
             sys.stderr.write(f"torture: seed {seed}, {last - began:.0f} s: {what}\n")
 
-    outcome = Round(seed, rage(time.monotonic() + seconds), where=folder).run(tally, progress)
+    cast = CAST + STRANGERS if options.strangers else CAST
+    befall = rage(time.monotonic() + seconds)
+    outcome = Round(seed, befall, cast=cast, where=options.folder).run(tally, progress)
     took = time.monotonic() - began
     sys.stderr.write(
         f"torture: seed {seed}: {outcome.lines} lines in {took:.0f} s,"

@@ -31,27 +31,30 @@ Params = dict[str, Any]
 def leaf(replay: Replay, head: str, told: dict[str, Any]) -> str | None:
     if head not in replay.heads:
         return None if told["leaf_id"] is None else f"{head} is not there"
-    leaf_id = replay.leaf_id(head)
-    return None if leaf_id == told["leaf_id"] else f"{head} is at {leaf_id}, not {told['leaf_id']}"
+    if told["leaf_id"] in replay.leaf_ids(head):
+        return None
+    return f"{head} is at {replay.leaf_id(head)}, not {told['leaf_id']}"
 
 
 def held(replay: Replay, head: str, expected: dict[str, Any], *, holds: bool) -> str | None:
+    """Whether what was expected of a head was so, or was not."""
     if head not in replay.heads:
         return f"{head} is not there"
+    leaf_ids = replay.leaf_ids(head)
     same = expected.get("seq", replay.seq) == replay.seq
     if "leaf_id" in expected:
-        same &= expected["leaf_id"] == replay.leaf_id(head)
-    if same == holds:
+        same &= expected["leaf_id"] in leaf_ids
+    if same == holds or len(leaf_ids) > 1:
         return None
     return "it was not so" if holds else "it was so"
 
 
 def entries(replay: Replay, params: Params, sight: Params) -> str | None:
-    rows = [[row.seq, row.digest] for row in replay.rows[: replay.seq]]
+    rows = [[row.seq, row.digest] for row in replay.rows[: replay.seq] if row.is_entry]
     if "before_seq" in params:
-        wanted = rows[: max(0, params["before_seq"] - 1)][::-1]
+        wanted = [row for row in rows if row[0] < params["before_seq"]][::-1]
     else:
-        wanted = rows[params["after_seq"] :]
+        wanted = [row for row in rows if row[0] > params["after_seq"]]
     shown = sight["rows"]
     if shown != wanted[: len(shown)]:
         return "the entries are others"

@@ -29,6 +29,7 @@ from tests.torture.records import (
     Synced,
     Trouble,
     Watching,
+    Writing,
     Wrote,
 )
 
@@ -80,7 +81,12 @@ class Story(Struct):
     """What each connection's subscription was told, in order."""
     lines: dict[str, list[Seen | Op]] = {}
     """For each raw connection, events and answers in the order in which they came."""
-    wrote: list[Wrote] = []
+    writing: list[Writing] = []
+    """Lines that were appended beside the daemon, or may have been."""
+    wrote: set[str] = set()
+    """The ids of those that certainly were."""
+    foreign: dict[int, Writing] = {}
+    """Which lines of the file these are."""
     kinds: dict[str, str] = {}
     """The kind of client of each connection."""
 
@@ -129,8 +135,10 @@ class _Reading:
                 pass
             case _ if record.session not in self._stories:
                 pass
+            case Writing():
+                self._stories[record.session].writing.append(record)
             case Wrote():
-                self._stories[record.session].wrote.append(record)
+                self._stories[record.session].wrote.add(record.id)
             case _:
                 self._tell(self._stories[record.session], record)
 

@@ -113,6 +113,14 @@ def lose_what_another_wrote(history: History) -> None:
     history.store(b'"id":"f10"', b'"id":"g10"')
 
 
+def see_nobody_behind_a_line(history: History) -> None:
+    history.change(Seen, seen_at("w#1", 10), external=False)
+
+
+def see_another_behind_a_line(history: History) -> None:
+    history.change(Seen, seen_at("w#1", 9), external=True)
+
+
 def store_a_retry_again(history: History) -> None:
     (old,) = sights_with(history, "duplicate")
     history.change(Answered, lambda one: one.sight is old, sight={**old, "duplicate": False})
@@ -382,7 +390,9 @@ def _shown(seq: int) -> dict[str, Any]:
         (store_on_another_head, "6 is on g, not h"),
         (tear_the_file, "the file ends in the middle of line 14"),
         (break_a_line, "line 10 is no entry"),
-        (lose_what_another_wrote, "f10 was written to the file by another and is lost"),
+        (lose_what_another_wrote, "f10 was written by another program and is lost"),
+        (see_nobody_behind_a_line, "w#1: was not told that 10 is another program's"),
+        (see_another_behind_a_line, "w#1: was told that 9 is another program's"),
         (store_a_retry_again, "was stored before, and is no duplicate"),
         (refuse_a_retry, "was stored before, and refused with precondition_failed"),
         (have_a_bug, "was refused with internal"),

@@ -29,7 +29,7 @@ def verdict(logs: Iterable[Iterable[Record]], files: Mapping[str, bytes]) -> lis
         faults += place(story, rows)
         windows = Windows(story, len(rows))
         faults += order_faults(story, windows)
-        did[session], wrong = replayed(Replay(rows), questions(story, windows))
+        did[session], wrong = replayed(Replay(rows, story.foreign), questions(story, windows))
         faults += wrong
         faults += view_faults(story, rows, did[session])
         faults += signal_faults(story)

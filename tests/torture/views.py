@@ -26,7 +26,7 @@ def view_faults(story: Story, rows: list[Row], after: list[After]) -> list[str]:
     if len(epochs) > 1:
         found.append(f"{story.session} had {len(epochs)} epochs")
     for conn, told in story.told.items():
-        view = _View(rows, after, is_library=story.kinds[conn] == "library")
+        view = _View(story, rows, after, conn)
         found += [f"{conn}: {fault}" for one in told for fault in view.take(one)]
     return found
 
@@ -34,10 +34,11 @@ def view_faults(story: Story, rows: list[Row], after: list[After]) -> list[str]:
 class _View:
     """One subscription after the other on one connection."""
 
-    def __init__(self, rows: list[Row], after: list[After], *, is_library: bool) -> None:
+    def __init__(self, story: Story, rows: list[Row], after: list[After], conn: str) -> None:
+        self._foreign = story.foreign
         self._rows = rows
         self._after = after
-        self._is_library = is_library
+        self._is_library = story.kinds[conn] == "library"
         self._watching: Watching | None = None
         self._at = 0
         """Everything that passes the filters up to here was seen."""
@@ -87,10 +88,20 @@ class _View:
             found.append(f"saw another entry at {seen.seq} than is stored")
         if not self._passes(row):
             found.append(f"saw {seen.seq}, which its filters hold back")
+        found += self._whose(seen)
         is_drop = row.type == "leaf" and row.text("reason") == "drop"
         if not is_drop and (seen.head, seen.leaf) != (after.head, after.leaf_id):
             found.append(f"was told at {seen.seq} that {seen.head} is at {seen.leaf}")
         return found
+
+    def _whose(self, seen: Seen) -> list[str]:
+        """A live event says that it is another program's; a library may have replayed it."""
+        is_foreign = seen.seq in self._foreign
+        if seen.external and not is_foreign:
+            return [f"was told that {seen.seq} is another program's"]
+        if is_foreign and not (seen.external or self._replaying or self._is_library):
+            return [f"was not told that {seen.seq} is another program's"]
+        return []
 
     def _synced(self, synced: Synced) -> list[str]:
         found = self._caught_up(synced.seq, "synced")
@@ -120,6 +131,8 @@ class _View:
     def _passes(self, row: Row) -> bool:
         watching = self._watching
         assert watching is not None
+        if not row.is_entry:
+            return False
         if watching.types is not None and row.type not in watching.types:
             return False
         return watching.heads is None or row.type in _ALWAYS or row.head in watching.heads
