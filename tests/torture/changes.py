@@ -124,7 +124,11 @@ class Changes(Drawing):
         return [Act("session/label", at.session, params)]
 
     def update(self, at: Belief) -> list[Act]:
-        return [Act("session/update", at.session, {"title": self._mark()})]
+        params = {"title": self._mark()}
+        if self._chance.random() < 0.4:
+            # From memory, or from among the drafts, to its place.
+            params["persist"] = "immediate"
+        return [Act("session/update", at.session, params)]
 
     def compact(self, at: Belief) -> list[Act]:
         chance = self._chance

@@ -36,6 +36,11 @@ class Killer:
         self._company = company
         self._log = log
         self._chance = chance
+        self._done = 0
+
+    def so_far(self) -> str:
+        """How much was done, in a few words."""
+        return f"{self._company.answers()} answers, {self._done} misfortunes"
 
     def wait(self, answers: int) -> None:
         """Until so many more requests are answered; everybody must be alive meanwhile."""
@@ -50,6 +55,7 @@ class Killer:
             time.sleep(0.02)
 
     def _note(self, who: str, how: str) -> None:
+        self._done += 1
         self._log.add(Killed(now(), "killer", who, how))
 
     def kill_daemon(self) -> None:
@@ -93,14 +99,14 @@ class Killer:
         time.sleep(low + (high - low) * self._chance.random() ** 2)
 
 
-Misfortune = Callable[[Killer, Random, Callable[[], None]], None]
-"""What befalls a round; the last argument is called now and then."""
+Misfortune = Callable[[Killer, Random, Callable[[str], None]], None]
+"""What befalls a round; the last argument is told now and then how far it is."""
 
 
 def rage(until: float) -> Misfortune:
     """Anything, until that time on the monotonic clock."""
 
-    def befall(killer: Killer, chance: Random, progress: Callable[[], None]) -> None:
+    def befall(killer: Killer, chance: Random, progress: Callable[[str], None]) -> None:
         acts = {
             killer.kill_daemon: 4,
             killer.end_daemon: 2,
@@ -112,7 +118,7 @@ def rage(until: float) -> Misfortune:
         first = [killer.kill_daemon, killer.kill_client, killer.stop_daemon, killer.end_daemon]
         while time.monotonic() < until:
             time.sleep(chance.uniform(*PAUSE_SECONDS))
-            progress()
+            progress(killer.so_far())
             killer.wait(ANSWERS)
             if first:
                 first.pop(0)()

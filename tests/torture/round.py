@@ -68,7 +68,7 @@ class Round:
     def run(self, tally: Tally, progress: Callable[[str], None]) -> Outcome:
         """The whole of it."""
         try:
-            files = self._play(lambda: progress("chaos"))
+            files = self._play(progress)
             progress("check")
             logs = sorted(self._logs.glob("*.log"))
             self._violations += verdict((read_log(log) for log in logs), files)
@@ -87,7 +87,7 @@ class Round:
         lines = sum(file.count(b"\n") for file in files.values())
         return Outcome(self._violations, self.folder, lines)
 
-    def _play(self, progress: Callable[[], None]) -> Mapping[str, bytes]:
+    def _play(self, progress: Callable[[str], None]) -> Mapping[str, bytes]:
         self._owner.ensure()
         for session, persist in PERSIST.items():
             self._owner.ask("session/create", cwd="/p", session_id=session, persist=persist)

@@ -154,9 +154,17 @@ class _Reading:
         if op.kind == "raw" and op.act.session in self._stories:
             lines = self._stories[op.act.session].lines
             lines.setdefault(op.conn, []).append(op)
+        elif op.act.session not in self._stories and _was_on_disk(record):
+            self._troubles.append(f"{op.name}: {op.act.session} was on disk and has no file")
 
     def _tell(self, story: Story, record: Told) -> None:
         story.told.setdefault(record.conn, []).append(record)
         story.kinds[record.conn] = self._kinds[record.conn]
         if isinstance(record, Seen):
             story.lines.setdefault(record.conn, []).append(record)
+
+
+def _was_on_disk(record: Answered | Refused | Lost) -> bool:
+    """Whether an answer says so; only what was in memory is gone with its daemon."""
+    sight = record.sight if isinstance(record, Answered) else {}
+    return bool(sight.get("persisted")) or sight.get("durability") in {"disk", "os"}

@@ -26,7 +26,7 @@ CAST = (
 def ended(how: Callable[[Killer], None], times: int) -> Misfortune:
     """The daemon, so often; each time some were answered by the one that was started last."""
 
-    def befall(killer: Killer, chance: Random, progress: Callable[[], None]) -> None:
+    def befall(killer: Killer, chance: Random, progress: Callable[[str], None]) -> None:
         for _ in range(times):
             killer.wait(chance.randint(40, 200))
             how(killer)

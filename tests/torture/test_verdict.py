@@ -9,6 +9,7 @@ import pytest
 
 from tests.torture.history import SESSION, History
 from tests.torture.records import (
+    Act,
     Answered,
     Asked,
     Flushed,
@@ -138,6 +139,13 @@ def have_a_bug(history: History) -> None:
 
 def complain(history: History) -> None:
     history.log("b", Trouble(history.tick(), "b", "a message cannot be read"))
+
+
+def lose_the_whole_file(history: History) -> None:
+    sight = {"entries": [], "durability": "disk"}
+    act = Act("session/append", "s-gone", {}, (Sent("message", "g1"),))
+    history.log("b", Asked(history.tick(), "b", 901, act))
+    history.told("b", 901, **sight)
 
 
 # -- when ------------------------------------------------------------------------------------
@@ -395,6 +403,7 @@ def _shown(seq: int) -> dict[str, Any]:
         (see_another_behind_a_line, "w#1: was told that 9 is another program's"),
         (store_a_retry_again, "was stored before, and is no duplicate"),
         (refuse_a_retry, "was stored before, and refused with precondition_failed"),
+        (lose_the_whole_file, "s-gone was on disk and has no file"),
         (have_a_bug, "was refused with internal"),
         (complain, "b: a message cannot be read"),
         (tell_before_it_is_asked, "1 was asked for when 9 was already told of"),
