@@ -103,8 +103,8 @@ Misfortune = Callable[[Killer, Random, Callable[[str], None]], None]
 """What befalls a round; the last argument is told now and then how far it is."""
 
 
-def rage(until: float) -> Misfortune:
-    """Anything, until that time on the monotonic clock."""
+def rage(seconds: float) -> Misfortune:
+    """Anything, for so long from the first answers on."""
 
     def befall(killer: Killer, chance: Random, progress: Callable[[str], None]) -> None:
         acts = {
@@ -116,6 +116,8 @@ def rage(until: float) -> Misfortune:
         }
         # The first things first, so that a short run has them too.
         first = [killer.kill_daemon, killer.kill_client, killer.stop_daemon, killer.end_daemon]
+        killer.wait(ANSWERS)
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
             time.sleep(chance.uniform(*PAUSE_SECONDS))
             progress(killer.so_far())

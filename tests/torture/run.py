@@ -92,8 +92,7 @@ def _one(options: argparse.Namespace, seed: int, seconds: float, tally: Tally) -
             sys.stderr.write(f"torture: seed {seed}, {last - began:.0f} s: {what}\n")
 
     cast = CAST + STRANGERS if options.strangers else CAST
-    befall = rage(time.monotonic() + seconds)
-    outcome = Round(seed, befall, cast=cast, where=options.folder).run(tally, progress)
+    outcome = Round(seed, rage(seconds), cast=cast, where=options.folder).run(tally, progress)
     took = time.monotonic() - began
     sys.stderr.write(
         f"torture: seed {seed}: {outcome.lines} lines in {took:.0f} s,"
