@@ -22,7 +22,7 @@ from msgspec import Struct
 from tests.torture.actor import Cast
 from tests.torture.records import Seen, read_log
 
-__all__ = ["CAST", "STRANGERS", "Company", "Role"]
+__all__ = ["CAST", "Company", "Role"]
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS: Final = 120.0
@@ -47,6 +47,7 @@ CAST: Final = (
     Role("tasks", "tasks", "write"),
     Role("reader", "raw", "read", cut=True),
     Role("looker", "tasks", "read"),
+    Role("beside", "file", "beside"),
     Role("watch-raw", "raw", "watch"),
     Role("watch-slow", "raw", "watch", naps=1.5),
     Role("watch-cut", "raw", "watch", cut=True),
@@ -54,9 +55,6 @@ CAST: Final = (
     Role("watch-lib", "blocking", "watch", cut=True),
     Role("watch-main", "blocking", "watch", options={"heads": ["main"]}),
 )
-
-# Programs that know no sessiond.
-STRANGERS: Final = (Role("beside", "file", "beside"),)
 
 
 class _Member(Struct):

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.torture.company import CAST, STRANGERS
 from tests.torture.killer import rage
 from tests.torture.round import Outcome, Round
 from tests.torture.tally import Tally
@@ -59,7 +58,6 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="one round of so many seconds of chaos")
     parser.add_argument("--seed", type=int, help="of what is drawn; printed at the start")
     parser.add_argument("--folder", type=Path, help="where rounds work; a short path")
-    parser.add_argument("--strangers", action="store_true", help="also write beside the daemon")
     parser.add_argument("--json", action="store_true", help="the counts for scripts")
     return parser.parse_args(words)
 
@@ -91,8 +89,7 @@ def _one(options: argparse.Namespace, seed: int, seconds: float, tally: Tally) -
             last = time.monotonic()
             sys.stderr.write(f"torture: seed {seed}, {last - began:.0f} s: {what}\n")
 
-    cast = CAST + STRANGERS if options.strangers else CAST
-    outcome = Round(seed, rage(seconds), cast=cast, where=options.folder).run(tally, progress)
+    outcome = Round(seed, rage(seconds), where=options.folder).run(tally, progress)
     took = time.monotonic() - began
     sys.stderr.write(
         f"torture: seed {seed}: {outcome.lines} lines in {took:.0f} s,"
