@@ -18,6 +18,7 @@ from sessiond_client import connect_blocking
 from tests.fuzz.files import mutated_file
 from tests.fuzz.frames import attacks, besiege
 from tests.fuzz.inspection import inspected
+from tests.fuzz.intrusion import intruded
 from tests.fuzz.liar import ask_anyio, ask_blocking, lying
 from tests.fuzz.plain import Plain
 from tests.fuzz.profile import damage, examined, fill, still_there
@@ -25,7 +26,7 @@ from tests.fuzz.readers import edited, read
 from tests.fuzz.walk import walk
 from tests.processes.harness.daemon import Daemon, running
 
-__all__ = ["ROUNDS", "Round", "files", "frames", "lies", "profiles", "walks"]
+__all__ = ["ROUNDS", "Round", "files", "frames", "intrusions", "lies", "profiles", "walks"]
 
 Round = Callable[[Path, int, int], Iterator[str]]
 """A round in a folder of its own, with a seed and a size."""
@@ -129,6 +130,18 @@ def files(folder: Path, seed: int, size: int) -> Iterator[str]:
                 yield f"files, seeds from {seed}: {method}: {answer!r}"
 
 
+def intrusions(folder: Path, seed: int, size: int) -> Iterator[str]:
+    """Sessions into whose files another program writes."""
+    with (
+        attacked(folder) as daemon,
+        Plain(daemon.socket_path) as writer,
+        Plain(daemon.socket_path) as watcher,
+    ):
+        for at in range(seed, seed + size):
+            found = intruded(writer, watcher, daemon.profile, at)
+            yield from (f"intrusions, seed {at}: {fault}" for fault in found)
+
+
 def profiles(folder: Path, seed: int, size: int) -> Iterator[str]:
     """Profiles that were damaged while no daemon ran."""
     for at in range(seed, seed + size):
@@ -156,7 +169,8 @@ def lies(folder: Path, seed: int, size: int) -> Iterator[str]:
 ROUNDS: Final[tuple[tuple[Round, int], ...]] = (
     (frames, 30),
     (walks, 400),
-    (files, 45),
+    (files, 12),
+    (intrusions, 10),
     (profiles, 3),
     (lies, 3),
 )

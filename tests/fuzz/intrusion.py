@@ -1,0 +1,129 @@
+"""Another program that writes into a session's file while the daemon has it open: lines, halves of
+lines, and what was never meant to be one.
+
+Law: every byte of the other program is there afterwards, in its order; what the daemon acknowledged is
+where it said; who watches has seen every entry, each once.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from tests.fuzz.mutations import mutated_body, noise
+from tests.fuzz.plain import Answer, Plain
+from tests.fuzz.samples import samples
+
+__all__ = ["intruded"]
+
+_STEPS_MAX: Final = 25
+
+
+def intruded(writer: Plain, watcher: Plain, profile: Path, seed: int) -> Iterator[str]:
+    """One session in which two write at once; gives what was wrong."""
+    session_id = f"session-{seed}"
+    path = profile / "sessions" / f"2026-01-01T00-00-00-000000_{session_id}.jsonl"
+    dice = random.Random(seed)
+    path.write_bytes(dice.choice(samples()))
+    if writer.call("session/get", session_id=session_id).error is None:
+        yield from _Intrusion(writer, watcher, session_id, path, dice).run()
+    yield from (*writer.faults, *watcher.faults)
+    for client in (writer, watcher):
+        client.faults.clear()
+        client.told.clear()
+    writer.call("session/delete", session_id=session_id)
+    path.unlink(missing_ok=True)
+
+
+class _Intrusion:
+    def __init__(
+        self, writer: Plain, watcher: Plain, session_id: str, path: Path, dice: random.Random
+    ) -> None:
+        self._writer = writer
+        self._watcher = watcher
+        self._id = session_id
+        self._path = path
+        self._dice = dice
+        self._base = path.read_bytes()
+        self._foreign: list[bytes] = []
+        self._acknowledged: dict[str, int] = {}
+
+    def run(self) -> Iterator[str]:
+        self._watcher.call("session/subscribe", session_id=self._id, after={"seq": 0})
+        for step in range(self._dice.randrange(1, _STEPS_MAX)):
+            turn = self._dice.random()
+            if turn < 0.4:
+                self._write()
+            elif turn < 0.8:
+                yield from self._append(f"own-{step}")
+            elif turn < 0.9:
+                self._writer.call("session/build_context", session_id=self._id)
+            else:
+                self._writer.call("session/close", session_id=self._id)
+        yield from self._append("last")
+        yield from self._account()
+        self._watcher.call("session/unsubscribe", session_id=self._id)
+
+    def _write(self) -> None:
+        """What the other program does."""
+        lines = self._dice.choice(samples()).split(b"\n")[1:-1]
+        data = self._dice.choice(lines)
+        if self._dice.random() < 0.5:
+            data = mutated_body(data, self._dice, lines)
+        if self._dice.random() < 0.05:
+            data = noise(self._dice, 50)
+        if self._dice.random() < 0.75:
+            data += b"\n"
+        else:
+            data = data[: self._dice.randrange(len(data) + 1)]
+        with self._path.open("ab") as file:
+            file.write(data)
+        self._foreign.append(data)
+
+    def _append(self, entry_id: str) -> Iterator[str]:
+        text = {"type": "text", "text": "own"}
+        message = {"role": "user", "content": [text], "timestamp": 1}
+        entry = {"type": "message", "id": entry_id, "message": message}
+        answer = self._writer.call("session/append", session_id=self._id, entry=entry)
+        if answer.error is None:
+            self._acknowledged[entry_id] = answer.result["seq"]
+        elif answer.kind != "session_corrupt":
+            # A bad line makes a native session read-only, whoever wrote it.
+            yield f"an append came to {answer!r}"
+
+    def _account(self) -> Iterator[str]:
+        page = self._writer.call("session/entries", session_id=self._id, limit=10_000)
+        if page.error is not None:
+            yield f"it cannot be read: {page!r}"
+            return
+        rows = [(row["seq"], row["entry"]["id"]) for row in page.result["entries"]]
+        lost = {one for one in self._acknowledged.items() if one[::-1] not in rows}
+        if lost:
+            yield f"acknowledged and not there: {lost}"
+        yield from self._kept()
+        yield from self._told(rows, self._watcher.call("session/flush", session_id=self._id))
+
+    def _kept(self) -> Iterator[str]:
+        now = self._path.read_bytes()
+        aside = b"".join(
+            path.read_bytes() for path in self._path.parent.glob(f"*{self._id}*.torn-*")
+        )
+        if not now.startswith(self._base):
+            yield "what was there first is not there"
+        at = len(self._base)
+        for data in self._foreign:
+            found = now.find(data, at)
+            if found < 0 and data not in aside:
+                yield f"of another program, and lost: {data[:300]!a}"
+            at = max(at, found + len(data))
+
+    def _told(self, rows: list[Any], flushed: Answer) -> Iterator[str]:
+        told = self._watcher.told
+        if flushed.error is not None or any(one["method"] == "session/replaced" for one in told):
+            yield f"the watcher lost its place: {flushed!r}"
+            return
+        events = [one["params"] for one in told if one["method"] == "session/event"]
+        if [(one["seq"], one["entry"]["id"]) for one in events] != rows:
+            yield f"{len(events)} events are not the {len(rows)} entries"
