@@ -128,6 +128,11 @@ class FaultDisk(Files):
         """Let another program append this right before the next write to the file."""
         self._landing = (self._inode(path), data)
 
+    @property
+    def has_landed(self) -> bool:
+        """Whether what was to land is in the file."""
+        return self._landing is None
+
     def put(self, path: Path, content: bytes) -> None:
         """A durable file that was always there."""
         self._names = Names({**self._names.seen, path: self._new_inode(content)})

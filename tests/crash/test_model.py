@@ -219,7 +219,7 @@ class LifeAmongOthers(Life):
         super().create()
         self.acknowledged: list[bytes] = []
         self.theirs: list[bytes] = []
-        self.half = b""
+        self.half = self.landing = b""
 
     # -- what others do ----------------------------------------------------------------
 
@@ -231,10 +231,17 @@ class LifeAmongOthers(Life):
         chunk = self.half + b"".join(line + b"\n" for line in lines[:count]) + lines[-1][:half]
         self.half = lines[-1][half:] + b"\n" if half else b""
         if lands:
+            # It replaces one that has not landed yet, which then nobody wrote.
             self.disk.land(self.journal.path, chunk)
+            self.landing = chunk
         else:
             self.theirs.append(chunk)
             self.disk.write_as_another(self.journal.path, chunk)
+
+    @rule(half=st.integers(0, 8), partial=st.integers(0, 40))
+    def a_write_behind_theirs_fails(self, half: int, partial: int) -> None:
+        self.somebody_writes(1, half, True)
+        self.append(2, True, [("write", 1, partial)])
 
     @rule(closes=st.booleans(), faults=FAULTS)
     def look(self, closes: bool, faults: list[Fault]) -> None:
@@ -273,7 +280,7 @@ class LifeAmongOthers(Life):
         super().start_again()
         # What was not synced may be gone, and half a line at the end was dealt with.
         self.acknowledged = [line for line in self.acknowledged if line in self.lines]
-        self.theirs, self.half = [], b""
+        self.theirs, self.half, self.landing = [], b"", b""
 
     def deal_with_the_tail(self) -> None:
         if self.truncates:
@@ -297,6 +304,9 @@ class LifeAmongOthers(Life):
 
     @invariant()
     def nothing_that_others_wrote_was_touched(self) -> None:
+        if self.landing and self.disk.has_landed:
+            self.theirs.append(self.landing)
+            self.landing = b""
         content, at = self.disk.content(self.journal.path), 0
         for chunk in self.theirs:
             at = content.find(chunk, at)

@@ -125,6 +125,10 @@ async def test_lines_that_land_between_the_look_and_the_write_get_their_seqs_fir
         ours = await event(watcher)
         assert (ours["seq"], ours["id"], ours["external"]) == (5, answer["leaf_id"], False)
         assert (await append(wire, dialect))["seq"] == 6
+        for seq, entry_id in enumerate(("bbbbbbb1", "bbbbbbb2", answer["leaf_id"]), 3):
+            # Read where each one stands in the file.
+            one = await wire.call("session/entry", session_id=SESSION, entry_id=entry_id)
+            assert (one["seq"], one["entry"]["id"]) == (seq, entry_id)
         live = await ids_of(wire)
     assert await after_a_restart(house) == live
 
