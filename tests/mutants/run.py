@@ -21,7 +21,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from tests.mutants.attackers import ATTACKERS, Attacker, Outcome, run
+from tests.mutants.attackers import ATTACKERS, Attacker
+from tests.mutants.attacking import Outcome, run
 from tests.mutants.copies import copy
 from tests.mutants.patches import FOLDER, Mutant, StalePatch, load_all
 
