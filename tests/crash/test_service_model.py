@@ -373,4 +373,4 @@ class LongLife(Life):
 
 
 TestLongLife = pytest.mark.slow(LongLife.TestCase)
-TestLongLife.settings = settings(max_examples=60, stateful_step_count=40)
+TestLongLife.settings = settings(max_examples=25, stateful_step_count=40)
