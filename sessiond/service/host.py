@@ -16,8 +16,9 @@ from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
 
 from sessiond.errors import Internal, SessiondError, exhausted
-from sessiond.journal.store import Replaced, ReplacedReason, SessionLog
+from sessiond.journal.store import Replaced, ReplacedReason
 from sessiond.limits import RETRY_AFTER_MS
+from sessiond.service.attention import Attention
 from sessiond.service.contexts import ContextCache
 from sessiond.service.estimating import Estimates
 from sessiond.service.hub import Hub, HubStatistics
@@ -30,7 +31,7 @@ from sessiond.service.opening import Opening
 from sessiond.service.ports import Environment, Ticket
 from sessiond.service.retirement import Retirement
 from sessiond.service.subscription import Subscription
-from sessiond.service.watching import NO_WATCH, Watch, Watching
+from sessiond.service.watching import Watching
 from sessiond.service.writer import Writer, WriterStatistics
 from sessiond.session.tree import ChildIndex
 
@@ -92,10 +93,7 @@ class Host:
         self._wake = anyio.Event()
         self._readers: WeakSet[_Reader] = WeakSet()
         self._taken: list[Command] = []
-        self._watch: Watch = NO_WATCH
-        self._watched: SessionLog | None = None
-        self._name_changed = False
-        self._may_have_grown = False
+        self._attention = Attention(keeper.watching, lambda: self._wake.set())
         self._reopening = False
         self._watchers: list[Subscription] = []
         self.meant_for_memory = False
@@ -248,7 +246,7 @@ class Host:
             self._serve_opened(opened)
             self._keeper.on_change(self)
             self._opening.done(opened)
-            self._watch_file()
+            self._attention.turn_to(opened)
             while self._taken or len(self._inbox) or len(self._readers) or not self._stopping:
                 self.leases.serve()
                 try:
@@ -260,7 +258,7 @@ class Host:
         except Exception as bug:  # noqa: BLE001 - a bug here closes this session only
             error = self._closed_by(bug)
         finally:
-            self._watch.end()
+            self._attention.end()
             self._opening.failed(error)
             self._refuse([*self._taken, *self._inbox.commands], error)
             if self._leases is not None:
@@ -289,8 +287,8 @@ class Host:
         if self._taken:
             changed = await self.writer.write(self._taken)
             self._taken = []
-        elif self._is_to_look():
-            changed = await self._look()
+        elif self._attention.is_due(self.opened, self.writer):
+            changed = await self._attention.look(self.opened, self.writer)
         else:
             await self._rest()
             return
@@ -309,40 +307,6 @@ class Host:
 
     # -- what others do to the file --------------------------------------------------
 
-    async def _look(self) -> bool:
-        """Take in what others wrote; gives whether there was anything. Raises Replaced."""
-        others = self.writer.others
-        name_changed, was_lost = self._name_changed, others.lost
-        self._name_changed = False
-        changed = await self.writer.look()
-        if (name_changed and not self._watch.looks) or (was_lost and not others.lost):
-            # Another file may have the name; one that is back can be told of again.
-            self._watch_file()
-            changed = await self.writer.look() or changed
-        return changed
-
-    def _watch_file(self) -> None:
-        """Be told of changes of the file that is open now; what came before is looked for."""
-        self._may_have_grown = True
-        self._watch.end()
-        self._watched = self.opened.journal
-        if self._watched.blocking:
-            self._watch = self._keeper.watching.watch(lambda: self.opened.path, self._file_changed)
-
-    def _file_changed(self, name_too: bool) -> None:  # noqa: FBT001 - what `Changed` is called with
-        self._name_changed = self._name_changed or name_too
-        self._may_have_grown = True
-        self._wake.set()
-
-    def _is_to_look(self) -> bool:
-        journal = self.opened.journal
-        if self._watched is not journal:
-            # It came to be a file.
-            self._watch_file()
-        may_have_grown, self._may_have_grown = self._may_have_grown, False
-        grown = may_have_grown and journal.has_grown()
-        return self._name_changed or grown or self.writer.others.half_due_in <= 0
-
     async def _open_again(self, reason: ReplacedReason) -> None:
         """Serve the file that took the place of the one that was open, to the same subscribers."""
         self._reopening = True
@@ -351,7 +315,7 @@ class Host:
         self.leases.close()
         self._serve_opened(opened)
         self.hub.begin_again(self.log, opened.epoch, opened.session.rules, reason)
-        self._watch_file()
+        self._attention.turn_to(opened)
         self._keeper.on_change(self)
 
     def stop(self) -> None:
