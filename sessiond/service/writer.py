@@ -98,12 +98,11 @@ class Writer:
                 await self.others.come_first()
 
     async def look(self) -> bool:
-        """Take in what others wrote; gives whether there was anything. Raises Replaced."""
-        self.writing = True
-        try:
-            return await self.others.look()
-        finally:
-            self.writing = False
+        """Take in what others wrote; gives whether there was anything. Raises Replaced.
+
+        Nobody waits for it: a session may be let go of meanwhile, and ends behind it.
+        """
+        return await self.others.look()
 
     def write_in_memory(self, commands: Sequence[Command]) -> bool:
         """The same for a session without a disk: nothing to wait for."""
