@@ -177,6 +177,10 @@ async def test_events_of_all_connections_have_half_of_the_room() -> None:
         assert daemon.holdings.held_bytes == sum(queued)
         assert sum(size > len(event) for size in queued) == 0
         assert daemon.holdings.is_full_for_events
+        daemon.holdings.bytes_max = daemon.holdings.held_bytes * 3 // 2
+        assert daemon.holdings.is_full_for_events
+        assert daemon.holdings.admits_answer(1)
+        daemon.holdings.bytes_max = 4_000_000
         refused = connections[0]
         assert not refused.offer(event)
         with anyio.fail_after(10):
