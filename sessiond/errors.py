@@ -249,6 +249,13 @@ class SubscriptionNotFound(SessiondError):
     kind = "subscription_not_found"
 
 
+class PlanStale(SessiondError):
+    """The head is no longer where the plan's summary fits. Plan again."""
+
+    code = -32050
+    kind = "plan_stale"
+
+
 class SummarizerUnavailable(SessiondError):
     """Nobody can write the summary. Send `summary` or `messages` with the call."""
 
@@ -308,6 +315,7 @@ ERRORS: tuple[type[SessiondError], ...] = (
     LeaseHeld,
     LeaseLost,
     SubscriptionNotFound,
+    PlanStale,
     SummarizerUnavailable,
     StorageError,
 )

@@ -129,6 +129,15 @@ PAGE_ROWS_MAX: Final = 10_000
 # of JSON can take.
 NESTED_LEVELS_MAX: Final = 500
 
+# service/planning: stored bytes of a context that is planned or summarised; more is too_large.
+PLAN_BYTES_MAX: Final = 64 * 1024 * 1024
+# service/planning: plans of one session whose files are remembered; those of others are read again.
+PLANS_KEPT_MAX: Final = 16
+# methods: the id of a plan, which holds ids of a session, a head and two entries.
+PLAN_ID_CHARS_MAX: Final = 4096
+# methods: what a plan is asked to mind above all; more is invalid_params.
+INSTRUCTIONS_CHARS_MAX: Final = 100_000
+
 # session: entries of one append call.
 APPEND_ENTRIES_MAX: Final = 512
 # session: named heads of one session.

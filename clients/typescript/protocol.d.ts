@@ -150,21 +150,26 @@ export interface Closed {
   reason: string;
 }
 
-/** A summary and the first entry to keep, or the messages that take the context's place. */
+/**
+ * A summary and the first entry to keep, or the messages that take the context's place. Under a
+ * plan, the plan says what is kept, and of which head it is.
+ */
 export interface CompactParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
-  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
-  head?: string;
   /** Default: null. */
-  expected?: Expected | null;
-  /** Default: null. */
-  lease_id?: string | null;
+  plan_id?: string | null;
   summary?: string;
   first_kept_entry_id?: string | null;
   messages?: AgentMessage[];
   tokens_before?: number;
   details?: unknown;
+  /** Default: null. */
+  head?: string | null;
+  /** Default: null. */
+  expected?: Expected | null;
+  /** Default: null. */
+  lease_id?: string | null;
   /** Default: null. */
   idempotency_key?: string | null;
   _meta?: RequestMeta | null;
@@ -198,6 +203,22 @@ export interface Compaction {
   tokens_before?: number;
   tokens_after?: number;
   details?: unknown;
+}
+
+/**
+ * What to summarise, what is kept, and the prompt that asks for the summary. Bound to the leaf it
+ * was made at: `session/compact` takes it while that is still so.
+ */
+export interface CompactionPlan {
+  plan_id: string;
+  leaf_id: string;
+  first_kept_entry_id: string;
+  summarize: string[];
+  turn_prefix: string[];
+  previous_summary: string | null;
+  files: PlannedFiles;
+  tokens_before: number;
+  prompt: string;
 }
 
 /** What is left out is decided by the preset, else by the configuration. */
@@ -942,6 +963,32 @@ export interface PingResult {
   draining: boolean;
 }
 
+/** At which head; how much of the newest is kept; what the summary shall mind above all. */
+export interface PlanCompactionParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
+  head?: string;
+  /** Default: null. */
+  keep_recent_tokens?: number | null;
+  /** Default: null. */
+  instructions?: string | null;
+  _meta?: RequestMeta | null;
+}
+
+/** The plan; null, and why, when there is nothing to do. */
+export interface PlanCompactionResult {
+  plan: CompactionPlan | null;
+  /** Default: null. */
+  reason?: "compacted" | "empty" | "fits" | null;
+}
+
+/** Files that the summarised messages were about, sorted. */
+export interface PlannedFiles {
+  read: string[];
+  modified: string[];
+}
+
 /** The state: null ends the presence; without it, nothing changes and it is only asked. */
 export interface PresenceParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
@@ -1424,6 +1471,29 @@ export interface Usage {
   cost: number;
 }
 
+/** At which head; how many tokens the model takes, if not as many as the settings say. */
+export interface UsageParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
+  head?: string;
+  /** Default: null. */
+  context_window?: number | null;
+  _meta?: RequestMeta | null;
+}
+
+/**
+ * The tokens of the context now, and whether they leave less of the window than the reserve.
+ * `totals` is what all assistant messages of the session say they have cost.
+ */
+export interface UsageResult {
+  tokens: number;
+  window: number;
+  reserve: number;
+  should_compact: boolean;
+  totals: Usage;
+}
+
 /** What a look at every line found. `problems` are the first PROBLEMS_MAX of `problem_count`. */
 export interface Verification {
   ok: boolean;
@@ -1524,10 +1594,16 @@ export interface Methods {
   "session/build_context": { params: BuildContextParams; result: BuildContextResult | NotModified };
   /** Alias of session/build_context. */
   build_context: Methods["session/build_context"];
-  /** commit a summary, or replacement messages, below a head. Access: write. */
+  /** what a compaction would summarise, ready for a model; a pure read. Access: read. */
+  "session/plan_compaction": { params: PlanCompactionParams; result: PlanCompactionResult };
+  /**
+   * commit a summary, or replacement messages, below a head; under a plan or not. Access: write.
+   */
   "session/compact": { params: CompactParams; result: CompactResult };
   /** Alias of session/compact. */
   compact: Methods["session/compact"];
+  /** how full the model's window is at a head, and what the session has cost. Access: status. */
+  "session/usage": { params: UsageParams; result: UsageResult };
   /** every entry of a session from a point on, as events, and its signals. Access: status. */
   "session/subscribe": { params: SubscribeParams; result: Subscribed };
   /** Alias of session/subscribe. */
@@ -1639,6 +1715,8 @@ export interface ErrorCodes {
   lease_lost: -32037;
   /** This connection has no subscription on the session. */
   subscription_not_found: -32040;
+  /** The head is no longer where the plan's summary fits. Plan again. */
+  plan_stale: -32050;
   /** Nobody can write the summary. Send `summary` or `messages` with the call. */
   summarizer_unavailable: -32051;
   /** The disk refused; `errno` names why. Retry with the same entry ids or key. */

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
-from sessiond.model.reading import Reading
+from sessiond.model.reading import Reading, Summary
 from sessiond.model.row import Row, Rules
 from sessiond.model.usage import Usage
 
@@ -134,4 +134,12 @@ class Dialect(Protocol):
 
     def read(self, message: bytes) -> Reading | None:
         """The same of a message of a context; None if it is no object."""
+        ...
+
+    def summary(self, line: bytes) -> Summary:
+        """What the summary in a line says and which files it names."""
+        ...
+
+    def file_details(self, read: Sequence[str], modified: Sequence[str]) -> Raw:
+        """The `details` of a summary that name these files."""
         ...

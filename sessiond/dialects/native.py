@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from msgspec import UnsetType
+from msgspec import Raw, UnsetType
 
 from sessiond.dialects import native_header, native_rows
 from sessiond.dialects.base import ContextLine, ContextMessage, ModelName
@@ -24,11 +24,12 @@ from sessiond.dialects.loose import lenient, one_line, text
 from sessiond.dialects.native_context import messages_of
 from sessiond.dialects.payload import read_message, reading_of
 from sessiond.dialects.preview import entry_preview
+from sessiond.dialects.summaries import summary_of
 from sessiond.dialects.times import raw_rfc3339
 from sessiond.dialects.usage import usage_of
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
-from sessiond.model.reading import Reading
+from sessiond.model.reading import Reading, Summary
 from sessiond.model.row import Kind, Row, Rules
 from sessiond.model.usage import Usage
 
@@ -136,6 +137,18 @@ class Native:
     def read(self, message: bytes) -> Reading | None:
         """The same of a message of a context."""
         return read_message(message)
+
+    def summary(self, line: bytes) -> Summary:
+        """What the summary in a line says."""
+        return summary_of(line)
+
+    def file_details(self, read: Sequence[str], modified: Sequence[str]) -> Raw:
+        """The `details` that name these files."""
+        return Raw(
+            msgspec.json.encode(
+                dict(zip(("read_files", "modified_files"), (read, modified), strict=True))
+            )
+        )
 
 
 NATIVE: Final = Native()

@@ -35,11 +35,12 @@ from sessiond.dialects.pi_checks import check
 from sessiond.dialects.pi_context import messages_of
 from sessiond.dialects.pi_migrate import CURRENT_VERSION, migrate
 from sessiond.dialects.preview import entry_preview
+from sessiond.dialects.summaries import summary_of
 from sessiond.dialects.times import raw_rfc3339
 from sessiond.dialects.usage import usage_of
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
-from sessiond.model.reading import Reading
+from sessiond.model.reading import Reading, Summary
 from sessiond.model.row import CompactionEffect, Effect, InfoEffect, Kind, LabelEffect, Row, Rules
 from sessiond.model.times import rfc3339
 from sessiond.model.usage import Usage
@@ -202,6 +203,18 @@ class Pi:
     def read(self, message: bytes) -> Reading | None:
         """The same of a message of a context."""
         return read_message(message)
+
+    def summary(self, line: bytes) -> Summary:
+        """What the summary in a line says."""
+        return summary_of(line)
+
+    def file_details(self, read: Sequence[str], modified: Sequence[str]) -> Raw:
+        """The `details` that name these files."""
+        return Raw(
+            msgspec.json.encode(
+                dict(zip(("readFiles", "modifiedFiles"), (read, modified), strict=True))
+            )
+        )
 
 
 PI: Final = Pi()

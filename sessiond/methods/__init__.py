@@ -36,6 +36,7 @@ from sessiond.methods import (
     open,
     path,
     ping,
+    plan_compaction,
     presence,
     purge,
     release,
@@ -55,6 +56,7 @@ from sessiond.methods import (
     unarchive,
     unsubscribe,
     update,
+    usage,
     verify,
 )
 from sessiond.rpc.dispatch import Method
@@ -96,7 +98,9 @@ METHODS: Final[tuple[Method[Client, Any], ...]] = (
     path.METHOD,
     tree.METHOD,
     build_context.METHOD,
+    plan_compaction.METHOD,
     compact.METHOD,
+    usage.METHOD,
     subscribe.METHOD,
     unsubscribe.METHOD,
     flush.METHOD,

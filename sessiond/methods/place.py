@@ -8,7 +8,7 @@ from sessiond.errors import EntryNotFound, HeadNotFound, InvalidParams
 from sessiond.model.ids import MAIN
 from sessiond.session.state import Session
 
-__all__ = ["AtEntryOrHead", "leaf_of"]
+__all__ = ["AtEntryOrHead", "head_leaf", "leaf_of"]
 
 
 class AtEntryOrHead(Protocol):
@@ -36,7 +36,12 @@ def leaf_of(session: Session, at: AtEntryOrHead) -> int:
                 "no entry of this id in the tree", entry_id=at.entry_id, path="entry_id"
             )
         return seq
-    head = session.heads.get(at.head or MAIN)
+    return head_leaf(session, at.head or MAIN)
+
+
+def head_leaf(session: Session, name: str) -> int:
+    """Where a head stands. Raises HeadNotFound."""
+    head = session.heads.get(name)
     if head is None:
-        raise HeadNotFound("no head of this name", head=at.head)
+        raise HeadNotFound("no head of this name", head=name)
     return head.leaf

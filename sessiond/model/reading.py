@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from sessiond.model.usage import Usage
 
-__all__ = ["Block", "Command", "Reading"]
+__all__ = ["Block", "Command", "Reading", "Summary"]
 
 
 class Block(Struct, frozen=True):
@@ -60,3 +60,11 @@ class Reading(Struct, frozen=True):
     def is_result(self) -> bool:
         """Whether it answers a tool call, so that it makes no sense without the call."""
         return any(block.kind == "tool_result" for block in self.blocks)
+
+
+class Summary(Struct, frozen=True):
+    """What a compaction, or the summary of a branch, says of the messages it stands for."""
+
+    text: str | None = None
+    read: tuple[str, ...] = ()
+    modified: tuple[str, ...] = ()

@@ -28,6 +28,7 @@ from sessiond.service.leases import Leases
 from sessiond.service.log import LogReader
 from sessiond.service.opened import Opened
 from sessiond.service.opening import Opening
+from sessiond.service.planning import KeptFiles
 from sessiond.service.ports import Environment, Ticket
 from sessiond.service.retirement import Retirement
 from sessiond.service.subscription import Subscription
@@ -102,6 +103,7 @@ class Host:
         self.released = anyio.Event()
         """Set when that is done: the next one may have the file."""
         self.contexts = ContextCache()
+        self.plan_files = KeptFiles()
         self.children = ChildIndex()
         self.last_used = environment.monotonic()
 

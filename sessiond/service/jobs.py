@@ -10,6 +10,7 @@ from anyio import CancelScope
 
 from sessiond.errors import Cancelled, Internal, SessiondError, exhausted
 from sessiond.limits import RETRY_AFTER_MS
+from sessiond.service.inbox import LATER
 from sessiond.service.ports import Environment, Ticket
 from sessiond.service.progress import ProgressTeller
 
@@ -21,6 +22,7 @@ def answer_later(
 ) -> None:
     """Start `job` and answer with its result; cancelling the request cancels it.
 
+    A job that gives LATER has put the request in line elsewhere.
     What the job reports to `ticket.progress` is told while it runs.
     """
     scope = CancelScope()
@@ -32,7 +34,8 @@ def answer_later(
         """What there is to say in the end: an answer or a refusal."""
         try:
             with scope:
-                return partial(ticket.answer, await job())
+                result = await job()
+                return _nothing if result is LATER else partial(ticket.answer, result)
         except SessiondError as error:
             return partial(ticket.fail, error)
         except Exception as bug:  # noqa: BLE001 - one request's bug must not end the others
@@ -53,3 +56,7 @@ def answer_later(
     ticket.client.listener.start(settle)
     if teller is not None:
         teller.start()
+
+
+def _nothing() -> None:
+    """Somebody else answers."""

@@ -1,4 +1,10 @@
-"""Compaction: one entry that stands for everything before it on its branch."""
+"""Compaction: one entry that stands for everything before it on its branch.
+
+Under a plan the summary was made of what the plan saw. It is still true of a head that only
+grew since: what it keeps, and what came after, follows it. Once another compaction stands
+between, or the head has left, it is not; messages that replace the whole context need a
+head that did not move at all.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +12,19 @@ from collections.abc import Sequence
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from sessiond.errors import EntryInvalid, InvalidParams
+from sessiond.errors import EntryInvalid, InvalidParams, PlanStale
 from sessiond.model.entries import Compaction
-from sessiond.model.ids import MAIN
-from sessiond.session.append import AppendRequest, Expected, Receipt, append
+from sessiond.model.ids import MAIN, derive_entry_id
+from sessiond.model.row import Kind
+from sessiond.session.append import (
+    AppendRequest,
+    Expected,
+    Receipt,
+    append,
+    require_expected,
+)
 from sessiond.session.draft import Draft
+from sessiond.session.plan_id import PlanRef
 
 __all__ = ["CompactRequest", "compact"]
 
@@ -28,6 +42,7 @@ class CompactRequest(Struct):
     expected: Expected | None = None
     lease_id: str | None = None
     idempotency_key: str | None = None
+    plan: PlanRef | None = None
 
 
 def compact(draft: Draft, request: CompactRequest) -> Receipt:
@@ -36,13 +51,27 @@ def compact(draft: Draft, request: CompactRequest) -> Receipt:
         entry = _pointer(request)
     else:
         entry = _replacement(request, request.messages)
+    expected = request.expected
+    if not _is_stored(draft, request):
+        draft.require_writable()
+        draft.require_lease(request.head, request.lease_id)
+        require_expected(draft, request.head, expected)
+        if request.plan is not None:
+            _require_fits(draft, request.plan, grown=entry.messages is UNSET)
+        elif entry.messages is UNSET:
+            _require_something_new(draft, request.head)
+        if entry.messages is UNSET:
+            _require_no_result_first(draft, entry)
+    if entry.messages is not UNSET and request.plan is not None:
+        # The plan says it, and it was held against the head just now.
+        expected = expected or Expected(leaf_id=request.plan.leaf_id)
     return append(
         draft,
         AppendRequest(
             session_id=request.session_id,
             entries=(entry,),
             head=request.head,
-            expected=request.expected,
+            expected=expected,
             lease_id=request.lease_id,
             idempotency_key=request.idempotency_key,
         ),
@@ -53,20 +82,73 @@ def _pointer(request: CompactRequest) -> Compaction:
     if isinstance(request.summary, UnsetType) or not request.summary.strip():
         raise EntryInvalid("the summary is empty", path="summary")
     kept = request.first_kept_entry_id
+    before = request.tokens_before
+    if request.plan is not None:
+        kept = request.plan.first_kept_entry_id
+        before = request.plan.tokens_before if isinstance(before, UnsetType) else before
     return Compaction(
         summary=request.summary,
         first_kept_entry_id=None if isinstance(kept, UnsetType) else kept,
-        tokens_before=request.tokens_before,
+        tokens_before=before,
         details=request.details,
     )
 
 
 def _replacement(request: CompactRequest, messages: Sequence[Raw]) -> Compaction:
-    if request.expected is None or isinstance(request.expected.leaf_id, UnsetType):
+    guarded = request.expected is not None and request.expected.leaf_id is not UNSET
+    if request.plan is None and not guarded:
         raise InvalidParams(
-            "messages replace a context the caller saw: say which with expected.leaf_id",
+            "messages replace a context the caller saw: say which with expected.leaf_id or plan_id",
             path="expected.leaf_id",
         )
     return Compaction(
         messages=list(messages), tokens_before=request.tokens_before, details=request.details
     )
+
+
+def _is_stored(draft: Draft, request: CompactRequest) -> bool:
+    """Whether the call is one that was stored before: nothing is held against it then."""
+    key = request.idempotency_key
+    return key is not None and draft.find(derive_entry_id(request.session_id, key, 0)) > 0
+
+
+def _require_something_new(draft: Draft, head: str) -> None:
+    """Raises EntryInvalid right below a compaction: a summary would be one of nothing."""
+    leaf = draft.leaf(head)
+    if leaf and draft.kind(leaf) == Kind.COMPACTION:
+        raise EntryInvalid(
+            "the head's leaf is a compaction already, and nothing came since",
+            entry_id=draft.id_of(leaf),
+            path="head",
+        )
+
+
+def _require_fits(draft: Draft, plan: PlanRef, *, grown: bool) -> None:
+    """Raises PlanStale unless the head is where the plan was made.
+
+    With `grown` it may have grown since by entries that are no compactions.
+    """
+    leaf = draft.leaf(plan.head)
+    planned = draft.find(plan.leaf_id)
+    at = leaf
+    while at > planned and draft.kind(at) != Kind.COMPACTION:
+        at = draft.parent(at)
+    if planned and at == planned and (grown or leaf == planned):
+        return
+    raise PlanStale(
+        "the head has moved in a way that the plan does not fit any more: plan again",
+        plan_leaf_id=plan.leaf_id,
+        leaf_id=draft.id_of(leaf),
+    )
+
+
+def _require_no_result_first(draft: Draft, entry: Compaction) -> None:
+    """Raises EntryInvalid if the context would go on with the answer to a call that is gone."""
+    kept = entry.first_kept_entry_id
+    if isinstance(kept, str) and draft.kind(draft.find(kept)) == Kind.TOOL:
+        raise EntryInvalid(
+            "a tool result cannot be the first entry kept: its call would be gone;"
+            " keep from the message with the call on, or from the next one",
+            entry_id=kept,
+            path="first_kept_entry_id",
+        )

@@ -14,20 +14,11 @@ from msgspec import Struct
 
 from sessiond.model.settings import CompactionSettings, PresetName
 from sessiond.session.estimates import BYTES, CHARACTERS, Estimator
+from sessiond.session.files import FileTools
 
 __all__ = ["CONTEXT_WINDOW", "PRESETS", "Policy", "Preset", "policy_of"]
 
 CONTEXT_WINDOW: Final = 200_000
-
-
-class FileTools(Struct, frozen=True):
-    """Which tools touch files, and which of their arguments says which."""
-
-    reading: frozenset[str]
-    modifying: frozenset[str]
-    arguments: tuple[str, ...] = ("path",)
-    apart: bool = True
-    """A file that was modified is not listed as read."""
 
 
 class Preset(Struct, frozen=True):

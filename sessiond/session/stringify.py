@@ -11,11 +11,11 @@ import json
 import math
 import re
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec import Raw
 
-__all__ = ["compact_json", "cut_units", "utf16_units"]
+__all__ = ["compact_json", "cut_units", "members_of", "utf16_units", "written"]
 
 _LONE: Final = re.compile("[\ud800-\udfff]")
 _SAFE_INTEGER: Final = 2**53
@@ -44,12 +44,24 @@ def cut_units(text: str, units: int) -> str:
 def compact_json(raw: Raw) -> str:
     """The value without blanks, as JavaScript would write it; as it stands if it is none."""
     try:
-        return _written(json.loads(bytes(raw)))
+        return written(json.loads(bytes(raw)))
     except (ValueError, RecursionError):
         return bytes(raw).decode(errors="replace")
 
 
-def _written(value: Any) -> str:
+def members_of(raw: Raw | None) -> dict[str, Any] | None:
+    """The arguments of a call by name; None if they are no object. OpenAI's stand in a text."""
+    try:
+        found: Any = json.loads(bytes(raw or b""))
+        if isinstance(found, str):
+            found = json.loads(found)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+def written(value: Any) -> str:
+    """A decoded value, without blanks, as JavaScript would write it."""
     if isinstance(value, str):
         quoted = json.dumps(value, ensure_ascii=False)
         return _LONE.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
@@ -64,12 +76,12 @@ def _written(value: Any) -> str:
 
 
 def _array(items: list[Any]) -> str:
-    return f"[{','.join([_written(item) for item in items])}]"
+    return f"[{','.join([written(item) for item in items])}]"
 
 
 def _object(members: dict[str, Any]) -> str:
-    written = [f"{_written(name)}:{_written(member)}" for name, member in members.items()]
-    return f"{{{','.join(written)}}}"
+    said = [f"{written(name)}:{written(member)}" for name, member in members.items()]
+    return f"{{{','.join(said)}}}"
 
 
 def _float(value: int) -> float:
@@ -86,14 +98,14 @@ def _number(value: float) -> str:
         return "0"
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(exponent, int), "it is finite"
-    written = "".join(map(str, digits))
-    point = len(written) + exponent
+    said = "".join(map(str, digits))
+    point = len(said) + exponent
     minus = "-" if sign else ""
-    if len(written) <= point <= _DIGITS_MAX:
-        return minus + written + "0" * (point - len(written))
+    if len(said) <= point <= _DIGITS_MAX:
+        return minus + said + "0" * (point - len(said))
     if 0 < point <= _DIGITS_MAX:
-        return f"{minus}{written[:point]}.{written[point:]}"
+        return f"{minus}{said[:point]}.{said[point:]}"
     if -_ZEROS_MAX < point <= 0:
-        return f"{minus}0.{'0' * -point}{written}"
-    mantissa = written if len(written) == 1 else f"{written[0]}.{written[1:]}"
+        return f"{minus}0.{'0' * -point}{said}"
+    mantissa = said if len(said) == 1 else f"{said[0]}.{said[1:]}"
     return f"{minus}{mantissa}e{point - 1:+d}"

@@ -59,6 +59,8 @@ EXAMPLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "session/path": (READ, {}),
     "session/tree": (READ, {}),
     "session/build_context": (READ, {}),
+    "session/plan_compaction": (READ, {}),
+    "session/usage": (READ, {}),
     "session/compact": (MUTATION, {"summary": "s"}),
     "session/subscribe": (READ, {"after": {"seq": 0}}),
     "session/unsubscribe": (WHOLE, {}),

@@ -15,8 +15,16 @@ from sessiond_client.options import (
     MoveOptions,
     PageOptions,
     PathOptions,
+    PlanCompactionOptions,
     Timed,
     TreeOptions,
+    UsageOptions,
+)
+from sessiond_client.planning_results import (
+    READ_PLANNED,
+    READ_USAGE,
+    PlannedCompaction,
+    WindowUsage,
 )
 from sessiond_client.results import (
     READ_APPENDED,
@@ -143,6 +151,18 @@ class BlockingEntries(Asking):
         return self._ask(
             "session/build_context", READ_CONTEXT, {"session_id": session_id, **options}
         )
+
+    def plan_compaction(
+        self, session_id: str, **options: Unpack[PlanCompactionOptions]
+    ) -> PlannedCompaction:
+        """What a compaction would summarise, and the prompt for it; or why there is nothing to do."""
+        return self._ask(
+            "session/plan_compaction", READ_PLANNED, {"session_id": session_id, **options}
+        )
+
+    def usage(self, session_id: str, **options: Unpack[UsageOptions]) -> WindowUsage:
+        """How full the model's window is, and what the session has cost."""
+        return self._ask("session/usage", READ_USAGE, {"session_id": session_id, **options})
 
     def compact(self, session_id: str, **options: Unpack[CompactOptions]) -> Compacted:
         """Replaces what precedes by a summary or by messages."""

@@ -27,11 +27,13 @@ __all__ = [
     "MoveOptions",
     "PageOptions",
     "PathOptions",
+    "PlanCompactionOptions",
     "PresenceOptions",
     "SignalOptions",
     "SubscribeOptions",
     "Timed",
     "TreeOptions",
+    "UsageOptions",
 ]
 
 Json = Mapping[str, Any]
@@ -157,9 +159,25 @@ class ContextOptions(Timed, total=False):
     if_none_match: str
 
 
-class CompactOptions(_Move, total=False):
-    """session/compact: a summary, or replacement messages."""
+class PlanCompactionOptions(Timed, total=False):
+    """session/plan_compaction."""
 
+    head: str
+    keep_recent_tokens: int
+    instructions: str
+
+
+class UsageOptions(Timed, total=False):
+    """session/usage."""
+
+    head: str
+    context_window: int
+
+
+class CompactOptions(_Move, total=False):
+    """session/compact: a summary, or replacement messages; under a plan or not."""
+
+    plan_id: str
     summary: str
     first_kept_entry_id: str
     messages: Sequence[Json | Raw]

@@ -1,0 +1,63 @@
+"""What a plan is called: everything that has to be known to hold it against the session later.
+
+Law: the daemon keeps no plans. A plan's id says what it was made for, so it is as good after
+a restart and in another connection. Whoever makes one up gets what he would get without
+one: a compaction that is checked like any other.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from sessiond.errors import InvalidParams
+
+__all__ = ["PlanRef", "decode_plan_id", "encode_plan_id"]
+
+_PREFIX: Final = "plan-1-"
+_CHECK_BYTES: Final = 6
+
+
+class PlanRef(Struct, frozen=True, array_like=True):
+    """What a plan was made for."""
+
+    session_id: str
+    head: str
+    leaf_id: str
+    first_kept_entry_id: str
+    tokens_before: int
+
+
+_decoder: Final = msgspec.json.Decoder(PlanRef)
+
+
+def encode_plan_id(plan: PlanRef) -> str:
+    """The plan's id: letters, digits, `-` and `_`."""
+    said = msgspec.json.encode(plan)
+    return _PREFIX + base64.urlsafe_b64encode(_check(said) + said).decode().rstrip("=")
+
+
+def decode_plan_id(plan_id: str) -> PlanRef:
+    """What a plan was made for. Raises InvalidParams for what is the id of none."""
+    try:
+        encoded = plan_id.removeprefix(_PREFIX)
+        found = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
+        check, said = found[:_CHECK_BYTES], found[_CHECK_BYTES:]
+        ref = _decoder.decode(said) if check == _check(said) else None
+    except (binascii.Error, ValueError, msgspec.DecodeError):
+        ref = None
+    if ref is None or not plan_id.startswith(_PREFIX):
+        raise InvalidParams(
+            "no plan has this id; send the plan_id that session/plan_compaction gave",
+            path="plan_id",
+        )
+    return ref
+
+
+def _check(said: bytes) -> bytes:
+    return hashlib.sha256(said).digest()[:_CHECK_BYTES]

@@ -1,0 +1,261 @@
+"""Plans while others write: what still fits is taken, what does not is told, and nothing is forgotten."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.testing.daemon import Refusal, Wire
+
+SESSION = "session-a"
+MARKED = "It was fixed. \u2028 é😀"
+
+
+async def make(wire: Wire, **more: Any) -> None:
+    settings = {"keep_recent_tokens": 1}
+    await wire.call(
+        "session/create", **({"cwd": "/p", "session_id": SESSION, "compaction": settings} | more)
+    )
+
+
+async def say(wire: Wire, entry_id: str, role: str = "user", **more: Any) -> Any:
+    entry = {"type": "message", "id": entry_id, "message": {"role": role, "content": entry_id}}
+    return await wire.call("append", **({"session_id": SESSION, "entry": entry} | more))
+
+
+async def call_file(wire: Wire, entry_id: str, tool: str, path: str) -> Any:
+    block = {"type": "toolCall", "id": f"c-{entry_id}", "name": tool, "arguments": {"path": path}}
+    message = {"role": "assistant", "content": [block]}
+    entry = {"type": "message", "id": entry_id, "message": message}
+    return await wire.call("append", session_id=SESSION, entry=entry)
+
+
+async def plan(wire: Wire, **more: Any) -> dict[str, Any]:
+    answer = await wire.call("session/plan_compaction", session_id=SESSION, **more)
+    assert answer["plan"] is not None, answer
+    found: dict[str, Any] = answer["plan"]
+    return found
+
+
+async def compact(wire: Wire, plan_id: str, **more: Any) -> Any:
+    said = {"summary": MARKED} if "messages" not in more else {}
+    return await wire.call("compact", session_id=SESSION, plan_id=plan_id, **said, **more)
+
+
+async def stored(wire: Wire, entry_id: str) -> dict[str, Any]:
+    answer = await wire.call("session/entry", session_id=SESSION, entry_id=entry_id)
+    found: dict[str, Any] = answer["entry"]
+    return found
+
+
+async def test_a_plan_outlives_appends_and_a_branch_elsewhere(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire)
+        await say(wire, "u1")
+        await call_file(wire, "a1", "edit", "a.py")
+        await say(wire, "u2")
+        made = await plan(wire)
+        assert made["first_kept_entry_id"] == "u2"
+        for n in range(10):
+            await say(other, f"more{n}", "assistant" if n % 2 else "user")
+        await say(other, "aside", head="side", parent_id="u1")
+        done = await compact(wire, made["plan_id"])
+        entry = await stored(wire, done["entry"]["id"])
+        assert (entry["parent_id"], entry["summary"]) == ("more9", MARKED)
+        assert entry["tokens_before"] == made["tokens_before"] == done["tokens_before"]
+        assert entry["details"] == {"read_files": [], "modified_files": ["a.py"]}
+        context = await wire.call("build_context", session_id=SESSION)
+        assert context["sources"] == [
+            done["entry"]["id"],
+            "u2",
+            *(f"more{n}" for n in range(10)),
+        ]
+        assert context["tokens"] == done["tokens_after"]
+
+
+@pytest.mark.parametrize("move", ["rewind", "reset", "branch", "compaction", "unknown"])
+async def test_a_plan_that_does_not_fit_any_more_is_told_with_both_leaves(
+    house: Any, move: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        for name in ("u1", "u2", "u3"):
+            await say(wire, name)
+        made = await plan(wire)
+        plan_id = made["plan_id"]
+        leaf_id: str | None = "u2"
+        match move:
+            case "rewind":
+                await wire.call("session/rewind", session_id=SESSION, to="u2")
+            case "reset":
+                await wire.call("session/reset", session_id=SESSION)
+                leaf_id = None
+            case "branch":
+                await wire.call("branch", session_id=SESSION, entry_id="u1")
+                leaf_id = (await say(wire, "elsewhere"))["leaf_id"]
+            case "compaction":
+                leaf_id = (await compact(wire, plan_id))["leaf_id"]
+            case _:
+                # The same session id in another life: the plan's entries are not there.
+                await wire.call("session/delete", session_id=SESSION)
+                await make(wire)
+                leaf_id = (await say(wire, "new"))["leaf_id"]
+        before = house.stored()
+        with pytest.raises(Refusal) as refused:
+            await compact(wire, plan_id)
+        assert refused.value.data["kind"] == "plan_stale"
+        assert refused.value.data["plan_leaf_id"] == "u3"
+        assert refused.value.data["leaf_id"] == leaf_id
+        assert house.stored() == before
+
+
+async def test_messages_need_a_head_that_did_not_move_at_all(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await say(wire, "u1")
+        await say(wire, "u2")
+        made = await plan(wire)
+        messages = [{"role": "user", "content": "instead"}]
+        # Entries that are no nodes move no head.
+        await wire.call("session/label", session_id=SESSION, entry_id="u1", label="x")
+        await compact(wire, made["plan_id"], messages=messages)
+        context = await wire.call("build_context", session_id=SESSION)
+        assert context["messages"] == messages
+        await say(wire, "u3")
+        made = await plan(wire)
+        await say(wire, "u4")
+        with pytest.raises(Refusal) as refused:
+            await compact(wire, made["plan_id"], messages=messages)
+        assert refused.value.data["kind"] == "plan_stale"
+        assert refused.value.data["leaf_id"] == "u4"
+
+
+@pytest.mark.parametrize("remembered", [True, False])
+async def test_a_restart_makes_no_plan_void(house: Any, *, remembered: bool) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await call_file(wire, "a0", "read", "old.py")
+        await say(wire, "u0")
+        first = await compact(wire, (await plan(wire))["plan_id"])
+        await call_file(wire, "a1", "write", "new.py")
+        await say(wire, "u1")
+        made = await plan(wire)
+        assert made["previous_summary"] == MARKED
+        assert made["files"] == {"read": ["old.py"], "modified": ["new.py"]}
+        assert made["summarize"] == ["u0", "a1"]
+        if remembered:
+            await check(wire, made, first["entry"]["id"])
+    if not remembered:
+        async with house.daemon() as daemon, daemon.connect() as wire:
+            await check(wire, made, first["entry"]["id"])
+
+
+async def check(wire: Wire, made: dict[str, Any], earlier: str) -> None:
+    done = await compact(wire, made["plan_id"], idempotency_key="once")
+    entry = await stored(wire, done["entry"]["id"])
+    assert entry["details"] == {"read_files": ["old.py"], "modified_files": ["new.py"]}
+    assert entry["first_kept_entry_id"] == "u1"
+    assert earlier != entry["id"]
+    again = await compact(wire, made["plan_id"], idempotency_key="once")
+    assert again["entry"] == done["entry"]
+    context = await wire.call("build_context", session_id=SESSION)
+    assert context["sources"] == [entry["id"], "u1"]
+
+
+async def test_pipelined_with_appends_a_compaction_keeps_its_place(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await say(wire, "u1")
+        await say(wire, "u2")
+        made = await plan(wire)
+        requests = [
+            await wire.request(
+                "append", session_id=SESSION, message={"role": "user", "content": "3"}
+            ),
+            await wire.request("compact", session_id=SESSION, plan_id=made["plan_id"], summary="s"),
+            await wire.request(
+                "append", session_id=SESSION, message={"role": "user", "content": "4"}
+            ),
+        ]
+        seqs = [(await wire.answer(number))["seq"] for number in requests]
+        assert seqs == sorted(seqs)
+        kinds = [line["type"] for line in house.stored()[1:]]
+        assert kinds == ["message", "message", "message", "compaction", "message"]
+
+
+async def test_the_plan_of_another_session_or_head_is_told_so(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await make(wire, session_id="session-b")
+        for name in ("u1", "u2"):
+            await say(wire, name)
+        await say(wire, "s3", head="side", parent_id="u2")
+        made = await plan(wire, head="side")
+        with pytest.raises(Refusal, match="of another session"):
+            await wire.call("compact", session_id="session-b", plan_id=made["plan_id"], summary="s")
+        with pytest.raises(Refusal, match="of the head side"):
+            await compact(wire, made["plan_id"], head="main")
+        done = await compact(wire, made["plan_id"])
+        assert (await stored(wire, done["entry"]["id"]))["head"] == "side"
+        heads = (await wire.call("session/heads", session_id=SESSION))["heads"]
+        assert {head["name"]: head["leaf_id"] for head in heads}["main"] == "u2"
+
+
+async def test_a_summary_of_nothing_new_is_refused(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await say(wire, "u1")
+        await say(wire, "u2")
+        await compact(wire, (await plan(wire))["plan_id"])
+        with pytest.raises(Refusal) as refused:
+            await wire.call("compact", session_id=SESSION, summary="again")
+        assert refused.value.data["kind"] == "entry_invalid"
+        assert refused.value.data["path"] == "head"
+
+
+# -- the whole way -------------------------------------------------------------------------------
+
+
+async def test_a_real_session_is_planned_compacted_and_the_same_after_a_restart(
+    shared: Path, real_house: Any
+) -> None:
+    source = shared / "fixtures" / "large-session.jsonl"
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        taken = await wire.call("session/import", path=str(source))
+        session_id = taken["session"]["id"]
+        before = await wire.call("build_context", session_id=session_id)
+        usage = await wire.call("session/usage", session_id=session_id)
+        assert usage["tokens"] == before["tokens"] > 0
+        answer = await wire.call("session/plan_compaction", session_id=session_id)
+        made = answer["plan"]
+        assert made["tokens_before"] == before["tokens"]
+        place = before["sources"].index(made["first_kept_entry_id"])
+        assert [*made["summarize"], *made["turn_prefix"]] == before["sources"][:place]
+        assert before["messages"][place]["role"] != "toolResult"
+        assert made["files"]["modified"]
+        assert not set(made["files"]["read"]) & set(made["files"]["modified"])
+        done = await wire.call(
+            "compact", session_id=session_id, plan_id=made["plan_id"], summary=MARKED
+        )
+        assert done["tokens_after"] < done["tokens_before"]
+        after = await wire.call("build_context", session_id=session_id)
+        assert after["sources"][1:] == before["sources"][place:]
+        assert after["messages"][0]["summary"] == MARKED
+        assert after["tokens"] == done["tokens_after"]
+        entry = await wire.call(
+            "session/entry", session_id=session_id, entry_id=done["entry"]["id"]
+        )
+        assert entry["entry"]["details"] == {
+            "readFiles": made["files"]["read"],
+            "modifiedFiles": made["files"]["modified"],
+        }
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        again = await wire.call("build_context", session_id=session_id)
+        for context in (again, after):
+            context.pop("etag")
+        assert json.dumps(again) == json.dumps(after)
+        nothing = await wire.call("session/plan_compaction", session_id=session_id)
+        assert nothing == {"plan": None, "reason": "compacted"}
