@@ -129,6 +129,8 @@ PAGE_ROWS_MAX: Final = 10_000
 # of JSON can take.
 NESTED_LEVELS_MAX: Final = 500
 
+# service: how long after the first change the contexts of a watched session are looked at.
+COMPACTION_LOOK_SECONDS: Final = 0.1
 # service/planning: stored bytes of a context that is planned or summarised; more is too_large.
 PLAN_BYTES_MAX: Final = 64 * 1024 * 1024
 # service/planning: plans of one session whose files are remembered; those of others are read again.

@@ -237,6 +237,14 @@ export interface CompactionSettings {
   tokenizer?: string | null;
 }
 
+/** A head's context leaves less of the window than the reserve: it is time to compact. */
+export interface CompactionTold {
+  session_id: string;
+  head: string;
+  state: "recommended";
+  tokens_before: number;
+}
+
 /** Of this project, else of any. */
 export interface ContinueParams {
   /** Default: null. */
@@ -1657,6 +1665,7 @@ export interface Notifications {
   "session/lagged": Lagged;
   "session/signal": SignalTold;
   "session/presence": PresenceTold;
+  "session/compaction": CompactionTold;
   "session/closed": Closed;
   "catalog/changed": CatalogChanged;
   "server/draining": Draining;

@@ -17,6 +17,7 @@ __all__ = [
     "CatalogChange",
     "CatalogChanged",
     "Closed",
+    "CompactionTold",
     "Draining",
     "Figures",
     "Lagged",
@@ -110,6 +111,15 @@ class PresenceTold(Struct, frozen=True):
     clients: list[Present]
 
 
+class CompactionTold(Struct, frozen=True):
+    """A head's context leaves less of the window than the reserve: it is time to compact."""
+
+    session_id: str
+    head: str
+    state: Literal["recommended"]
+    tokens_before: int
+
+
 class Closed(Struct, frozen=True):
     """The session was closed under its subscribers; there are no more events of it."""
 
@@ -161,6 +171,7 @@ NOTIFICATIONS: Final[dict[str, type[Struct]]] = {
     "session/lagged": Lagged,
     "session/signal": SignalTold,
     "session/presence": PresenceTold,
+    "session/compaction": CompactionTold,
     "session/closed": Closed,
     "catalog/changed": CatalogChanged,
     "server/draining": Draining,

@@ -25,6 +25,7 @@ from sessiond.service.host import Host, Keeper
 from sessiond.service.listing.roster import Roster
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
+from sessiond.service.recommending import Recommending
 from sessiond.service.retirement import Retirement
 from sessiond.service.session_info import Persist
 from sessiond.service.watching import Watching
@@ -61,14 +62,19 @@ class Hosts:
         self._ready: list[Host] = []
         # Writers do not queue behind the openings and reads of other sessions.
         threads = CapacityLimiter(WRITER_THREADS_MAX)
+        self._recommending = Recommending(tasks)
         self._keeper = Keeper(
             on_ready=self._ready.append,
-            on_change=roster.touch,
+            on_change=self._changed,
             threads=threads,
             next_lease_epoch=store.next_lease_epoch,
             reopen=store.reopen,
             watching=watching,
         )
+
+    def _changed(self, host: Host) -> None:
+        self._roster.touch(host)
+        self._recommending.touch(host)
 
     # -- one session ---------------------------------------------------------------
 
@@ -149,6 +155,7 @@ class Hosts:
         if predecessor is not None:
             await predecessor.wait()
         await host.run()
+        self._recommending.forget(host)
         if self._hosts.get(host.session_id) is host:
             self._leave(host)
         with anyio.CancelScope(shield=True):

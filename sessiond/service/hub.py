@@ -168,6 +168,18 @@ class Hub:
         All that got it are flushed, but for the asker, whose answer goes with it.
         """
         missed = [one for one in self._replaying if one.variant.signals]
+        full = self._offer_live(body, asker)
+        for subscription in full:
+            # A replay of nothing: it is told what it missed as soon as there is room.
+            self._demote(subscription, self._log.seq)
+        return missed + full
+
+    def hint(self, body: bytes) -> None:
+        """Tell whoever wants signals and has room now; it can be asked for, so nobody misses it."""
+        self._offer_live(body, None)
+
+    def _offer_live(self, body: bytes, asker: Listener | None) -> list[Subscription]:
+        """Offer it to those that are live; gives those that are full."""
         full: list[Subscription] = []
         framed: dict[Callable[[bytes], bytes], bytes] = {}
         for variant, group in self._live.items():
@@ -181,10 +193,7 @@ class Hub:
                     full.append(subscription)
                 elif subscription.listener is not asker:
                     subscription.listener.flush()
-        for subscription in full:
-            # A replay of nothing: it is told what it missed as soon as there is room.
-            self._demote(subscription, self._log.seq)
-        return missed + full
+        return full
 
     def _demote(self, subscription: Subscription, position: int) -> None:
         self._demotions += 1

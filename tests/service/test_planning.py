@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sessiond.service.estimating import Estimates
 from sessiond.testing.daemon import Refusal, Wire
 
 SESSION = "session-a"
@@ -259,3 +260,95 @@ async def test_a_real_session_is_planned_compacted_and_the_same_after_a_restart(
         assert json.dumps(again) == json.dumps(after)
         nothing = await wire.call("session/plan_compaction", session_id=session_id)
         assert nothing == {"plan": None, "reason": "compacted"}
+
+
+# -- when it is time ---------------------------------------------------------------------------
+
+
+async def compactions(wire: Wire) -> dict[str, Any]:
+    """The next thing that is said about compactions."""
+    while True:
+        message = await wire.next_notification()
+        if message["method"] == "session/compaction":
+            found: dict[str, Any] = message["params"]
+            return found
+
+
+def recommended(tokens: int, head: str = "main") -> dict[str, Any]:
+    return {
+        "session_id": SESSION,
+        "head": head,
+        "state": "recommended",
+        "tokens_before": tokens,
+    }
+
+
+@pytest.mark.parametrize("persist", ["immediate", "never"])
+async def test_whoever_watches_is_told_when_a_context_becomes_too_large(
+    house: Any, persist: str
+) -> None:
+    settings = {"context_window": 10, "reserve_tokens": 2, "keep_recent_tokens": 1}
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await make(wire, compaction=settings, persist=persist)
+        await watcher.call("subscribe", session_id=SESSION)
+        for _ in range(9):
+            await wire.call("append", session_id=SESSION, message={"role": "user", "content": "ab"})
+        assert await compactions(watcher) == recommended(9)
+        # What is too large already is not told again; another head is, and the same one when
+        # it was compacted meanwhile.
+        await say(wire, "more")
+        await say(wire, "aside", head="side", parent_id="more")
+        assert await compactions(watcher) == recommended(12, "side")
+        done = await compact(wire, (await plan(wire))["plan_id"])
+        assert done["tokens_after"] < 8
+        answer = await wire.call(
+            "append", session_id=SESSION, message={"role": "user", "content": ""}
+        )
+        await wire.call("session/usage", session_id=SESSION)
+        usage = {"totalTokens": 77}
+        said = {"role": "assistant", "content": [], "usage": usage}
+        assert answer["leaf_id"]
+        await seen_small(wire, watcher)
+        await wire.call("append", session_id=SESSION, message=said)
+        assert await compactions(watcher) == recommended(77)
+
+
+async def seen_small(wire: Wire, watcher: Wire) -> None:
+    """Wait until the head was looked at while its context was small: another one crosses after it."""
+    await wire.call("branch", session_id=SESSION, entry_id="more", head="late")
+    assert (await compactions(watcher))["head"] == "late"
+
+
+async def test_nobody_is_told_of_what_is_switched_off(house: Any) -> None:
+    settings = {"context_window": 1, "reserve_tokens": 0, "enabled": False}
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await make(wire, compaction=settings)
+        await make(wire, session_id="session-b", compaction=settings | {"enabled": True})
+        for session_id in (SESSION, "session-b"):
+            await watcher.call("subscribe", session_id=session_id)
+            await say(wire, "a-longer-name", session_id=session_id)
+        assert (await compactions(watcher))["session_id"] == "session-b"
+
+
+async def test_an_append_to_a_session_that_nobody_watches_reads_no_payload(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"context_window": 1, "reserve_tokens": 0}
+    asked: list[Estimates] = []
+    original = Estimates.ask
+
+    async def counted(self: Estimates, leaf: int) -> int:
+        asked.append(self)
+        return await original(self, leaf)
+
+    monkeypatch.setattr(Estimates, "ask", counted)
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        for session_id in (SESSION, "session-b"):
+            await make(wire, session_id=session_id, compaction=settings)
+        await watcher.call("subscribe", session_id="session-b")
+        for session_id in (SESSION, "session-b"):
+            await say(wire, "a-longer-name", session_id=session_id)
+        await compactions(watcher)
+        watched = daemon.service.find("session-b")
+        assert watched is not None
+        assert asked == [watched.estimates]

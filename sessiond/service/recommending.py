@@ -1,0 +1,89 @@
+"""Telling whoever watches a session that a context has become too large.
+
+Law: off the way of an append. A change costs a look at two sets; what a context comes to is
+worked out shortly after, once for all that changed meanwhile, and only for sessions that
+somebody watches. It is told once each time a head gets there, to those that take signals
+and have room: it is a hint, the truth is session/usage.
+"""
+
+from __future__ import annotations
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from sessiond.errors import StorageError
+from sessiond.limits import COMPACTION_LOOK_SECONDS
+from sessiond.model.events import CompactionTold
+from sessiond.service.events import notification
+from sessiond.service.host import Host
+
+__all__ = ["Recommending"]
+
+
+class _Judged(Struct, frozen=True):
+    """Where a head stood when it was looked at, and whether its context was too large."""
+
+    leaf: int
+    over: bool
+
+
+class Recommending:
+    """The sessions that changed since they were looked at."""
+
+    def __init__(self, tasks: TaskGroup) -> None:
+        self._tasks = tasks
+        self._changed: set[Host] = set()
+        self._looking = False
+        self._judged: dict[Host, dict[str, _Judged]] = {}
+
+    def touch(self, host: Host) -> None:
+        """The session changed."""
+        if host in self._changed or not host.hub:
+            return
+        self._changed.add(host)
+        if not self._looking:
+            self._looking = True
+            self._tasks.start_soon(self._look)
+
+    def forget(self, host: Host) -> None:
+        """The session was closed."""
+        self._changed.discard(host)
+        self._judged.pop(host, None)
+
+    async def _look(self) -> None:
+        """Look at what changed, until nothing does any more."""
+        while self._changed:
+            await anyio.sleep(COMPACTION_LOOK_SECONDS)
+            changed, self._changed = self._changed, set()
+            for host in changed:
+                try:
+                    await self._judge(host)
+                except StorageError:
+                    # Nobody asked; whoever reads the session next is told.
+                    continue
+        self._looking = False
+
+    async def _judge(self, host: Host) -> None:
+        opened = host.opened
+        policies = host.environment.policies
+        if not policies.of(opened).enabled:
+            self._judged.pop(host, None)
+            return
+        before = self._judged.get(host, {})
+        now: dict[str, _Judged] = {}
+        for name, head in list(opened.session.heads.items()):
+            known = before.get(name)
+            if known is not None and known.leaf == head.leaf:
+                now[name] = known
+                continue
+            tokens = await host.estimates.ask(head.leaf)
+            policy = policies.of(opened)
+            messages = opened.session.message_counts[head.leaf]
+            over = policy.should_compact(tokens, policy.context_window, messages)
+            now[name] = _Judged(head.leaf, over)
+            if over and not (known is not None and known.over):
+                told = CompactionTold(host.session_id, name, "recommended", tokens)
+                host.hub.hint(notification("session/compaction", told))
+        if host.hub:
+            self._judged[host] = now
