@@ -867,6 +867,34 @@ export interface Moved {
   seq: number;
 }
 
+/** Where to; a summary of what is left; a label for the summary, or for where it goes. */
+export interface NavigateParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
+  head?: string;
+  /** Default: null. */
+  expected?: Expected | null;
+  /** Default: null. */
+  lease_id?: string | null;
+  _meta?: RequestMeta | null;
+  entry_id: string | null;
+  /** Default: "". */
+  summary?: string;
+  details?: unknown;
+  /** Default: null. */
+  label?: string | null;
+}
+
+/** Where the head stands, whether it moved, and what to put into the editor. */
+export interface Navigated {
+  leaf_id: string | null;
+  head: string;
+  seq: number;
+  moved: boolean;
+  editor_text: string | null;
+}
+
 /** A node with what is below it. */
 export interface NestedNode {
   id: string;
@@ -969,6 +997,34 @@ export interface PingResult {
   ok: boolean;
   instance_id: string;
   draining: boolean;
+}
+
+/** Where the head would go; how many tokens of what it leaves are told, 0 for all. */
+export interface PlanBranchSummaryParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  entry_id: string | null;
+  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
+  head?: string;
+  /** Default: null. */
+  budget_tokens?: number | null;
+  /** Default: null. */
+  instructions?: string | null;
+  _meta?: RequestMeta | null;
+}
+
+/**
+ * The entries to summarise, oldest first, and the prompt; null where nothing is left behind.
+ * `details` is what session/branch stores with the summary, so that the files are carried on.
+ */
+export interface PlanBranchSummaryResult {
+  entries: string[];
+  files: PlannedFiles;
+  details: unknown;
+  tokens: number;
+  common_ancestor_id: string | null;
+  leaf_id: string | null;
+  prompt: string | null;
 }
 
 /** At which head; how much of the newest is kept; what the summary shall mind above all. */
@@ -1578,6 +1634,10 @@ export interface Methods {
   "session/branch": { params: BranchParams; result: Moved };
   /** Alias of session/branch. */
   branch: Methods["session/branch"];
+  /** go to a point of the tree as a person means it. Access: write. */
+  "session/navigate": { params: NavigateParams; result: Navigated };
+  /** what a head leaves when it goes elsewhere, ready for a model; a pure read. Access: read. */
+  "session/plan_branch_summary": { params: PlanBranchSummaryParams; result: PlanBranchSummaryResult };
   /** put a head before the first entry. Access: write. */
   "session/reset": { params: ResetParams; result: Moved };
   /** put a head back on its own path, as if what followed had not been tried. Access: write. */

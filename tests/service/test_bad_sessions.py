@@ -59,6 +59,8 @@ EXAMPLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "session/path": (READ, {}),
     "session/tree": (READ, {}),
     "session/build_context": (READ, {}),
+    "session/navigate": (MUTATION, {"entry_id": "n1"}),
+    "session/plan_branch_summary": (READ, {"entry_id": "n1"}),
     "session/plan_compaction": (READ, {}),
     "session/usage": (READ, {}),
     "session/compact": (MUTATION, {"summary": "s"}),

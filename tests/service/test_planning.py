@@ -352,3 +352,80 @@ async def test_an_append_to_a_session_that_nobody_watches_reads_no_payload(
         watched = daemon.service.find("session-b")
         assert watched is not None
         assert asked == [watched.estimates]
+
+
+# -- going elsewhere ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+async def test_navigation_is_where_it_was_after_a_restart(
+    house: Any, dialect: str, tmp_path: Path
+) -> None:
+    time = "2026-01-15T10:30:00.000Z"
+    text = "all of what was said, " * 100
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        if dialect == "native":
+            await make(wire)
+        else:
+            header = {
+                "type": "session",
+                "version": 3,
+                "id": SESSION,
+                "timestamp": time,
+                "cwd": "/p",
+            }
+            house.put((json.dumps(header) + "\n").encode())
+        for name, role in (("u1", "user"), ("a1", "assistant"), ("u2", "user")):
+            said = text if role == "user" else [{"type": "text", "text": name}]
+            message: dict[str, Any] = {"role": role, "content": said, "timestamp": 1}
+            if role == "assistant":
+                usage = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0}
+                message |= {"api": "a", "provider": "p", "model": "m", "stopReason": "stop"}
+                message["usage"] = usage | {"cost": dict.fromkeys([*usage, "total"], 0)}
+            entry = {"type": "message", "id": name, "message": message}
+            await wire.call("append", session_id=SESSION, entry=entry)
+        moved = await wire.call("session/navigate", session_id=SESSION, entry_id="u2")
+        # At the leaf already there is nothing to say anew.
+        assert (moved["moved"], moved["editor_text"]) == (False, None)
+        moved = await wire.call("session/navigate", session_id=SESSION, entry_id="u1")
+        assert (moved["moved"], moved["editor_text"]) == (True, text)
+        assert (await wire.call("build_context", session_id=SESSION))["sources"] == []
+        moved = await wire.call("session/navigate", session_id=SESSION, entry_id="u2")
+        assert (moved["moved"], moved["editor_text"]) == (True, text)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        context = await wire.call("build_context", session_id=SESSION)
+        assert context["sources"] == ["u1", "a1"]
+        assert context["leaf_id"] == moved["leaf_id"]
+
+
+async def test_a_leased_head_is_moved_by_its_holder_alone(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire)
+        await say(wire, "u1")
+        await say(wire, "a1", "assistant")
+        await say(wire, "u2")
+        held = await wire.call("session/acquire", session_id=SESSION, ttl_ms=60_000)
+        with pytest.raises(Refusal) as refused:
+            await other.call("session/navigate", session_id=SESSION, entry_id="u1")
+        assert refused.value.data["kind"] == "lease_held"
+        moved = await wire.call(
+            "session/navigate",
+            session_id=SESSION,
+            entry_id="a1",
+            summary="left",
+            lease_id=held["lease_id"],
+        )
+        summary = await stored(wire, moved["leaf_id"])
+        assert (summary["parent_id"], summary["from_id"]) == ("a1", "u2")
+
+
+async def test_the_answer_of_a_tool_in_the_users_words_is_no_text_of_the_user(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await say(wire, "u1")
+        result = [{"type": "tool_result", "tool_use_id": "c", "content": "x"}]
+        entry = {"type": "message", "id": "r1", "message": {"role": "user", "content": result}}
+        await wire.call("append", session_id=SESSION, entry=entry)
+        await say(wire, "a1", "assistant")
+        moved = await wire.call("session/navigate", session_id=SESSION, entry_id="r1")
+        assert (moved["leaf_id"], moved["editor_text"]) == ("r1", None)

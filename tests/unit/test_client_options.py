@@ -39,6 +39,8 @@ OFFERED: list[tuple[Any, str, set[str]]] = [
     (options.PathOptions, "session/path", {"session_id"}),
     (options.TreeOptions, "session/tree", {"session_id"}),
     (options.ContextOptions, "session/build_context", {"session_id"}),
+    (options.NavigateOptions, "session/navigate", {"session_id", "entry_id"}),
+    (options.PlanBranchOptions, "session/plan_branch_summary", {"session_id", "entry_id"}),
     (options.PlanCompactionOptions, "session/plan_compaction", {"session_id"}),
     (options.UsageOptions, "session/usage", {"session_id"}),
     (options.CompactOptions, "session/compact", {"session_id"}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from sessiond.model.reading import Reading
 from sessiond.model.settings import CompactionSettings
 from sessiond.service.estimating import Estimates
 from sessiond.service.files.indexer import Indexer
+from sessiond.service.leaving import told_of_branch
 from sessiond.service.opened import Opened
 from sessiond.service.planning import Division, files_before, plan_at
 from sessiond.service.policies import Policies
+from sessiond.session.branching import LeftStep, entries_left
 from sessiond.session.conversation import as_told, conversation
 from sessiond.session.estimates import BYTES, CHARACTERS
 from sessiond.session.files import NO_FILES
@@ -130,7 +133,7 @@ def test_every_recorded_preparation_is_what_pi_prepared(shared: Path) -> None:
         assert files_before(session, leaf, kept, policy) == parts.files, vector["name"]
 
 
-def messages(session: Opened, steps: list[Step]) -> list[Any]:
+def messages(session: Opened, steps: Sequence[Step | LeftStep]) -> list[Any]:
     found: list[Any] = []
     for one in steps:
         seq = session.session.ids[one.id]
@@ -152,6 +155,26 @@ def test_every_recorded_threshold_is_pis(shared: Path) -> None:
         policy = policy_of(own, CompactionSettings())
         found = policy.should_compact(given["contextTokens"], given["contextWindow"], 1)
         assert found == vector["expected"], vector["name"]
+
+
+def test_every_recorded_branch_is_prepared_as_pi_does(shared: Path) -> None:
+    for vector in vectors(shared, "prepareBranch", 15):
+        entries, expected = vector["input"]["entries"], vector["expected"]
+        session = opened(entries, PI_HEADER)
+        leaf = session.session.heads["main"].leaf
+        policy = policy_of(CompactionSettings(), CompactionSettings())
+        told = told_of_branch(
+            session, (leaf, 0), policy, CHARACTERS, vector["input"]["tokenBudget"]
+        )
+        found = {
+            "messages": messages(session, told.steps),
+            "totalTokens": told.tokens,
+            "fileLists": {
+                "readFiles": list(told.files.read),
+                "modifiedFiles": list(told.files.modified),
+            },
+        }
+        assert json.dumps(found) == json.dumps(expected), vector["name"]
 
 
 def test_every_recorded_conversation_is_told_as_pi_tells_it(shared: Path) -> None:
@@ -420,3 +443,25 @@ def test_what_is_no_id_of_a_plan_is_refused(change: str) -> None:
     }[change]
     with pytest.raises(InvalidParams, match="no plan has this id"):
         decode_plan_id(changed)
+
+
+# -- what a head leaves ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "left"),
+    [
+        ("n1", ["n2", "n3"]),
+        ("n3", []),
+        ("n4", ["n2", "n3"]),
+        ("n5", []),
+        (None, ["n1", "n2", "n3"]),
+    ],
+)
+def test_what_is_left_lies_below_the_common_ancestor(target: str | None, left: list[str]) -> None:
+    entries = [user("a", 1), user("b", 2), user("c", 3)]
+    entries.append(user("d", 4) | {"parent_id": "n1"})
+    entries.append(user("e", 5) | {"parent_id": "n3"})
+    session = opened(entries, HEADER).session
+    seqs = entries_left(session, session.node("n3"), session.node(target) if target else 0)
+    assert [session.names[seq] for seq in seqs] == left

@@ -13,16 +13,22 @@ from sessiond_client.options import (
     ContextOptions,
     EntriesOptions,
     MoveOptions,
+    NavigateOptions,
     PageOptions,
     PathOptions,
+    PlanBranchOptions,
     PlanCompactionOptions,
     Timed,
     TreeOptions,
     UsageOptions,
 )
 from sessiond_client.planning_results import (
+    READ_BRANCH_PLAN,
+    READ_NAVIGATED,
     READ_PLANNED,
     READ_USAGE,
+    BranchPlan,
+    Navigated,
     PlannedCompaction,
     WindowUsage,
 )
@@ -166,6 +172,26 @@ class AsyncEntries(AsyncAsking):
         """What a model is given. The client keeps nothing of it."""
         return await self._ask(
             "session/build_context", READ_CONTEXT, {"session_id": session_id, **options}
+        )
+
+    async def navigate(
+        self, session_id: str, entry_id: str | None, **options: Unpack[NavigateOptions]
+    ) -> Navigated:
+        """Goes to an entry, or, of what a user said, before it: `editor_text` is to be said anew."""
+        return await self._ask(
+            "session/navigate",
+            READ_NAVIGATED,
+            {"session_id": session_id, "entry_id": entry_id, **options},
+        )
+
+    async def plan_branch_summary(
+        self, session_id: str, entry_id: str | None, **options: Unpack[PlanBranchOptions]
+    ) -> BranchPlan:
+        """What the head would leave behind, and the prompt for a summary of it."""
+        return await self._ask(
+            "session/plan_branch_summary",
+            READ_BRANCH_PLAN,
+            {"session_id": session_id, "entry_id": entry_id, **options},
         )
 
     async def plan_compaction(

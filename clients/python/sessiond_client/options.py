@@ -25,8 +25,10 @@ __all__ = [
     "EntriesOptions",
     "Json",
     "MoveOptions",
+    "NavigateOptions",
     "PageOptions",
     "PathOptions",
+    "PlanBranchOptions",
     "PlanCompactionOptions",
     "PresenceOptions",
     "SignalOptions",
@@ -157,6 +159,22 @@ class ContextOptions(Timed, total=False):
     entry_id: str
     known: Json
     if_none_match: str
+
+
+class NavigateOptions(_Move, total=False):
+    """session/navigate."""
+
+    summary: str
+    details: Any
+    label: str
+
+
+class PlanBranchOptions(Timed, total=False):
+    """session/plan_branch_summary."""
+
+    head: str
+    budget_tokens: int
+    instructions: str
 
 
 class PlanCompactionOptions(Timed, total=False):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from sessiond_client import wire
 
 __all__ = [
+    "READ_BRANCH_PLAN",
+    "READ_NAVIGATED",
     "READ_PLANNED",
     "READ_USAGE",
+    "BranchPlan",
     "CompactionPlan",
+    "Navigated",
     "PlannedCompaction",
     "PlannedFiles",
     "Totals",
@@ -68,5 +72,29 @@ class PlannedCompaction(Struct, frozen=True):
     reason: str | None = None
 
 
+class BranchPlan(Struct, frozen=True):
+    """What a head would leave behind. Send `details` with the summary to branch or navigate."""
+
+    entries: list[str]
+    files: PlannedFiles = PlannedFiles()
+    details: Any = None
+    tokens: int | None = None
+    common_ancestor_id: str | None = None
+    leaf_id: str | None = None
+    prompt: str | None = None
+
+
+class Navigated(Struct, frozen=True):
+    """Where the head is now, and what goes into the editor."""
+
+    leaf_id: str | None
+    head: str = "main"
+    seq: int | None = None
+    moved: bool = True
+    editor_text: str | None = None
+
+
+READ_BRANCH_PLAN: Final = wire.reader(BranchPlan)
+READ_NAVIGATED: Final = wire.reader(Navigated)
 READ_PLANNED: Final = wire.reader(PlannedCompaction)
 READ_USAGE: Final = wire.reader(WindowUsage)

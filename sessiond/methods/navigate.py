@@ -1,0 +1,66 @@
+"""session/navigate: go to a point of the tree as a person means it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, Raw, UnsetType
+
+from sessiond.dialects.base import ContextLine
+from sessiond.methods.common import DEFERRED, Call, Client, Method
+from sessiond.methods.moving import MoveParams
+from sessiond.model.ids import EntryId
+from sessiond.service.inbox import Command
+from sessiond.session.navigating import Navigated, NavigateRequest, lines_of, navigate
+
+__all__ = ["METHOD"]
+
+
+class NavigateParams(MoveParams, kw_only=True):
+    """Where to; a summary of what is left; a label for the summary, or for where it goes."""
+
+    entry_id: EntryId | None
+    summary: str = ""
+    details: Raw | UnsetType = UNSET
+    label: str | None = None
+
+
+def handle(client: Client, params: NavigateParams, call: Call[Client]) -> Any:
+    """Put the move in line; whether it is one is decided there, by what the entry says."""
+    host = client.service.host(params.session_id)
+
+    def text_of(entry_id: str, kind: int, line: bytes) -> str | None:
+        dialect = host.opened.dialect
+        messages = dialect.context([ContextLine(entry_id, kind, line)])
+        reading = dialect.read(messages[0].body) if messages else None
+        if reading is None or reading.is_result:
+            return None
+        return "".join(block.text for block in reading.blocks if block.kind == "text")
+
+    request = NavigateRequest(
+        entry_id=params.entry_id,
+        text_of=text_of,
+        head=params.head,
+        summary=params.summary,
+        details=params.details,
+        label=params.label,
+        condition=params.condition,
+    )
+    host.submit(
+        Command(
+            call,
+            lambda receipt, _durability: receipt,
+            lambda draft: navigate(draft, request),
+            reads=lambda session: lines_of(session, params.entry_id),
+        )
+    )
+    return DEFERRED
+
+
+METHOD = Method(
+    name="session/navigate",
+    params=NavigateParams,
+    result=Navigated,
+    handle=handle,
+    access="write",
+)

@@ -1,0 +1,87 @@
+"""Going to a point of the tree as a person means it.
+
+Law: whoever goes to what a user said wants to say it anew, so the head goes before it and
+the text comes back; anything else becomes the leaf. To go where the head is writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from sessiond.errors import EntryInvalid
+from sessiond.model.ids import MAIN
+from sessiond.model.row import Kind
+from sessiond.session.append import require_expected
+from sessiond.session.draft import Draft
+from sessiond.session.moves import ALWAYS, BranchRequest, Condition, branch, label
+from sessiond.session.state import Session
+
+__all__ = ["NavigateRequest", "Navigated", "lines_of", "navigate"]
+
+_SAID: Final = frozenset({int(Kind.USER), int(Kind.CUSTOM_MESSAGE)})
+
+
+class NavigateRequest(Struct):
+    """One navigate call. `text_of` gives what a user says in a line; None for no such line."""
+
+    entry_id: str | None
+    text_of: Callable[[str, int, bytes], str | None]
+    head: str = MAIN
+    summary: str = ""
+    details: Raw | UnsetType = UNSET
+    label: str | None = None
+    condition: Condition = ALWAYS
+
+
+class Navigated(Struct, frozen=True):
+    """Where the head stands, whether it moved, and what to put into the editor."""
+
+    leaf_id: str | None
+    head: str
+    seq: int
+    moved: bool
+    editor_text: str | None
+
+
+def lines_of(session: Session, entry_id: str | None) -> tuple[int, ...]:
+    """The line that a call has to look at."""
+    seq = session.node(entry_id) if entry_id is not None else 0
+    return (seq,) if seq and session.kinds[seq] in _SAID else ()
+
+
+def navigate(draft: Draft, request: NavigateRequest) -> Navigated:
+    """Stage the move, with a summary of what is left and a label if they are given."""
+    draft.require_writable()
+    condition = request.condition
+    draft.require_lease(request.head, condition.lease_id)
+    require_expected(draft, request.head, condition.expected)
+    target = draft.node(request.entry_id) if request.entry_id is not None else 0
+    leaf = draft.leaf(request.head)
+    if not request.summary and request.details is not UNSET:
+        raise EntryInvalid("details belong to a summary; send one", path="details")
+    text = None
+    to = target
+    if target and target != leaf and draft.kind(target) in _SAID:
+        text = request.text_of(request.entry_id or "", draft.kind(target), draft.line_of(target))
+        to = target if text is None else draft.parent(target)
+    if to == leaf and request.summary:
+        raise EntryInvalid("the head stands there already, and leaves nothing", path="summary")
+    with draft.all_or_nothing():
+        if to != leaf:
+            branch(
+                draft,
+                BranchRequest(
+                    draft.id_of(to), request.head, request.summary, request.details, condition
+                ),
+            )
+        at = draft.leaf(request.head)
+        if request.label is not None:
+            labelled = draft.id_of(at if request.summary else target)
+            if labelled is None:
+                raise EntryInvalid("there is no entry here to label", path="label")
+            label(draft, labelled, request.label)
+    at = draft.leaf(request.head)
+    return Navigated(draft.id_of(at), request.head, draft.seq, at != leaf, text)
