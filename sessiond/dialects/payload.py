@@ -11,11 +11,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from msgspec import Raw
+import msgspec
+from msgspec import Raw, Struct
 
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.loose import fields, is_null, items, lenient, text
 from sessiond.dialects.usage import usage_in
+from sessiond.dialects.usual import usual_reading
 from sessiond.model.reading import Block, Command, Reading
 
 __all__ = ["read_message", "read_payload", "reading_of"]
@@ -31,9 +33,19 @@ _STOP: Final = ("stopReason", "stop_reason", "finish_reason")
 _WHOLE: Final = re.compile(rb"-?\d{1,18}")
 
 
+class _MessageLine(Struct, gc=False):
+    message: Raw
+
+
+_message_line: Final = msgspec.json.Decoder(_MessageLine)
+
+
 def reading_of(line: bytes) -> Reading | None:
     """What the message of a stored line says; None if the line holds none."""
-    message = lenient(line).get("message")
+    try:
+        message: Raw | None = _message_line.decode(line).message
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        message = lenient(line).get("message")
     return None if message is None else read_message(message)
 
 
@@ -47,7 +59,11 @@ def read_message(message: bytes | Raw) -> Reading | None:
 
 def read_payload(message: Raw) -> Reading:
     """What a message says. Raises BadLine if it is no object."""
-    found = fields(message)
+    usual = usual_reading(message)
+    return _read(fields(message)) if usual is None else usual
+
+
+def _read(found: dict[str, Raw]) -> Reading:
     role = text(found.get("role")) or ""
     content = found.get("content", found.get("contents"))
     said = _blocks(content)

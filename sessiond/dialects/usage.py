@@ -77,6 +77,7 @@ class _Line(Struct, gc=False):
 _Members = Mapping[str, Raw]
 _decoder: Final = msgspec.json.Decoder(int | float)
 _line: Final = msgspec.json.Decoder(_Line)
+_counts: Final = msgspec.json.Decoder(_Counts)
 _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -94,6 +95,12 @@ def usage_of(line: bytes) -> Usage | None:
 
 def usage_in(usage: Raw) -> Usage | None:
     """The same of the `usage` of a message; None for what is no object with members."""
+    try:
+        usual = _counted(_counts.decode(usage))
+    except _DECODE_ERRORS:
+        usual = None
+    if usual is not None:
+        return usual
     found = lenient(usage)
     return _usage(found) if found else None
 

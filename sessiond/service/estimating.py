@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from sessiond.dialects.base import ContextLine
 from sessiond.limits import INLINE_READ_BYTES, INLINE_WALK_STEPS, REPLAY_CHUNK_BYTES
+from sessiond.model.reading import Reading
 from sessiond.model.row import CONTEXT_KINDS, MESSAGE_KINDS, Kind
 from sessiond.service.opened import Opened
 from sessiond.service.policies import Policies
@@ -146,16 +147,9 @@ def _read(table: _Table, opened: Opened, seqs: Sequence[int]) -> int:
 
     Ends at the first that says what everything up to it has cost, and gives it; else 0.
     """
-    session, estimator = opened.session, table.estimator
     for seq, line in _lines(opened, seqs):
-        kind = session.kinds[seq]
-        if kind not in MESSAGE_KINDS:
-            lone = [ContextLine(session.names[seq], kind, line)] if line else []
-            table.own[seq] = _estimate(table, opened, lone)
-            continue
-        reading = opened.dialect.reading(line)
-        table.own[seq] = 0 if reading is None else estimator.message(reading)
-        if reading is not None and estimator.believes_usage and (cost := spent(reading)):
+        table.own[seq], reading = _own(table, opened, seq, line)
+        if reading is not None and table.estimator.believes_usage and (cost := spent(reading)):
             table.totals[seq] = cost
             return seq
     return 0
@@ -179,9 +173,18 @@ def _at_beginning(table: _Table, opened: Opened, seq: int) -> int:
         return _estimate(table, opened, lines)
     unread = [at for at in seqs if table.own[at] == _UNKNOWN or at == seq]
     for at, line in _lines(opened, unread):
-        lone = [ContextLine(session.names[at], session.kinds[at], line)]
-        table.own[at] = _estimate(table, opened, lone)
+        table.own[at] = _own(table, opened, at, line)[0]
     return sum(table.own[at] for at in seqs)
+
+
+def _own(table: _Table, opened: Opened, seq: int, line: bytes) -> tuple[int, Reading | None]:
+    """What an entry alone comes to; with its reading if it is a message."""
+    kind = opened.session.kinds[seq]
+    if kind in MESSAGE_KINDS:
+        reading = opened.dialect.reading(line)
+        return (0 if reading is None else table.estimator.message(reading)), reading
+    lone = [ContextLine(opened.session.names[seq], kind, line)] if line else []
+    return _estimate(table, opened, lone), None
 
 
 def _estimate(table: _Table, opened: Opened, lines: Sequence[ContextLine]) -> int:

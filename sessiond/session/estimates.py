@@ -11,7 +11,7 @@ that the whole request has cost is believed over any estimate. `Bytes` follows s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -64,8 +64,10 @@ class Characters(Struct, frozen=True):
 
     def message(self, reading: Reading) -> int:
         """See `Estimator`."""
-        images = _images(reading) * _IMAGE_UNITS
-        units = sum(map(utf16_units, _texts(reading))) + images
+        texts, images = _counted(reading)
+        units = images * _IMAGE_UNITS
+        for text in texts:
+            units += len(text) if text.isascii() else utf16_units(text)
         return -(-units // _UNITS_PER_TOKEN)
 
 
@@ -81,8 +83,9 @@ class Counted(Struct, frozen=True):
 
     def message(self, reading: Reading) -> int:
         """See `Estimator`."""
-        texts = sum(max(0, int(self.count(text))) for text in _texts(reading) if text)
-        return texts + _images(reading) * _IMAGE_UNITS // _UNITS_PER_TOKEN
+        texts, images = _counted(reading)
+        tokens = sum(max(0, int(self.count(text))) for text in texts if text)
+        return tokens + images * _IMAGE_UNITS // _UNITS_PER_TOKEN
 
 
 class Bytes(Struct, frozen=True):
@@ -114,42 +117,44 @@ def spent(reading: Reading) -> int:
     return reading.usage.total_tokens
 
 
-def _texts(reading: Reading) -> Iterable[str]:
-    """What counts of a message, by its role."""
+def _counted(reading: Reading) -> tuple[list[str], int]:
+    """What counts of a message, by its role: texts, and how many images."""
     if reading.command is not None:
-        return (reading.command.command, reading.command.output)
+        return [reading.command.command, reading.command.output], 0
     if reading.role == "assistant":
-        return _spoken(reading)
+        return _spoken(reading), 0
     if reading.role in _SAID_TO_THE_MODEL:
-        return (text for block in reading.blocks for text in _heard(block))
-    return ()
+        return _heard(reading.blocks)
+    return [], 0
 
 
-def _spoken(reading: Reading) -> Iterable[str]:
+def _spoken(reading: Reading) -> list[str]:
+    texts: list[str] = []
     for block in reading.blocks:
         if block.kind in {"text", "thinking"}:
-            yield block.text
+            texts.append(block.text)
         elif block.kind == "tool_call":
-            yield block.name
+            texts.append(block.name)
             if block.arguments is not None:
-                yield compact_json(block.arguments)
+                texts.append(compact_json(block.arguments))
+    return texts
 
 
-def _heard(block: Block) -> Iterable[str]:
-    if block.kind == "text":
-        yield block.text
-    elif block.kind == "tool_result":
-        if block.parts:
-            yield from (part.text for part in block.parts if part.kind == "text")
-        else:
-            yield block.text
-
-
-def _images(reading: Reading) -> int:
-    if reading.role not in _SAID_TO_THE_MODEL:
-        return 0
-    blocks = [*reading.blocks, *(part for block in reading.blocks for part in block.parts)]
-    return sum(block.kind == "image" for block in blocks)
+def _heard(blocks: Sequence[Block]) -> tuple[list[str], int]:
+    texts: list[str] = []
+    images = 0
+    for block in blocks:
+        if block.kind == "text":
+            texts.append(block.text)
+        elif block.kind == "image":
+            images += 1
+        elif block.kind == "tool_result":
+            if not block.parts:
+                texts.append(block.text)
+            within, shown = _heard(block.parts)
+            texts += within
+            images += shown
+    return texts, images
 
 
 def _block_by_bytes(block: Block) -> int:

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from sessiond.dialects import payload
+from sessiond.dialects.loose import fields
 from sessiond.dialects.native import NATIVE
 from sessiond.dialects.pi import PI
+from sessiond.dialects.usual import usual_reading
 from sessiond.model.reading import Reading
 from sessiond.session.estimates import BYTES, CHARACTERS, Counted, spent
 from sessiond.session.stringify import compact_json, cut_units, utf16_units
@@ -182,3 +185,75 @@ def test_characters_are_counted_as_javascript_counts_them(text: str) -> None:
         assert text.startswith(kept)
         # Half of a character is none of it.
         assert units - 1 <= utf16_units(kept) <= units or kept == text
+
+
+# -- the short way and the long way --------------------------------------------------------------
+
+TEXTS = st.text(max_size=5)
+BLOCKS = st.lists(
+    st.one_of(
+        st.fixed_dictionaries(
+            {"type": st.just("text")}, optional={"text": TEXTS, "content": TEXTS}
+        ),
+        st.fixed_dictionaries({"type": st.just("thinking")}, optional={"thinking": TEXTS}),
+        st.fixed_dictionaries(
+            {"type": st.sampled_from(["toolCall", "tool_use"])},
+            optional={
+                "id": TEXTS,
+                "name": TEXTS,
+                "arguments": st.dictionaries(TEXTS, st.integers(), max_size=2),
+                "input": st.just({}),
+                "function": st.just({"name": "f", "arguments": "{}"}),
+            },
+        ),
+        st.fixed_dictionaries({"type": st.sampled_from(["image", "zz", 5])}),
+        st.none(),
+    ),
+    max_size=3,
+)
+COUNTS = st.dictionaries(
+    st.sampled_from(["input", "output", "cacheRead", "totalTokens", "input_tokens"]),
+    st.one_of(st.integers(-5, 50), st.just("x")),
+)
+MESSAGES = st.fixed_dictionaries(
+    {
+        "role": st.sampled_from(
+            ["user", "assistant", "toolResult", "tool", "custom", "bashExecution"]
+        )
+    },
+    optional={
+        "content": st.one_of(TEXTS, BLOCKS, st.none()),
+        "contents": BLOCKS,
+        "summary": TEXTS,
+        "model": st.one_of(TEXTS, st.none()),
+        "provider": TEXTS,
+        "usage": st.one_of(COUNTS, st.none()),
+        "stopReason": st.one_of(TEXTS, st.integers()),
+        "stop_reason": TEXTS,
+        "toolCallId": TEXTS,
+        "tool_call_id": TEXTS,
+        "toolName": TEXTS,
+        "name": TEXTS,
+        "id": TEXTS,
+        "isError": st.one_of(st.booleans(), st.none()),
+        "is_error": st.booleans(),
+        "tool_calls": BLOCKS,
+        "timestamp": st.integers(),
+    },
+)
+
+
+@settings(max_examples=300)
+@given(message=MESSAGES)
+def test_a_message_of_the_usual_shape_says_the_same_either_way(message: dict[str, Any]) -> None:
+    encoded = Raw(json.dumps(message).encode())
+    usual = usual_reading(encoded)
+    if usual is not None:
+        assert usual == payload._read(fields(encoded))
+
+
+def test_the_usual_shapes_of_pi_are_read_the_short_way(shared: Path) -> None:
+    lines = (shared / "fixtures" / "large-session.jsonl").read_bytes().splitlines()
+    said = [json.loads(line)["message"] for line in lines if b'"type":"message"' in line]
+    read = [usual_reading(Raw(json.dumps(message).encode())) for message in said]
+    assert sum(found is not None for found in read) > 0.8 * len(read) > 500

@@ -1,0 +1,113 @@
+"""Messages of the usual shape, read in one pass.
+
+Law: an answer of None says nothing; what comes out is what the long way would give, to the
+last member. Every member that the long way looks at is named here, so that one that makes a
+message unusual is noticed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from sessiond.dialects.loose import is_null
+from sessiond.dialects.usage import usage_in
+from sessiond.model.reading import Block, Reading
+
+__all__ = ["usual_reading"]
+
+
+class _Block(Struct, gc=False):
+    type: str
+    text: str = ""
+    thinking: str = ""
+    id: str = ""
+    name: str = ""
+    arguments: Raw | UnsetType = UNSET
+    content: Raw | UnsetType = UNSET
+    args: Raw | UnsetType = UNSET
+    input: Raw | UnsetType = UNSET
+    function: Raw | UnsetType = UNSET
+
+
+class _Message(Struct, gc=False):
+    role: str
+    content: str | list[_Block]
+    model: str | None = None
+    provider: str | None = None
+    usage: Raw = Raw(b"null")
+    stopReason: str = ""  # noqa: N815 - as pi spells it
+    toolCallId: str = ""  # noqa: N815
+    toolName: str = ""  # noqa: N815
+    isError: bool = False  # noqa: N815
+    contents: Raw | UnsetType = UNSET
+    tool_calls: Raw | UnsetType = UNSET
+    toolCalls: Raw | UnsetType = UNSET  # noqa: N815
+    stop_reason: Raw | UnsetType = UNSET
+    finish_reason: Raw | UnsetType = UNSET
+
+
+_ROLES: Final = frozenset({"user", "assistant", "toolResult", "system", "custom"})
+_DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_decoder: Final = msgspec.json.Decoder(_Message)
+
+
+def usual_reading(message: Raw) -> Reading | None:
+    """What a message says; None for one that has to be read the long way."""
+    try:
+        found = _decoder.decode(message)
+    except _DECODE_ERRORS:
+        return None
+    if found.role not in _ROLES or found.contents is not UNSET:
+        return None
+    spoken = (found.tool_calls, found.toolCalls, found.stop_reason, found.finish_reason)
+    if any(member is not UNSET for member in spoken):
+        return None
+    blocks = _blocks(found.content)
+    if blocks is None:
+        return None
+    if found.role == "toolResult":
+        if not found.toolCallId:
+            return None
+        blocks = (_result(found, blocks),)
+    return Reading(
+        role=found.role,
+        blocks=blocks,
+        model_id=found.model,
+        provider=found.provider,
+        usage=None if is_null(found.usage) else usage_in(found.usage),
+        stop_reason=found.stopReason,
+    )
+
+
+def _blocks(content: str | list[_Block]) -> tuple[Block, ...] | None:
+    if isinstance(content, str):
+        return (Block("text", text=content),)
+    blocks: list[Block] = []
+    for found in content:
+        if found.type == "text" and found.text:
+            blocks.append(Block("text", text=found.text))
+        elif found.type == "thinking" and found.thinking:
+            blocks.append(Block("thinking", text=found.thinking))
+        elif found.type == "toolCall" and isinstance(found.arguments, Raw):
+            if found.function is not UNSET:
+                return None
+            blocks.append(
+                Block("tool_call", id=found.id, name=found.name, arguments=found.arguments)
+            )
+        else:
+            return None
+    return tuple(blocks)
+
+
+def _result(found: _Message, blocks: tuple[Block, ...]) -> Block:
+    return Block(
+        "tool_result",
+        text="\n".join(block.text for block in blocks if block.kind == "text"),
+        id=found.toolCallId,
+        name=found.toolName,
+        is_error=found.isError,
+        parts=blocks,
+    )
