@@ -87,7 +87,7 @@ export interface BranchSummary {
   details?: unknown;
 }
 
-/** Where; what the caller has already. */
+/** Where; what the caller has already; how it is shown, and what with it. */
 export interface BuildContextParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -99,6 +99,12 @@ export interface BuildContextParams {
   known?: Known | null;
   /** Default: null. */
   if_none_match?: string | null;
+  /** Default: false. */
+  repair?: boolean;
+  /** Default: "stored". */
+  shape?: "anthropic" | "openai" | "stored";
+  /** Default: null. */
+  include?: "system"[] | null;
   _meta?: RequestMeta | null;
 }
 
@@ -116,6 +122,7 @@ export interface BuildContextResult {
   etag: string;
   tokens: number;
   unchanged: number;
+  system?: string | null;
 }
 
 /** The id of a request of this connection that still waits: it is given up. */

@@ -30,6 +30,7 @@ _SUMMARY: Final = frozenset(
     {"branchSummary", "branch_summary", "compactionSummary", "compaction_summary"}
 )
 _STOP: Final = ("stopReason", "stop_reason", "finish_reason")
+_DATA_URL: Final = re.compile(r"data:([\w.+/-]+);base64,(.*)", re.DOTALL)
 _WHOLE: Final = re.compile(rb"-?\d{1,18}")
 
 
@@ -104,17 +105,30 @@ def _block(found: dict[str, Raw]) -> Block:
         return Block("text", text=text(found.get("text")) or text(found.get("content")) or "")
     if word == "thinking":
         said = text(found.get("thinking")) or text(found.get("content")) or ""
-        return Block("thinking", text=said)
+        signature = _first(found, ("thinkingSignature", "signature"))
+        return Block("thinking", text=said, signature=signature)
     if word in _CALL:
-        return _call(found)
+        return _call(found, word)
     if word in _RESULT:
         return _result(found, _blocks(found.get("content")))
     if word in _IMAGE:
-        return Block("image", size=max((len(raw) for raw in found.values()), default=0))
+        return _image(found)
     return Block("other")
 
 
-def _call(found: dict[str, Raw]) -> Block:
+def _image(found: dict[str, Raw]) -> Block:
+    """An image: pi's, Anthropic's `source`, or a data URL as OpenAI takes it."""
+    size = max((len(raw) for raw in found.values()), default=0)
+    within = found | lenient(found.get("source", b"")) | lenient(found.get("image_url", b""))
+    data = text(within.get("data")) or ""
+    mime_type = _first(within, ("mimeType", "mime_type", "media_type"))
+    url = _DATA_URL.fullmatch(_first(within, ("url", "image_url")))
+    if url is not None:
+        mime_type, data = url[1], url[2]
+    return Block("image", data=data, mime_type=mime_type, size=size)
+
+
+def _call(found: dict[str, Raw], word: str = "function") -> Block:
     """A call; OpenAI's has its name and arguments one level down."""
     within = lenient(found.get("function", b""))
     arguments = next((found[n] for n in ("arguments", "args", "input") if n in found), None)
@@ -123,6 +137,7 @@ def _call(found: dict[str, Raw]) -> Block:
         id=text(found.get("id")) or "",
         name=text(within.get("name", found.get("name"))) or "",
         arguments=within.get("arguments", arguments),
+        spelling=word,
     )
 
 

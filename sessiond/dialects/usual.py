@@ -23,6 +23,8 @@ class _Block(Struct, gc=False):
     type: str
     text: str = ""
     thinking: str = ""
+    thinkingSignature: str = ""  # noqa: N815 - as pi spells it
+    signature: Raw | UnsetType = UNSET
     id: str = ""
     name: str = ""
     arguments: Raw | UnsetType = UNSET
@@ -89,13 +91,19 @@ def _blocks(content: str | list[_Block]) -> tuple[Block, ...] | None:
     for found in content:
         if found.type == "text" and found.text:
             blocks.append(Block("text", text=found.text))
-        elif found.type == "thinking" and found.thinking:
-            blocks.append(Block("thinking", text=found.thinking))
+        elif found.type == "thinking" and found.thinking and found.signature is UNSET:
+            blocks.append(Block("thinking", text=found.thinking, signature=found.thinkingSignature))
         elif found.type == "toolCall" and isinstance(found.arguments, Raw):
             if found.function is not UNSET:
                 return None
             blocks.append(
-                Block("tool_call", id=found.id, name=found.name, arguments=found.arguments)
+                Block(
+                    "tool_call",
+                    id=found.id,
+                    name=found.name,
+                    arguments=found.arguments,
+                    spelling=found.type,
+                )
             )
         else:
             return None

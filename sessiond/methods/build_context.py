@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from hashlib import sha256
+from typing import Annotated, Any, Literal
 
 from anyio import to_thread
-from msgspec import Meta, Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.dialects.base import ModelName
 from sessiond.errors import EntryNotFound, HeadNotFound
@@ -15,6 +16,7 @@ from sessiond.model.entries import MessageBytes
 from sessiond.model.ids import EntryId, HeadName
 from sessiond.service.contexts import Context, build_context
 from sessiond.service.host import Host
+from sessiond.service.viewing import STORED, Shape, Shown, View, view_of
 from sessiond.session.context import shared_prefix
 
 __all__ = ["METHOD"]
@@ -28,12 +30,15 @@ class Known(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BuildContextParams(SessionParams):
-    """Where; what the caller has already."""
+    """Where; what the caller has already; how it is shown, and what with it."""
 
     head: HeadName | None = None
     entry_id: EntryId | None = None
     known: Known | None = None
     if_none_match: str | None = None
+    repair: bool = False
+    shape: Shape = "stored"
+    include: list[Literal["system"]] | None = None
 
 
 class BuildContextResult(Struct, frozen=True):
@@ -51,6 +56,7 @@ class BuildContextResult(Struct, frozen=True):
     etag: str
     tokens: int
     unchanged: int
+    system: str | UnsetType | None = UNSET
 
 
 class NotModified(Struct, frozen=True):
@@ -63,11 +69,16 @@ class NotModified(Struct, frozen=True):
 def handle(client: Client, params: BuildContextParams, call: Call[Client]) -> Any:
     """Answer from the cache when it is near, else splice in a worker thread."""
 
+    view = View(params.repair, params.shape)
+
     def look(host: Host) -> Any:
         leaf = leaf_of(host.opened.session, params)
-        if params.if_none_match == _etag(host, leaf):
-            return NotModified(_etag(host, leaf))
-        question = _Question(host, leaf, host.seq, params.known)
+        system = _system(host) if params.include else UNSET
+        question = _Question(host, leaf, host.seq, params.known, view, system)
+        if params.if_none_match == question.etag:
+            return NotModified(question.etag)
+        if view != STORED:
+            return host.later(call, question.build_view)
         context = host.contexts.build_now(host.opened, leaf)
         tokens = host.estimates.now(leaf) if context is not None else None
         if context is not None and tokens is not None:
@@ -82,6 +93,12 @@ def handle(client: Client, params: BuildContextParams, call: Call[Client]) -> An
     return ask(client, call, params.session_id, look)
 
 
+def _system(host: Host) -> str | None:
+    """The session's system prompt."""
+    prompt = host.opened.whole().system_prompt
+    return prompt if isinstance(prompt, str) else None
+
+
 class _Question(Struct, frozen=True):
     """One call: where, as of which line, against what the caller holds."""
 
@@ -89,6 +106,18 @@ class _Question(Struct, frozen=True):
     leaf: int
     seq: int
     known: Known | None
+    view: View = STORED
+    system: str | UnsetType | None = UNSET
+
+    @property
+    def etag(self) -> str:
+        """A context at an entry never changes within an epoch, so its place and view name it."""
+        mark = self.view.mark
+        if isinstance(self.system, str):
+            mark += f".{sha256(self.system.encode(errors='replace')).hexdigest()[:16]}"
+        elif self.system is None:
+            mark += ".none"
+        return f"{self.host.opened.epoch}.{self.leaf}{mark}"
 
     async def build(self) -> Raw:
         """Answer by way of worker threads."""
@@ -96,6 +125,28 @@ class _Question(Struct, frozen=True):
         other = self.other(context)
         built = None if other is None else await self._built(other)
         return self.answer(context, built, await self.host.estimates.ask(self.leaf))
+
+    async def build_view(self) -> Raw:
+        """Answer with a view of the context; what is unchanged is found by comparing two of them."""
+        context = await self._built(self.leaf)
+        shown = await self._view(context)
+        unchanged = 0
+        known = 0 if self.known is None or self.known.leaf_id is None else self._known()
+        if known:
+            theirs = await self._view(await self._built(known))
+            if self.known is not None and len(theirs.bodies) == self.known.count:
+                unchanged = shared_prefix(shown.bodies, theirs.bodies)
+        tokens = await self.host.estimates.ask(self.leaf)
+        rest = Shown(shown.bodies[unchanged:], shown.sources[unchanged:])
+        return self._spliced(context, rest, unchanged, tokens)
+
+    def _known(self) -> int:
+        """The entry where the caller's context was built; 0 for none that there is."""
+        assert self.known is not None, "else nobody asks"
+        return self.host.opened.session.node(self.known.leaf_id or "")
+
+    async def _view(self, context: Context) -> Shown:
+        return await to_thread.run_sync(view_of, self.host.opened, context, self.view)
 
     async def _built(self, leaf: int) -> Context:
         context = self.host.contexts.get(leaf)
@@ -147,23 +198,24 @@ class _Question(Struct, frozen=True):
     def answer(self, context: Context, other: Context | None, tokens: int) -> Raw:
         """The context, spliced from what the caller does not hold."""
         unchanged = self.unchanged(context, other)
+        rest = Shown(list(context.messages(unchanged)), context.sources[unchanged : context.count])
+        return self._spliced(context, rest, unchanged, tokens)
+
+    def _spliced(self, context: Context, rest: Shown, unchanged: int, tokens: int) -> Raw:
         tail = {
             "thinking_level": context.thinking_level,
             "model": context.model,
             "leaf_id": self.host.opened.session.id_of(self.leaf),
             "seq": self.seq,
-            "etag": _etag(self.host, self.leaf),
+            "etag": self.etag,
             "tokens": tokens,
             "unchanged": unchanged,
         }
-        sources = encode(context.sources[unchanged : context.count])
-        messages = b",".join(context.messages(unchanged))
+        if self.system is not UNSET:
+            tail["system"] = self.system
+        messages = b",".join(rest.bodies)
+        sources = encode(rest.sources)
         return raw((b'{"messages":[', messages, b'],"sources":', sources, b",", encode(tail)[1:]))
-
-
-def _etag(host: Host, leaf: int) -> str:
-    """A context at an entry never changes within an epoch, so its place names it."""
-    return f"{host.opened.epoch}.{leaf}"
 
 
 METHOD = Method(

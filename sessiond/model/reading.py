@@ -25,6 +25,13 @@ class Block(Struct, frozen=True):
     name: str = ""
     arguments: Raw | None = None
     is_error: bool = False
+    spelling: str = ""
+    """Of a call: its writer's word for one; "function" in OpenAI's messages."""
+    signature: str = ""
+    """Of a thought: by which its provider knows it as its own."""
+    data: str = ""
+    """Of an image: its bytes in base64, if they are here."""
+    mime_type: str = ""
     size: int = 0
     """Of an image: how many characters its data has as it is stored."""
     parts: tuple[Block, ...] = ()

@@ -19,7 +19,7 @@ from sessiond.session.stringify import (
     written,
 )
 
-__all__ = ["as_told", "conversation"]
+__all__ = ["as_told", "conversation", "is_users"]
 
 _RESULT_UNITS_MAX: Final = 2000
 _COMPACTED: Final = (
@@ -42,6 +42,11 @@ _USERS: Final = _WRAPPERS.keys() | {"user", "custom", "bashExecution"}
 def conversation(readings: Iterable[Reading]) -> str:
     """The messages as text, a blank line between them."""
     return "\n\n".join(part for reading in readings for part in _parts(reading))
+
+
+def is_users(reading: Reading) -> bool:
+    """Whether it is told to a model in the user's place."""
+    return reading.role in _USERS
 
 
 def as_told(reading: Reading) -> str | None:

@@ -332,3 +332,69 @@ async def test_a_chain_of_many_entries_is_walked_without_a_stack(house: Any) -> 
         assert page["nodes"][0]["id"] == "n0"
         path = await wire.call("session/path", session_id=SESSION, from_end=True, limit=1)
         assert path["entries"][0]["entry"]["id"] == f"n{count - 1}"
+
+
+# -- views --------------------------------------------------------------------------------------
+
+VIEWS = [
+    {"repair": True},
+    {"shape": "openai"},
+    {"shape": "anthropic"},
+    {"shape": "anthropic", "repair": True},
+]
+
+
+def said(step: str, entry_id: str) -> dict[str, Any]:
+    if step == "call":
+        block = {"type": "toolCall", "id": entry_id, "name": "ls", "arguments": {}}
+        return {"role": "assistant", "content": [block]}
+    if step == "result":
+        return {"role": "toolResult", "toolCallId": entry_id, "content": "x"}
+    return {"role": step, "content": entry_id}
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+async def test_in_every_view_the_rest_of_what_is_held_makes_the_whole(
+    house: Any, view: dict[str, Any]
+) -> None:
+    steps = ["user", "call", "result", "call", "user", "user", "assistant", "result", "call"]
+    ids = {"result": ["n1", "n9"]}
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        held: list[tuple[str, list[Any]]] = []
+        etag = ""
+        for n, step in enumerate(steps):
+            message = said(step, ids[step].pop(0) if step in ids else f"n{n}")
+            entry = {"type": "message", "id": f"n{n}", "message": message}
+            await wire.call("append", session_id=SESSION, entry=entry)
+            whole = await wire.call("build_context", session_id=SESSION, **view)
+            assert len(whole["messages"]) == len(whole["sources"])
+            for leaf_id, messages in held:
+                known = {"leaf_id": leaf_id, "count": len(messages)}
+                rest = await wire.call("build_context", session_id=SESSION, known=known, **view)
+                kept = messages[: rest["unchanged"]]
+                assert kept + rest["messages"] == whole["messages"]
+                assert whole["sources"][rest["unchanged"] :] == rest["sources"]
+            etag = whole["etag"]
+            again = await wire.call("build_context", session_id=SESSION, if_none_match=etag, **view)
+            assert again == {"etag": etag, "not_modified": True}
+            held.append((f"n{n}", whole["messages"]))
+        stored = await wire.call("build_context", session_id=SESSION, if_none_match=etag)
+        # Another view is another context, and what is stored stays as it is.
+        assert [message["content"] for message in stored["messages"]][:1] == ["n0"]
+        assert len(stored["messages"]) == len(steps)
+
+
+async def test_another_system_prompt_is_another_context(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await append(wire, "u1")
+        none = await wire.call("build_context", session_id=SESSION, include=["system"])
+        assert none["system"] is None
+        assert "system" not in await wire.call("build_context", session_id=SESSION)
+        await wire.call("session/update", session_id=SESSION, system_prompt="Be exact.")
+        params = {"session_id": SESSION, "include": ["system"], "if_none_match": none["etag"]}
+        told = await wire.call("build_context", **params)
+        assert told["system"] == "Be exact."
+        again = await wire.call("build_context", **params | {"if_none_match": told["etag"]})
+        assert again["not_modified"] is True

@@ -159,6 +159,9 @@ class ContextOptions(Timed, total=False):
     entry_id: str
     known: Json
     if_none_match: str
+    repair: bool
+    shape: Literal["stored", "openai", "anthropic"]
+    include: Sequence[Literal["system"]]
 
 
 class NavigateOptions(_Move, total=False):

@@ -135,6 +135,8 @@ class Context(Struct, frozen=True, dict=True):
     leaf_id: str | None = None
     seq: int | None = None
     tokens: Any = None
+    system: str | None = None
+    """The session's system prompt, if it was to be included."""
     unchanged: int = 0
     """How many leading messages of the context named as `known` still stand before these."""
 

@@ -1,0 +1,206 @@
+"""Views of a context: mended without a rewrite, and ready for a provider."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessiond.dialects.native import NATIVE
+from sessiond.session.mending import INTERRUPTED, Told, mended
+from sessiond.session.shapes import SHAPES
+
+
+def told(message: dict[str, Any], source: str = "e1") -> Told:
+    body = json.dumps(message).encode()
+    reading = NATIVE.read(body)
+    assert reading is not None
+    return Told(source, body, reading)
+
+
+def calls(spelling: str, *names: str) -> dict[str, Any]:
+    if spelling == "function":
+        function = {"name": "ls", "arguments": "{}"}
+        made = [{"id": name, "type": "function", "function": function} for name in names]
+        return {"role": "assistant", "content": None, "tool_calls": made}
+    blocks = [{"type": spelling, "id": name, "name": "ls"} for name in names]
+    return {"role": "assistant", "content": blocks}
+
+
+def result(spelling: str, *names: str) -> dict[str, Any]:
+    match spelling:
+        case "tool_use":
+            blocks = [
+                {"type": "tool_result", "tool_use_id": name, "content": "x"} for name in names
+            ]
+            return {"role": "user", "content": blocks}
+        case "tool_call":
+            blocks = [{"type": "tool_result", "id": name, "content": "x"} for name in names]
+            return {"role": "tool", "contents": blocks}
+        case "function":
+            return {"role": "tool", "tool_call_id": names[0], "content": "x"}
+        case _:
+            return {"role": "toolResult", "toolCallId": names[0], "content": "x"}
+
+
+SPELLINGS = ["toolCall", "tool_use", "tool_call", "function"]
+CALL_IDS = st.sampled_from(["a", "b", "c", "d"])
+CONTEXTS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("call"),
+            st.sampled_from(SPELLINGS),
+            st.lists(CALL_IDS, min_size=1, max_size=2, unique=True),
+        ),
+        st.tuples(
+            st.just("result"),
+            st.sampled_from(SPELLINGS),
+            st.lists(CALL_IDS, min_size=1, max_size=2, unique=True),
+        ),
+        st.tuples(st.just("user"), st.just(""), st.just([])),
+    ),
+    max_size=8,
+)
+
+
+def message(step: tuple[str, str, list[str]]) -> dict[str, Any]:
+    kind, spelling, names = step
+    if kind == "call":
+        return calls(spelling, *names)
+    return result(spelling, *names) if kind == "result" else {"role": "user", "content": "go"}
+
+
+@given(context=CONTEXTS)
+def test_what_is_mended_has_one_result_a_call_and_a_call_a_result(
+    context: list[tuple[str, str, list[str]]],
+) -> None:
+    given_ = [told(message(step), f"e{n}") for n, step in enumerate(context)]
+    found = mended(given_)
+    waiting: list[str] = []
+    for one in found:
+        # The bytes say what the reading says.
+        assert [block.id for block in told(json.loads(one.body)).reading.blocks] == [
+            block.id for block in one.reading.blocks
+        ]
+        for block in one.reading.blocks:
+            if block.kind == "tool_call":
+                waiting.append(block.id)
+            elif block.kind == "tool_result":
+                waiting.remove(block.id)
+    assert waiting == []
+    assert mended(found) == found
+    # What needed no mending is as it was.
+    kept = [one for one in found if one in given_]
+    assert [one for one in given_ if one in kept] == kept
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_an_interrupted_call_is_answered_in_its_own_words(spelling: str) -> None:
+    found = mended([told(calls(spelling, "a", "b"), "e1"), told(result(spelling, "b"), "e2")])
+    assert [one.source for one in found] == ["e1", "e1", "e2"]
+    made = json.loads(found[1].body)
+    # It differs from a real one in what it says only.
+    assert set(made) - set(result(spelling, "a")) <= {"toolName", "isError"}
+    (block,) = found[1].reading.blocks
+    assert (block.kind, block.id, block.text, block.is_error) == (
+        "tool_result",
+        "a",
+        INTERRUPTED,
+        spelling != "function",
+    ) or spelling == "function"
+
+
+def test_of_a_message_with_results_only_what_has_a_call_stays() -> None:
+    mixed = result("tool_use", "a", "z")
+    mixed["content"].append({"type": "text", "text": "and"})
+    found = mended([told(calls("tool_use", "a")), told(mixed)])
+    blocks = json.loads(found[1].body)["content"]
+    assert [block.get("tool_use_id", block["type"]) for block in blocks] == ["a", "text"]
+    alone = result("tool_use", "z")
+    alone["content"].append({"type": "text", "text": "and"})
+    (left,) = mended([told(alone)])
+    assert json.loads(left.body) == {"role": "user", "content": [{"type": "text", "text": "and"}]}
+
+
+def shaped(shape: Any, *messages: dict[str, Any]) -> list[Any]:
+    given_ = [told(one, f"e{n}") for n, one in enumerate(messages)]
+    return [json.loads(body) for _, body in SHAPES[shape](given_)]
+
+
+IMAGES = [
+    {"type": "image", "data": "AA==", "mimeType": "image/png"},
+    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}},
+    {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
+]
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_an_image_in_whoevers_words_is_shown(image: dict[str, Any]) -> None:
+    said = {"role": "user", "content": [image]}
+    assert shaped("openai", said) == [{"role": "user", "content": [IMAGES[2]]}]
+    assert shaped("anthropic", said) == [{"role": "user", "content": [IMAGES[1]]}]
+    given_ = {"role": "toolResult", "toolCallId": "c", "content": [image]}
+    tool, shown = shaped("openai", given_)
+    assert tool == {"role": "tool", "tool_call_id": "c", "content": ""}
+    assert shown == {"role": "user", "content": [IMAGES[2]]}
+    ((block,),) = [one["content"] for one in shaped("anthropic", given_)]
+    assert block == {"type": "tool_result", "tool_use_id": "c", "content": [IMAGES[1]]}
+
+
+def test_what_a_provider_has_no_word_for_is_left_out() -> None:
+    nothing: list[dict[str, Any]] = [
+        {"role": "assistant", "content": [{"type": "text", "text": ""}]},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}]},
+        {"role": "user", "content": ""},
+        {"role": "user", "content": [{"type": "image", "path": "/x.png"}]},
+        {"role": "critic", "content": "no"},
+        {"role": "bashExecution", "command": "ls", "output": "", "excludeFromContext": True},
+    ]
+    assert shaped("openai", *nothing) == []
+    assert shaped("anthropic", *nothing) == []
+    system = {"role": "system", "content": "be"}
+    assert shaped("openai", system) == [system]
+    assert shaped("anthropic", system) == []
+
+
+def test_anthropics_turns_begin_with_the_user_and_alternate() -> None:
+    texts = [
+        ("assistant", "a"),
+        ("assistant", "b"),
+        ("user", "c"),
+        ("user", "d"),
+        ("assistant", "e"),
+    ]
+    found = shaped("anthropic", *({"role": role, "content": text} for role, text in texts))
+    assert [one["role"] for one in found] == ["user", "assistant", "user", "assistant"]
+    assert [block["text"] for one in found[1:] for block in one["content"]] == list("abcde")
+
+
+def test_arguments_are_an_object_whatever_they_were() -> None:
+    blocks = [
+        {"type": "toolCall", "id": "a", "name": "n", "arguments": "no object"},
+        {"type": "toolCall", "id": "b", "name": "n"},
+        {"type": "toolCall", "id": "c", "name": "n", "arguments": {"x": [1.50]}},
+    ]
+    (said,) = shaped("openai", {"role": "assistant", "content": blocks})
+    arguments = [call["function"]["arguments"] for call in said["tool_calls"]]
+    assert arguments == ["{}", "{}", '{"x":[1.5]}']
+    _, said = shaped("anthropic", {"role": "assistant", "content": blocks})
+    assert [block["input"] for block in said["content"]] == [{}, {}, {"x": [1.5]}]
+
+
+def test_what_is_told_in_the_users_place_is_told_in_pis_words(shared: Path) -> None:
+    every = json.loads((shared / "vectors" / "pi-vectors.json").read_bytes())
+    (vector,) = [vector for vector in every if vector["function"] == "convertToLlm"]
+    expected = [
+        content if isinstance(content, str) else content[0]["text"]
+        for content in (message["content"] for message in vector["expected"])
+    ]
+    found = shaped("openai", *vector["input"]["messages"])
+    assert [(one["role"], one["content"]) for one in found] == [("user", text) for text in expected]
+    (merged,) = shaped("anthropic", *vector["input"]["messages"])
+    assert [block["text"] for block in merged["content"]] == expected
