@@ -7,6 +7,15 @@ from typing import Any
 from msgspec import UNSET, Raw, UnsetType
 
 from sessiond.dialects.base import ContextLine
+from sessiond.errors import (
+    EntryInvalid,
+    EntryNotFound,
+    HeadNotFound,
+    LeaseHeld,
+    LeaseLost,
+    PreconditionFailed,
+    SessionArchived,
+)
 from sessiond.methods.common import DEFERRED, Call, Client, Method
 from sessiond.methods.moving import MoveParams
 from sessiond.model.ids import EntryId
@@ -63,4 +72,13 @@ METHOD = Method(
     result=Navigated,
     handle=handle,
     access="write",
+    errors=(
+        SessionArchived,
+        EntryNotFound,
+        EntryInvalid,
+        PreconditionFailed,
+        HeadNotFound,
+        LeaseHeld,
+        LeaseLost,
+    ),
 )

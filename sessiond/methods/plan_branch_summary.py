@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from anyio import to_thread
 from msgspec import Meta, Raw, Struct
 
-from sessiond.errors import EntryNotFound
+from sessiond.errors import EntryNotFound, HeadNotFound
 from sessiond.limits import INSTRUCTIONS_CHARS_MAX
 from sessiond.methods.common import (
     Call,
@@ -102,4 +102,5 @@ METHOD = Method(
     params=PlanBranchSummaryParams,
     result=PlanBranchSummaryResult,
     handle=handle,
+    errors=(EntryNotFound, HeadNotFound),
 )

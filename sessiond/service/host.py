@@ -280,6 +280,7 @@ class Host:
             opened, self.hub, self._inbox, self._leases, self.environment, self._keeper.threads
         )
         self.contexts = ContextCache()
+        self.plan_files = KeptFiles()
         self.children = ChildIndex()
 
     async def _turn(self) -> None:

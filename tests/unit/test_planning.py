@@ -55,6 +55,7 @@ def opened(entries: list[dict[str, Any]], header: dict[str, Any]) -> Opened:
         MemoryJournal(b"\n".join(lines)),
         indexer.dialect,
         indexer.header,
+        indexer.intake,
         epoch="epoch-1",
         persist="never",
         place=None,
