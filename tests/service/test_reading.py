@@ -375,6 +375,10 @@ async def test_in_every_view_the_rest_of_what_is_held_makes_the_whole(
                 kept = messages[: rest["unchanged"]]
                 assert kept + rest["messages"] == whole["messages"]
                 assert whole["sources"][rest["unchanged"] :] == rest["sources"]
+                # Who holds another number of messages holds something else.
+                known["count"] += 1
+                rest = await wire.call("build_context", session_id=SESSION, known=known, **view)
+                assert (rest["unchanged"], rest["messages"]) == (0, whole["messages"])
             etag = whole["etag"]
             again = await wire.call("build_context", session_id=SESSION, if_none_match=etag, **view)
             assert again == {"etag": etag, "not_modified": True}

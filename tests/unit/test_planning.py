@@ -23,7 +23,7 @@ from sessiond.service.leaving import told_of_branch
 from sessiond.service.opened import Opened
 from sessiond.service.planning import Division, files_before, plan_at
 from sessiond.service.policies import Policies
-from sessiond.session.branching import LeftStep, entries_left
+from sessiond.session.branching import LeftStep, entries_left, gather
 from sessiond.session.conversation import as_told, conversation
 from sessiond.session.estimates import BYTES, CHARACTERS
 from sessiond.session.files import NO_FILES
@@ -466,3 +466,21 @@ def test_what_is_left_lies_below_the_common_ancestor(target: str | None, left: l
     session = opened(entries, HEADER).session
     seqs = entries_left(session, session.node("n3"), session.node(target) if target else 0)
     assert [session.names[seq] for seq in seqs] == left
+
+
+@pytest.mark.parametrize(
+    ("tokens", "told"),
+    [((5, 8), ["s", "u"]), ((5, 9), ["u"]), ((2, 8), ["a", "s", "u"]), ((3, 7), ["a", "s", "u"])],
+)
+def test_a_summary_that_exceeds_the_budget_is_told_while_there_is_room(
+    tokens: tuple[int, int], told: list[str]
+) -> None:
+    reading = read({"role": "user", "content": "x"})
+    of_branch, newest = tokens
+    steps = [
+        LeftStep("a", reading, 0),
+        LeftStep("s", reading, of_branch, NATIVE.summary(b'{"summary":"s"}'), names_files=True),
+        LeftStep("u", reading, newest),
+    ]
+    found = gather(steps, 10, PRESETS["pi"].files)
+    assert [step.id for step in found.steps] == told

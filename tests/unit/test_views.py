@@ -114,6 +114,12 @@ def test_an_interrupted_call_is_answered_in_its_own_words(spelling: str) -> None
     ) or spelling == "function"
 
 
+def test_a_result_answers_the_last_call_of_its_id() -> None:
+    steps = [calls("toolCall", "a"), calls("toolCall", "a"), result("toolCall", "a")]
+    found = mended([told(step, f"e{n}") for n, step in enumerate(steps)])
+    assert [one.source for one in found] == ["e0", "e0", "e1", "e2"]
+
+
 def test_of_a_message_with_results_only_what_has_a_call_stays() -> None:
     mixed = result("tool_use", "a", "z")
     mixed["content"].append({"type": "text", "text": "and"})
