@@ -370,7 +370,7 @@ async def test_in_every_view_the_rest_of_what_is_held_makes_the_whole(
             whole = await wire.call("build_context", session_id=SESSION, **view)
             assert len(whole["messages"]) == len(whole["sources"])
             for leaf_id, messages in held:
-                known = {"leaf_id": leaf_id, "count": len(messages)}
+                known: dict[str, Any] = {"leaf_id": leaf_id, "count": len(messages)}
                 rest = await wire.call("build_context", session_id=SESSION, known=known, **view)
                 kept = messages[: rest["unchanged"]]
                 assert kept + rest["messages"] == whole["messages"]
