@@ -7,10 +7,10 @@ ways and leaves payloads alone. Everything here is pure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
@@ -25,6 +25,7 @@ __all__ = [
     "ContextMessage",
     "Dialect",
     "ModelName",
+    "Place",
 ]
 
 
@@ -58,6 +59,22 @@ class ContextMessage(Struct, frozen=True):
 
     source: str
     body: bytes
+
+
+class Place(Struct, frozen=True):
+    """Where a copy of an entry stands."""
+
+    id: str
+    parent_id: str | UnsetType | None = UNSET
+    """UNSET where it is below the same entry as in its own file."""
+    ids: Mapping[str, str] = {}
+    """What entries are called here that have another id in their own file."""
+    first_kept_id: str | UnsetType | None = UNSET
+    """Where a compaction's kept part begins here, None for nowhere; UNSET leaves it as it is."""
+    messages: int | None = None
+    """How many of a compaction's messages it keeps; None for all."""
+    without: tuple[str, ...] = ()
+    """Members that mean something in the file it comes from only."""
 
 
 class Dialect(Protocol):
@@ -95,6 +112,10 @@ class Dialect(Protocol):
 
     def encode(self, entry: Entry | Opaque) -> bytes:
         """Exactly one line; `row(encode(e)) == row_of(e)`."""
+        ...
+
+    def placed(self, line: bytes, place: Place) -> bytes:
+        """The line of an entry's copy in another file of this dialect."""
         ...
 
     def wire(self, line: bytes) -> bytes:

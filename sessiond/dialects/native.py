@@ -19,7 +19,8 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from sessiond.dialects import native_header, native_rows
-from sessiond.dialects.base import ContextLine, ContextMessage, ModelName
+from sessiond.dialects.base import ContextLine, ContextMessage, ModelName, Place
+from sessiond.dialects.copying import Names, placed
 from sessiond.dialects.loose import lenient, one_line, text
 from sessiond.dialects.native_context import messages_of
 from sessiond.dialects.payload import read_message, reading_of
@@ -37,6 +38,7 @@ __all__ = ["NATIVE", "Native"]
 
 _ENVELOPE_FIELDS: Final = ("id", "parent_id", "timestamp", "head", "atom")
 _ENVELOPE: Final = frozenset({"type", *_ENVELOPE_FIELDS})
+_NAMES: Final = Names("parent_id", "first_kept_entry_id", ("target_id", "from_id"))
 _encoder: Final = msgspec.json.Encoder()
 
 _RULES: Final = Rules(
@@ -94,6 +96,10 @@ class Native:
                 spelled[name] = value
         own = {name: raw for name, raw in entry.fields.items() if name not in _ENVELOPE}
         return one_line(_encoder.encode(spelled | own))
+
+    def placed(self, line: bytes, place: Place) -> bytes:
+        """The line of an entry's copy in another native file."""
+        return placed(line, place, _NAMES)
 
     def wire(self, line: bytes) -> bytes:
         """The line itself: file and wire have one spelling."""

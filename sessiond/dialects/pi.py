@@ -19,21 +19,21 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from sessiond.dialects import pi_names
+from sessiond.dialects import pi_header, pi_names
 from sessiond.dialects.base import (
-    BadHeader,
     BadLine,
     ContextLine,
     ContextMessage,
     ModelName,
+    Place,
 )
+from sessiond.dialects.copying import Names, placed
 from sessiond.dialects.loose import fields, lenient, reference, require_utf8, text
 from sessiond.dialects.native_checks import HEADER_TYPES
-from sessiond.dialects.native_header import header_fields, header_version
 from sessiond.dialects.payload import read_message, reading_of
 from sessiond.dialects.pi_checks import check
 from sessiond.dialects.pi_context import messages_of
-from sessiond.dialects.pi_migrate import CURRENT_VERSION, migrate
+from sessiond.dialects.pi_migrate import migrate
 from sessiond.dialects.preview import entry_preview
 from sessiond.dialects.summaries import summary_of
 from sessiond.dialects.times import raw_rfc3339
@@ -42,7 +42,6 @@ from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
 from sessiond.model.reading import Reading, Summary
 from sessiond.model.row import CompactionEffect, Effect, InfoEffect, Kind, LabelEffect, Row, Rules
-from sessiond.model.times import rfc3339
 from sessiond.model.usage import Usage
 
 __all__ = ["PI", "Pi"]
@@ -56,6 +55,7 @@ _RULES: Final = Rules(
     auto_title=False,
     truncates=False,
 )
+_NAMES: Final = Names("parentId", "firstKeptEntryId", ("targetId", "fromId"))
 _ASSISTANT: Final = int(Kind.ASSISTANT)
 _OTHER_ROLE: Final = int(Kind.OTHER_ROLE)
 _KIND_OF_ROLE: Final[dict[str, int]] = {
@@ -100,40 +100,11 @@ class Pi:
 
     def decode_header(self, line: bytes) -> Header:
         """The header of any version. Raises BadHeader."""
-        found = header_fields(line)
-        if text(found.get("type")) != "session":
-            raise BadHeader("is no session header")
-        version = header_version(found)
-        if version > CURRENT_VERSION:
-            raise BadHeader(f"has version {version}, newer than {CURRENT_VERSION}")
-        header_id, timestamp = text(found.get("id")), found.get("timestamp")
-        if not header_id:
-            raise BadHeader("has no id")
-        if timestamp is not None and text(timestamp) is None:
-            raise BadHeader("has a time that is no text, as pi never writes it")
-        if version >= CURRENT_VERSION and "cwd" not in found:
-            raise BadHeader("has no cwd, as pi never writes it")
-        return Header(
-            version=version,
-            id=header_id,
-            timestamp=raw_rfc3339(timestamp),
-            cwd=text(found.get("cwd")) or "",
-            parent_session=text(found.get("parentSession")) or text(found.get("branchedFrom")),
-        )
+        return pi_header.decode(line)
 
     def encode_header(self, header: Header) -> bytes:
         """A first line for a new file."""
-        timestamp = header.timestamp
-        members = {
-            "type": "session",
-            "version": CURRENT_VERSION,
-            "id": header.id,
-            "timestamp": timestamp if isinstance(timestamp, str) else rfc3339(timestamp),
-            "cwd": header.cwd,
-        }
-        if header.parent_session is not None:
-            members["parentSession"] = header.parent_session
-        return msgspec.json.encode(members)
+        return pi_header.encode(header)
 
     def migrate(self, lines: Sequence[bytes]) -> list[bytes]:
         """The lines of a file of any version as version 3. Raises BadHeader."""
@@ -162,6 +133,13 @@ class Pi:
     def encode(self, entry: Entry | Opaque) -> bytes:
         """Exactly one line."""
         return pi_names.encode(entry)
+
+    def placed(self, line: bytes, place: Place) -> bytes:
+        """The line of an entry's copy in another file of pi's."""
+        if place.first_kept_id is None:
+            # Keeping nothing is spelled as keeping from the compaction itself on.
+            place = msgspec.structs.replace(place, first_kept_id=place.id)
+        return placed(line, place, _NAMES)
 
     def wire(self, line: bytes) -> bytes:
         """The entry in native names and times; payloads as they are."""

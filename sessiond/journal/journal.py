@@ -55,7 +55,7 @@ class Journal:
         Raises StorageError (EEXIST if the name is taken).
         """
         with telling("create", path):
-            fd, lock = make_file(files, path, header + b"\n", locks)
+            fd, lock = make_file(files, path, [header + b"\n"], locks)
             try:
                 reader = LineReader(files, fd, path)
                 reader.ends.extend(ends_of(header.split(b"\n"), 0))

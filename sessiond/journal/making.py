@@ -20,12 +20,14 @@ from sessiond.journal.lock import FileLock
 __all__ = ["make_file", "write_new", "write_pieces"]
 
 
-def make_file(files: Files, path: Path, data: bytes, locks: Path) -> tuple[int, FileLock]:
+def make_file(
+    files: Files, path: Path, pieces: Iterable[bytes], locks: Path
+) -> tuple[int, FileLock]:
     """The descriptor and the lock of a durable new file. Raises OSError, and nothing remains."""
     if files.exists(path):
         raise OSError(errno.EEXIST, "the name is taken")
     young = path.with_name(path.name + ".new")
-    fd = write_new(files, young, data)
+    fd = write_pieces(files, young, pieces)
     lock: FileLock | None = None
     named = young
     try:

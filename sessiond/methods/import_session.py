@@ -58,7 +58,7 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
             cwd=params.cwd,
             progress=call.progress,
         )
-        path = service.store.adopt(session_id, lines)
+        path = service.store.adopt(session_id, [lines])
         call.progress.report(len(lines), len(lines), "lines")
         return path, report
 

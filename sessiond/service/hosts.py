@@ -100,15 +100,26 @@ class Hosts:
         else is about to create it.
         """
 
+        return self.begin(
+            header.id,
+            lambda: self._store.create(header, persist),
+            in_memory=persist == "never",
+        )
+
+    def begin(
+        self, session_id: str, make: Callable[[], Opened], *, in_memory: bool = False
+    ) -> bool:
+        """The same for a session that `make` makes: it raises SessionExists where there is one."""
+
         def load() -> Opened:
             try:
-                return self._store.create(header, persist)
+                return make()
             except SessionExists:
-                return self._store.open(header.id)
+                return self._store.open(session_id)
 
-        host = self._hosts.get(header.id)
+        host = self._hosts.get(session_id)
         if host is None:
-            host = self._start(header.id, load, in_memory=persist == "never")
+            host = self._start(session_id, load, in_memory=in_memory)
         return host.create_instead(load)
 
     def retire(

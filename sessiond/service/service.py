@@ -6,15 +6,16 @@ that may be none, is looked up here, in worker threads.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import anyio
-from anyio import to_thread
+from anyio import CancelScope, to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
+from sessiond.errors import SessionExists
 from sessiond.limits import Bounds
 from sessiond.service.client import Client
 from sessiond.service.files.store import Store
@@ -151,6 +152,18 @@ class Service:
         opened = await self.host(session_id).ready()
         await to_thread.run_sync(opened.sum_up)
         return opened.whole()
+
+    async def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> SessionInfo:
+        """A new session of these lines, durable as a whole. Raises SessionExists, StorageError.
+
+        Once begun it is not given up: whoever cancels meanwhile has made it.
+        """
+        first = self.hosts.begin(session_id, lambda: self.store.make(session_id, chunks))
+        with CancelScope(shield=True):
+            opened = await self.host(session_id).ready()
+        if not (first and opened.created):
+            raise SessionExists("a session of this id exists", session_id=session_id)
+        return await self.info(session_id)
 
     async def identify(self, path: Path) -> str:
         """The session id of a file."""

@@ -7,7 +7,7 @@ the memory of what was seen the catalog's; here they are put together.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -17,10 +17,11 @@ from sessiond.catalog.fulltext import TextIndex
 from sessiond.catalog.rows import Fingerprint, Known, Stored
 from sessiond.dialects.native import NATIVE
 from sessiond.errors import SessiondError, SessionExists, StorageError
-from sessiond.journal.failures import printable
+from sessiond.journal.failures import printable, telling
 from sessiond.journal.files import Files
 from sessiond.journal.journal import Journal, scan
 from sessiond.journal.layout import Layout
+from sessiond.journal.making import make_file
 from sessiond.journal.memory import MemoryJournal
 from sessiond.limits import DRAFT_SECONDS, LEASE_EPOCHS_RESERVED
 from sessiond.model.entries import Header
@@ -81,8 +82,7 @@ class Store:
         """A new native session. Raises SessionExists, StorageError."""
         session_id = header.id
         line = NATIVE.encode_header(header)
-        if self.keeping.find(session_id) is not None:
-            raise SessionExists("a session of this id exists", session_id=session_id)
+        self.require_free(session_id)
         if persist == "never":
             return self._new(header, MemoryJournal(line), persist, None)
         place = self.layout.session_path(session_id, self.environment.file_stamp())
@@ -117,11 +117,36 @@ class Store:
             created=True,
         )
 
-    def adopt(self, session_id: str, lines: Sequence[bytes]) -> Path:
-        """Put the lines of an import into the sessions folder as a whole. Raises StorageError."""
+    def adopt(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> Path:
+        """Put the lines of a copy into the sessions folder as a whole. Raises StorageError.
+
+        What gives the lines may raise as well, and then there is nothing either.
+        """
         path = self.layout.session_path(session_id, self.environment.file_stamp())
-        Journal.create(self.files, path, b"\n".join(lines), locks=self.layout.locks).close()
+        pieces = (b"\n".join([*lines, b""]) for lines in chunks)
+        with telling("create", path):
+            fd, lock = make_file(self.files, path, pieces, self.layout.locks)
+        lock.release()
+        self.files.close(fd)
         return path
+
+    def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> Opened:
+        """The same, opened. Raises SessionExists, StorageError, and then nothing was made."""
+        self.require_free(session_id)
+        path = self.adopt(session_id, chunks)
+        try:
+            opened = self._open(path, session_id)
+        except BaseException:
+            # Refused means that there is none: who asks again must not have two.
+            self.keeping.take_back(path)
+            raise
+        opened.created = True
+        return opened
+
+    def require_free(self, session_id: str) -> None:
+        """Raises SessionExists for an id that a file has, StorageError."""
+        if self.keeping.find(session_id) is not None:
+            raise SessionExists("a session of this id exists", session_id=session_id)
 
     def remove_half_made(self) -> None:
         """Remove what a crash left of files that nobody was told of, before anybody asks.

@@ -1,0 +1,131 @@
+"""session/fork: a new session of what another one holds; that one stays as it is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from sessiond.errors import (
+    EntryInvalid,
+    EntryNotFound,
+    InvalidParams,
+    SessionExists,
+    StorageError,
+)
+from sessiond.methods.common import Call, Client, Method, SessionParams
+from sessiond.methods.copies import CopyResult, copy_from, make_copy
+from sessiond.model.ids import EntryId, SessionId
+from sessiond.service.copying.forking import Fork, Taken, fork
+from sessiond.service.copying.header import Birth
+from sessiond.service.copying.source import Source
+from sessiond.service.host import Host
+
+__all__ = ["METHOD"]
+
+
+class ForkParams(SessionParams):
+    """What is taken; where the path ends; what comes along; what the fork is called."""
+
+    entries: Taken = "path"
+    at: EntryId | UnsetType | None = UNSET
+    at_message: Annotated[int, Meta(ge=0)] | None = None
+    keep_messages: Annotated[int, Meta(ge=1)] | None = None
+    link: Literal["parent", "none"] = "parent"
+    labels: bool = True
+    state: bool | None = None
+    ids: Literal["keep", "renew"] | None = None
+    cwd: Annotated[str, Meta(min_length=1)] | None = None
+    title: str | None = None
+    new_session_id: SessionId | None = None
+    dry_run: bool = False
+
+
+def handle(client: Client, params: ForkParams, call: Call[Client]) -> Any:
+    """Copy in a worker thread, as of now."""
+    _require_sense(params)
+    environment = client.service.environment
+
+    def look(host: Host) -> Any:
+        source = Source.of(host)
+        axes = _axes(params, source)
+        birth = Birth(
+            params.new_session_id or environment.new_session_id(),
+            environment.now(),
+            cwd=params.cwd,
+            title=params.title,
+            linked=params.link == "parent",
+        )
+
+        async def job() -> CopyResult:
+            # Whoever may object to a fork is asked here, before anything is made.
+            session = await make_copy(
+                client,
+                birth.session_id,
+                lambda: fork(source, axes, birth, environment.new_entry_id, call.progress),
+                dry_run=params.dry_run,
+            )
+            return CopyResult(session)
+
+        return job
+
+    return copy_from(client, call, params.session_id, look)
+
+
+def _require_sense(params: ForkParams) -> None:
+    """Raises InvalidParams for an axis that says nothing beside the others."""
+    takes_path = params.entries in {"path", "context"}
+    for name, given in (
+        ("at", params.at is not UNSET),
+        ("at_message", params.at_message is not None),
+    ):
+        if given and not takes_path:
+            raise InvalidParams(
+                f"{name} says where a path ends; entries {params.entries} has none", path=name
+            )
+    if params.at is not UNSET and params.at_message is not None:
+        raise InvalidParams("at names the entry, at_message counts: send one", path="at_message")
+    if params.keep_messages is not None and params.entries != "context":
+        raise InvalidParams("keep_messages counts in a context", path="keep_messages")
+    if params.entries == "all" and params.state is False:
+        raise InvalidParams("entries all has the state in it; leave state out", path="state")
+
+
+def _axes(params: ForkParams, source: Source) -> Fork:
+    """The axes, with what is left out. Raises EntryNotFound, InvalidParams."""
+    session, at = source.session, params.at
+    whole = params.entries == "all"
+    leaf = source.leaf
+    if not isinstance(at, UnsetType):
+        leaf = 0 if at is None else session.node(at)
+        if at is not None and not leaf:
+            raise EntryNotFound("no entry of this id in the tree", entry_id=at, path="at")
+    if whole and not params.labels and not session.rules.leaf_records:
+        raise InvalidParams(
+            "entries of this dialect may stand below labels; entries path leaves them out",
+            path="labels",
+        )
+    return Fork(
+        entries=params.entries,
+        leaf=leaf,
+        at_message=params.at_message,
+        keep_messages=params.keep_messages,
+        labels=params.labels,
+        state=whole or bool(params.state),
+        renew=params.ids == "renew" or (params.ids is None and params.entries == "context"),
+    )
+
+
+METHOD = Method(
+    name="session/fork",
+    params=ForkParams,
+    result=CopyResult,
+    handle=handle,
+    access="write",
+    errors=(
+        EntryNotFound,
+        EntryInvalid,
+        SessionExists,
+        StorageError,
+    ),
+)

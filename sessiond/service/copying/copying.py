@@ -1,0 +1,188 @@
+"""The lines of a copy: chosen entries of one session, re-chained, between some that are new.
+
+Law: what is chosen is written as it stands but for where it stands, so a payload is
+the same bytes. A copy of everything is the same lines. The others are laid out so:
+
+    first    facts of the session, which stand in no tree
+    aside    a chain of its own: what was not on the path but is to be known
+    chain    the path: each entry below the one before it
+    labels   as they were, behind what they name
+    last     what the copy adds at its end
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from sessiond.dialects.base import Dialect, Place
+from sessiond.limits import PROGRESS_LINES
+from sessiond.model.entries import Entry, Header
+from sessiond.model.row import Kind
+from sessiond.service.copying.source import Source
+from sessiond.service.ports import Progress
+
+__all__ = ["Copying", "Step", "chunks_of_all", "chunks_of_chosen"]
+
+Step = int | Entry
+"""A line of the source, or an entry that the copy adds; it has no id yet."""
+
+# What tells an entry's place in the file it comes from: its head there, its append there.
+_OWN_PLACE: Final = ("head", "atom")
+
+
+class Copying(Struct, frozen=True):
+    """A copy that is about to be made."""
+
+    source: Source
+    header: Header
+    now: str
+    new_id: Callable[[], str]
+    first: Sequence[Entry] = ()
+    aside: Sequence[Step] = ()
+    chain: Sequence[Step] = ()
+    labels: Sequence[int] = ()
+    last: Sequence[Entry] = ()
+    renew: bool = False
+    messages: Mapping[int, int] = {}
+    """How many of its messages a compaction keeps, by its line, where not all."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """That of the source."""
+        return self.source.opened.dialect
+
+
+def chunks_of_all(copying: Copying, progress: Progress, *, labels: bool) -> Iterator[list[bytes]]:
+    """Every entry in its order, and what the copy adds. Lines that are no entries stay behind."""
+    source, dialect = copying.source, copying.dialect
+    session, upto = source.session, source.upto
+    ids = _new_ids(copying, range(1, upto + 1))
+    # An append that is not whole any more must not look like one that is being written.
+    without = ("atom",) if session.rules.atoms and session.problem_count else ()
+    yield [dialect.encode_header(copying.header)]
+    for first in range(1, upto + 1, PROGRESS_LINES):
+        past = min(first + PROGRESS_LINES, upto + 1)
+        lines = source.opened.journal.read(first, past - 1)
+        chunk: list[bytes] = []
+        for seq, line in enumerate(lines, first):
+            kind = session.kinds[seq]
+            if kind == Kind.NONE or (kind == Kind.LABEL and not labels):
+                continue
+            name = session.names[seq]
+            place = Place(ids.get(name, name), ids=ids, without=without)
+            chunk.append(dialect.placed(line, place) if ids or without else line)
+        yield chunk
+        progress.report(past, upto + 1, "lines")
+    writer = _Chain(copying, ids, session.id_of(source.leaf))
+    yield [line for entry in copying.last for line in writer.lines([entry])]
+
+
+def chunks_of_chosen(copying: Copying, progress: Progress) -> Iterator[list[bytes]]:
+    """The chosen entries where they stand now, and what the copy adds."""
+    yield [copying.dialect.encode_header(copying.header)]
+    chosen = [
+        step for step in (*copying.aside, *copying.chain, *copying.labels) if isinstance(step, int)
+    ]
+    ids = _new_ids(copying, chosen)
+    done = 0
+    aside = _Chain(copying, ids, None)
+    yield list(aside.lines(copying.first))
+    main = _Chain(copying, ids, None)
+    behind = (*copying.chain, *copying.labels, *copying.last)
+    for chain, steps in ((aside, copying.aside), (main, behind)):
+        for begin in range(0, len(steps), PROGRESS_LINES):
+            some = steps[begin : begin + PROGRESS_LINES]
+            yield list(chain.lines(some))
+            done += len(some)
+            progress.report(done, len(copying.aside) + len(behind), "lines")
+
+
+def _new_ids(copying: Copying, seqs: Sequence[int]) -> dict[str, str]:
+    """What the entries are called in the copy, by what they are called now."""
+    if not copying.renew:
+        return {}
+    session = copying.source.session
+    taken: set[str] = set()
+    ids: dict[str, str] = {}
+    for seq in seqs:
+        if session.kinds[seq] != Kind.NONE and session.names[seq] not in ids:
+            ids[session.names[seq]] = _free_id(copying, taken)
+    return ids
+
+
+def _free_id(copying: Copying, taken: set[str]) -> str:
+    names = copying.source.session.ids
+    while (entry_id := copying.new_id()) in names or entry_id in taken:
+        pass
+    taken.add(entry_id)
+    return entry_id
+
+
+class _Chain:
+    """Writes lines each below the one before it; records are nobody's parent."""
+
+    def __init__(self, copying: Copying, ids: Mapping[str, str], parent_id: str | None) -> None:
+        self._copying = copying
+        self._ids = ids
+        self._parent_id = parent_id if parent_id is None else ids.get(parent_id, parent_id)
+        self._records = copying.source.session.rules.records
+        self._without = _OWN_PLACE if copying.source.session.rules.named_heads else ()
+        self._before: list[int] = []
+        self._taken: set[str] = set(ids.values())
+
+    def lines(self, steps: Sequence[Step]) -> Iterator[bytes]:
+        """The lines of these steps, in their order. Raises StorageError."""
+        seqs = [step for step in steps if isinstance(step, int)]
+        stored = iter(self._copying.source.opened.journal.read_many(seqs))
+        for step in steps:
+            yield self._copied(step, next(stored)) if isinstance(step, int) else self._new(step)
+
+    def _copied(self, seq: int, line: bytes) -> bytes:
+        session = self._copying.source.session
+        name = session.names[seq]
+        place = Place(
+            self._ids.get(name, name),
+            self._parent_id,
+            ids=self._ids,
+            first_kept_id=self._first_kept_id(seq),
+            messages=self._copying.messages.get(seq),
+            without=self._without,
+        )
+        self._before.append(seq)
+        self._advance(session.kinds[seq], place.id)
+        return self._copying.dialect.placed(line, place)
+
+    def _new(self, entry: Entry) -> bytes:
+        copying = self._copying
+        entry = msgspec.structs.replace(
+            entry,
+            id=_free_id(copying, self._taken),
+            parent_id=self._parent_id,
+            timestamp=copying.now,
+        )
+        row = copying.dialect.row_of(entry)
+        self._advance(row.kind, row.id)
+        return copying.dialect.encode(entry)
+
+    def _advance(self, kind: int, entry_id: str) -> None:
+        if kind not in self._records:
+            self._parent_id = entry_id
+
+    def _first_kept_id(self, seq: int) -> str | UnsetType | None:
+        """The first of what a compaction kept that stands before it here, too."""
+        session = self._copying.source.session
+        kept = session.kept_from.get(seq, 0)
+        if not kept:
+            return UNSET
+        span = set()
+        for at in session.up(session.parents[seq]):
+            if at < kept:
+                break
+            span.add(at)
+        first = next((at for at in self._before if at in span), 0)
+        name = session.id_of(first)
+        return name if name is None else self._ids.get(name, name)

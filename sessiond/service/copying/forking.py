@@ -1,0 +1,142 @@
+"""What a fork takes of its source: the path, everything, the context, or the state alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from sessiond.dialects.base import ContextLine
+from sessiond.model.entries import ModelChange
+from sessiond.model.row import Kind
+from sessiond.service.copying.copying import Copying, Step, chunks_of_all, chunks_of_chosen
+from sessiond.service.copying.header import (
+    Birth,
+    facts_of,
+    header_of,
+    lineage_of_copy,
+    title_of,
+)
+from sessiond.service.copying.source import (
+    Source,
+    label_seqs,
+    message_at,
+    message_index,
+    state_seqs,
+)
+from sessiond.service.ports import Progress
+from sessiond.session.context import plan_context
+
+__all__ = ["Fork", "Taken", "fork"]
+
+Taken = Literal["path", "all", "context", "none"]
+
+
+class Fork(Struct, frozen=True):
+    """The axes of a fork. `leaf` is where the path ends, `at_message` counts on it."""
+
+    entries: Taken
+    leaf: int
+    at_message: int | None
+    keep_messages: int | None
+    labels: bool
+    state: bool
+    renew: bool
+
+
+_SETTINGS: Final = frozenset({Kind.MODEL, Kind.THINKING})
+
+
+class _Context(Struct, frozen=True):
+    steps: list[Step]
+    messages: int
+    cut: dict[int, int]
+
+
+def fork(
+    source: Source, axes: Fork, birth: Birth, new_id: Callable[[], str], progress: Progress
+) -> Iterator[list[bytes]]:
+    """The lines of the fork, header first. Blocks. Raises InvalidParams, StorageError."""
+    session = source.session
+    leaf = axes.leaf
+    if axes.at_message is not None:
+        leaf = message_at(session, leaf, axes.at_message, "at_message")
+    context = None
+    chain: list[Step] = []
+    if axes.entries == "context":
+        context = _context(source, leaf, axes.keep_messages)
+        chain = context.steps
+    elif axes.entries == "path":
+        chain = [seq for seq in session.path(leaf) if session.kinds[seq] != Kind.LABEL]
+    whole = axes.entries == "all"
+    chosen = [step for step in chain if isinstance(step, int)]
+    lineage = lineage_of_copy(
+        source,
+        birth,
+        at_entry=None if axes.entries == "none" else session.id_of(leaf),
+        at_message=None if axes.entries == "none" else message_index(session, leaf),
+        fork_point=None if context is None else context.messages,
+    )
+    copying = Copying(
+        source,
+        header_of(source, birth, lineage, state=axes.state, whole=whole),
+        birth.now,
+        new_id,
+        first=() if whole else facts_of(source, state=axes.state),
+        aside=state_seqs(source, chosen) if axes.state and not whole else (),
+        chain=chain,
+        labels=label_seqs(source, chosen) if axes.labels else (),
+        last=title_of(source, birth, whole=whole),
+        renew=axes.renew,
+        messages={} if context is None else context.cut,
+    )
+    if whole:
+        return chunks_of_all(copying, progress, labels=axes.labels)
+    return chunks_of_chosen(copying, progress)
+
+
+def _context(source: Source, leaf: int, keep: int | None) -> _Context:
+    """The entries of the first `keep` messages of the context, and what sets it up.
+
+    They stay in the order of the file: what a compaction kept stands before it.
+    """
+    session, opened = source.session, source.opened
+    plan = plan_context(session, leaf)
+    lines = [
+        ContextLine(session.names[seq], session.kinds[seq], line, kept=seq < plan.compaction)
+        for seq, line in zip(plan.seqs, opened.journal.read_many(plan.seqs), strict=True)
+    ]
+    sources = [message.source for message in opened.dialect.context(lines)]
+    kept = sources if keep is None else sources[:keep]
+    wanted = set(kept)
+    seqs = [
+        seq
+        for seq in plan.seqs
+        # What gives no message of its own may say what others give.
+        if keep is None or session.names[seq] in wanted or session.kinds[seq] == Kind.CONTEXT_EDIT
+    ]
+    cut: dict[int, int] = {}
+    if session.rules.replacement and sources.count(session.names[plan.compaction]) > len(kept):
+        cut[plan.compaction] = len(kept)
+    at = leaf if keep is None else max(seqs, default=0)
+    return _Context(_with_settings(source, at, seqs), len(kept), cut)
+
+
+def _with_settings(source: Source, at: int, seqs: list[int]) -> list[Step]:
+    """The entries and what sets the model and the thinking level for them, which no context shows."""
+    session, opened = source.session, source.opened
+    model, thinking = session.model_refs[at], session.thinking_refs[at]
+    settings = {seq for seq in (model, thinking) if session.kinds[seq] in _SETTINGS}
+    steps: list[Step] = [*sorted(settings.union(seqs))]
+    if not model or model in steps:
+        return steps
+    # An answer named it that is not in the context any more.
+    (line,) = opened.journal.read(model, model)
+    named = opened.dialect.model(line)
+    if named is None:
+        return steps
+    change = ModelChange(model_id=named.model_id)
+    if named.provider is not None:
+        change.provider = named.provider
+    return [change, *steps]

@@ -1,0 +1,90 @@
+"""The first lines of a copy: what it is called, what it goes on with, where it comes from."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from sessiond.dialects.native import NATIVE
+from sessiond.model.entries import Entry, Header, SessionInfoEntry
+from sessiond.service.copying.source import Source
+from sessiond.service.session_info import Lineage
+
+__all__ = ["Birth", "facts_of", "header_of", "lineage_of_copy", "title_of"]
+
+_encode: Final = msgspec.json.Encoder().encode
+# What a native header has no place for.
+_FACTS: Final = ("provider", "thinking_level")
+
+
+class Birth(Struct, frozen=True):
+    """What the copy is to be called, and whether it says whose copy it is."""
+
+    session_id: str
+    now: str
+    cwd: str | None = None
+    title: str | None = None
+    linked: bool = True
+
+
+def lineage_of_copy(source: Source, birth: Birth, **more: Any) -> Lineage:
+    """Where the copy comes from; `more` stands in it with a link only."""
+    if not birth.linked:
+        return Lineage(detached=True)
+    return Lineage(parent_id=source.info.id, **more)
+
+
+def header_of(
+    source: Source, birth: Birth, lineage: Lineage, *, state: bool, whole: bool
+) -> Header:
+    """The first line. A whole copy begins with the same facts, as its lines change them again."""
+    info = source.info
+    base = Header(
+        agent=info.agent,
+        model=info.model,
+        tags=(info.tags or None) if state else None,
+        system_prompt=_text(info.system_prompt),
+        compaction=_raw(info.compaction),
+        dry_run=info.dry_run,
+        metadata=_raw(info.metadata),
+    )
+    if whole:
+        base = msgspec.structs.replace(source.opened.header, version=UNSET, persist=None)
+    own_title = {} if whole else {"title": birth.title}
+    return msgspec.structs.replace(
+        base,
+        id=birth.session_id,
+        timestamp=birth.now,
+        cwd=info.cwd if birth.cwd is None else birth.cwd,
+        lineage=Raw(_encode(lineage)),
+        parent_session=info.path if birth.linked else None,
+        **own_title,
+    )
+
+
+def facts_of(source: Source, *, state: bool) -> list[Entry]:
+    """What holds of the session beside its header; other programs' files keep none of it."""
+    if source.opened.dialect is not NATIVE:
+        return []
+    info = source.info
+    facts = {name: value for name in _FACTS if (value := getattr(info, name)) is not None}
+    if state and (plan := _text(info.plan)) is not None:
+        facts["plan"] = plan
+    return [SessionInfoEntry(**facts)] if facts else []
+
+
+def title_of(source: Source, birth: Birth, *, whole: bool) -> list[Entry]:
+    """The title, where it is no header's to say: in other dialects, and behind a whole copy's own."""
+    if birth.title is None or not (whole or source.opened.dialect is not NATIVE):
+        return []
+    return [SessionInfoEntry(name=birth.title)]
+
+
+def _text(value: str | UnsetType | None) -> str | None:
+    return None if isinstance(value, UnsetType) else value
+
+
+def _raw(value: Raw | UnsetType | None) -> Raw | UnsetType:
+    return UNSET if value is None else value

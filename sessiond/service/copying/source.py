@@ -1,0 +1,91 @@
+"""What a copy is made of: a session as it was at one line, whatever is appended meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from sessiond.dialects.loose import lenient, text
+from sessiond.errors import InvalidParams
+from sessiond.model.ids import MAIN
+from sessiond.model.row import MESSAGE_KINDS, Kind
+from sessiond.service.host import Host
+from sessiond.service.opened import Opened
+from sessiond.service.session_info import SessionInfo
+from sessiond.session.state import Session
+
+__all__ = ["Source", "label_seqs", "message_at", "message_index", "state_seqs"]
+
+# The custom types that hold what an agent works with: decisions, artifacts and the like.
+_STATE: Final = "sessiond."
+
+
+class Source(Struct, frozen=True):
+    """A session as of line `upto`. Only what lies up to there is read, in any thread."""
+
+    opened: Opened
+    upto: int
+    leaf: int
+    """Where main stood then."""
+    info: SessionInfo
+    """What it was then, with what may be long."""
+
+    @classmethod
+    def of(cls, host: Host) -> Source:
+        """The session as it is now; called where its index stands still."""
+        opened = host.opened
+        return cls(opened, host.seq, opened.session.heads[MAIN].leaf, opened.whole())
+
+    @property
+    def session(self) -> Session:
+        """The index, which goes on."""
+        return self.opened.session
+
+
+def message_at(session: Session, leaf: int, index: int, path: str) -> int:
+    """The message with this place on the path to `leaf`, 0 for the first. Raises InvalidParams."""
+    count = session.message_counts[leaf]
+    if index >= count:
+        raise InvalidParams(_out_of_range(count), path=path)
+    for seq in session.up(leaf):
+        if session.kinds[seq] in MESSAGE_KINDS and session.message_counts[seq] == index + 1:
+            return seq
+    raise AssertionError("a path has as many messages as its end counts")
+
+
+def message_index(session: Session, leaf: int) -> int | None:
+    """The place of the last message on the path to `leaf`; None if there is none."""
+    return session.message_counts[leaf] - 1 if session.message_counts[leaf] else None
+
+
+def _out_of_range(count: int) -> str:
+    if not count:
+        return "the path has no message"
+    return f"the path has {count} messages, 0 to {count - 1}; leave it out to take all"
+
+
+def label_seqs(source: Source, seqs: Iterable[int]) -> list[int]:
+    """The lines that gave these entries the labels they had, in order."""
+    found: list[int] = []
+    for seq in seqs:
+        states = source.session.label_states.get(seq, ())
+        latest = next((state for state in reversed(states) if state.seq <= source.upto), None)
+        if latest is not None and latest.label:
+            found.append(latest.seq)
+    return sorted(found)
+
+
+def state_seqs(source: Source, besides: Sequence[int]) -> list[int]:
+    """The entries that hold what an agent works with, wherever they stand, in order."""
+    taken = set(besides)
+    kinds = source.session.kinds[: source.upto + 1]
+    seqs = [seq for seq, kind in enumerate(kinds) if kind == Kind.CUSTOM and seq not in taken]
+    wire = source.opened.dialect.wire
+    lines = source.opened.journal.read_many(seqs)
+    return [
+        seq
+        for seq, line in zip(seqs, lines, strict=True)
+        if (text(lenient(wire(line)).get("custom_type")) or "").startswith(_STATE)
+    ]

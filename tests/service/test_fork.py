@@ -1,0 +1,365 @@
+"""Forks: what each takes of its source, what it is called, and that the source stays as it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from sessiond.testing.daemon import Refusal, Wire
+
+SAMPLES = Path(__file__).parent.parent / "samples"
+SESSION = "session-a"
+# What is asked is refused or it is not, whichever loop runs.
+one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
+TIME = "2026-01-15T10:30:00.000Z"
+
+
+def said(entry_id: str, parent_id: str | None, role: str = "user", **more: Any) -> dict[str, Any]:
+    message = {"role": role, "content": f"text of {entry_id}"}
+    return {
+        "type": "message",
+        "id": entry_id,
+        "parent_id": parent_id,
+        "timestamp": TIME,
+        "message": message,
+        **more,
+    }
+
+
+def entry(word: str, entry_id: str, parent_id: str | None, **more: Any) -> dict[str, Any]:
+    return {"type": word, "id": entry_id, "parent_id": parent_id, "timestamp": TIME, **more}
+
+
+# m1 - m2 - d1 - m3 - c1 - m4      main
+#        \- x1                      tried
+SOURCE = [
+    said("m1", None),
+    said("m2", "m1", "assistant"),
+    entry("label", "l1", "m2", target_id="m2", label="good"),
+    said("x1", "m2", head="tried"),
+    entry("custom", "d1", "m2", custom_type="sessiond.decision", data={"decision": "sqlite"}),
+    entry("session_info", "i1", "d1", name="A name", plan="the plan", tags=["a", "b"]),
+    said("m3", "d1", atom=[1, 2]),
+    entry(
+        "compaction", "c1", "m3", summary="so far", first_kept_entry_id="m2", atom=[2, 2]
+    ),
+    entry("custom", "d2", "x1", head="tried", custom_type="sessiond.artifact", data={"name": "n"}),
+    said("m4", "c1", "assistant"),
+]  # fmt: skip
+
+
+def files_of(house: Any) -> list[Path]:
+    """Everything on the disk but who owns what."""
+    return [path for path in house.disk.paths if path.parent != house.layout.locks]
+
+
+async def fork(wire: Wire, **params: Any) -> Any:
+    return (await wire.call("session/fork", session_id=SESSION, **params))["session"]
+
+
+async def rows_of(wire: Wire, session_id: str) -> list[dict[str, Any]]:
+    answer = await wire.call("session/entries", session_id=session_id)
+    return [row["entry"] for row in answer["entries"]]
+
+
+async def path_of(wire: Wire, session_id: str) -> list[tuple[str, str | None]]:
+    answer = await wire.call("session/path", session_id=session_id)
+    return [(row["entry"]["id"], row["entry"]["parent_id"]) for row in answer["entries"]]
+
+
+async def context_of(wire: Wire, session_id: str, **params: Any) -> list[Any]:
+    return (await wire.call("build_context", session_id=session_id, **params))["messages"]
+
+
+async def test_a_path_is_taken_with_its_ids_and_labels_and_says_where_it_comes_from(
+    house: Any,
+) -> None:
+    path = house.put(SOURCE)
+    before = house.disk.content(path)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await fork(wire)
+        chain = ["m1", "m2", "d1", "m3", "c1", "m4"]
+        assert await path_of(wire, made["id"]) == list(zip(chain, [None, *chain], strict=False))
+        assert made["lineage"] == {
+            "parent_id": SESSION,
+            "parent_path": str(path),
+            "at_entry": "m4",
+            "at_message": 3,
+        }
+        assert (made["leaf_id"], made["persisted"], made["problems"]) == ("m4", True, 0)
+        assert (made["title"], made["tags"], made["plan"]) == (None, [], None)
+        labels = (await wire.call("session/labels", session_id=made["id"]))["labels"]
+        assert [(one["entry_id"], one["label"]) for one in labels] == [("m2", "good")]
+        assert await context_of(wire, made["id"]) == await context_of(wire, SESSION)
+        fork_text = house.disk.content(Path(made["path"]))
+    assert house.disk.content(path) == before
+    # What stood where it stands now is the same line.
+    assert before.splitlines()[2] in fork_text
+    assert b'"atom"' not in fork_text
+    # It is the same after a restart.
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        again = (await wire.call("session/get", session_id=made["id"]))["session"]
+        assert {**again, "epoch": ""} == {**made, "epoch": ""}
+
+
+@pytest.mark.parametrize(
+    ("params", "leaf"),
+    [
+        ({"at": "m2"}, "m2"),
+        ({"at": "x1"}, "x1"),
+        ({"at": None}, None),
+        ({"at_message": 0}, "m1"),
+        ({"at_message": 2}, "m3"),
+        ({"at_message": 3}, "m4"),
+    ],
+)
+async def test_a_path_ends_where_it_is_said_to(house: Any, params: Any, leaf: Any) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await fork(wire, **params)
+        assert made["leaf_id"] == leaf
+        assert made["lineage"].get("at_entry") == leaf
+        ids = [entry_id for entry_id, _ in await path_of(wire, made["id"])]
+        source = await wire.call("session/path", session_id=SESSION, entry_id=leaf or "m1")
+        assert ids == ([row["entry"]["id"] for row in source["entries"]] if leaf else [])
+
+
+async def test_everything_is_the_same_lines_elsewhere_and_knows_no_parent(house: Any) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await fork(wire, entries="all", link="none", cwd="/elsewhere")
+        assert await rows_of(wire, made["id"]) == await rows_of(wire, SESSION)
+        assert made["lineage"] == {"detached": True}
+        assert (made["cwd"], made["title"], made["plan"]) == ("/elsewhere", "A name", "the plan")
+        source = (await wire.call("session/get", session_id=SESSION))["session"]
+        assert made["heads"] == source["heads"]
+        forest = await wire.call("catalog/forest")
+        assert [(node["depth"], node["orphan"]) for node in forest["nodes"]] == [(0, False)] * 2
+        titled = await fork(wire, entries="all", title="Another", labels=False)
+        assert titled["title"] == "Another"
+        assert (await wire.call("session/labels", session_id=titled["id"]))["labels"] == []
+
+
+@pytest.mark.parametrize(
+    ("keep", "sources"),
+    [(None, ["c1", "m2", "m3", "m4"]), (1, ["c1"]), (3, ["c1", "m2", "m3"]), (99, None)],
+)
+async def test_a_context_is_taken_as_the_model_sees_it(house: Any, keep: Any, sources: Any) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        whole = await context_of(wire, SESSION)
+        given = {} if keep is None else {"keep_messages": keep}
+        made = await fork(wire, entries="context", ids="keep", **given)
+        built = await wire.call("build_context", session_id=made["id"])
+        assert built["sources"] == (sources or ["c1", "m2", "m3", "m4"])
+        count = len(built["messages"])
+        assert made["lineage"]["fork_point"] == count
+        assert [m["role"] for m in built["messages"]] == [m["role"] for m in whole[:count]]
+        if count > 1:
+            assert built["messages"] == whole[:count]
+        renewed = await fork(wire, entries="context", **given)
+        again = await wire.call("build_context", session_id=renewed["id"])
+        assert not set(again["sources"]) & set(built["sources"])
+        assert [m.get("content") for m in again["messages"]] == [
+            m.get("content") for m in built["messages"]
+        ]
+
+
+async def test_a_context_keeps_the_first_messages_of_a_replacement(house: Any) -> None:
+    replacement = [{"role": "user", "content": str(n)} for n in range(3)]
+    house.put(
+        [
+            entry("model_change", "g1", None, model_id="m-1", provider="p-1"),
+            said("m1", "g1"),
+            entry("thinking_level_change", "g2", "m1", thinking_level="high"),
+            entry("compaction", "c1", "g2", messages=replacement),
+            said("m2", "c1"),
+        ]
+    )
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for keep in (1, 2, 3, 4):
+            made = await fork(wire, entries="context", keep_messages=keep)
+            built = await wire.call("build_context", session_id=made["id"])
+            assert built["messages"] == (await context_of(wire, SESSION))[:keep]
+            assert built["model"] == {"model_id": "m-1", "provider": "p-1"}
+            assert built["thinking_level"] == "high"
+            assert made["lineage"]["fork_point"] == keep
+
+
+async def test_state_alone_is_the_plan_the_tags_and_what_was_decided(house: Any) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await fork(wire, entries="none", state=True)
+        assert (made["plan"], made["tags"], made["message_total"]) == ("the plan", ["a", "b"], 0)
+        rows = await rows_of(wire, made["id"])
+        assert [row["custom_type"] for row in rows if row["type"] == "custom"] == [
+            "sessiond.decision",
+            "sessiond.artifact",
+        ]
+        assert made["lineage"] == {
+            "parent_id": SESSION,
+            "parent_path": made["lineage"]["parent_path"],
+        }
+        # Beside a path: what is not on it stands aside.
+        both = await fork(wire, state=True)
+        assert both["leaf_id"] == "m4"
+        assert (await path_of(wire, both["id"]))[0] == ("m1", None)
+        ids = [row["id"] for row in await rows_of(wire, both["id"])]
+        assert sorted(ids).count("d1") == sorted(ids).count("d2") == 1
+        bare = await fork(wire, entries="none")
+        assert (bare["entry_count"], bare["plan"]) == (0, None)
+
+
+async def test_ids_are_renewed_when_asked_and_refer_to_each_other_as_before(house: Any) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for entries in ("path", "all"):
+            made = await fork(wire, entries=entries, ids="renew")
+            rows = await rows_of(wire, made["id"])
+            assert not {row["id"] for row in rows} & {one["id"] for one in SOURCE}
+            assert (made["problems"], made["message_count"]) == (0, 4)
+            built = await context_of(wire, made["id"])
+            for ours, theirs in zip(built, await context_of(wire, SESSION), strict=True):
+                assert ours | {"first_kept_entry_id": 0} == theirs | {"first_kept_entry_id": 0}
+            labels = (await wire.call("session/labels", session_id=made["id"]))["labels"]
+            assert [one["label"] for one in labels] == ["good"]
+
+
+async def test_a_dry_run_says_what_would_be_and_leaves_nothing(house: Any) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        before = files_of(house)
+        told = await fork(wire, dry_run=True, new_session_id="the-fork", title="T")
+        assert files_of(house) == before
+        assert (told["path"], told["persisted"], told["leaf_id"]) == (None, False, "m4")
+        made = await fork(wire, new_session_id="the-fork", title="T")
+        differs = {"path": None, "persisted": False, "epoch": ""}
+        assert {**made, **differs} == {**told, **differs}
+        listed = (await wire.call("session/list"))["sessions"]
+        assert sorted(one["id"] for one in listed) == sorted([SESSION, "the-fork"])
+
+
+BAD: dict[str, tuple[dict[str, Any], str, str | None]] = {
+    "an unknown entry": ({"at": "nowhere"}, "entry_not_found", "at"),
+    "a label": ({"at": "l1"}, "entry_not_found", "at"),
+    "an index past the end": ({"at_message": 4}, "invalid_params", "at_message"),
+    "a negative index": ({"at_message": -1}, "invalid_params", "at_message"),
+    "no message": ({"entries": "context", "keep_messages": 0}, "invalid_params", "keep_messages"),
+    "two places": ({"at": "m1", "at_message": 1}, "invalid_params", "at_message"),
+    "a place in everything": ({"entries": "all", "at": "m1"}, "invalid_params", "at"),
+    "a place in nothing": ({"entries": "none", "at_message": 0}, "invalid_params", "at_message"),
+    "messages of a path": ({"keep_messages": 1}, "invalid_params", "keep_messages"),
+    "all but the state": ({"entries": "all", "state": False}, "invalid_params", "state"),
+    "another word": ({"entries": "most"}, "invalid_params", "entries"),
+    "no folder": ({"cwd": ""}, "invalid_params", "cwd"),
+    "a bad id": ({"new_session_id": "../x"}, "invalid_params", "new_session_id"),
+    "its own id": ({"new_session_id": SESSION}, "session_exists", None),
+}
+
+
+@one_backend
+@pytest.mark.parametrize("case", BAD)
+async def test_what_cannot_be_is_refused_and_leaves_nothing(house: Any, case: str) -> None:
+    params, kind, path = BAD[case]
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        before = files_of(house)
+        for dry_run in (False, True):
+            refused = await wire.refusal(
+                "session/fork", session_id=SESSION, dry_run=dry_run, **params
+            )
+            assert (refused.data["kind"], refused.data.get("path")) == (kind, path)
+            assert files_of(house) == before
+
+
+async def test_of_two_forks_under_one_id_one_is_made(house: Any) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as one, daemon.connect() as other:
+        kinds: list[str] = []
+
+        async def ask(wire: Wire) -> None:
+            try:
+                await fork(wire, new_session_id="the-fork")
+                kinds.append("made")
+            except Refusal as refused:
+                kinds.append(refused.data["kind"])
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask, one)
+            tasks.start_soon(ask, other)
+        assert sorted(kinds) == ["made", "session_exists"]
+        assert len(house.session_files()) == 2
+
+
+@pytest.mark.parametrize("op", ["create", "write", "fsync", "rename", "fsync_folder"])
+async def test_a_fork_that_the_disk_refuses_is_none(house: Any, op: str) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/get", session_id=SESSION)
+        before = house.session_files()
+        house.disk.fail(op, errno=28)
+        refused = await wire.refusal("session/fork", session_id=SESSION, new_session_id="the-fork")
+        assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", "ENOSPC")
+        assert house.session_files() == before
+        assert (await fork(wire, new_session_id="the-fork"))["leaf_id"] == "m4"
+
+
+async def test_the_good_path_of_a_damaged_session_is_forked(house: Any) -> None:
+    lines = [json.dumps(one).encode() for one in SOURCE]
+    header = b'{"type":"session_header","version":1,"id":"session-a","timestamp":"%s","cwd":"/p"}'
+    house.put(b"\n".join([header % TIME.encode(), *lines[:4], b"damage", *lines[4:], b""]))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await wire.call("session/get", session_id=SESSION))["session"]["read_only"]
+        for entries in ("path", "all", "context"):
+            made = await fork(wire, entries=entries)
+            assert (made["read_only"], made["problems"]) == (False, 0)
+            await wire.call("append", session_id=made["id"], message={"role": "user"})
+
+
+async def test_what_is_in_memory_or_archived_is_forked_into_a_file(house: Any) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/archive", session_id=SESSION)
+        assert (await fork(wire))["archived"] is False
+        await wire.call("session/create", cwd="/p", session_id="in-memory", persist="never")
+        await wire.call("append", session_id="in-memory", message={"role": "user", "content": "hi"})
+        made = (await wire.call("session/fork", session_id="in-memory"))["session"]
+        assert (made["persisted"], made["message_count"]) == (True, 1)
+        assert made["lineage"]["parent_id"] == "in-memory"
+        assert "parent_path" not in made["lineage"]
+
+
+async def test_what_is_appended_behind_a_fork_is_not_in_it(house: Any) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/get", session_id=SESSION)
+        sent = await wire.request("session/fork", session_id=SESSION, entries="all")
+        await wire.call("append", session_id=SESSION, message={"role": "user", "content": "late"})
+        made = (await wire.answer(sent))["session"]
+        assert (made["leaf_id"], made["message_count"]) == ("m4", 4)
+
+
+@pytest.mark.parametrize("sample", ["pi.jsonl"])
+async def test_a_fork_of_pis_file_is_pis_file(real_house: Any, sample: str) -> None:
+    source = next(path for path in SAMPLES.rglob(sample))
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        own = (await wire.call("session/import", path=str(source)))["session"]
+        for entries in ("path", "all", "context"):
+            for ids in ("keep", "renew"):
+                params = {"session_id": own["id"], "entries": entries, "ids": ids}
+                made = (await wire.call("session/fork", **params))["session"]
+                assert (made["dialect"], made["problems"]) == ("pi", 0)
+                assert made["lineage"]["parent_id"] == own["id"]
+                mine = await context_of(wire, made["id"])
+                theirs = await context_of(wire, own["id"])
+                for ours, other in zip(mine, theirs, strict=True):
+                    assert ours.get("content") == other.get("content")
+                header = json.loads(Path(made["path"]).read_bytes().split(b"\n")[0])
+                assert header["parentSession"] == own["path"]
+                assert (header["type"], header["version"]) == ("session", 3)
+        titled = await wire.call("session/fork", session_id=own["id"], title="A fork")
+        assert titled["session"]["title"] == "A fork"
