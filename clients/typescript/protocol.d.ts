@@ -259,6 +259,11 @@ export interface ContinueParams {
   _meta?: RequestMeta | null;
 }
 
+/** The new session; of a dry run what it would be, which has no path. */
+export interface CopyResult {
+  session: SessionInfo;
+}
+
 /** The header's facts, and how the file comes to be. */
 export interface CreateParams {
   cwd: string;
@@ -497,6 +502,36 @@ export interface ForestParams {
 /** A drawing, one session a line. */
 export interface ForestText {
   text: string;
+}
+
+/** What is taken; where the path ends; what comes along; what the fork is called. */
+export interface ForkParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  /** Default: "path". */
+  entries?: "all" | "context" | "none" | "path";
+  at?: string | null;
+  /** Default: null. */
+  at_message?: number | null;
+  /** Default: null. */
+  keep_messages?: number | null;
+  /** Default: "parent". */
+  link?: "none" | "parent";
+  /** Default: true. */
+  labels?: boolean;
+  /** Default: null. */
+  state?: boolean | null;
+  /** Default: null. */
+  ids?: "keep" | "renew" | null;
+  /** Default: null. */
+  cwd?: string | null;
+  /** Default: null. */
+  title?: string | null;
+  /** Default: null. */
+  new_session_id?: string | null;
+  /** Default: false. */
+  dry_run?: boolean;
+  _meta?: RequestMeta | null;
 }
 
 /** A hit. */
@@ -1699,6 +1734,8 @@ export interface Methods {
   "session/signal": { params: SignalParams; result: Empty };
   /** say that this connection is here and in which state, and who else is. Access: read. */
   "session/presence": { params: PresenceParams; result: PresenceResult };
+  /** a new session of what another one holds; that one stays as it is. Access: write. */
+  "session/fork": { params: ForkParams; result: CopyResult };
   /** a copy of a session file under a new id, in the dialect it was written in. Access: write. */
   "session/import": { params: ImportParams; result: ImportResult };
   /** a session as a file of its own. Access: read. */

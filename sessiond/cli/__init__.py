@@ -25,6 +25,7 @@ CONTENTS: Final[tuple[Listed, ...]] = (
     Listed("Sessions", "continue", "continue_recent", "Take up the latest session of a project."),
     Listed("Sessions", "search", "search", "Find entries by what they say."),
     Listed("Sessions", "forest", "forest", "Draw which session came from which."),
+    Listed("Sessions", "fork", "fork", "Make a session of what another one holds."),
     Listed("Sessions", "rename", "rename", "Give a session a title."),
     Listed("Sessions", "archive", "archive", "Put sessions away."),
     Listed("Sessions", "unarchive", "unarchive", "Bring archived sessions back."),

@@ -7,11 +7,9 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from sessiond.errors import (
-    EntryInvalid,
     EntryNotFound,
     InvalidParams,
     SessionExists,
-    StorageError,
 )
 from sessiond.methods.common import Call, Client, Method, SessionParams
 from sessiond.methods.copies import CopyResult, copy_from, make_copy
@@ -124,8 +122,6 @@ METHOD = Method(
     access="write",
     errors=(
         EntryNotFound,
-        EntryInvalid,
         SessionExists,
-        StorageError,
     ),
 )

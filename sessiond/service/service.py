@@ -156,12 +156,13 @@ class Service:
     async def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> SessionInfo:
         """A new session of these lines, durable as a whole. Raises SessionExists, StorageError.
 
-        Once begun it is not given up: whoever cancels meanwhile has made it.
+        Once begun it is not given up: it may be there although its asker cancelled.
         """
         first = self.hosts.begin(session_id, lambda: self.store.make(session_id, chunks))
+        host = self.host(session_id)
         with CancelScope(shield=True):
-            opened = await self.host(session_id).ready()
-        if not (first and opened.created):
+            await host.ready()
+        if not (first and host.opened.created):
             raise SessionExists("a session of this id exists", session_id=session_id)
         return await self.info(session_id)
 

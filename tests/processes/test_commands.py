@@ -62,6 +62,7 @@ JSON: Final[dict[str, tuple[str, set[str]]]] = {
     "purge": ("sessiond purge --yes my-session-id --json", {"sessions"}),
     "tree": ("sessiond tree my-session --json", {"text"}),
     "branch": ("sessiond branch my-session entry-1 --json", {"leaf_id", "head", "seq"}),
+    "fork": ("sessiond fork my-session --at entry-1 --json", {"session"}),
     "rewind": ("sessiond rewind my-session entry-1 --json", {"leaf_id", "rewound"}),
     "heads": ("sessiond heads my-session --json", {"heads"}),
     "label": ("sessiond label my-session --json", {"labels"}),

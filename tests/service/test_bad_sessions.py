@@ -72,6 +72,7 @@ EXAMPLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "session/release": (READ, {"lease_id": "l"}),
     "session/signal": (READ, {"kind": "abort"}),
     "session/presence": (READ, {"state": "watching"}),
+    "session/fork": (READ, {"new_session_id": "the-fork"}),
     "session/export": (READ, {}),
     "session/archive": (WHOLE, {}),
     "session/unarchive": (WHOLE, {}),
@@ -159,10 +160,13 @@ CASES: Final[dict[str, Case]] = {
     "a folder that turned read-only": Case(
         None,
         "storage_error",
-        LIVE | dict.fromkeys(["session/archive", "session/delete"], "storage_error"),
+        LIVE
+        | dict.fromkeys(["session/archive", "session/delete", "session/fork"], "storage_error"),
         is_open=True,
     ),
-    "a full disk": Case(None, "storage_error", LIVE, is_open=True),
+    "a full disk": Case(
+        None, "storage_error", LIVE | {"session/fork": "storage_error"}, is_open=True
+    ),
 }
 MALFORMED: Final = ["", "short", "../../../x", "session-a\n", "session a", "x" * 129, 12345678]
 

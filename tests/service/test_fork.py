@@ -72,7 +72,8 @@ async def path_of(wire: Wire, session_id: str) -> list[tuple[str, str | None]]:
 
 
 async def context_of(wire: Wire, session_id: str, **params: Any) -> list[Any]:
-    return (await wire.call("build_context", session_id=session_id, **params))["messages"]
+    built = await wire.call("build_context", session_id=session_id, **params)
+    return list(built["messages"])
 
 
 async def test_a_path_is_taken_with_its_ids_and_labels_and_says_where_it_comes_from(

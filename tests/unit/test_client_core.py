@@ -248,6 +248,7 @@ def test_a_cleared_queue_does_not_remember_half_a_frame() -> None:
         ("session/label", {}, Resend.NEVER),
         ("session/reset", {}, Resend.NEVER),
         ("session/import", {}, Resend.NEVER),
+        ("session/fork", {"new_session_id": "abcdefgh"}, Resend.NEVER),
         ("compact", {"summary": "s"}, Resend.NEVER),
         ("compact", {"summary": "s", "idempotency_key": "k"}, Resend.KEYED),
         ("session/create", {"session_id": "abcdefgh"}, Resend.NEVER),

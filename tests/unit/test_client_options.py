@@ -44,6 +44,7 @@ OFFERED: list[tuple[Any, str, set[str]]] = [
     (options.PlanCompactionOptions, "session/plan_compaction", {"session_id"}),
     (options.UsageOptions, "session/usage", {"session_id"}),
     (options.CompactOptions, "session/compact", {"session_id"}),
+    (session_options.ForkOptions, "session/fork", {"session_id"}),
     (session_options.ImportOptions, "session/import", set()),
     (session_options.ExportOptions, "session/export", {"session_id"}),
     (options.SubscribeOptions, "session/subscribe", {"session_id"}),

@@ -27,6 +27,7 @@ from sessiond_client.session_options import (
     CreateOptions,
     ExportOptions,
     ForestOptions,
+    ForkOptions,
     ImportOptions,
     ListOptions,
     OpenOptions,
@@ -149,6 +150,10 @@ class AsyncSessions(AsyncAsking):
         return await self._ask(
             "retention/run", READ_RETIRED, {"max_age_hours": max_age_hours, **options}
         )
+
+    async def fork(self, session_id: str, **options: Unpack[ForkOptions]) -> SessionInfo:
+        """Makes a session of what another one holds."""
+        return await self._ask("session/fork", READ_SESSION, {"session_id": session_id, **options})
 
     async def import_(self, **options: Unpack[ImportOptions]) -> Imported:
         """Makes a session of a file or of `content`."""

@@ -27,6 +27,7 @@ from sessiond_client.session_options import (
     CreateOptions,
     ExportOptions,
     ForestOptions,
+    ForkOptions,
     ImportOptions,
     ListOptions,
     OpenOptions,
@@ -131,6 +132,10 @@ class BlockingSessions(Asking):
     def retention_run(self, max_age_hours: float, **options: Unpack[RetentionOptions]) -> Retired:
         """What nobody changed for so long goes to the trash; a dry run unless `dry_run=False`."""
         return self._ask("retention/run", READ_RETIRED, {"max_age_hours": max_age_hours, **options})
+
+    def fork(self, session_id: str, **options: Unpack[ForkOptions]) -> SessionInfo:
+        """Makes a session of what another one holds."""
+        return self._ask("session/fork", READ_SESSION, {"session_id": session_id, **options})
 
     def import_(self, **options: Unpack[ImportOptions]) -> Imported:
         """Makes a session of a file or of `content`."""

@@ -12,6 +12,7 @@ __all__ = [
     "CreateOptions",
     "ExportOptions",
     "ForestOptions",
+    "ForkOptions",
     "ImportOptions",
     "ListOptions",
     "OpenOptions",
@@ -128,6 +129,23 @@ class ImportOptions(Timed, total=False):
     content: str
     format: str
     cwd: str
+
+
+class ForkOptions(Timed, total=False):
+    """session/fork. `at=None` ends the path before the first entry; `link="none"`: no parent."""
+
+    entries: Literal["path", "all", "context", "none"]
+    at: str | None
+    at_message: int
+    keep_messages: int
+    link: Literal["parent", "none"]
+    labels: bool
+    state: bool
+    ids: Literal["keep", "renew"]
+    cwd: str
+    title: str
+    new_session_id: str
+    dry_run: bool
 
 
 class ExportOptions(Timed, total=False):

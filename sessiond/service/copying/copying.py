@@ -178,7 +178,7 @@ class _Chain:
         kept = session.kept_from.get(seq, 0)
         if not kept:
             return UNSET
-        span = set()
+        span: set[int] = set()
         for at in session.up(session.parents[seq]):
             if at < kept:
                 break

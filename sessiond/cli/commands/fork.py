@@ -1,0 +1,57 @@
+"""`sessiond fork`: make a session of what another one holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sessiond.cli.arguments import FOLDER, session_argument
+from sessiond.cli.asking import NULL, answer, ask_long, connected, session_id
+from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.output import say
+
+__all__ = ["COMMAND"]
+
+
+@click.command(
+    "fork",
+    cls=Command,
+    examples=(
+        "sessiond fork my-session",
+        "sessiond fork my-session --at entry-1",
+        "sessiond fork my-session --entries all --detached --cwd .",
+    ),
+)
+@shared_options
+@session_argument
+@click.option(
+    "--entries",
+    type=click.Choice(["path", "all", "context", "none"]),
+    help="What is taken: the path, every branch, what the model sees, or nothing.  [default: path]",
+)
+@click.option("--at", metavar="ENTRY", help='Where the path ends ("null": before the first one).')
+@click.option("--at-message", type=int, metavar="N", help="The same by the message, 0 the first.")
+@click.option("--keep-messages", type=int, metavar="N", help="So many messages of the context.")
+@click.option("--detached", is_flag=True, help="It does not say where it comes from.")
+@click.option("--labels/--no-labels", default=None, help="Take the labels along.  [default: yes]")
+@click.option("--state", is_flag=True, default=None, help="Take plan, tags and decisions along.")
+@click.option("--cwd", type=FOLDER, help="Put it into this project.")
+@click.option("--title", help="What it is called.")
+@click.option("--id", "new_session_id", metavar="ID", help="Its id.")
+@click.option("--dry-run", is_flag=True, default=None, help="Only say what it would be.")
+def fork(shared: Shared, session: str, *, at: str | None, detached: bool, **params: Any) -> None:
+    """Make a session of what SESSION holds, and print its id. SESSION stays as it is."""
+    with connected(shared) as client:
+        made = ask_long(
+            client,
+            "session/fork",
+            session_id=session_id(client, session),
+            at=NULL if at == "null" else at,
+            link="none" if detached else None,
+            **params,
+        )
+    answer(shared, made, lambda result: say(result["session"]["id"]))
+
+
+COMMAND = fork
