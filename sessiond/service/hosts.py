@@ -23,6 +23,7 @@ from sessiond.model.events import CatalogChange
 from sessiond.service.files.store import Store
 from sessiond.service.host import Host, Keeper
 from sessiond.service.listing.roster import Roster
+from sessiond.service.live import Means
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
 from sessiond.service.recommending import Recommending
@@ -60,16 +61,18 @@ class Hosts:
         # Sessions whose file is somebody's who does not take requests any more, until it is let go.
         self._leaving: dict[str, anyio.Event] = {}
         self._ready: list[Host] = []
-        # Writers do not queue behind the openings and reads of other sessions.
-        threads = CapacityLimiter(WRITER_THREADS_MAX)
         self._recommending = Recommending(tasks)
         self._keeper = Keeper(
             on_ready=self._ready.append,
             on_change=self._changed,
-            threads=threads,
-            next_lease_epoch=store.next_lease_epoch,
-            reopen=store.reopen,
-            watching=watching,
+            means=Means(
+                environment=environment,
+                # Writers do not queue behind the openings and reads of other sessions.
+                threads=CapacityLimiter(WRITER_THREADS_MAX),
+                next_lease_epoch=store.next_lease_epoch,
+                reopen=store.reopen,
+                watching=watching,
+            ),
         )
 
     def _changed(self, host: Host) -> None:
@@ -149,7 +152,7 @@ class Hosts:
     ) -> Host:
         self._require_running()
         self.make_room(in_memory=in_memory)
-        host = Host(session_id, load, self._environment, self._keeper)
+        host = Host(session_id, load, self._keeper)
         host.meant_for_memory = in_memory
         self._hosts[session_id] = host
         self._tasks.start_soon(self._serve, host, self._leaving.get(session_id))

@@ -20,12 +20,13 @@ from sessiond.limits import Bounds
 from sessiond.service.client import Client
 from sessiond.service.files.store import Store
 from sessiond.service.holdings import Holdings, HoldingsStatistics
-from sessiond.service.host import Host, HostStatistics
+from sessiond.service.host import Host
 from sessiond.service.hosts import Hosts
 from sessiond.service.inotify import best_watching
 from sessiond.service.jobs import answer_later
 from sessiond.service.listing.roster import Roster, RosterStatistics
 from sessiond.service.listing.searching import Search
+from sessiond.service.live import HostStatistics
 from sessiond.service.ports import Environment, Listener, Ticket
 from sessiond.service.session_info import SessionInfo
 from sessiond.service.watching import Watching

@@ -255,7 +255,7 @@ async def test_our_own_appends_need_no_look(real_house: House, watching: Watchin
         assert host is not None
         changes: list[bool] = []
         looks: list[None] = []
-        real_look, real_changed = host.writer.look, host._attention.changed
+        real_look, real_changed = host.writer.look, host._loop._attention.changed
 
         async def look() -> bool:
             looks.append(None)

@@ -1,0 +1,95 @@
+"""What stands on one open file: all of it goes when another file takes its place.
+
+Only the subscribers stay, and so does their hub.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from anyio import CapacityLimiter
+from msgspec import Struct
+
+from sessiond.service.contexts import ContextCache
+from sessiond.service.estimating import Estimates
+from sessiond.service.hub import Hub, HubStatistics
+from sessiond.service.inbox import Inbox
+from sessiond.service.leases import Leases
+from sessiond.service.log import LogReader
+from sessiond.service.opened import Opened
+from sessiond.service.planning import KeptFiles
+from sessiond.service.ports import Environment
+from sessiond.service.watching import Watching
+from sessiond.service.writer import Writer, WriterStatistics
+from sessiond.session.tree import ChildIndex
+
+__all__ = ["HostStatistics", "Live", "Means", "live", "new_hub"]
+
+
+class Means(Struct, frozen=True):
+    """What all sessions of a daemon work with; `threads` are for writing."""
+
+    environment: Environment
+    threads: CapacityLimiter
+    next_lease_epoch: Callable[[], int]
+    reopen: Callable[[Opened], Opened]
+    watching: Watching
+
+
+class HostStatistics(Struct, frozen=True):
+    """How busy a session is."""
+
+    seq: int
+    inbox: int
+    writer: WriterStatistics
+    hub: HubStatistics
+
+
+class Live(Struct, frozen=True, eq=False):
+    """A session that is served."""
+
+    opened: Opened
+    log: LogReader
+    """Its stored lines."""
+    hub: Hub
+    """Its subscribers."""
+    leases: Leases
+    """Who alone may move which head."""
+    writer: Writer
+    """Who alone changes it."""
+    estimates: Estimates
+    """How many tokens the model sees where."""
+    contexts: ContextCache
+    plan_files: KeptFiles
+    children: ChildIndex
+
+    def statistics(self, *, waiting: int) -> HostStatistics:
+        """How busy it is, with how many commands in the inbox."""
+        return HostStatistics(
+            seq=self.opened.session.seq,
+            inbox=waiting,
+            writer=self.writer.statistics(),
+            hub=self.hub.statistics(),
+        )
+
+
+def live(opened: Opened, hub: Hub, inbox: Inbox, means: Means) -> Live:
+    """Serve what was opened, to these subscribers."""
+    environment = means.environment
+    leases = Leases(environment, means.next_lease_epoch, opened.session.rules)
+    return Live(
+        opened=opened,
+        log=LogReader(opened),
+        hub=hub,
+        leases=leases,
+        writer=Writer(opened, hub, inbox, leases, environment, means.threads),
+        estimates=Estimates(opened, environment.policies),
+        contexts=ContextCache(),
+        plan_files=KeptFiles(),
+        children=ChildIndex(),
+    )
+
+
+def new_hub(opened: Opened) -> Hub:
+    """A hub without subscribers."""
+    return Hub(LogReader(opened), opened.session_id, opened.epoch, opened.session.rules)
