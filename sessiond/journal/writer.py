@@ -18,8 +18,6 @@ from contextlib import suppress
 from enum import Enum
 from typing import Final, NoReturn
 
-from msgspec import Struct
-
 from sessiond.errors import StorageError
 from sessiond.journal.descriptor import Descriptor
 from sessiond.journal.failures import storage_error, telling
@@ -27,6 +25,7 @@ from sessiond.journal.files import Files
 from sessiond.journal.glued import Glued, lines_between, make_blank
 from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import split_whole, without_cr
+from sessiond.journal.refused import Refused
 from sessiond.journal.repair import adopt_lines, cut_back, read_from
 from sessiond.journal.store import Found, Overtaken
 
@@ -40,14 +39,6 @@ class _State(Enum):
     READY = "file and offsets agree"
     DAMAGED = "they may not; repaired before the next write"
     CLOSED = "not begun, or ended: the file may be somebody else's"
-
-
-class _Refused(Struct, frozen=True):
-    """A batch that failed: its bytes, where its write ended, and where they are to be blank."""
-
-    data: bytes = b""
-    end: int = 0
-    blank_from: int | None = None
 
 
 class Writer:
@@ -64,7 +55,7 @@ class Writer:
         self._files = files
         self._reader = reader
         self._state = _State.CLOSED
-        self._refused = _Refused()
+        self._refused = Refused()
 
     def start(self) -> None:
         """Begin to write, behind the lines that the reader knows. Raises OSError."""
@@ -118,7 +109,7 @@ class Writer:
         self.half_bytes = len(half)
 
     def _add(self, lines: Sequence[bytes]) -> None:
-        refused = frozenset(self._refused.data.split(b"\n"))
+        refused = self._refused.lines
         self._commit(lines)
         self.found += [Found(without_cr(line), line not in refused) for line in lines]
 
@@ -211,7 +202,7 @@ class Writer:
     ) -> StorageError:
         self.failures += 1
         self._state = _State.DAMAGED
-        self._refused = _Refused(data, self.out.position(), blank_from)
+        self._refused = Refused(data, self.out.position(), blank_from)
         # If the repair fails as well the file stays damaged, and the next call tries again.
         with suppress(StorageError):
             self._repair()
@@ -226,30 +217,14 @@ class Writer:
             self.out.reopen(reader.path)
             if refused.blank_from is not None:
                 make_blank(self._files, reader, refused.data, refused.blank_from)
-            if self.truncates and self._all_ours():
+            if self.truncates and refused.is_all_behind(reader, self.out.size()):
                 cut_back(self._files, reader, self.out, self.durable_bytes)
             else:
-                if self.truncates and self._is_among_others():
-                    make_blank(self._files, reader, refused.data, refused.end - len(refused.data))
+                if self.truncates and refused.is_among_others(reader):
+                    make_blank(self._files, reader, refused.data, refused.start)
                 lines = adopt_lines(self._files, reader, self.out, self.durable_bytes, CLOSING)
         self._add(lines)
         self.half_bytes = 0
         self.durable_bytes = reader.ends[-1]
         self._state = _State.READY
-        self._refused = _Refused()
-
-    def _all_ours(self) -> bool:
-        """Whether what lies behind the last line is of the refused batch, every byte."""
-        end, size = self._reader.ends[-1], self.out.size()
-        if size <= end:
-            return True
-        refused = self._refused
-        if size != refused.end or size - end > len(refused.data):
-            return False
-        return refused.data.startswith(self._reader.bytes_at(end, size - end))
-
-    def _is_among_others(self) -> bool:
-        """Whether the whole refused batch is in the file, before or behind what others wrote."""
-        data, end = self._refused.data, self._refused.end
-        start = end - len(data)
-        return start >= self._reader.ends[-1] and self._reader.bytes_at(start, len(data)) == data
+        self._refused = Refused()

@@ -11,7 +11,7 @@ from sessiond.limits import LEASE_WAIT_MS_MAX
 from sessiond.methods.common import Call, Client, Method, SessionParams, ask_in_turn
 from sessiond.methods.moving import Ttl
 from sessiond.model.ids import MAIN, HeadName
-from sessiond.service.leases import Lease, Wish
+from sessiond.service.lease import Lease, Wish
 
 __all__ = ["METHOD"]
 

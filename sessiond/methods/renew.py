@@ -8,7 +8,7 @@ from sessiond.errors import LeaseLost
 from sessiond.methods.common import Call, Client, Method, SessionParams, ask_in_turn
 from sessiond.methods.moving import LeaseId, Ttl
 from sessiond.service.host import Host
-from sessiond.service.leases import Lease
+from sessiond.service.lease import Lease
 
 __all__ = ["METHOD"]
 

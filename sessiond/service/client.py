@@ -14,7 +14,7 @@ from sessiond.limits import READS_PER_CONNECTION_MAX, RETRY_AFTER_MS
 from sessiond.model.events import Present
 from sessiond.service.host import Host
 from sessiond.service.inbox import LATER
-from sessiond.service.leases import Wish
+from sessiond.service.lease import Wish
 from sessiond.service.ports import Listener, Ticket
 from sessiond.service.session_info import HeadInfo, head_infos
 from sessiond.service.subscription import Subscription, Variant

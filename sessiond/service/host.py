@@ -126,7 +126,7 @@ class Host:
 
     @property
     def plan_files(self) -> KeptFiles:
-        """Which files the compactions know that a plan was asked from."""
+        """The files of the plans that were made last."""
         return self.live.plan_files
 
     @property

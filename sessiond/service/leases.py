@@ -15,57 +15,17 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
-from msgspec import Struct
-
-from sessiond.errors import Cancelled, HeadNotFound, LeaseHeld, Overloaded, SessiondError
+from sessiond.errors import Cancelled, HeadNotFound, Overloaded, SessiondError
 from sessiond.limits import LEASE_WAITERS_MAX, LEASES_MAX, RETRY_AFTER_MS
 from sessiond.model.ids import MAIN
 from sessiond.model.row import Rules
 from sessiond.model.times import rfc3339, unix_ms
 from sessiond.service.inbox import LATER
+from sessiond.service.lease import Held, Lease, Waiter, Wish, held_by
 from sessiond.service.ports import Environment, Ticket
 from sessiond.session.leases import lease_lost
 
-__all__ = ["Lease", "LeaseHolder", "Leases", "Wish"]
-
-
-class LeaseHolder(Struct, frozen=True):
-    """Who has a lease, as others are told: what that client calls itself."""
-
-    client_id: str | None
-    name: str | None
-
-
-class Lease(Struct, frozen=True):
-    """A lease as its holder is told."""
-
-    lease_id: str
-    epoch: int
-    expires_at: str
-
-
-class Wish(Struct, frozen=True):
-    """What somebody asks for: a head, for how long, and how long to wait for it."""
-
-    head: str
-    ttl_ms: int
-    wait_ms: int = 0
-
-
-class _Held(Struct, eq=False):
-    """A lease that was given. `ends` is on the monotonic clock, in seconds."""
-
-    lease: Lease
-    client: Any
-    ends: float
-
-
-class _Waiter(Struct, eq=False):
-    """A place in line for a head, until `until` on the monotonic clock."""
-
-    wish: Wish
-    ticket: Ticket
-    until: float
+__all__ = ["Leases"]
 
 
 class Leases:
@@ -77,9 +37,9 @@ class Leases:
         self._environment = environment
         self._next_epoch = next_epoch
         self._rules = rules
-        self.held: dict[str, _Held] = {}
+        self.held: dict[str, Held] = {}
         """By head; some may have run out since the last look."""
-        self.waiting: dict[_Waiter, None] = {}
+        self.waiting: dict[Waiter, None] = {}
 
     @property
     def in_use(self) -> bool:
@@ -103,7 +63,7 @@ class Leases:
                 raise lease_lost(lease_id)
         elif held.lease.lease_id != lease_id:
             # Who names a lease that is over cannot do better by asking again.
-            raise _held_by(head, held, retryable=lease_id is None)
+            raise held_by(head, held, retryable=lease_id is None)
 
     def is_held(self, head: str) -> bool:
         """Whether somebody has the head."""
@@ -120,7 +80,7 @@ class Leases:
         if held is None:
             return self._give(wish, ticket.client)
         if not wish.wait_ms:
-            raise _held_by(wish.head, held)
+            raise held_by(wish.head, held)
         if len(self.waiting) >= LEASE_WAITERS_MAX:
             raise Overloaded(
                 "too many wait for the heads of this session",
@@ -128,7 +88,7 @@ class Leases:
                 retry_after_ms=RETRY_AFTER_MS,
             )
         until = self._environment.monotonic() + wish.wait_ms / 1000
-        self.waiting[_Waiter(wish, ticket, until)] = None
+        self.waiting[Waiter(wish, ticket, until)] = None
         return LATER
 
     def give_up(self, ticket: Ticket) -> bool:
@@ -153,7 +113,7 @@ class Leases:
         for head, held in self.held.items():
             if held.lease.lease_id == lease_id:
                 lease = Lease(lease_id, held.lease.epoch, self._time_in(ttl_ms))
-                self.held[head] = _Held(lease, held.client, self._ends_in(ttl_ms))
+                self.held[head] = Held(lease, held.client, self._ends_in(ttl_ms))
                 return lease
         raise lease_lost(lease_id)
 
@@ -187,7 +147,7 @@ class Leases:
             del self.waiting[waiter]
             try:
                 if held is not None:
-                    raise _held_by(wish.head, held)
+                    raise held_by(wish.head, held)
                 ticket.answer(self._give(wish, ticket.client))
             except SessiondError as refusal:
                 ticket.fail(refusal)
@@ -202,7 +162,7 @@ class Leases:
         """The session is closed under everybody: who waits is told who has the head."""
         for waiter in self.waiting:
             head = waiter.wish.head
-            waiter.ticket.fail(_held_by(head, self.held.get(head)))
+            waiter.ticket.fail(held_by(head, self.held.get(head)))
             waiter.ticket.flush()
         self.waiting, self.held = {}, {}
 
@@ -219,10 +179,10 @@ class Leases:
             )
         lease_id = self._environment.new_lease_id()
         lease = Lease(lease_id, self._next_epoch(), self._time_in(wish.ttl_ms))
-        self.held[wish.head] = _Held(lease, client, self._ends_in(wish.ttl_ms))
+        self.held[wish.head] = Held(lease, client, self._ends_in(wish.ttl_ms))
         return lease
 
-    def _holding(self, head: str) -> _Held | None:
+    def _holding(self, head: str) -> Held | None:
         held = self.held.get(head)
         if held is not None and held.ends <= self._environment.monotonic():
             del self.held[head]
@@ -241,16 +201,3 @@ class Leases:
 
     def _time_in(self, ttl_ms: int) -> str:
         return rfc3339((unix_ms(self._environment.now()) or 0) + ttl_ms)
-
-
-def _held_by(head: str, held: _Held | None, **data: bool) -> LeaseHeld:
-    if held is None:
-        return LeaseHeld("the session is being closed; ask again", head=head, holder=None)
-    return LeaseHeld(
-        "somebody has this head for himself; wait with wait_ms, or work on another head",
-        head=head,
-        holder=LeaseHolder(held.client.client_id, held.client.name),
-        epoch=held.lease.epoch,
-        expires_at=held.lease.expires_at,
-        **data,
-    )

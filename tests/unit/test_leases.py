@@ -17,7 +17,8 @@ from sessiond.dialects.pi import PI
 from sessiond.errors import HeadNotFound, LeaseHeld, LeaseLost, Overloaded, SessiondError
 from sessiond.limits import LEASE_WAITERS_MAX, LEASES_MAX
 from sessiond.service.inbox import LATER
-from sessiond.service.leases import Lease, Leases, Wish
+from sessiond.service.lease import Lease, Wish
+from sessiond.service.leases import Leases
 from sessiond.testing.daemon import standing_environment
 
 HEADS = st.sampled_from(["main", "side", "new"])
