@@ -20,11 +20,12 @@ from sessiond.methods.common import (
     page_limit,
     raw,
 )
-from sessiond.methods.rows import chunks, entry_row
+from sessiond.methods.rows import entry_row
 from sessiond.model.entries import EntryBytes
 from sessiond.model.row import Kind
 from sessiond.service.events import type_word
 from sessiond.service.host import Host
+from sessiond.service.log import chunks
 from sessiond.service.opened import Opened
 
 __all__ = ["METHOD"]

@@ -11,9 +11,9 @@ from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.dialects.loose import lenient
 from sessiond.dialects.preview import cut
-from sessiond.methods.rows import chunks
 from sessiond.model.row import Kind
 from sessiond.service.events import type_word
+from sessiond.service.log import chunks
 from sessiond.service.opened import Opened
 from sessiond.session.drawing import Gutter, Place
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from sessiond.limits import (
     INLINE_READ_BYTES,
     INLINE_WALK_STEPS,
-    REPLAY_CHUNK_BYTES,
     RESULT_BYTES_MAX,
 )
 from sessiond.methods.common import encode
@@ -16,7 +15,6 @@ from sessiond.service.opened import Opened
 
 __all__ = [
     "children_are_near",
-    "chunks",
     "details",
     "entry_row",
     "fitting",
@@ -50,20 +48,6 @@ def fitting(opened: Opened, seqs: Sequence[int], limit: int) -> int:
             break
         count += 1
     return count
-
-
-def chunks(opened: Opened, seqs: Iterable[int]) -> Iterator[list[int]]:
-    """Lines to read at a time, so that a long answer does not hold a long file."""
-    chunk: list[int] = []
-    size = 0
-    for seq in seqs:
-        chunk.append(seq)
-        size += opened.journal.line_bytes(seq)
-        if size >= REPLAY_CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 def children_are_near(host: Host) -> bool:

@@ -16,9 +16,10 @@ from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.dialects.base import ContextLine
-from sessiond.limits import INLINE_READ_BYTES, INLINE_WALK_STEPS, REPLAY_CHUNK_BYTES
+from sessiond.limits import INLINE_READ_BYTES, INLINE_WALK_STEPS
 from sessiond.model.reading import Reading
 from sessiond.model.row import CONTEXT_KINDS, MESSAGE_KINDS, Kind
+from sessiond.service.log import chunks
 from sessiond.service.opened import Opened
 from sessiond.service.policies import Policies
 from sessiond.session.context import plan_context
@@ -197,24 +198,11 @@ def _estimate(table: _Table, opened: Opened, lines: Sequence[ContextLine]) -> in
 def _lines(opened: Opened, seqs: Sequence[int]) -> Iterator[tuple[int, bytes]]:
     """The lines of what gives a context something, a chunk at a time; b"" for all others."""
     kinds = opened.session.kinds
-    for chunk in _chunks(opened, seqs):
+    for chunk in chunks(opened, seqs):
         said = [seq for seq in chunk if kinds[seq] in CONTEXT_KINDS or kinds[seq] in _BEGINS]
         lines = dict(zip(said, opened.journal.read_many(said), strict=True))
         for seq in chunk:
             yield seq, lines.get(seq, b"")
-
-
-def _chunks(opened: Opened, seqs: Sequence[int]) -> Iterator[list[int]]:
-    chunk: list[int] = []
-    size = 0
-    for seq in seqs:
-        chunk.append(seq)
-        size += opened.journal.line_bytes(seq)
-        if size >= REPLAY_CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 def _bytes(opened: Opened, seqs: Iterable[int]) -> int:

@@ -6,17 +6,17 @@ worker thread. What is read is what was durable when the question was asked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
-from sessiond.limits import INLINE_READ_BYTES
+from sessiond.limits import INLINE_READ_BYTES, REPLAY_CHUNK_BYTES
 from sessiond.model.row import Kind
 from sessiond.service.events import Event
 from sessiond.service.opened import Opened
 
-__all__ = ["LogReader"]
+__all__ = ["LogReader", "chunks"]
 
 
 class LogReader:
@@ -61,3 +61,17 @@ class LogReader:
         if sum(map(journal.line_bytes, seqs)) <= INLINE_READ_BYTES:
             return journal.read_many(seqs)
         return await to_thread.run_sync(journal.read_many, seqs)
+
+
+def chunks(opened: Opened, seqs: Iterable[int]) -> Iterator[list[int]]:
+    """Lines to read at a time, so that a long answer does not hold a long file."""
+    chunk: list[int] = []
+    size = 0
+    for seq in seqs:
+        chunk.append(seq)
+        size += opened.journal.line_bytes(seq)
+        if size >= REPLAY_CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk

@@ -64,12 +64,17 @@ def entries(replay: Replay, params: Params, sight: Params) -> str | None:
     return None
 
 
-def context(replay: Replay, params: Params, sight: Params) -> str | None:
+def _leaf(replay: Replay, params: Params) -> int | None:
+    """The seq that is asked for, by an entry or by a head; None without that head."""
     if "entry_id" in params:
-        leaf = replay.node(params["entry_id"])
-    elif params.get("head", "main") in replay.heads:
-        leaf = replay.heads[params.get("head", "main")][0]
-    else:
+        return replay.node(params["entry_id"])
+    head = replay.heads.get(params.get("head", "main"))
+    return None if head is None else head[0]
+
+
+def context(replay: Replay, params: Params, sight: Params) -> str | None:
+    leaf = _leaf(replay, params)
+    if leaf is None:
         return "there is no such head"
     if replay.id_of(leaf) != sight["leaf_id"]:
         return f"the leaf is {replay.id_of(leaf)}, not {sight['leaf_id']}"
@@ -140,11 +145,8 @@ def heads(replay: Replay, params: Params, sight: Params) -> str | None:
 
 
 def path(replay: Replay, params: Params, sight: Params) -> str | None:
-    if "entry_id" in params:
-        leaf = replay.node(params["entry_id"])
-    elif params.get("head", "main") in replay.heads:
-        leaf = replay.heads[params.get("head", "main")][0]
-    else:
+    leaf = _leaf(replay, params)
+    if leaf is None:
         return "there is no such head"
     path = replay.path(leaf)
     part = path[-params["limit"] :] if params.get("from_end") else path[: params["limit"]]

@@ -2,54 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.journal.memory import MemoryJournal
 from sessiond.service import contexts
 from sessiond.service.contexts import Context, ContextCache, build_context
-from sessiond.service.files.indexer import Indexer
-from sessiond.service.opened import Opened
+from tests.unit.in_memory import TIME, Counted, opened
 
-TIME = "2026-01-15T10:30:00.000Z"
-HEADER = {"type": "session", "version": 3, "id": "session-a", "timestamp": TIME, "cwd": "/p"}
 KINDS = ["user", "assistant", "tool", "custom", "model", "thinking", "compaction", "edit", "drop"]
-
-
-class Counted(MemoryJournal):
-    """Lines that say how many were read."""
-
-    read_lines = 0
-
-    def read_many(self, seqs: Any) -> list[bytes]:
-        self.read_lines += len(seqs)
-        return super().read_many(seqs)
-
-
-def opened(entries: list[dict[str, Any]]) -> Opened:
-    """A session of pi's dialect, the one in which entries can edit others."""
-    lines = [json.dumps(line).encode() for line in (HEADER, *entries)]
-    indexer = Indexer(Path("/x"))
-    for seq, line in enumerate(lines):
-        indexer.visit(seq, line)
-    return Opened(
-        "session-a",
-        indexer.session,
-        Counted(b"\n".join(lines)),
-        indexer.dialect,
-        indexer.header,
-        indexer.intake,
-        epoch="epoch-1",
-        persist="never",
-        place=None,
-        created_at=TIME,
-        updated_at=TIME,
-    )
 
 
 def entry(n: int, kind: str, parent: int, target: int) -> dict[str, Any]:

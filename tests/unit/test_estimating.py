@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.journal.memory import MemoryJournal
 from sessiond.model.row import Kind
 from sessiond.model.settings import CompactionSettings
 from sessiond.service import estimating
 from sessiond.service.contexts import build_context
 from sessiond.service.estimating import Estimates
-from sessiond.service.files.indexer import Indexer
 from sessiond.service.opened import Opened
 from sessiond.service.policies import Policies
 from sessiond.session.estimates import CHARACTERS, spent
+from tests.unit.in_memory import TIME, Counted, opened
 
-TIME = "2026-01-15T10:30:00.000Z"
-HEADER = {"type": "session", "version": 3, "id": "session-a", "timestamp": TIME, "cwd": "/p"}
 KINDS = [
     "user",
     "answer",
@@ -37,36 +32,6 @@ KINDS = [
     "drop",
     "model",
 ]
-
-
-class Counted(MemoryJournal):
-    """Lines that say how many were read."""
-
-    read_lines = 0
-
-    def read_many(self, seqs: Any) -> list[bytes]:
-        self.read_lines += len(seqs)
-        return super().read_many(seqs)
-
-
-def opened(entries: list[dict[str, Any]], header: dict[str, Any] | None = None) -> Opened:
-    lines = [json.dumps(line).encode() for line in (header or HEADER, *entries)]
-    indexer = Indexer(Path("/x"))
-    for seq, line in enumerate(lines):
-        indexer.visit(seq, line)
-    return Opened(
-        "session-a",
-        indexer.session,
-        Counted(b"\n".join(lines)),
-        indexer.dialect,
-        indexer.header,
-        indexer.intake,
-        epoch="epoch-1",
-        persist="never",
-        place=None,
-        created_at=TIME,
-        updated_at=TIME,
-    )
 
 
 def entry(n: int, kind: str, parent: int, target: int) -> dict[str, Any]:
