@@ -84,7 +84,7 @@ def handle(client: Client, params: CompactParams, call: Call[Client]) -> Any:
     if plan_id is None or request.details is not UNSET or request.messages is not UNSET:
         _submit(host, call, request)
         return DEFERRED
-    known = host.plan_files.get(plan_id)
+    known = host.plan_files.get(plan_id) if host.is_open else None
     if known is not None:
         _submit(host, call, request, known)
         return DEFERRED
