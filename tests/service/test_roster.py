@@ -13,6 +13,7 @@ import pytest
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
+from sessiond.service.listing import roster
 from sessiond.service.listing.survey import Survey
 from sessiond.testing.daemon import Refusal, Wire
 
@@ -279,7 +280,10 @@ async def test_a_restart_reads_only_files_that_changed(
 # -- who watches ---------------------------------------------------------------------------------
 
 
-async def test_watchers_hear_of_changes_without_asking(real_house: Any) -> None:
+async def test_watchers_hear_of_changes_without_asking(
+    real_house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roster, "ROSTER_FLUSH_SECONDS", 0.05)
     async with real_house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await wire.call("catalog/subscribe")
         await create(other, "session-a")
@@ -359,6 +363,7 @@ async def test_the_only_file_left_of_an_open_session_is_no_copy(real_house: Any)
 async def test_a_session_that_is_made_again_while_it_is_looked_for_stays_listed(
     real_house: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(roster, "ROSTER_FLUSH_SECONDS", 0.05)
     looked, made_again = threading.Event(), threading.Event()
     put = Survey._put
 
