@@ -57,6 +57,7 @@ class Others:
                 await self._close_half()
         except SessiondError:
             self.take_in()
+            self._put_off_half()
         return self._opened.session.seq != before
 
     async def come_first(self) -> None:
@@ -103,6 +104,11 @@ class Others:
         size: int = self._opened.journal.half_bytes
         if size != self._half_bytes:
             self._half_bytes, self._half_since = size, current_time() if size else inf
+
+    def _put_off_half(self) -> None:
+        """What cannot be closed now is not tried again at once: that would be without end."""
+        if self.half_due_in <= 0:
+            self._half_since = current_time()
 
     def _half_is_whole(self) -> bool:
         try:

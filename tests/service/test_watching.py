@@ -114,6 +114,29 @@ async def test_half_a_line_is_closed_when_nobody_goes_on_with_it(
         assert (info["seq"], info["problems"], info["read_only"]) == (4, 1, False)
 
 
+async def test_half_a_line_on_a_full_disk_is_tried_again_now_and_then(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(others, "HALF_LINE_SECONDS", 0.2)
+    path = house.put([])
+    async with (
+        house.daemon(Looking(house.files, 0.02)) as daemon,
+        daemon.connect() as wire,
+    ):
+        await wire.call("subscribe", session_id=SESSION)
+        house.disk.write_as_another(path, b'{"half')
+        house.disk.capacity = 0
+        before = house.disk.counts["write"]
+        await until(lambda: house.disk.counts["write"] > before)
+        begun, first = anyio.current_time(), house.disk.counts["write"]
+        await anyio.sleep(1)
+        # Twice each time, to close it and to repair: not as often as the loop goes round.
+        most = 2 * (anyio.current_time() - begun) / 0.2 + 2
+        assert house.disk.counts["write"] - first <= most
+        house.disk.heal()
+        await until(lambda: house.disk.content(path).endswith(b'{"half \n'))
+
+
 async def test_half_a_line_that_somebody_goes_on_with_is_one_line(
     real_house: House, watching: Watching, dialect: str
 ) -> None:
