@@ -36,6 +36,8 @@ class Descriptor:
         self._files = files
         self._identity = (identity.st_dev, identity.st_ino)
         self._fd: int | None = None
+        self.changed_at = 0
+        """The time of the file's last change that is known of, in nanoseconds."""
         self.writes = self.written_bytes = self.syncs = 0
         self.sync_ms_max = 0.0
 
@@ -82,6 +84,14 @@ class Descriptor:
         self._files.fdatasync(self._open_fd())
         self.syncs += 1
         self.sync_ms_max = max(self.sync_ms_max, (self._files.monotonic() - started) * 1000)
+
+    def note_change(self) -> None:
+        """What changed the file just now was ours."""
+        try:
+            self.changed_at = self._files.fstat(self._open_fd()).st_mtime_ns
+        except OSError:
+            # It is looked at more closely before the next write.
+            self.changed_at = 0
 
     def position(self) -> int:
         """Where the last write ended: behind all that was in the file before it. 0 when closed."""

@@ -1,7 +1,8 @@
 """Whether a path still has the file that is open, and what to do when it has another.
 
 Law: a file that took the place of another is gone over to only if it begins with every
-byte that is known of the old one; then nobody needs to notice. Else it is another log.
+byte that is known of the old one; then nobody needs to notice. Else it is another log. So
+is one that was written anew in place: known by its last line, since nothing keeps the rest.
 """
 
 from __future__ import annotations
@@ -39,9 +40,11 @@ class Following:
             found = self._files.fstat(self._reader.fd)
         if found.st_size < end:
             raise Replaced("truncated")
-        if found.st_size > end and self._reader.bytes_at(end - 1, 1) != b"\n":
-            # Written anew in place, and longer by now.
-            raise Replaced("epoch")
+        if found.st_mtime_ns != self._out.changed_at:
+            # Not by us. Who writes a file anew in place may leave it as long, or longer.
+            if not self._reader.has_last():
+                raise Replaced("epoch")
+            self._out.changed_at = found.st_mtime_ns
         return found.st_size
 
     def _go_over(self, end: int) -> None:

@@ -156,7 +156,7 @@ class Journal:
     def append(self, lines: Sequence[bytes], *, sync: bool, late: bool = False) -> None:
         """Store all of them, durably if `sync`, or none. Raises StorageError: retry the same lines.
 
-        One look at the file, one write and, if `sync`, one fdatasync. Raises Overtaken when the
+        One write and, if `sync`, one fdatasync, between two looks at the file. Raises Overtaken when the
         look finds what others wrote, unless `late`; Replaced when it is another file.
         """
         assert not self.tail, "the tail is kept or cut before the first append"
@@ -173,11 +173,13 @@ class Journal:
     # -- what others write -----------------------------------------------------------
 
     def has_grown(self) -> bool:
-        """Whether the file is longer than it was at the last look, or shorter. Waits for no disk."""
+        """Whether somebody else has changed the file since the last look. Waits for no disk."""
         try:
-            return self._files.fstat(self._reader.fd).st_size != self._writer.known_bytes
+            found = self._files.fstat(self._reader.fd)
         except OSError:
             return True
+        writer = self._writer
+        return found.st_size != writer.known_bytes or found.st_mtime_ns != writer.out.changed_at
 
     def look(self) -> None:
         """Take in whole lines of others. Raises StorageError, Replaced."""

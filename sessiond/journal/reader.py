@@ -12,12 +12,16 @@ import threading
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from sessiond.journal.failures import storage_error
 from sessiond.journal.files import Files
 from sessiond.journal.recovery import split_whole, without_cr
 
 __all__ = ["LineReader"]
+
+# So much of a line tells it from another: its type and id come first.
+_BEGINNING_BYTES: Final = 4096
 
 
 class LineReader:
@@ -28,6 +32,7 @@ class LineReader:
         self.fd = fd
         self.ends = array("q", [0])
         self._files = files
+        self._last = b""
         self._guard = threading.Lock()
         self._reading = 0
         self._closed = False
@@ -51,6 +56,29 @@ class LineReader:
             changed = OSError(errno.ESTALE, "it was changed by another program")
             raise storage_error(changed, "read", self.path)
         return [without_cr(line) for line in lines] if b"\r" in data else lines
+
+    def expect_last(self, line: bytes) -> None:
+        """Remember the last line as it was stored."""
+        self._last = line[:_BEGINNING_BYTES]
+
+    def expect_what_is_there(self) -> None:
+        """The same where nobody knows better than the file. Raises OSError."""
+        self._last = self._last_line() if self.line_count else b""
+
+    def has_last(self) -> bool:
+        """Whether the file still has the last line where it was stored. Raises OSError."""
+        end = self.ends[-1]
+        return not end or (
+            self._last_line().startswith(self._last) and self._pread(end - 1, 1) == b"\n"
+        )
+
+    def _last_line(self) -> bytes:
+        start, end = self.ends[-2:]
+        count = min(end - start - 1, _BEGINNING_BYTES)
+        line = self._pread(start, count)
+        if len(line) < count:
+            raise OSError(errno.ESTALE, "it was shortened by another program")
+        return line
 
     def bytes_at(self, start: int, count: int) -> bytes:
         """What the file has there now, known lines or not. Raises OSError."""

@@ -59,7 +59,9 @@ class Writer:
 
     def start(self) -> None:
         """Begin to write, behind the lines that the reader knows. Raises OSError."""
+        self._reader.expect_what_is_there()
         self.out.reopen(self._reader.path)
+        self.out.note_change()
         self.durable_bytes = self._reader.ends[-1]
         self._state = _State.READY
 
@@ -145,6 +147,7 @@ class Writer:
         if between:
             self._add(between)
         self._commit(lines)
+        self.out.note_change()
         if sync or between:
             self.durable_bytes = self._reader.ends[-1]
 
@@ -177,6 +180,8 @@ class Writer:
         self.out.truncate(size)
         self.out.sync()
         del self._reader.ends[line_count + 1 :]
+        self._reader.expect_what_is_there()
+        self.out.note_change()
         self.durable_bytes = size
 
     def _write_again_later(self, data: bytes, start: int) -> NoReturn:
@@ -194,6 +199,8 @@ class Writer:
         for line in lines:
             end += len(line) + 1
             ends.append(end)
+        if lines:
+            self._reader.expect_last(lines[-1])
 
     # -- after a failure -----------------------------------------------------------------
 

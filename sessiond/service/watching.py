@@ -57,9 +57,10 @@ class Watching(Protocol):
 class _Seen(Struct, frozen=True):
     inode: int
     size: int
+    changed_at: int
 
 
-_NOTHING: Final = _Seen(0, 0)
+_NOTHING: Final = _Seen(0, 0, 0)
 
 
 class _Looked:
@@ -115,7 +116,9 @@ class Looking:
             found = self._files.stat(path) if path is not None else None
         except OSError:
             found = None
-        return _Seen(found.st_ino, found.st_size) if found is not None else _NOTHING
+        if found is None:
+            return _NOTHING
+        return _Seen(found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 class _NoWatch:

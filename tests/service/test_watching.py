@@ -114,6 +114,54 @@ async def test_half_a_line_is_closed_when_nobody_goes_on_with_it(
         assert (info["seq"], info["problems"], info["read_only"]) == (4, 1, False)
 
 
+def write_anew(path: Path, data: bytes) -> None:
+    """In place and in one piece, a while after the last write: clocks of file systems are coarse."""
+    with path.open("r+b") as file:
+        file.write(data)
+    later = path.stat().st_mtime_ns + 1_000_000_000
+    os.utime(path, ns=(later, later))
+
+
+@pytest.mark.parametrize("more", [0, 1])
+async def test_a_file_that_is_written_anew_in_place_is_another_however_long(
+    real_house: House, watching: Watching, dialect: str, more: int
+) -> None:
+    path = begun(real_house, dialect)
+    async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
+        await wire.call("subscribe", session_id=SESSION)
+        epoch = (await info_of(wire))["epoch"]
+        ids = ["aaaaaaa1", "ccccccc2", "ccccccc3"][: 2 + more]
+        write_anew(path, text_of(dialect, *ids))
+        told = await wire.next_notification()
+        assert (told["method"], told["params"]["reason"]) == ("session/replaced", "epoch")
+        assert told["params"]["epoch"] != epoch
+        assert [(await event(wire))["id"] for _ in ids] == ids
+
+
+async def test_an_append_stands_on_a_line_that_was_written_anew_in_place(
+    real_house: House, dialect: str
+) -> None:
+    path = begun(real_house, dialect)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        first = (await append(wire, dialect))["leaf_id"]
+        other = "f" * len(first)
+        write_anew(path, path.read_bytes().replace(first.encode(), other.encode()))
+        assert (await append(wire, dialect))["entries"][0]["parent_id"] == other
+
+
+async def test_whose_time_alone_is_new_is_the_same_file(
+    real_house: House, watching: Watching, dialect: str
+) -> None:
+    path = begun(real_house, dialect)
+    async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
+        await wire.call("subscribe", session_id=SESSION)
+        epoch = (await info_of(wire))["epoch"]
+        path.touch()
+        assert (await append(wire, dialect))["seq"] == 3
+        assert (await event(wire))["seq"] == 3
+        assert (await info_of(wire))["epoch"] == epoch
+
+
 async def test_half_a_line_on_a_full_disk_is_tried_again_now_and_then(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
