@@ -132,6 +132,7 @@ def _duplicate(draft: Draft, request: AppendRequest, known: list[int]) -> Receip
         if (
             envelope is None
             or (parent_sent and request.parent_id != envelope.parent_id)
+            or not _same_place(request, index, envelope)
             or not _same_content(draft, entry, envelope, wire)
         ):
             raise IdempotencyConflict(
@@ -152,6 +153,13 @@ def _envelope_of(wire: bytes) -> _Envelope | None:
         return _envelope.decode(wire)
     except msgspec.DecodeError:
         return None
+
+
+def _same_place(request: AppendRequest, index: int, envelope: _Envelope) -> bool:
+    """Whether a key means as many entries as it did; files of other programs do not say."""
+    if request.idempotency_key is None or isinstance(envelope.atom, UnsetType):
+        return True
+    return envelope.atom == (index + 1, len(request.entries))
 
 
 def _same_content(draft: Draft, entry: Staged, envelope: _Envelope, wire: bytes) -> bool:

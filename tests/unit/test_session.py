@@ -192,6 +192,14 @@ def test_a_retry_by_id_or_key_is_found_and_other_content_is_refused(same_batch: 
         call("a", parent_id="e1", **key)
 
 
+def test_a_key_with_the_first_entries_of_its_call_alone_is_a_conflict() -> None:
+    bench = Bench()
+    bench.append(say("a"), say("b"), idempotency_key="k")
+    assert bench.append(say("a"), say("b"), idempotency_key="k").duplicate
+    with pytest.raises(IdempotencyConflict):
+        bench.append(say("a"), idempotency_key="k")
+
+
 def test_insignificant_whitespace_is_no_other_content() -> None:
     bench = Bench()
     bench.append(Message(id="m1", message=Raw(b'{"role":"user","content":1.50}')))
