@@ -19,6 +19,10 @@ from tests.service.damage import GOOD, HEADER, NATIVE, ONE, PI_HEADER, line
 
 SESSION = "session-a"
 HI = {"role": "user", "content": "hi"}
+LATE = (
+    b'{"type":"message","id":"late","parent_id":null,"timestamp":"2026-01-15T11:00:00.000Z",'
+    b'"message":{"role":"user","content":"hi"}}\n'
+)
 
 
 async def refusal(wire: Wire, method: str, **params: Any) -> Refusal:
@@ -100,6 +104,29 @@ async def test_the_epoch_is_another_even_where_nobody_had_seen_the_damage(house:
         house.disk.put(path, GOOD + b"garbage\n")
         await call(wire, "session/repair", dry_run=False)
         assert (await call(wire, "session/get"))["session"]["epoch"] != epoch
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_what_others_write_while_it_is_repaired_is_in_the_new_file(
+    house: Any, monkeypatch: pytest.MonkeyPatch, *, after: bool
+) -> None:
+    path = house.put(NATIVE["bad lines"].content)
+    rename = house.disk.rename
+
+    def renamed(old: Path, new: Path) -> None:
+        if new == path and not after:
+            house.disk.write_as_another(path, LATE)
+        rename(old, new)
+        if new == path and after:
+            # Whoever has the old file open goes on with it for a moment.
+            (backup,) = [one for one in house.disk.paths if ".before-repair-" in one.name]
+            house.disk.write_as_another(backup, LATE)
+
+    monkeypatch.setattr(house.disk, "rename", renamed)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await call(wire, "session/repair", dry_run=False))["repaired"]
+        assert house.disk.content(path).count(LATE) == 1
+        assert (await call(wire, "session/entry", entry_id="late"))["entry"]["id"] == "late"
 
 
 async def test_a_repair_without_need_disturbs_nobody(house: Any) -> None:

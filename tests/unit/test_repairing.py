@@ -44,7 +44,7 @@ def test_one_repair_is_enough(lines: list[bytes], tail: bytes) -> None:
     plan = plan_repair(disk, PATH)
     assert (plan.reason is None) is verify_file(disk, PATH).repairable
     fd = disk.open_update(PATH)
-    done = write_repaired(disk, PATH, fd, YOUNG)
+    done = write_repaired(disk, PATH, fd, YOUNG).plan
     disk.close(fd)
     assert (done.kept, done.dropped_lines) == (plan.kept, plan.dropped_lines)
     if plan.reason is not None:

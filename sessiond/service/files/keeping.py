@@ -21,7 +21,7 @@ from sessiond.journal.lock import owned
 from sessiond.journal.trash import Trash
 from sessiond.limits import AVAILABLE_IDS_MAX
 from sessiond.service.files.register import Register
-from sessiond.service.files.repairing import Repair, write_repaired
+from sessiond.service.files.repairing import Repair, bring_over, write_repaired
 from sessiond.service.files.verifying import Look
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
@@ -180,7 +180,8 @@ class Keeping:
         young = path.with_name(path.name + ".new")
         with owned(self._files, path, self._layout.locks) as fd:
             look = Look(named=self._layout.id_of(found))
-            plan = write_repaired(self._files, path, fd, young, look)
+            written = write_repaired(self._files, path, fd, young, look)
+            plan, covered = written.plan, written.size
             if plan.reason is not None:
                 return plan
             stamp = self._environment.file_stamp()
@@ -190,6 +191,7 @@ class Keeping:
                 # Before the new file is there: a new epoch costs a replay, an old one a gap.
                 self._register.renew(session_id, found)
                 with telling("repair", path):
+                    covered = bring_over(self._files, fd, covered, young)
                     self._files.rename(young, path)
             except StorageError:
                 with suppress(OSError):
@@ -197,6 +199,8 @@ class Keeping:
                 raise
             self._unsynced.add(path.parent)
             try:
+                with telling("repair", path):
+                    bring_over(self._files, fd, covered, path)
                 self.settle_names(path)
             except StorageError:
                 # What was refused did not happen. If that fails as well it is repaired, whole.

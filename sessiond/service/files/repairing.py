@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from sessiond.errors import SessionCorrupt
+from sessiond.journal.descriptor import write_all
 from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
 from sessiond.journal.making import write_pieces
@@ -22,7 +23,7 @@ from sessiond.model.problems import Problem
 from sessiond.service.files.verifying import WHOLE, Look, Survey, survey
 from sessiond.service.opened import Opened
 
-__all__ = ["Repair", "plan_in_memory", "plan_repair", "write_repaired"]
+__all__ = ["Repair", "bring_over", "plan_in_memory", "plan_repair", "write_repaired"]
 
 
 class Repair(Struct, frozen=True):
@@ -41,6 +42,13 @@ class Repair(Struct, frozen=True):
     dropped_lines: list[int]
     backup: str | None = None
     reason: str | None = None
+
+
+class Repaired(Struct, frozen=True):
+    """A plan that was carried out, and how many bytes of the old file it covers."""
+
+    plan: Repair
+    size: int
 
 
 def plan_repair(files: Files, path: Path, look: Look = WHOLE, *, dry_run: bool = True) -> Repair:
@@ -70,7 +78,7 @@ def plan_in_memory(opened: Opened, *, dry_run: bool) -> Repair:
     )
 
 
-def write_repaired(files: Files, path: Path, fd: int, young: Path, look: Look = WHOLE) -> Repair:
+def write_repaired(files: Files, path: Path, fd: int, young: Path, look: Look = WHOLE) -> Repaired:
     """Write what is kept of a file to `young`, durably, if the plan has no reason not to.
 
     Raises SessionCorrupt for a file that is not to be made anew, StorageError.
@@ -80,7 +88,25 @@ def write_repaired(files: Files, path: Path, fd: int, young: Path, look: Look = 
         plan = _plan(found, path, dry_run=False)
         if plan.reason is None:
             files.close(write_pieces(files, young, _kept(files, fd, found)))
-    return plan
+    return Repaired(plan, found.size)
+
+
+def bring_over(files: Files, fd: int, start: int, young: Path) -> int:
+    """Append what the old file has from `start` on, durably; gives where that ends.
+
+    Other programs may go on writing to it until the new file has its name. Raises OSError.
+    """
+    end = files.fstat(fd).st_size
+    if end <= start:
+        return start
+    out = files.open_append(young)
+    try:
+        for chunk in chunks_of(files, fd, start, end):
+            write_all(files, out, chunk)
+        files.fdatasync(out)
+    finally:
+        files.close(out)
+    return end
 
 
 def _survey(files: Files, path: Path, fd: int, look: Look) -> Survey:
