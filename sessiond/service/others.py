@@ -8,7 +8,7 @@ HALF_LINE_WAIT_SECONDS at most.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from math import inf
 from typing import Any
 
@@ -16,7 +16,13 @@ from anyio import current_time, sleep
 
 from sessiond.dialects.base import BadLine
 from sessiond.errors import SessiondError
-from sessiond.limits import HALF_LINE_LOOK_SECONDS, HALF_LINE_SECONDS, HALF_LINE_WAIT_SECONDS
+from sessiond.limits import (
+    HALF_LINE_LOOK_SECONDS,
+    HALF_LINE_SECONDS,
+    HALF_LINE_WAIT_SECONDS,
+    REPLAY_CHUNK_BYTES,
+)
+from sessiond.service.events import Event
 from sessiond.service.hub import Hub
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Listener
@@ -86,9 +92,8 @@ class Others:
 
     def publish(self, touched: dict[Listener, None]) -> None:
         """The same for a writer that flushes by itself."""
-        found = self._opened.adopt()
-        if found:
-            self._hub.publish(found, touched)
+        for piece in _pieces(self._opened.adopt()):
+            self._hub.publish(piece, touched)
 
     async def _look(self) -> None:
         await self._in_thread(self._opened.journal.look)
@@ -116,3 +121,18 @@ class Others:
         except BadLine:
             return False
         return True
+
+
+def _pieces(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
+    """Events in order, so many at once as a replay reads.
+
+    Nothing bounds what others write between two looks, and an empty outbox takes a piece of any size.
+    """
+    first = size = 0
+    for end, event in enumerate(events, 1):
+        size += len(event.wire)
+        if size >= REPLAY_CHUNK_BYTES:
+            yield events[first:end]
+            first, size = end, 0
+    if first < len(events):
+        yield events[first:]

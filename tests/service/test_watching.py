@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from sessiond.journal.files import Files
+from sessiond.limits import OUTBOX_BYTES_MAX
 from sessiond.service import inotify, others
 from sessiond.service.inotify import Inotify
 from sessiond.service.watching import Looking, Watching
@@ -97,6 +98,22 @@ async def test_lines_of_others_are_events_at_once(
         assert [(one["seq"], one["updated_at"]) for one in listed] == [
             (5, "2026-01-15T11:00:00.000Z")
         ]
+
+
+async def test_more_lines_at_once_than_an_outbox_holds_are_replayed_from_the_file(
+    real_house: House, watching: Watching, dialect: str
+) -> None:
+    path = begun(real_house, dialect)
+    ids = [f"b{n:07d}" for n in range(OUTBOX_BYTES_MAX // len(line(dialect, "b0000000", None)) * 3)]
+    async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
+        await wire.call("subscribe", session_id=SESSION)
+        write_as_another(path, b"".join(line(dialect, one, "aaaaaaa2") for one in ids))
+        told = [await wire.next_notification() for _ in range(len(ids) + 2)]
+        events = [one["params"] for one in told if one["method"] == "session/event"]
+        assert [one["entry"]["id"] for one in events] == ids
+        assert [one["seq"] for one in events] == list(range(3, len(ids) + 3))
+        others_told = [one["method"] for one in told if one["method"] != "session/event"]
+        assert others_told == ["session/lagged", "session/synced"]
 
 
 async def test_half_a_line_is_closed_when_nobody_goes_on_with_it(
