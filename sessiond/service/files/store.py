@@ -127,7 +127,9 @@ class Store:
         with telling("create", path):
             fd, lock = make_file(self.files, path, pieces, self.layout.locks)
         lock.release()
-        self.files.close(fd)
+        # A close that fails has closed all the same, and what counts was synced.
+        with suppress(OSError):
+            self.files.close(fd)
         return path
 
     def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> Opened:
