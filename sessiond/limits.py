@@ -140,6 +140,10 @@ PLAN_ID_CHARS_MAX: Final = 4096
 # methods: what a plan is asked to mind above all; more is invalid_params.
 INSTRUCTIONS_CHARS_MAX: Final = 100_000
 
+# service: messages of each session that the prompt of a merge quotes, the newest, and characters of each;
+# more is left out.
+MERGE_MESSAGES_MAX: Final = 40
+MERGE_MESSAGE_CHARS: Final = 1000
 # session: entries of one append call.
 APPEND_ENTRIES_MAX: Final = 512
 # session: named heads of one session.

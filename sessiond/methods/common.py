@@ -47,6 +47,7 @@ __all__ = [
     "raw",
     "require_path",
     "require_result_fits",
+    "served",
     "show",
     "submit",
     "summed_up",
@@ -71,7 +72,7 @@ def ask(
 ) -> Any:
     """Answer from a session's state, after this connection's own earlier mutations."""
     host = client.service.host(session_id)
-    return _served(host.ask(call, lambda: question(host)))
+    return served(host.ask(call, lambda: question(host)))
 
 
 def show(client: Client, call: Call[Client], session_id: str, answer: Callable[[Host], Any]) -> Any:
@@ -106,7 +107,7 @@ def ask_in_turn(
 ) -> Any:
     """Answer between two batches of the session's writer: nothing is on its way to the disk."""
     host = client.service.host(session_id)
-    return _served(host.ask_in_turn(call, lambda: question(host)))
+    return served(host.ask_in_turn(call, lambda: question(host)))
 
 
 def submit(
@@ -114,7 +115,7 @@ def submit(
 ) -> Any:
     """Put a mutation in line; its receipt is the result."""
     host = client.service.host(session_id)
-    return _served(host.submit(Command(call, _receipt, stage)))
+    return served(host.submit(Command(call, _receipt, stage)))
 
 
 def act(
@@ -131,14 +132,15 @@ def act(
         client.service.roster.changed(session_id, change)
         return Empty()
 
-    return _served(host.submit(Command(call, done, act=lambda _lines: do(host), entries=0)))
+    return served(host.submit(Command(call, done, act=lambda _lines: do(host), entries=0)))
 
 
 def _receipt(receipt: Any, _durability: str) -> Any:
     return receipt
 
 
-def _served(result: Any) -> Any:
+def served(result: Any) -> Any:
+    """What a handler returns for what a host said."""
     return DEFERRED if result is LATER else result
 
 

@@ -8,13 +8,14 @@ from typing import Any
 from anyio import to_thread
 from msgspec import Struct
 
-from sessiond.errors import SessionExists
-from sessiond.methods.common import Call, Client, ask
+from sessiond.errors import InvalidParams, SessionExists
+from sessiond.methods.common import Call, Client, ask, served
+from sessiond.service.copying.source import Means
 from sessiond.service.files.rehearsal import rehearse
 from sessiond.service.host import Host
 from sessiond.service.session_info import SessionInfo
 
-__all__ = ["CopyResult", "copy_from", "make_copy"]
+__all__ = ["CopyResult", "ask_both", "copy_from", "make_copy", "means_of"]
 
 
 class CopyResult(Struct, frozen=True):
@@ -31,6 +32,12 @@ def copy_from(
 ) -> Any:
     """Answer with what a job makes of the session as it is now; `look` says which job."""
     return ask(client, call, session_id, lambda host: host.later(call, look(host)))
+
+
+def means_of(client: Client, call: Call[Client]) -> Means:
+    """What making a copy for this request takes."""
+    environment = client.service.environment
+    return Means(environment.now(), environment.new_entry_id, call.progress)
 
 
 async def make_copy(
@@ -57,3 +64,26 @@ async def make_copy(
         return rehearse(session_id, chunks, service.environment.new_epoch())
 
     return await to_thread.run_sync(work)
+
+
+def ask_both(
+    client: Client,
+    call: Call[Client],
+    session_id: str,
+    other_session_id: str,
+    look: Callable[[Host, Host], Any],
+) -> Any:
+    """Answer from two sessions, each after this connection's own earlier mutations of it.
+
+    Raises InvalidParams for one and the same. What `look` defers is answered in its time.
+    """
+    if session_id == other_session_id:
+        raise InvalidParams("a session is not merged with itself", path="other_session_id")
+    service = client.service
+    other = service.host(other_session_id)
+
+    def with_other() -> Any:
+        host = service.host(session_id)
+        return host.ask(call, lambda: look(host, other))
+
+    return served(other.ask(call, with_other))

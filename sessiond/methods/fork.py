@@ -12,7 +12,7 @@ from sessiond.errors import (
     SessionExists,
 )
 from sessiond.methods.common import Call, Client, Method, SessionParams
-from sessiond.methods.copies import CopyResult, copy_from, make_copy
+from sessiond.methods.copies import CopyResult, copy_from, make_copy, means_of
 from sessiond.model.ids import EntryId, SessionId
 from sessiond.service.copying.forking import Fork, Taken, fork
 from sessiond.service.copying.header import Birth
@@ -49,7 +49,7 @@ def handle(client: Client, params: ForkParams, call: Call[Client]) -> Any:
         axes = _axes(params, source)
         birth = Birth(
             params.new_session_id or environment.new_session_id(),
-            environment.now(),
+            means_of(client, call),
             cwd=params.cwd,
             title=params.title,
             linked=params.link == "parent",
@@ -60,7 +60,7 @@ def handle(client: Client, params: ForkParams, call: Call[Client]) -> Any:
             session = await make_copy(
                 client,
                 birth.session_id,
-                lambda: fork(source, axes, birth, environment.new_entry_id, call.progress),
+                lambda: fork(source, axes, birth),
                 dry_run=params.dry_run,
             )
             return CopyResult(session)

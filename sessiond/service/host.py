@@ -192,19 +192,28 @@ class Host:
 
     def later(self, ticket: Ticket, job: Callable[[], Awaitable[Any]]) -> Any:
         """Answer a question LATER; until then the session stays open."""
-        reader = _Reader()
-        self._readers.add(reader)
+        let_go = self.keep_open()
 
-        async def read(held: _Reader = reader) -> Any:
+        async def read() -> Any:
             try:
                 async with ticket.client.reads:
                     return await job()
             finally:
-                self._readers.discard(held)
-                self._loop.wake()
+                let_go()
 
         answer_later(ticket, read, self.environment)
         return LATER
+
+    def keep_open(self) -> Callable[[], None]:
+        """The session is not closed until what this gives is called, or forgotten."""
+        reader = _Reader()
+        self._readers.add(reader)
+
+        def let_go(held: _Reader = reader) -> None:
+            self._readers.discard(held)
+            self._loop.wake()
+
+        return let_go
 
     def leases_changed(self) -> None:
         """A head may be free, or be free at another time: whoever waits is looked after."""

@@ -154,6 +154,15 @@ class Service:
         await to_thread.run_sync(opened.sum_up)
         return opened.whole()
 
+    async def opened_host(self, session_id: str) -> Host:
+        """The host of a session, open. Raises what the opening came to."""
+        while True:
+            host = self.host(session_id)
+            await host.ready()
+            # It may have been let go of before this task had its turn.
+            if self.find(session_id) is host:
+                return host
+
     async def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> SessionInfo:
         """A new session of these lines, durable as a whole. Raises SessionExists, StorageError.
 

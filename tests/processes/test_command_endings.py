@@ -30,6 +30,8 @@ REQUIRED: Final[dict[str, Any]] = {
     "ttl_ms": 1000,
     "lease_id": "nobodys-lease",
     "kind": "steer",
+    "other_session_id": "other-session-id",
+    "text": "both",
 }
 ALSO: Final[dict[str, dict[str, Any]]] = {
     "session/branch": {"entry_id": "entry-1"},
@@ -37,6 +39,8 @@ ALSO: Final[dict[str, dict[str, Any]]] = {
     "session/update": {"title": "my-session"},
     "session/compact": {"summary": "short"},
     "session/open": {"session_id": "my-session-id"},
+    "session/create": {"session_id": "other-session-id"},
+    "session/rebase": {"indices": [0]},
     "session/import": {"path": "@FOLDER/session.jsonl"},
 }
 # Without what only a conversation can have: a subscription, a lease; and what is in no trash.

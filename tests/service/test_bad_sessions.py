@@ -26,6 +26,8 @@ one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="sessi
 
 SESSION: Final = "session-a"
 HI: Final = {"role": "user", "content": "hi"}
+# In memory, so that nothing is wrong with it.
+OTHER: Final = "session-b-in-memory"
 ENTRIES: Final = [
     {"type": "message", "id": "n1", "parent_id": None, "message": HI},
     {"type": "message", "id": "n2", "parent_id": "n1", "message": {"role": "assistant"}},
@@ -72,6 +74,9 @@ EXAMPLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "session/release": (READ, {"lease_id": "l"}),
     "session/signal": (READ, {"kind": "abort"}),
     "session/presence": (READ, {"state": "watching"}),
+    "session/rebase": (READ, {"indices": [0]}),
+    "session/plan_merge": (READ, {"other_session_id": OTHER}),
+    "session/merge": (MUTATION, {"other_session_id": OTHER, "text": "t"}),
     "session/fork": (READ, {"new_session_id": "the-fork"}),
     "session/export": (READ, {}),
     "session/archive": (WHOLE, {}),
@@ -81,6 +86,8 @@ EXAMPLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "session/verify": (WHOLE, {}),
     "session/repair": (WHOLE, {"dry_run": False}),
 }
+# They make a file beside the one they read.
+COPIES: Final = ("session/fork", "session/rebase")
 ABSENT: Final = "session_not_found"
 UNWATCHED: Final = {"session/unsubscribe": "subscription_not_found"}
 LIVE: Final = {
@@ -160,12 +167,11 @@ CASES: Final[dict[str, Case]] = {
     "a folder that turned read-only": Case(
         None,
         "storage_error",
-        LIVE
-        | dict.fromkeys(["session/archive", "session/delete", "session/fork"], "storage_error"),
+        LIVE | dict.fromkeys(["session/archive", "session/delete", *COPIES], "storage_error"),
         is_open=True,
     ),
     "a full disk": Case(
-        None, "storage_error", LIVE | {"session/fork": "storage_error"}, is_open=True
+        None, "storage_error", LIVE | dict.fromkeys(COPIES, "storage_error"), is_open=True
     ),
 }
 MALFORMED: Final = ["", "short", "../../../x", "session-a\n", "session a", "x" * 129, 12345678]
@@ -206,6 +212,7 @@ class Trouble:
         self._patch = monkeypatch
 
     async def come(self, case: str, wire: Wire) -> None:
+        await wire.call("session/create", session_id=OTHER, cwd="/p", persist="never")
         if CASES[case].is_open:
             await wire.call("session/get", session_id=SESSION)
         if case == "archived":

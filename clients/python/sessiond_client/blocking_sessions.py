@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from sessiond_client.asking import Asking
+from sessiond_client.copies import READ_MERGE_PLAN, READ_MERGED, Merged, MergePlan
 from sessiond_client.options import PresenceOptions, SignalOptions, Timed
 from sessiond_client.results import (
     READ_ANY,
@@ -30,7 +31,9 @@ from sessiond_client.session_options import (
     ForkOptions,
     ImportOptions,
     ListOptions,
+    MergeOptions,
     OpenOptions,
+    RebaseOptions,
     RepairOptions,
     RetentionOptions,
     SearchOptions,
@@ -136,6 +139,24 @@ class BlockingSessions(Asking):
     def fork(self, session_id: str, **options: Unpack[ForkOptions]) -> SessionInfo:
         """Makes a session of what another one holds."""
         return self._ask("session/fork", READ_SESSION, {"session_id": session_id, **options})
+
+    def rebase(self, session_id: str, **options: Unpack[RebaseOptions]) -> SessionInfo:
+        """Makes a session of chosen entries, in the order they are given in."""
+        return self._ask("session/rebase", READ_SESSION, {"session_id": session_id, **options})
+
+    def plan_merge(
+        self, session_id: str, other_session_id: str, **options: Unpack[Timed]
+    ) -> MergePlan:
+        """The prompt for the text of a merge."""
+        named = {"session_id": session_id, "other_session_id": other_session_id}
+        return self._ask("session/plan_merge", READ_MERGE_PLAN, {**named, **options})
+
+    def merge(
+        self, session_id: str, other_session_id: str, text: str, **options: Unpack[MergeOptions]
+    ) -> Merged:
+        """Says here, or in a new session, what there is to say of both."""
+        named = {"session_id": session_id, "other_session_id": other_session_id, "text": text}
+        return self._ask("session/merge", READ_MERGED, {**named, **options})
 
     def import_(self, **options: Unpack[ImportOptions]) -> Imported:
         """Makes a session of a file or of `content`."""

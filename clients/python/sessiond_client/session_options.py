@@ -15,7 +15,9 @@ __all__ = [
     "ForkOptions",
     "ImportOptions",
     "ListOptions",
+    "MergeOptions",
     "OpenOptions",
+    "RebaseOptions",
     "RepairOptions",
     "RetentionOptions",
     "SearchOptions",
@@ -145,6 +147,26 @@ class ForkOptions(Timed, total=False):
     cwd: str
     title: str
     new_session_id: str
+    dry_run: bool
+
+
+class RebaseOptions(Timed, total=False):
+    """session/rebase: one of `entry_ids`, `indices`; `squash={"summary": …}`."""
+
+    entry_ids: list[str]
+    indices: list[int]
+    squash: dict[str, str]
+    link: Literal["parent", "none"]
+    dry_run: bool
+
+
+class MergeOptions(Timed, total=False):
+    """session/merge; `head`, `expected` and `lease_id` go with `into="this"`."""
+
+    into: Literal["this", "new"]
+    head: str
+    expected: Json
+    lease_id: str
     dry_run: bool
 
 

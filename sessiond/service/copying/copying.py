@@ -12,7 +12,7 @@ the same bytes. A copy of everything is the same lines. The others are laid out 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -22,8 +22,7 @@ from sessiond.dialects.base import Dialect, Place
 from sessiond.limits import PROGRESS_LINES
 from sessiond.model.entries import Entry, Header
 from sessiond.model.row import Kind
-from sessiond.service.copying.source import Source
-from sessiond.service.ports import Progress
+from sessiond.service.copying.source import Means, Source
 
 __all__ = ["Copying", "Step", "chunks_of_all", "chunks_of_chosen"]
 
@@ -39,8 +38,7 @@ class Copying(Struct, frozen=True):
 
     source: Source
     header: Header
-    now: str
-    new_id: Callable[[], str]
+    means: Means
     first: Sequence[Entry] = ()
     aside: Sequence[Step] = ()
     chain: Sequence[Step] = ()
@@ -56,7 +54,7 @@ class Copying(Struct, frozen=True):
         return self.source.opened.dialect
 
 
-def chunks_of_all(copying: Copying, progress: Progress, *, labels: bool) -> Iterator[list[bytes]]:
+def chunks_of_all(copying: Copying, *, labels: bool) -> Iterator[list[bytes]]:
     """Every entry in its order, and what the copy adds. Lines that are no entries stay behind."""
     source, dialect = copying.source, copying.dialect
     session, upto = source.session, source.upto
@@ -76,12 +74,12 @@ def chunks_of_all(copying: Copying, progress: Progress, *, labels: bool) -> Iter
             place = Place(ids.get(name, name), ids=ids, without=without)
             chunk.append(dialect.placed(line, place) if ids or without else line)
         yield chunk
-        progress.report(past, upto + 1, "lines")
+        copying.means.progress.report(past, upto + 1, "lines")
     writer = _Chain(copying, ids, session.id_of(source.leaf))
     yield [line for entry in copying.last for line in writer.lines([entry])]
 
 
-def chunks_of_chosen(copying: Copying, progress: Progress) -> Iterator[list[bytes]]:
+def chunks_of_chosen(copying: Copying) -> Iterator[list[bytes]]:
     """The chosen entries where they stand now, and what the copy adds."""
     yield [copying.dialect.encode_header(copying.header)]
     chosen = [
@@ -98,7 +96,7 @@ def chunks_of_chosen(copying: Copying, progress: Progress) -> Iterator[list[byte
             some = steps[begin : begin + PROGRESS_LINES]
             yield list(chain.lines(some))
             done += len(some)
-            progress.report(done, len(copying.aside) + len(behind), "lines")
+            copying.means.progress.report(done, len(copying.aside) + len(behind), "lines")
 
 
 def _new_ids(copying: Copying, seqs: Sequence[int]) -> dict[str, str]:
@@ -116,7 +114,7 @@ def _new_ids(copying: Copying, seqs: Sequence[int]) -> dict[str, str]:
 
 def _free_id(copying: Copying, taken: set[str]) -> str:
     names = copying.source.session.ids
-    while (entry_id := copying.new_id()) in names or entry_id in taken:
+    while (entry_id := copying.means.new_id()) in names or entry_id in taken:
         pass
     taken.add(entry_id)
     return entry_id
@@ -162,7 +160,7 @@ class _Chain:
             entry,
             id=_free_id(copying, self._taken),
             parent_id=self._parent_id,
-            timestamp=copying.now,
+            timestamp=copying.means.now,
         )
         row = copying.dialect.row_of(entry)
         self._advance(row.kind, row.id)

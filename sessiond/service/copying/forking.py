@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -25,7 +25,6 @@ from sessiond.service.copying.source import (
     message_index,
     state_seqs,
 )
-from sessiond.service.ports import Progress
 from sessiond.session.context import plan_context
 
 __all__ = ["Fork", "Taken", "fork"]
@@ -54,9 +53,7 @@ class _Context(Struct, frozen=True):
     cut: dict[int, int]
 
 
-def fork(
-    source: Source, axes: Fork, birth: Birth, new_id: Callable[[], str], progress: Progress
-) -> Iterator[list[bytes]]:
+def fork(source: Source, axes: Fork, birth: Birth) -> Iterator[list[bytes]]:
     """The lines of the fork, header first. Blocks. Raises InvalidParams, StorageError."""
     session = source.session
     leaf = axes.leaf
@@ -81,8 +78,7 @@ def fork(
     copying = Copying(
         source,
         header_of(source, birth, lineage, state=axes.state, whole=whole),
-        birth.now,
-        new_id,
+        birth.means,
         first=() if whole else facts_of(source, state=axes.state),
         aside=state_seqs(source, chosen) if axes.state and not whole else (),
         chain=chain,
@@ -92,8 +88,8 @@ def fork(
         messages={} if context is None else context.cut,
     )
     if whole:
-        return chunks_of_all(copying, progress, labels=axes.labels)
-    return chunks_of_chosen(copying, progress)
+        return chunks_of_all(copying, labels=axes.labels)
+    return chunks_of_chosen(copying)
 
 
 def _context(source: Source, leaf: int, keep: int | None) -> _Context:

@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.dialects.native import NATIVE
 from sessiond.model.entries import Entry, Header, SessionInfoEntry
-from sessiond.service.copying.source import Source
+from sessiond.service.copying.source import Means, Source
 from sessiond.service.session_info import Lineage
 
 __all__ = ["Birth", "facts_of", "header_of", "lineage_of_copy", "title_of"]
@@ -20,20 +20,22 @@ _FACTS: Final = ("provider", "thinking_level")
 
 
 class Birth(Struct, frozen=True):
-    """What the copy is to be called, and whether it says whose copy it is."""
+    """What the copy is to be called, whether it says whose copy it is."""
 
     session_id: str
-    now: str
+    means: Means
     cwd: str | None = None
     title: str | None = None
     linked: bool = True
 
 
-def lineage_of_copy(source: Source, birth: Birth, **more: Any) -> Lineage:
+def lineage_of_copy(
+    source: Source, birth: Birth, *, rebased_from: str | None = None, **more: Any
+) -> Lineage:
     """Where the copy comes from; `more` stands in it with a link only."""
     if not birth.linked:
-        return Lineage(detached=True)
-    return Lineage(parent_id=source.info.id, **more)
+        return Lineage(detached=True, rebased_from=rebased_from)
+    return Lineage(parent_id=source.info.id, rebased_from=rebased_from, **more)
 
 
 def header_of(
@@ -56,7 +58,7 @@ def header_of(
     return msgspec.structs.replace(
         base,
         id=birth.session_id,
-        timestamp=birth.now,
+        timestamp=birth.means.now,
         cwd=info.cwd if birth.cwd is None else birth.cwd,
         lineage=Raw(_encode(lineage)),
         parent_session=info.path if birth.linked else None,

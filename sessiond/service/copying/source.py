@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from sessiond.dialects.loose import lenient, text
-from sessiond.errors import InvalidParams
+from sessiond.errors import HeadNotFound, InvalidParams
 from sessiond.model.ids import MAIN
 from sessiond.model.row import MESSAGE_KINDS, Kind
 from sessiond.service.host import Host
 from sessiond.service.opened import Opened
+from sessiond.service.ports import Progress
 from sessiond.service.session_info import SessionInfo
 from sessiond.session.state import Session
 
-__all__ = ["Source", "label_seqs", "message_at", "message_index", "state_seqs"]
+__all__ = [
+    "Means",
+    "Source",
+    "label_seqs",
+    "message_at",
+    "message_index",
+    "out_of_range",
+    "state_seqs",
+]
 
 # The custom types that hold what an agent works with: decisions, artifacts and the like.
 _STATE: Final = "sessiond."
+
+
+class Means(Struct, frozen=True):
+    """What making a copy takes: the time it is made at, ids for new entries, where to say how far it is."""
+
+    now: str
+    new_id: Callable[[], str]
+    progress: Progress
 
 
 class Source(Struct, frozen=True):
@@ -28,15 +45,18 @@ class Source(Struct, frozen=True):
     opened: Opened
     upto: int
     leaf: int
-    """Where main stood then."""
+    """Where main, or the head that was asked for, stood then."""
     info: SessionInfo
     """What it was then, with what may be long."""
 
     @classmethod
-    def of(cls, host: Host) -> Source:
-        """The session as it is now; called where its index stands still."""
+    def of(cls, host: Host, head: str = MAIN) -> Source:
+        """The session as it is now; called where its index stands still. Raises HeadNotFound."""
         opened = host.opened
-        return cls(opened, host.seq, opened.session.heads[MAIN].leaf, opened.whole())
+        at = opened.session.heads.get(head)
+        if at is None:
+            raise HeadNotFound("no head of this name", head=head)
+        return cls(opened, host.seq, at.leaf, opened.whole())
 
     @property
     def session(self) -> Session:
@@ -48,7 +68,7 @@ def message_at(session: Session, leaf: int, index: int, path: str) -> int:
     """The message with this place on the path to `leaf`, 0 for the first. Raises InvalidParams."""
     count = session.message_counts[leaf]
     if index >= count:
-        raise InvalidParams(_out_of_range(count), path=path)
+        raise InvalidParams(out_of_range(count), path=path)
     for seq in session.up(leaf):
         if session.kinds[seq] in MESSAGE_KINDS and session.message_counts[seq] == index + 1:
             return seq
@@ -60,10 +80,11 @@ def message_index(session: Session, leaf: int) -> int | None:
     return session.message_counts[leaf] - 1 if session.message_counts[leaf] else None
 
 
-def _out_of_range(count: int) -> str:
+def out_of_range(count: int) -> str:
+    """What to say of a place that no message has."""
     if not count:
         return "the path has no message"
-    return f"the path has {count} messages, 0 to {count - 1}; leave it out to take all"
+    return f"the path has {count} messages, 0 to {count - 1}"
 
 
 def label_seqs(source: Source, seqs: Iterable[int]) -> list[int]:

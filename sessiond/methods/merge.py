@@ -1,0 +1,151 @@
+"""session/merge: the turn that brings two sessions together, here or as a new session."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from anyio import to_thread
+from msgspec import Struct
+
+from sessiond.errors import (
+    EntryInvalid,
+    HeadNotFound,
+    InvalidParams,
+    LeaseHeld,
+    LeaseLost,
+    PreconditionFailed,
+    SessionArchived,
+)
+from sessiond.methods.common import Call, Client, Method
+from sessiond.methods.copies import CopyResult, ask_both, make_copy, means_of
+from sessiond.methods.moving import MoveParams
+from sessiond.model.ids import MAIN, SessionId
+from sessiond.service.copying.header import Birth
+from sessiond.service.copying.merging import merge_into_new, merged_here, turn
+from sessiond.service.copying.source import Source
+from sessiond.service.files.rehearsal import rehearse
+from sessiond.service.host import Host
+from sessiond.service.inbox import Command
+from sessiond.session.append import AppendRequest, Receipt, StoredEntry, append, require_expected
+from sessiond.session.draft import Draft
+
+__all__ = ["METHOD"]
+
+
+class MergeParams(MoveParams, kw_only=True):
+    """The other session, what there is to say of both, and where to say it."""
+
+    other_session_id: SessionId
+    text: str
+    into: Literal["this", "new"] = "this"
+    dry_run: bool = False
+
+
+class MergedHere(Struct, frozen=True):
+    """The entry with the text, the last of the turn."""
+
+    entry: StoredEntry
+    leaf_id: str | None
+    seq: int
+
+
+def handle(client: Client, params: MergeParams, call: Call[Client]) -> Any:
+    """Append the turn in its place in line, or make a session of it in a worker thread."""
+    if not params.text.strip():
+        raise EntryInvalid("text is empty", path="text")
+    if params.into == "new":
+        _require_nothing_of_here(params)
+
+    def look(host: Host, other: Host) -> Any:
+        if params.into == "new":
+            return _make(client, params, call, host, other)
+        if params.dry_run:
+            return _rehearse(client, params, call, host, other)
+        request = AppendRequest(
+            session_id=params.session_id,
+            entries=turn(Source.of(host), Source.of(other), params.text),
+            head=params.head,
+            expected=params.expected,
+            lease_id=params.lease_id,
+        )
+        size = len(params.text.encode())
+        return host.submit(
+            Command(call, _merged, lambda draft: append(draft, request), entries=3, size=size)
+        )
+
+    return ask_both(client, call, params.session_id, params.other_session_id, look)
+
+
+def _require_nothing_of_here(params: MergeParams) -> None:
+    """Raises InvalidParams for what guards this session, where it is not changed."""
+    given = (
+        ("head", params.head != MAIN),
+        ("expected", params.expected is not None),
+        ("lease_id", params.lease_id is not None),
+    )
+    for name, is_given in given:
+        if is_given:
+            raise InvalidParams("a merge into a new session moves no head here", path=name)
+
+
+def _merged(receipt: Receipt, _durability: Any) -> MergedHere:
+    return MergedHere(receipt.entries[-1], receipt.leaf_id, receipt.seq)
+
+
+def _rehearse(
+    client: Client, params: MergeParams, call: Call[Client], host: Host, other: Host
+) -> Any:
+    """Say what the session would be, after the same checks."""
+    means = means_of(client, call)
+
+    def check(draft: Draft) -> None:
+        draft.require_writable()
+        draft.require_lease(params.head, params.lease_id)
+        draft.leaf(params.head)
+        require_expected(draft, params.head, params.expected)
+
+    def look(_receipt: Any, _durability: Any) -> Any:
+        here = Source.of(host, params.head)
+        entries = turn(here, Source.of(other), params.text)
+
+        def work() -> CopyResult:
+            chunks = merged_here(here, params.head, entries, means)
+            return CopyResult(rehearse(params.session_id, chunks, host.opened.epoch))
+
+        return host.later(call, lambda: to_thread.run_sync(work))
+
+    return host.submit(Command(call, look, check, entries=0))
+
+
+def _make(client: Client, params: MergeParams, call: Call[Client], host: Host, other: Host) -> Any:
+    """Make a session of the turn, as of now."""
+    here, there = Source.of(host), Source.of(other)
+    birth = Birth(client.service.environment.new_session_id(), means_of(client, call))
+
+    async def job() -> CopyResult:
+        made = await make_copy(
+            client,
+            birth.session_id,
+            lambda: merge_into_new(here, there, params.text, birth),
+            dry_run=params.dry_run,
+        )
+        return CopyResult(made)
+
+    return host.later(call, job)
+
+
+METHOD = Method(
+    name="session/merge",
+    params=MergeParams,
+    result=MergedHere | CopyResult,
+    handle=handle,
+    access="write",
+    errors=(
+        SessionArchived,
+        EntryInvalid,
+        PreconditionFailed,
+        HeadNotFound,
+        LeaseHeld,
+        LeaseLost,
+    ),
+)

@@ -1,0 +1,59 @@
+"""session/plan_merge: the prompt for the text that brings two sessions together; changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyio import to_thread
+from msgspec import Struct
+
+from sessiond.methods.common import Call, Client, Method, SessionParams
+from sessiond.methods.copies import ask_both
+from sessiond.model.ids import SessionId
+from sessiond.service.copying.merging import MergeSource, merge_plan
+from sessiond.service.copying.source import Source
+from sessiond.service.host import Host
+
+__all__ = ["METHOD"]
+
+
+class PlanMergeParams(SessionParams):
+    """The session that is merged with this one."""
+
+    other_session_id: SessionId
+
+
+class PlanMergeResult(Struct, frozen=True):
+    """What to send to a model, and what it was made of: this session first."""
+
+    prompt: str
+    sources: list[MergeSource]
+
+
+def handle(client: Client, params: PlanMergeParams, call: Call[Client]) -> Any:
+    """Read both in a worker thread, each as of now."""
+
+    def look(host: Host, _other: Host) -> Any:
+        here = Source.of(host)
+
+        async def job() -> PlanMergeResult:
+            other = await client.service.opened_host(params.other_session_id)
+            let_go = other.keep_open()
+            try:
+                sources = [here, Source.of(other)]
+                return PlanMergeResult(*await to_thread.run_sync(merge_plan, sources))
+            finally:
+                let_go()
+
+        return host.later(call, job)
+
+    return ask_both(client, call, params.session_id, params.other_session_id, look)
+
+
+METHOD = Method(
+    name="session/plan_merge",
+    params=PlanMergeParams,
+    result=PlanMergeResult,
+    handle=handle,
+    access="read",
+)

@@ -1,0 +1,76 @@
+"""session/rebase: a new session of chosen entries, in the order they are wanted in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from sessiond.errors import EntryInvalid, EntryNotFound, InvalidParams
+from sessiond.methods.common import Call, Client, Method, SessionParams
+from sessiond.methods.copies import CopyResult, copy_from, make_copy, means_of
+from sessiond.model.ids import EntryId
+from sessiond.service.copying.header import Birth
+from sessiond.service.copying.rebasing import by_ids, by_indices, rebase
+from sessiond.service.copying.source import Source
+from sessiond.service.host import Host
+
+__all__ = ["METHOD"]
+
+
+class Squash(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the model is to see instead of the entries."""
+
+    summary: str
+
+
+class RebaseParams(SessionParams):
+    """Entries by id, or messages of main's path by their place; one of the two."""
+
+    entry_ids: list[EntryId] | None = None
+    indices: list[int] | None = None
+    squash: Squash | None = None
+    link: Literal["parent", "none"] = "parent"
+    dry_run: bool = False
+
+
+def handle(client: Client, params: RebaseParams, call: Call[Client]) -> Any:
+    """Copy in a worker thread, as of now."""
+    if (params.entry_ids is None) == (params.indices is None):
+        raise InvalidParams("send entry_ids or indices", path="entry_ids")
+    environment = client.service.environment
+
+    def look(host: Host) -> Any:
+        source = Source.of(host)
+        linked = params.link == "parent"
+        birth = Birth(environment.new_session_id(), means_of(client, call), linked=linked)
+        summary = None if params.squash is None else params.squash.summary
+
+        def lines() -> Iterator[list[bytes]]:
+            if params.entry_ids is not None:
+                seqs = by_ids(source, params.entry_ids)
+            else:
+                seqs = by_indices(source, params.indices or ())
+            return rebase(source, seqs, summary, birth)
+
+        async def job() -> CopyResult:
+            made = await make_copy(client, birth.session_id, lines, dry_run=params.dry_run)
+            return CopyResult(made)
+
+        return job
+
+    return copy_from(client, call, params.session_id, look)
+
+
+METHOD = Method(
+    name="session/rebase",
+    params=RebaseParams,
+    result=CopyResult,
+    handle=handle,
+    access="write",
+    errors=(
+        EntryNotFound,
+        EntryInvalid,
+    ),
+)

@@ -1,0 +1,74 @@
+"""A rebase: chosen entries in the order they are wanted in, each below the one before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sessiond.errors import EntryInvalid, EntryNotFound, InvalidParams
+from sessiond.model.entries import Compaction
+from sessiond.model.row import MESSAGE_KINDS, Kind
+from sessiond.service.copying.copying import Copying, chunks_of_chosen
+from sessiond.service.copying.header import Birth, facts_of, header_of, lineage_of_copy
+from sessiond.service.copying.source import Source, label_seqs, out_of_range
+
+__all__ = ["by_ids", "by_indices", "rebase"]
+
+
+def by_ids(source: Source, entry_ids: Sequence[str]) -> list[int]:
+    """The entries of the tree with these ids. Raises EntryNotFound, InvalidParams."""
+    session = source.session
+    seqs: list[int] = []
+    for index, entry_id in enumerate(entry_ids):
+        path = f"entry_ids[{index}]"
+        seq = session.node(entry_id)
+        if not 0 < seq <= source.upto or session.kinds[seq] == Kind.LABEL:
+            raise EntryNotFound("no entry of this id in the tree", entry_id=entry_id, path=path)
+        seqs.append(seq)
+    return _once_each(seqs, "entry_ids")
+
+
+def by_indices(source: Source, indices: Sequence[int]) -> list[int]:
+    """The messages with these places on main's path, 0 the first. Raises InvalidParams."""
+    session = source.session
+    messages = [seq for seq in session.path(source.leaf) if session.kinds[seq] in MESSAGE_KINDS]
+    for at, index in enumerate(indices):
+        if not 0 <= index < len(messages):
+            raise InvalidParams(out_of_range(len(messages)), path=f"indices[{at}]")
+    return _once_each([messages[index] for index in indices], "indices")
+
+
+def _once_each(seqs: list[int], path: str) -> list[int]:
+    if not seqs:
+        raise InvalidParams("nothing is chosen, so there is nothing to rebase", path=path)
+    seen: set[int] = set()
+    for index, seq in enumerate(seqs):
+        if seq in seen:
+            raise InvalidParams("an entry is taken once", path=f"{path}[{index}]")
+        seen.add(seq)
+    return seqs
+
+
+def rebase(
+    source: Source,
+    seqs: Sequence[int],
+    summary: str | None,
+    birth: Birth,
+) -> Iterator[list[bytes]]:
+    """The lines of the new session, header first. Blocks.
+
+    With a summary a compaction that keeps nothing stands behind the entries: the model sees
+    the summary alone, and what it sums up is still there. Raises EntryInvalid, StorageError.
+    """
+    if summary is not None and not summary.strip():
+        raise EntryInvalid("summary is empty", path="squash.summary")
+    lineage = lineage_of_copy(source, birth, rebased_from=source.info.id)
+    copying = Copying(
+        source,
+        header_of(source, birth, lineage, state=False, whole=False),
+        birth.means,
+        first=facts_of(source, state=False),
+        chain=seqs,
+        labels=label_seqs(source, seqs),
+        last=() if summary is None else [Compaction(summary=summary, first_kept_entry_id=None)],
+    )
+    return chunks_of_chosen(copying)

@@ -1,0 +1,322 @@
+"""Rebase and merge: chosen entries as a new session, and two sessions as one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.testing.daemon import Wire
+
+SAMPLES = Path(__file__).parent.parent / "samples"
+SESSION = "session-a"
+OTHER = "session-b"
+TIME = "2026-01-15T10:30:00.000Z"
+# What is asked is refused or it is not, whichever loop runs.
+one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
+
+
+def said(entry_id: str, parent_id: str | None, role: str = "user") -> dict[str, Any]:
+    message = {"role": role, "content": f"text of {entry_id}"}
+    return {
+        "type": "message",
+        "id": entry_id,
+        "parent_id": parent_id,
+        "timestamp": TIME,
+        "message": message,
+    }
+
+
+SOURCE = [
+    said("m1", None),
+    said("m2", "m1", "assistant"),
+    {"type": "label", "id": "l1", "parent_id": "m2", "timestamp": TIME, "target_id": "m2", "label": "good"},
+    said("x1", "m2") | {"head": "tried"},
+    said("m3", "m2"),
+    {
+        "type": "compaction",
+        "id": "c1",
+        "parent_id": "m3",
+        "timestamp": TIME,
+        "summary": "so far",
+        "first_kept_entry_id": "m2",
+    },
+    said("m4", "c1", "assistant"),
+]  # fmt: skip
+OTHERS = [said("o1", None), said("o2", "o1", "assistant")]
+
+
+async def rebase(wire: Wire, **params: Any) -> Any:
+    return (await wire.call("session/rebase", session_id=SESSION, **params))["session"]
+
+
+async def merge(wire: Wire, **params: Any) -> Any:
+    return await wire.call(
+        "session/merge", session_id=SESSION, other_session_id=OTHER, text="both", **params
+    )
+
+
+async def context_of(wire: Wire, session_id: str) -> Any:
+    return await wire.call("build_context", session_id=session_id)
+
+
+def files_of(house: Any) -> list[Path]:
+    """Everything on the disk but who owns what."""
+    return [path for path in house.disk.paths if path.parent != house.layout.locks]
+
+
+# -- rebase --------------------------------------------------------------------------------
+
+
+async def test_chosen_entries_stand_below_each_other_in_the_order_they_were_given(
+    house: Any,
+) -> None:
+    path = house.put(SOURCE)
+    before = house.disk.content(path)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await rebase(wire, entry_ids=["m3", "x1", "m2"])
+        assert (await context_of(wire, made["id"]))["sources"] == ["m3", "x1", "m2"]
+        assert made["lineage"] == {
+            "parent_id": SESSION,
+            "parent_path": str(path),
+            "rebased_from": SESSION,
+        }
+        assert (made["problems"], [head["name"] for head in made["heads"]]) == (0, ["main"])
+        labels = (await wire.call("session/labels", session_id=made["id"]))["labels"]
+        assert [(one["entry_id"], one["label"]) for one in labels] == [("m2", "good")]
+        counted = await rebase(wire, indices=[2, 0], link="none")
+        assert (await context_of(wire, counted["id"]))["sources"] == ["m3", "m1"]
+        assert counted["lineage"] == {"rebased_from": SESSION, "detached": True}
+    assert house.disk.content(path) == before
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await context_of(wire, made["id"]))["sources"] == ["m3", "x1", "m2"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "sources"),
+    [
+        (["m2", "m3", "c1", "m4"], ["c1", "m2", "m3", "m4"]),
+        (["m3", "c1", "m4"], ["c1", "m3", "m4"]),
+        (["m1", "c1", "m4"], ["c1", "m4"]),
+        (["c1", "m2"], ["c1", "m2"]),
+    ],
+)
+async def test_a_compaction_keeps_what_is_left_of_what_it_kept(
+    house: Any, chosen: list[str], sources: list[str]
+) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await rebase(wire, entry_ids=chosen)
+        assert made["problems"] == 0
+        assert (await context_of(wire, made["id"]))["sources"] == sources
+
+
+async def test_squashed_the_model_sees_the_summary_and_the_entries_are_there(house: Any) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await rebase(wire, indices=[0, 1], squash={"summary": "all of it"})
+        (message,) = (await context_of(wire, made["id"]))["messages"]
+        assert (message["role"], message["summary"]) == ("compaction_summary", "all of it")
+        assert (made["message_count"], made["problems"]) == (2, 0)
+
+
+async def test_pis_entries_are_rebased_into_pis_file(real_house: Any) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        own = (await wire.call("session/import", path=str(SAMPLES / "pi" / "pi.jsonl")))["session"]
+        made = (
+            await wire.call(
+                "session/rebase",
+                session_id=own["id"],
+                indices=[1, 0],
+                squash={"summary": "all of it"},
+            )
+        )["session"]
+        assert (made["dialect"], made["problems"]) == ("pi", 0)
+        assert made["lineage"]["rebased_from"] == own["id"]
+        (message,) = (await context_of(wire, made["id"]))["messages"]
+        assert (message["role"], message["summary"]) == ("compactionSummary", "all of it")
+
+
+BAD_REBASES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "neither": ({}, "invalid_params", "entry_ids"),
+    "both": ({"entry_ids": ["m1"], "indices": [0]}, "invalid_params", "entry_ids"),
+    "none of them": ({"entry_ids": []}, "invalid_params", "entry_ids"),
+    "no index": ({"indices": []}, "invalid_params", "indices"),
+    "an unknown entry": ({"entry_ids": ["m1", "x"]}, "entry_not_found", "entry_ids[1]"),
+    "a label": ({"entry_ids": ["l1"]}, "entry_not_found", "entry_ids[0]"),
+    "an entry twice": ({"entry_ids": ["m1", "m1"]}, "invalid_params", "entry_ids[1]"),
+    "past the end": ({"indices": [0, 4]}, "invalid_params", "indices[1]"),
+    "below the first": ({"indices": [-1]}, "invalid_params", "indices[0]"),
+    "an index twice": ({"indices": [1, 1]}, "invalid_params", "indices[1]"),
+    "an empty summary": (
+        {"indices": [0], "squash": {"summary": " "}},
+        "entry_invalid",
+        "squash.summary",
+    ),
+}
+
+
+@one_backend
+@pytest.mark.parametrize("case", BAD_REBASES)
+async def test_a_rebase_of_what_is_not_there_is_refused(house: Any, case: str) -> None:
+    params, kind, path = BAD_REBASES[case]
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        before = files_of(house)
+        refused = await wire.refusal("session/rebase", session_id=SESSION, **params)
+        assert (refused.data["kind"], refused.data["path"]) == (kind, path)
+        assert files_of(house) == before
+
+
+async def test_a_dry_rebase_leaves_nothing(house: Any) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        before = files_of(house)
+        told = await rebase(wire, indices=[3, 1], dry_run=True)
+        assert (told["path"], told["message_count"], told["leaf_id"]) == (None, 2, "m2")
+        assert files_of(house) == before
+
+
+# -- merge ---------------------------------------------------------------------------------
+
+
+async def test_a_plan_has_both_sessions_and_changes_neither(house: Any) -> None:
+    house.put(SOURCE)
+    house.put(OTHERS, OTHER)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        plan = await wire.call("session/plan_merge", session_id=SESSION, other_session_id=OTHER)
+        assert plan["sources"] == [
+            {"session_id": SESSION, "leaf_id": "m4", "entry_ids": ["c1", "m2", "m3", "m4"]},
+            {"session_id": OTHER, "leaf_id": "o2", "entry_ids": ["o1", "o2"]},
+        ]
+        for text in ("so far", "text of m4", "text of o1"):
+            assert text in plan["prompt"]
+        assert "text of x1" not in plan["prompt"]
+
+
+async def test_a_long_session_is_quoted_from_its_end_and_each_message_from_its_beginning(
+    house: Any,
+) -> None:
+    many = [said(f"n{n}", f"n{n - 1}" if n else None) for n in range(100)]
+    many[-1]["message"]["content"] = "begin " + "x" * 100_000
+    house.put(many)
+    house.put(OTHERS, OTHER)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        plan = await wire.call("session/plan_merge", session_id=SESSION, other_session_id=OTHER)
+        assert plan["sources"][0]["entry_ids"] == [f"n{n}" for n in range(60, 100)]
+        assert "begin x" in plan["prompt"]
+        assert len(plan["prompt"]) < 10_000
+
+
+async def test_a_turn_is_appended_here_and_says_what_was_merged(house: Any) -> None:
+    house.put(SOURCE)
+    other = house.put(OTHERS, OTHER)
+    before = house.disk.content(other)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        told = (await merge(wire, dry_run=True))["session"]
+        merged = await merge(wire, expected={"leaf_id": "m4"})
+        assert merged["leaf_id"] == merged["entry"]["id"]
+        info = (await wire.call("session/get", session_id=SESSION))["session"]
+        for name in ("seq", "message_count", "entry_count", "title", "lineage"):
+            assert told[name] == info[name]
+        assert (told["path"], info["message_count"]) == (None, 6)
+        asked, answer = (await context_of(wire, SESSION))["messages"][-2:]
+        assert asked["role"] == "user"
+        assert SESSION in asked["content"]
+        assert OTHER in asked["content"]
+        assert answer == {"role": "assistant", "content": [{"type": "text", "text": "both"}]}
+        note = await wire.call("session/entry", session_id=SESSION, entry_id=_note(house))
+        assert note["entry"]["data"] == {"session_id": OTHER, "leaf_id": "o2"}
+    assert house.disk.content(other) == before
+
+
+def _note(house: Any) -> str:
+    path = next(path for path in house.session_files() if path.name.endswith(f"{SESSION}.jsonl"))
+    lines = map(json.loads, house.disk.content(path).splitlines())
+    notes = [line["id"] for line in lines if line.get("custom_type") == "sessiond.merge"]
+    return str(notes[0])
+
+
+async def test_a_merge_into_a_new_session_begins_with_the_turn(house: Any) -> None:
+    path = house.put(SOURCE)
+    house.put(OTHERS, OTHER)
+    before = house.disk.content(path)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        files = files_of(house)
+        told = (await merge(wire, into="new", dry_run=True))["session"]
+        assert files_of(house) == files
+        made = (await merge(wire, into="new"))["session"]
+        assert made["lineage"] == {
+            "parent_id": SESSION,
+            "parent_path": str(path),
+            "at_entry": "m4",
+            "merge_source": OTHER,
+        }
+        assert (told["lineage"], told["message_count"]) == (made["lineage"], 2)
+        messages = (await context_of(wire, made["id"]))["messages"]
+        assert [message["role"] for message in messages] == ["user", "assistant"]
+    assert house.disk.content(path) == before
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await context_of(wire, made["id"]))["messages"] == messages
+
+
+async def test_a_merge_in_a_file_of_pis_is_what_pi_can_read(real_house: Any) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        own = (await wire.call("session/import", path=str(SAMPLES / "pi" / "pi.jsonl")))["session"]
+        await wire.call("session/create", session_id=OTHER, cwd="/p")
+        params = {"session_id": own["id"], "other_session_id": OTHER, "text": "both"}
+        for into in ("this", "new"):
+            merged = await wire.call("session/merge", into=into, **params)
+            session_id = merged["session"]["id"] if into == "new" else own["id"]
+            last = (await context_of(wire, session_id))["messages"][-1]
+            assert (last["role"], last["content"].endswith("\n\nboth")) == ("custom", True)
+            info = (await wire.call("session/get", session_id=session_id))["session"]
+            assert (info["dialect"], info["problems"]) == ("pi", 0)
+
+
+BAD_MERGES: dict[str, tuple[dict[str, Any], str]] = {
+    "itself": ({"other_session_id": SESSION}, "invalid_params"),
+    "an unknown session": ({"other_session_id": "no-such-session"}, "session_not_found"),
+    "no text": ({"text": " "}, "entry_invalid"),
+    "elsewhere": ({"into": "there"}, "invalid_params"),
+    "behind the caller's back": ({"expected": {"leaf_id": "m1"}}, "precondition_failed"),
+    "a head that is not there": ({"head": "nobody"}, "head_not_found"),
+    "a lease that is over": ({"lease_id": "lease"}, "lease_lost"),
+    "a head of a new session": ({"into": "new", "head": "tried"}, "invalid_params"),
+    "a guard of a new session": ({"into": "new", "expected": {"seq": 7}}, "invalid_params"),
+    "a lease of a new session": ({"into": "new", "lease_id": "lease"}, "invalid_params"),
+}
+
+
+@one_backend
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize("case", BAD_MERGES)
+async def test_a_merge_that_cannot_be_is_refused(house: Any, case: str, dry_run: bool) -> None:
+    more, kind = BAD_MERGES[case]
+    path = house.put(SOURCE)
+    house.put(OTHERS, OTHER)
+    before = house.disk.content(path)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        files = files_of(house)
+        params = {"session_id": SESSION, "other_session_id": OTHER, "text": "both"}
+        refused = await wire.refusal("session/merge", dry_run=dry_run, **(params | more))
+        assert refused.data["kind"] == kind
+        assert files_of(house) == files
+    assert house.disk.content(path) == before
+
+
+async def test_a_leased_head_is_merged_into_under_its_lease_only(house: Any) -> None:
+    house.put(SOURCE)
+    house.put(OTHERS, OTHER)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        lease = await wire.call("session/acquire", session_id=SESSION, ttl_ms=60_000)
+        for dry_run in (True, False):
+            params = {"session_id": SESSION, "other_session_id": OTHER, "text": "t"}
+            refused = await wire.refusal("session/merge", dry_run=dry_run, **params)
+            assert refused.data["kind"] == "lease_held"
+        assert (await merge(wire, lease_id=lease["lease_id"]))["seq"] == 10
+        # Another head is nobody's.
+        assert (await merge(wire, head="tried", dry_run=True))["session"]["seq"] == 13
+        assert (await merge(wire, head="tried"))["seq"] == 13
