@@ -8,7 +8,7 @@ from typing import Any, Literal
 from anyio import to_thread
 from msgspec import Struct
 
-from sessiond.errors import InvalidParams, SessionCorrupt, SessiondError, StorageError
+from sessiond.errors import InvalidParams, SessionCorrupt, StorageError
 from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, require_path
 from sessiond.service.files.importing import ImportReport, Source, read_import, read_source
 from sessiond.service.session_info import SessionInfo
@@ -46,32 +46,23 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
     service = client.service
     session_id = service.environment.new_session_id()
 
-    def work() -> tuple[Path, ImportReport]:
+    def work() -> tuple[list[bytes], ImportReport]:
         if params.path is not None:
             source = read_source(Path(params.path), service.store.files)
         else:
             source = Source("content", (params.content or "").encode())
-        lines, report = read_import(
+        return read_import(
             source,
             wanted=params.format,
             session_id=session_id,
             cwd=params.cwd,
             progress=call.progress,
         )
-        path = service.store.adopt(session_id, [lines])
-        call.progress.report(len(lines), len(lines), "lines")
-        return path, report
 
-    path, report = await to_thread.run_sync(work)
-    try:
-        return ImportResult(await service.info(session_id), report)
-    except SessiondError:
-        # Refused means that there is no copy: who asks again must not have two.
-        host = service.find(session_id)
-        if host is not None:
-            await host.released.wait()
-        await to_thread.run_sync(service.store.keeping.take_back, path)
-        raise
+    lines, report = await to_thread.run_sync(work)
+    made = await service.make(session_id, [lines])
+    call.progress.report(len(lines), len(lines), "lines")
+    return ImportResult(made, report)
 
 
 METHOD = Method(

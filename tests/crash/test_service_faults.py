@@ -203,23 +203,42 @@ async def test_what_is_stored_after_a_refused_delete_is_not_in_the_trash_after_a
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["session/import", "session/export"])
+@pytest.mark.parametrize(
+    "method",
+    ["session/import", "session/export", "session/fork", "session/rebase", "session/merge"],
+)
 async def test_a_copy_is_there_as_a_whole_or_not_at_all(home: Path, method: str) -> None:
     house = House(home, FaultDisk(home))
     source = home / "source.jsonl"
     house.disk.put(source, lines(message("own1"))("elsewhere"))
     async with house.daemon() as daemon, daemon.connect() as wire:
         await a_session(wire, "session-a")
+        await a_session(wire, "session-b")
+        ways: dict[str, dict[str, Any]] = {
+            "session/import": {"path": str(source)},
+            "session/export": {"session_id": "session-a"},
+            "session/fork": {"session_id": "session-a"},
+            "session/rebase": {"session_id": "session-a", "indices": [0]},
+            "session/merge": {
+                "session_id": "session-a",
+                "other_session_id": "session-b",
+                "text": "both",
+                "into": "new",
+            },
+        }
         for nth in count(1):
-            params = {"path": str(source)}
+            params = dict(ways[method])
             if method == "session/export":
-                params = {"session_id": "session-a", "path": str(home / f"copy-{nth}.jsonl")}
+                params["path"] = str(home / f"copy-{nth}.jsonl")
+            if method == "session/fork":
+                # The same again after a refusal.
+                params["new_session_id"] = f"the-fork-{nth}"
             before = session_files(house)
             fault = house.disk.fail(None, nth=nth, errno=errno.ENOSPC, partial=50)
             refusal = await refusal_of(wire.call(method, **params))
             house.disk.heal()
             if refusal is not None:
-                assert refusal.data["errno"] == "ENOSPC"
+                assert refusal.data.get("errno") == "ENOSPC", (refusal, fault, nth)
                 assert session_files(house) == before, f"call {nth}, {fault.met}"
                 await wire.call(method, **params)
             (copy,) = session_files(house) - before

@@ -344,6 +344,52 @@ async def test_what_is_appended_behind_a_fork_is_not_in_it(house: Any) -> None:
         assert (made["leaf_id"], made["message_count"]) == ("m4", 4)
 
 
+async def test_a_fork_that_waits_for_the_disk_keeps_no_writer_waiting(
+    house: Any, arrived: Any
+) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as one, daemon.connect() as other:
+        await one.call("session/get", session_id=SESSION)
+        with house.disk.hold("rename") as gate:
+            sent = await one.request("session/fork", session_id=SESSION, new_session_id="the-fork")
+            await arrived(gate)
+            # Nothing that anybody could take for a session is there yet.
+            assert [path.suffix for path in house.session_files()] == [".jsonl", ".new"]
+            message = {"role": "user", "content": "meanwhile"}
+            assert (await other.call("append", session_id=SESSION, message=message))["seq"] == 11
+            assert await context_of(other, SESSION)
+            # Who asks for the fork waits until it is there.
+            asked = await other.request("session/get", session_id="the-fork")
+        assert (await one.answer(sent))["session"]["leaf_id"] == "m4"
+        assert (await other.answer(asked))["session"]["leaf_id"] == "m4"
+
+
+async def test_a_crash_in_the_middle_leaves_no_session_and_the_next_start_no_file(
+    home: Path, house: Any, arrived: Any
+) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/get", session_id=SESSION)
+        with house.disk.hold("rename") as gate:
+            sent = await wire.request("session/fork", session_id=SESSION)
+            await arrived(gate)
+            left = type(house)(home, house.disk.crash())
+        await wire.answer(sent)
+    async with left.daemon() as daemon, daemon.connect() as wire:
+        assert [one["id"] for one in (await wire.call("session/list"))["sessions"]] == [SESSION]
+        assert [path.suffix for path in left.session_files()] == [".jsonl"]
+
+
+async def test_a_long_fork_says_how_far_it_is(house: Any) -> None:
+    house.put([said(f"n{n}", f"n{n - 1}" if n else None) for n in range(2000)])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for entries in ("path", "all"):
+            wire.notifications.clear()
+            await fork(wire, entries=entries, _meta={"progress_token": "t"})
+            told = [one["params"]["value"] for one in wire.notifications]
+            assert [one["kind"] for one in (told[0], told[-1])] == ["begin", "end"]
+
+
 @pytest.mark.parametrize("sample", ["pi.jsonl"])
 async def test_a_fork_of_pis_file_is_pis_file(real_house: Any, sample: str) -> None:
     source = next(path for path in SAMPLES.rglob(sample))
