@@ -40,7 +40,7 @@ ALSO: Final[dict[str, dict[str, Any]]] = {
     "session/compact": {"summary": "short"},
     "session/open": {"session_id": "my-session-id"},
     "session/create": {"session_id": "other-session-id"},
-    "session/rebase": {"indices": [0]},
+    "session/rebase": {"entry_ids": ["entry-1"]},
     "session/import": {"path": "@FOLDER/session.jsonl"},
 }
 # Without what only a conversation can have: a subscription, a lease; and what is in no trash.
