@@ -318,6 +318,8 @@ async def test_the_good_path_of_a_damaged_session_is_forked(house: Any) -> None:
         for entries in ("path", "all", "context"):
             made = await fork(wire, entries=entries)
             assert (made["read_only"], made["problems"]) == (False, 0)
+            # An append that damage cut in two must not look like a torn one.
+            assert b'"atom"' not in house.disk.content(Path(made["path"]))
             await wire.call("append", session_id=made["id"], message={"role": "user"})
 
 
@@ -334,14 +336,26 @@ async def test_what_is_in_memory_or_archived_is_forked_into_a_file(house: Any) -
         assert "parent_path" not in made["lineage"]
 
 
-async def test_what_is_appended_behind_a_fork_is_not_in_it(house: Any) -> None:
+async def test_what_is_appended_behind_a_fork_is_not_in_it(house: Any, arrived: Any) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/get", session_id=SESSION)
-        sent = await wire.request("session/fork", session_id=SESSION, entries="all")
-        await wire.call("append", session_id=SESSION, message={"role": "user", "content": "late"})
+        # Its lines are read from here on.
+        with house.disk.hold("create") as gate:
+            sent = await wire.request("session/fork", session_id=SESSION, entries="all")
+            await arrived(gate)
+            message = {"role": "user", "content": "late"}
+            await wire.call("append", session_id=SESSION, message=message)
         made = (await wire.answer(sent))["session"]
         assert (made["leaf_id"], made["message_count"]) == ("m4", 4)
+
+
+async def test_a_label_that_was_cleared_is_not_carried(house: Any) -> None:
+    cleared = entry("label", "l2", "m4", target_id="m2", label=None)
+    house.put([*SOURCE, cleared])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        rows = await rows_of(wire, (await fork(wire))["id"])
+        assert [row["id"] for row in rows if row["type"] == "label"] == []
 
 
 async def test_a_fork_that_waits_for_the_disk_keeps_no_writer_waiting(
