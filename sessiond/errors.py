@@ -25,6 +25,7 @@ __all__ = [
     "LeaseHeld",
     "LeaseLost",
     "MethodNotFound",
+    "NothingToCompact",
     "Overloaded",
     "ParseFailed",
     "PermissionDenied",
@@ -257,10 +258,17 @@ class PlanStale(SessiondError):
 
 
 class SummarizerUnavailable(SessiondError):
-    """Nobody can write the summary. Send `summary` or `messages` with the call."""
+    """Nobody wrote the summary; `tried` says who was asked. Write it by `plan`, and send it."""
 
     code = -32051
     kind = "summarizer_unavailable"
+
+
+class NothingToCompact(SessiondError):
+    """There is nothing to summarise at the head; `reason` says why. Go on without."""
+
+    code = -32053
+    kind = "nothing_to_compact"
 
 
 class StorageError(SessiondError):
@@ -317,5 +325,6 @@ ERRORS: tuple[type[SessiondError], ...] = (
     SubscriptionNotFound,
     PlanStale,
     SummarizerUnavailable,
+    NothingToCompact,
     StorageError,
 )

@@ -40,6 +40,8 @@ TURN_MESSAGES_MAX: Final = 512
 # reading.
 IN_FLIGHT_MAX: Final = 1024
 IN_FLIGHT_BYTES_MAX: Final = FRAME_BYTES_MAX
+# rpc: requests of the daemon that one client has not answered; it is not asked more then.
+OUTGOING_MAX: Final = 64
 # service/holdings: bytes that all connections together make the daemon keep: halves of frames,
 # requests without an answer, what waits for sockets. Beyond it large frames and large answers to
 # questions are overloaded; events have half of it and then stay in the log.
@@ -137,6 +139,18 @@ PLAN_BYTES_MAX: Final = 64 * 1024 * 1024
 PLANS_KEPT_MAX: Final = 16
 # methods: the id of a plan, which holds ids of a session, a head and two entries.
 PLAN_ID_CHARS_MAX: Final = 4096
+# service/summaries: how long a client may take to write a summary; then the next one is asked.
+SUMMARIZE_SECONDS: Final = 120.0
+# service/summaries: clients that one run asks; then the configured command has its turn.
+SUMMARIZERS_ASKED_MAX: Final = 8
+# service/summaries: bytes of a summary; a longer one is none, and the next one is asked.
+SUMMARY_BYTES_MAX: Final = 1024 * 1024
+# cli: commands that write summaries at the same time; others wait for one to end.
+SUMMARIZER_PROCESSES_MAX: Final = 4
+# service/runs: compactions that are under way by themselves in the daemon; one more is overloaded.
+RUNS_MAX: Final = 64
+# service/runs: how long a head rests after an automatic compaction of it failed.
+AUTOMATIC_REST_SECONDS: Final = 60.0
 # methods: what a plan is asked to mind above all; more is invalid_params.
 INSTRUCTIONS_CHARS_MAX: Final = 100_000
 

@@ -141,6 +141,7 @@ export interface Capabilities {
   signals: boolean;
   presence: boolean;
   progress: boolean;
+  summarize: boolean;
   catalog: boolean;
 }
 
@@ -159,7 +160,8 @@ export interface Closed {
 
 /**
  * A summary and the first entry to keep, or the messages that take the context's place. Under a
- * plan, the plan says what is kept, and of which head it is.
+ * plan, the plan says what is kept, and of which head it is. With neither summary nor messages the
+ * daemon plans, has a summary written by the instructions, and commits it.
  */
 export interface CompactParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
@@ -179,6 +181,8 @@ export interface CompactParams {
   lease_id?: string | null;
   /** Default: null. */
   idempotency_key?: string | null;
+  /** Default: null. */
+  instructions?: string | null;
   _meta?: RequestMeta | null;
 }
 
@@ -242,14 +246,22 @@ export interface CompactionSettings {
   preset?: "operator" | "pi" | "piglet" | "sharur" | null;
   /** Default: null. */
   tokenizer?: string | null;
+  /** Default: null. */
+  auto?: boolean | null;
 }
 
-/** A head's context leaves less of the window than the reserve: it is time to compact. */
+/**
+ * How a head stands: "recommended" when its context leaves less of the window than the reserve. The
+ * others tell of a compaction that the daemon carries out. `tokens_after` is there when it is
+ * completed and the disk gives what an estimate takes, `reason` (an error's kind) when it failed.
+ */
 export interface CompactionTold {
   session_id: string;
   head: string;
-  state: "recommended";
+  state: "completed" | "failed" | "recommended" | "started";
   tokens_before: number;
+  tokens_after?: number;
+  reason?: string;
 }
 
 /** Of this project, else of any. */
@@ -864,40 +876,6 @@ export interface ListResult {
   unreadable: Unreadable[];
 }
 
-/** The other session, what there is to say of both, and where to say it. */
-export interface MergeParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
-  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
-  head?: string;
-  /** Default: null. */
-  expected?: Expected | null;
-  /** Default: null. */
-  lease_id?: string | null;
-  _meta?: RequestMeta | null;
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  other_session_id: string;
-  text: string;
-  /** Default: "this". */
-  into?: "new" | "this";
-  /** Default: false. */
-  dry_run?: boolean;
-}
-
-/** What a plan takes of one session: its leaf, and the entries behind the messages it quotes. */
-export interface MergeSource {
-  session_id: string;
-  leaf_id: string | null;
-  entry_ids: string[];
-}
-
-/** The entry with the text, the last of the turn. */
-export interface MergedHere {
-  entry: StoredEntry;
-  leaf_id: string | null;
-  seq: number;
-}
-
 /** A turn of the conversation. `message` is an object with a string `role`. */
 export interface Message {
   type: "message";
@@ -1123,19 +1101,16 @@ export interface PlanCompactionResult {
   reason?: "compacted" | "empty" | "fits" | null;
 }
 
-/** The session that is merged with this one. */
-export interface PlanMergeParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  other_session_id: string;
-  _meta?: RequestMeta | null;
-}
-
-/** What to send to a model, and what it was made of: this session first. */
-export interface PlanMergeResult {
-  prompt: string;
-  sources: MergeSource[];
+/** What is to be summarised and what is kept, without the prompt. */
+export interface PlanFacts {
+  plan_id: string;
+  leaf_id: string;
+  first_kept_entry_id: string;
+  summarize: string[];
+  turn_prefix: string[];
+  previous_summary: string | null;
+  files: PlannedFiles;
+  tokens_before: number;
 }
 
 /** Files that the summarised messages were about, sorted. */
@@ -1199,23 +1174,6 @@ export interface ProgressValue {
   done: number;
   total: number | null;
   unit: string;
-}
-
-/** Entries by id, or messages of main's path by their place; one of the two. */
-export interface RebaseParams {
-  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
-  session_id: string;
-  /** Default: null. */
-  entry_ids?: string[] | null;
-  /** Default: null. */
-  indices?: number[] | null;
-  /** Default: null. */
-  squash?: Squash | null;
-  /** Default: "parent". */
-  link?: "none" | "parent";
-  /** Default: false. */
-  dry_run?: boolean;
-  _meta?: RequestMeta | null;
 }
 
 /**
@@ -1508,11 +1466,6 @@ export interface SignalTold {
   origin: Origin;
 }
 
-/** What the model is to see instead of the entries. */
-export interface Squash {
-  summary: string;
-}
-
 /** What the daemon says of an entry it stored. */
 export interface StoredEntry {
   id: string;
@@ -1551,6 +1504,19 @@ export interface Subscribed {
   /** Default: []. */
   clients?: Present[];
   replaced?: string;
+}
+
+/** Put `prompt` to a model and answer with what it says. */
+export interface SummarizeParams {
+  session_id: string;
+  head: string;
+  plan: PlanFacts;
+  prompt: string;
+}
+
+/** What the model said, not blank. */
+export interface Summarized {
+  summary: string;
 }
 
 /** A replay has come to `seq`, which was the last one when it began. */
@@ -1689,6 +1655,11 @@ export interface WatchResult {
   revision: number;
 }
 
+/** A request of the daemon that waits at the client: its answer is not needed any more. */
+export interface Withdrawn {
+  id: number;
+}
+
 /** What a session was told so far. */
 export interface WriterStatistics {
   batches: number;
@@ -1778,7 +1749,7 @@ export interface Methods {
   /** what a compaction would summarise, ready for a model; a pure read. Access: read. */
   "session/plan_compaction": { params: PlanCompactionParams; result: PlanCompactionResult };
   /**
-   * commit a summary, or replacement messages, below a head; under a plan or not. Access: write.
+   * commit a summary, or replacement messages, below a head; or have it all done. Access: write.
    */
   "session/compact": { params: CompactParams; result: CompactResult };
   /** Alias of session/compact. */
@@ -1807,12 +1778,6 @@ export interface Methods {
   "session/presence": { params: PresenceParams; result: PresenceResult };
   /** a new session of what another one holds; that one stays as it is. Access: write. */
   "session/fork": { params: ForkParams; result: CopyResult };
-  /** a new session of chosen entries, in the order they are wanted in. Access: write. */
-  "session/rebase": { params: RebaseParams; result: CopyResult };
-  /** the prompt for the text that brings two sessions together; changes nothing. Access: read. */
-  "session/plan_merge": { params: PlanMergeParams; result: PlanMergeResult };
-  /** the turn that brings two sessions together, here or as a new session. Access: write. */
-  "session/merge": { params: MergeParams; result: MergedHere | CopyResult };
   /** a copy of a session file under a new id, in the dialect it was written in. Access: write. */
   "session/import": { params: ImportParams; result: ImportResult };
   /** a session as a file of its own. Access: read. */
@@ -1851,6 +1816,13 @@ export interface Notifications {
   "catalog/changed": CatalogChanged;
   "server/draining": Draining;
   "$/progress": ProgressTold;
+  "$/cancelRequest": Withdrawn;
+}
+
+/** What the daemon asks of clients that offered to answer it. */
+export interface ClientRequests {
+  /** Put `prompt` to a model and answer with what it says. */
+  "client/summarize": { params: SummarizeParams; result: Summarized };
 }
 
 /** The code of every kind of error. */
@@ -1907,8 +1879,10 @@ export interface ErrorCodes {
   subscription_not_found: -32040;
   /** The head is no longer where the plan's summary fits. Plan again. */
   plan_stale: -32050;
-  /** Nobody can write the summary. Send `summary` or `messages` with the call. */
+  /** Nobody wrote the summary; `tried` says who was asked. Write it by `plan`, and send it. */
   summarizer_unavailable: -32051;
+  /** There is nothing to summarise at the head; `reason` says why. Go on without. */
+  nothing_to_compact: -32053;
   /** The disk refused; `errno` names why. Retry with the same entry ids or key. */
   storage_error: -32060;
 }

@@ -15,7 +15,7 @@ In the environment: SESSIOND_LOG_LEVEL, SESSIOND_LIMITS_OPEN_SESSIONS.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, cast
 
@@ -23,7 +23,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from sessiond.cli.config_file import BadConfiguration, file_of
-from sessiond.limits import CONFIG_BYTES_MAX, DEFAULT_BOUNDS, IDLE_EXIT_SECONDS, Bounds
+from sessiond.limits import (
+    CONFIG_BYTES_MAX,
+    DEFAULT_BOUNDS,
+    IDLE_EXIT_SECONDS,
+    SUMMARIZE_SECONDS,
+    Bounds,
+)
 from sessiond.model.settings import CompactionSettings, PresetName, TokenizerName, Tokens
 from sessiond.session.policy import CONTEXT_WINDOW, PRESETS
 
@@ -32,6 +38,7 @@ __all__ = ["JOINED_DEFAULTS", "Configuration", "Setting", "Sources", "load"]
 _Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 _Bytes = Annotated[int, Meta(ge=1 << 20, le=1 << 50)]
 _Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+_Words = tuple[Annotated[str, Meta(min_length=1, pattern=r"\A[^\0]*\Z")], ...]
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,10 +81,18 @@ class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
     keep_recent_tokens: Tokens | None = None
     context_window: Annotated[int, Meta(ge=1, le=1_000_000_000)] = CONTEXT_WINDOW
     tokenizer: TokenizerName | None = None
+    auto: bool = False
 
     def settings(self) -> CompactionSettings:
         """The same, for those who go by it."""
         return msgspec.convert(msgspec.structs.asdict(self), CompactionSettings)
+
+
+class Summarizer(Struct, frozen=True, forbid_unknown_fields=True):
+    """The program that writes summaries when no client does; none if there is no command."""
+
+    command: _Words = ()
+    timeout_seconds: Annotated[float, Meta(ge=1, le=86_400)] = SUMMARIZE_SECONDS
 
 
 class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,6 +104,7 @@ class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
     limits: Limits = Limits()
     retention: Retention = Retention()
     compaction: Compaction = Compaction()
+    summarizer: Summarizer = Summarizer()
 
 
 # What a value may be, in the words of an error.
@@ -109,6 +125,9 @@ _ALLOWED: Final[Mapping[str, str]] = {
     "compaction.reserve_tokens": "a whole number from 0",
     "compaction.keep_recent_tokens": "a whole number from 0",
     "compaction.context_window": "a whole number from 1",
+    "compaction.auto": "true or false",
+    "summarizer.command": "a list of texts, the program first; in the environment, such a list as JSON",
+    "summarizer.timeout_seconds": "seconds, from 1",
     "compaction.tokenizer": "the name of an entry point of the group sessiond.tokenizers",
 }
 
@@ -133,7 +152,7 @@ class Setting(Struct, frozen=True):
     """One effective value and where it comes from."""
 
     key: str
-    value: str | int | float | None
+    value: str | int | float | Sequence[str] | None
     source: str
 
 
@@ -188,13 +207,15 @@ def _variable(key: str) -> str:
 
 def _checked(key: str, kind: Any, value: Any, source: str) -> Any:
     try:
+        if kind is _Words and source.startswith("$"):
+            return msgspec.json.decode(value, type=kind)
         # Text of the environment becomes a number; in the file a number is a number.
         checked = msgspec.convert(value, kind, strict=not source.startswith("$"))
-    except msgspec.ValidationError as error:
+    except msgspec.DecodeError as error:
         raise _wrong(key, value, source) from error
     if checked != checked:
         raise _wrong(key, value, source)
-    if key == "socket" and checked is not None:
+    if key == "socket" and isinstance(checked, str):
         path = Path(checked).expanduser()
         if not path.is_absolute() and source != "flag":
             raise _wrong(key, value, source)

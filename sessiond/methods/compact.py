@@ -1,11 +1,11 @@
-"""session/compact: commit a summary, or replacement messages, below a head; under a plan or not."""
+"""session/compact: commit a summary, or replacement messages, below a head; or have it all done."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
 from anyio import to_thread
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, UnsetType
 
 from sessiond.errors import (
     EntryInvalid,
@@ -15,22 +15,24 @@ from sessiond.errors import (
     InvalidParams,
     LeaseHeld,
     LeaseLost,
+    NothingToCompact,
     PlanStale,
     PreconditionFailed,
     SessionArchived,
-    StorageError,
     SummarizerUnavailable,
 )
-from sessiond.limits import PLAN_ID_CHARS_MAX
+from sessiond.limits import INSTRUCTIONS_CHARS_MAX, PLAN_ID_CHARS_MAX
 from sessiond.methods.common import DEFERRED, Call, Client, Method, SessionParams
 from sessiond.methods.moving import LeaseId
 from sessiond.model.entries import MessageBytes
 from sessiond.model.ids import MAIN, EntryId, HeadName, derive_entry_id
+from sessiond.service.compacted import CompactResult, EntryRef, compacted
 from sessiond.service.host import Host
 from sessiond.service.inbox import Command
 from sessiond.service.planning import files_before
+from sessiond.service.runs import RunWish
 from sessiond.session.append import Expected, Receipt
-from sessiond.session.compaction import CompactRequest, compact
+from sessiond.session.compaction import CompactRequest, compact, require_may_run
 from sessiond.session.draft import Draft
 from sessiond.session.files import Files
 from sessiond.session.plan_id import PlanRef, decode_plan_id
@@ -41,7 +43,8 @@ __all__ = ["METHOD"]
 class CompactParams(SessionParams):
     """A summary and the first entry to keep, or the messages that take the context's place.
 
-    Under a plan, the plan says what is kept, and of which head it is.
+    Under a plan, the plan says what is kept, and of which head it is. With neither summary nor
+    messages the daemon plans, has a summary written by the instructions, and commits it.
     """
 
     plan_id: Annotated[str, Meta(max_length=PLAN_ID_CHARS_MAX)] | None = None
@@ -54,30 +57,13 @@ class CompactParams(SessionParams):
     expected: Expected | None = None
     lease_id: LeaseId | None = None
     idempotency_key: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
-
-
-class EntryRef(Struct, frozen=True):
-    """An entry by id and seq."""
-
-    id: str
-    seq: int
-
-
-class CompactResult(Struct, frozen=True):
-    """The compaction, and what it saved.
-
-    The figures are estimates unless given; null where the disk does not give what they take.
-    """
-
-    entry: EntryRef
-    leaf_id: str | None
-    seq: int
-    tokens_before: int | None
-    tokens_after: int | None
+    instructions: Annotated[str, Meta(max_length=INSTRUCTIONS_CHARS_MAX)] | None = None
 
 
 def handle(client: Client, params: CompactParams, call: Call[Client]) -> Any:
     """Put the compaction in line; the files of a plan that was forgotten are read first."""
+    if params.summary is UNSET and params.messages is UNSET:
+        return _run(client, params, call)
     request = _request(params)
     host = client.service.host(params.session_id)
     plan_id = params.plan_id
@@ -97,12 +83,41 @@ def handle(client: Client, params: CompactParams, call: Call[Client]) -> Any:
     return DEFERRED
 
 
+def _run(client: Client, params: CompactParams, call: Call[Client]) -> Any:
+    """Have it done, once what was asked before is; who has stored it already is told again."""
+    for name in ("plan_id", "first_kept_entry_id", "tokens_before", "details"):
+        sent = getattr(params, name)
+        if sent is not UNSET and sent is not None:
+            raise InvalidParams(f"{name} goes with a summary, or with messages", path=name)
+    host = client.service.host(params.session_id)
+    head = params.head or MAIN
+    request = CompactRequest(
+        session_id=params.session_id,
+        head=head,
+        expected=params.expected,
+        lease_id=params.lease_id,
+        idempotency_key=params.idempotency_key,
+    )
+    wish = RunWish(head, params.instructions, params.lease_id, params.idempotency_key)
+
+    def begin(stored: int, _durability: str) -> Any:
+        if not stored:
+            return client.service.runs.join(host, call, wish)
+        session = host.opened.session
+        entry = EntryRef(session.names[stored], stored)
+        at = session.heads.get(head)
+        leaf_id = None if at is None else session.id_of(at.leaf)
+        result = CompactResult(entry, leaf_id, session.seq, None, None)
+        return compacted(host, call, result, None)
+
+    host.submit(Command(call, begin, lambda draft: require_may_run(draft, request), entries=0))
+    return DEFERRED
+
+
 def _request(params: CompactParams) -> CompactRequest:
-    """The call, checked. Raises InvalidParams, SummarizerUnavailable."""
-    if params.summary is UNSET and params.messages is UNSET:
-        raise SummarizerUnavailable(
-            "nobody here writes summaries: send summary or messages", plan=None
-        )
+    """The call, checked. Raises InvalidParams."""
+    if params.instructions is not None:
+        raise InvalidParams("the summary is written already", path="instructions")
     if params.summary is not UNSET and params.messages is not UNSET:
         raise InvalidParams("send summary or messages, not both", path="messages")
     if params.messages is not UNSET and params.first_kept_entry_id is not UNSET:
@@ -180,29 +195,9 @@ def _result(
     said = request.tokens_before
     if isinstance(said, UnsetType) and request.plan is not None:
         said = request.plan.tokens_before
-    before = None if isinstance(said, UnsetType) else said
-    above = host.opened.session.parents[stored.seq]
-
-    def result(before: int | None, after: int | None) -> CompactResult:
-        entry = EntryRef(stored.id, stored.seq)
-        return CompactResult(entry, receipt.leaf_id, receipt.seq, before, after)
-
-    async def estimate() -> CompactResult:
-        try:
-            earlier = await host.estimates.ask(above) if before is None else before
-            return result(earlier, await host.estimates.ask(stored.seq))
-        except StorageError:
-            return result(before, None)
-
-    try:
-        earlier = host.estimates.now(above) if before is None else before
-        after = host.estimates.now(stored.seq)
-    except StorageError:
-        # It is stored all the same, which is what the caller has to know.
-        return result(before, None)
-    if earlier is None or after is None:
-        return host.later(call, estimate)
-    return result(earlier, after)
+    entry = EntryRef(stored.id, stored.seq)
+    result = CompactResult(entry, receipt.leaf_id, receipt.seq, None, None)
+    return compacted(host, call, result, None if isinstance(said, UnsetType) else said)
 
 
 METHOD = Method(
@@ -223,5 +218,6 @@ METHOD = Method(
         LeaseLost,
         PlanStale,
         SummarizerUnavailable,
+        NothingToCompact,
     ),
 )

@@ -9,8 +9,9 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond import __version__, limits
 from sessiond.dialects import DIALECTS
-from sessiond.errors import VersionUnsupported
+from sessiond.errors import InvalidParams, PermissionDenied, VersionUnsupported
 from sessiond.methods.common import Call, Client, Method, Params
+from sessiond.model.requests import CLIENT_REQUESTS
 from sessiond.service.client import Access
 
 __all__ = ["METHOD", "PROTOCOL_VERSIONS", "Limits", "ServerInfo", "server_limits"]
@@ -59,6 +60,7 @@ class Capabilities(Struct, frozen=True):
     signals: bool
     presence: bool
     progress: bool
+    summarize: bool
     catalog: bool
 
 
@@ -72,22 +74,34 @@ class InitializeResult(Struct, frozen=True):
     limits: Limits
 
 
+class _Offered(Struct):
+    """What a client does for the daemon, among whatever else it can do."""
+
+    summarize: bool = False
+
+
 class _Named(Struct):
     name: str | None = None
 
 
 def handle(client: Client, params: InitializeParams, _call: Call[Client]) -> InitializeResult:
     """Agree on a version; the highest one both speak."""
-    offered = params.protocol_versions
+    versions = params.protocol_versions
     version = PROTOCOL_VERSIONS[0]
-    if not isinstance(offered, UnsetType) and version not in offered:
+    if not isinstance(versions, UnsetType) and version not in versions:
         raise VersionUnsupported(
             "none of these protocol versions is spoken here",
             supported_versions=list(PROTOCOL_VERSIONS),
         )
+    offered = _offered(params)
+    if offered.summarize and params.access != "write":
+        raise PermissionDenied(
+            "who writes summaries says what is written: offer it with access write", need="write"
+        )
     client.client_id = params.client_id
     client.name = _name(params.client_info)
     client.access = params.access
+    client.summarizes = offered.summarize
     return InitializeResult(
         protocol_version=version,
         server_info=ServerInfo("sessiond", __version__),
@@ -126,8 +140,19 @@ def _capabilities() -> Capabilities:
         signals="session/signal" in names,
         presence="session/presence" in names,
         progress=True,
+        summarize="client/summarize" in CLIENT_REQUESTS,
         catalog="catalog/subscribe" in names,
     )
+
+
+def _offered(params: InitializeParams) -> _Offered:
+    """Raises InvalidParams for an offer that is none."""
+    if isinstance(params.capabilities, UnsetType):
+        return _Offered()
+    try:
+        return msgspec.json.decode(params.capabilities, type=_Offered)
+    except msgspec.ValidationError as error:
+        raise InvalidParams(f"no capabilities: {error}", path="capabilities") from None
 
 
 def _name(client_info: Raw | UnsetType) -> str | None:

@@ -19,8 +19,8 @@ from sessiond.methods.common import (
     require_result_fits,
 )
 from sessiond.methods.place import head_leaf
-from sessiond.methods.plan_compaction import PlannedFiles
 from sessiond.model.ids import MAIN, EntryId, HeadName
+from sessiond.model.plans import PlannedFiles
 from sessiond.model.settings import Tokens
 from sessiond.service.host import Host
 from sessiond.service.leaving import told_of_branch

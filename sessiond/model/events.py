@@ -30,6 +30,7 @@ __all__ = [
     "SessionEvent",
     "SignalTold",
     "Synced",
+    "Withdrawn",
 ]
 
 
@@ -112,12 +113,24 @@ class PresenceTold(Struct, frozen=True):
 
 
 class CompactionTold(Struct, frozen=True):
-    """A head's context leaves less of the window than the reserve: it is time to compact."""
+    """How a head stands: "recommended" when its context leaves less of the window than the reserve.
+
+    The others tell of a compaction that the daemon carries out. `tokens_after` is there when it
+    is completed and the disk gives what an estimate takes, `reason` (an error's kind) when it failed.
+    """
 
     session_id: str
     head: str
-    state: Literal["recommended"]
+    state: Literal["recommended", "started", "completed", "failed"]
     tokens_before: int
+    tokens_after: int | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+
+
+class Withdrawn(Struct, frozen=True):
+    """A request of the daemon that waits at the client: its answer is not needed any more."""
+
+    id: int
 
 
 class Closed(Struct, frozen=True):
@@ -176,4 +189,5 @@ NOTIFICATIONS: Final[dict[str, type[Struct]]] = {
     "catalog/changed": CatalogChanged,
     "server/draining": Draining,
     "$/progress": ProgressTold,
+    "$/cancelRequest": Withdrawn,
 }

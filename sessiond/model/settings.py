@@ -34,6 +34,7 @@ class CompactionSettings(Struct, frozen=True, omit_defaults=True, forbid_unknown
     context_window: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None
     preset: PresetName | None = None
     tokenizer: TokenizerName | None = None
+    auto: bool | None = None
 
 
 _members: Final = msgspec.json.Decoder(dict[str, Raw])

@@ -74,9 +74,10 @@ class CallTable(Generic[C]):
         return len(self.held)
 
     def hold(self, call: Call[C], on_cancel: Callable[[], None] | None) -> None:
-        """Count a call as in flight."""
+        """Count a call as in flight; held again, it is cancelled otherwise from now on."""
+        if call not in self.held:
+            self.body_bytes += call.size
         self.held[call] = on_cancel
-        self.body_bytes += call.size
 
     def drop(self, call: Call[C]) -> None:
         """A call was settled."""

@@ -25,6 +25,7 @@ from sessiond.errors import (
     MethodNotFound,
     ParseFailed,
     SessiondError,
+    TooLarge,
     exhausted,
 )
 from sessiond.limits import RETRY_AFTER_MS
@@ -35,10 +36,12 @@ from sessiond.rpc.messages import (
     Member,
     Refused,
     Request,
+    Response,
     decode,
     decode_request,
     error_body,
 )
+from sessiond.rpc.outgoing import Outgoing
 from sessiond.rpc.params import Params, RequestMeta, invalid_params
 from sessiond.rpc.progress import Progress
 
@@ -136,6 +139,7 @@ class Exchange(Generic[C]):
         self.calls: CallTable[C] = CallTable(
             client, peer, dispatcher.incident, dispatcher.is_question
         )
+        self.outgoing = Outgoing(peer)
         self._put = peer.put
         self._table = dispatcher.table
         self._allow = dispatcher.allow
@@ -153,6 +157,8 @@ class Exchange(Generic[C]):
     def receive(self, item: bytes | SessiondError) -> None:
         """Take one body, or the reason why there is none. Never raises."""
         if not isinstance(item, bytes):
+            if isinstance(item, TooLarge):
+                self.outgoing.lose()
             self._put(error_body(None, item))
             return
         try:
@@ -174,11 +180,19 @@ class Exchange(Generic[C]):
                 elif isinstance(member, Request):
                     self._run(member, self._put, len(member.params))
                 elif isinstance(member, Refused):
-                    answer.slot(member.id)(error_body(member.id, member.error))
+                    self._refuse(member, answer.slot(member.id))
+                else:
+                    self.outgoing.receive(member)
             answer.complete()
         elif isinstance(message, Refused):
-            self._put(error_body(message.id, message.error))
-        # A Response answers a request of ours, and we have none open: it is late, or a mistake.
+            self._refuse(message, self._put)
+        elif isinstance(message, Response):
+            self.outgoing.receive(message)
+
+    def _refuse(self, message: Refused, put: Put) -> None:
+        if message.was_answer:
+            self.outgoing.fail(message.id, "malformed")
+        put(error_body(message.id, message.error))
 
     def _run(self, request: Request, put: Put, size: int) -> None:
         id_text = None

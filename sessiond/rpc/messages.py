@@ -30,6 +30,7 @@ __all__ = [
     "decode_request",
     "error_body",
     "notification_body",
+    "request_body",
     "result_body",
 ]
 
@@ -71,6 +72,8 @@ class Refused(Struct):
 
     error: SessiondError
     id: bytes | None = None
+    was_answer: bool = False
+    """Whether it was meant to answer a request of ours."""
 
 
 Member = Request | Response | Refused
@@ -197,7 +200,7 @@ def _other(body: bytes | Raw) -> Member:
         problem = "an answer has the id of a request"
     else:
         return Response(id_text, message.result, message.error)
-    return Refused(InvalidRequest(problem), id_text)
+    return Refused(InvalidRequest(problem), id_text, was_answer=message.method is UNSET)
 
 
 def result_body(id: bytes | Raw, result: bytes | Raw) -> bytes:
@@ -209,6 +212,12 @@ def error_body(id: bytes | Raw | None, error: SessiondError) -> bytes:
     """A refusal; without an id where none could be read."""
     failure = _encode(_Failure(error.code, error.message, error.data()))
     return b"".join((b'{"jsonrpc":"2.0","id":', id or _NULL, b',"error":', failure, b"}"))
+
+
+def request_body(id: bytes, method: str, params: bytes) -> bytes:
+    """A request of ours."""
+    head = (b'{"jsonrpc":"2.0","id":', id, b',"method":', _encode(method), b',"params":')
+    return b"".join((*head, params, b"}"))
 
 
 def notification_body(method: str, params: bytes | Raw) -> bytes:

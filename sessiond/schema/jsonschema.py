@@ -9,6 +9,7 @@ from sessiond.errors import ERRORS, SessiondError
 from sessiond.methods import METHODS
 from sessiond.methods.initialize import PROTOCOL_VERSIONS
 from sessiond.model.events import NOTIFICATIONS
+from sessiond.model.requests import CLIENT_REQUESTS
 from sessiond.schema.shapes import CLIENT_NOTIFICATIONS, ENTRIES, Shapes, summary_of
 
 __all__ = ["json_schema"]
@@ -38,6 +39,10 @@ def json_schema() -> dict[str, Any]:
         },
         "notifications": {
             name: {"params": shapes.of(kind)} for name, kind in NOTIFICATIONS.items()
+        },
+        "client_requests": {
+            name: {"params": shapes.of(asked.params), "result": shapes.of(asked.result)}
+            for name, asked in CLIENT_REQUESTS.items()
         },
         "entries": {word: shapes.of(kind) for word, kind in ENTRIES.items()},
         "errors": [_error(kind) for kind in ERRORS],

@@ -1,8 +1,8 @@
 """The protocol as an OpenRPC document, which `rpc.discover` answers.
 
 What OpenRPC has no place for is in `x-` members: a method's `x-aliases` and
-`x-access`, and `x-notifications`, what the daemon says unasked (OpenRPC's methods
-are what a client calls). A method without a result is a notification to the daemon.
+`x-access`, `x-notifications`, what the daemon says unasked, and `x-client-requests`, what
+it asks of clients that offered it (OpenRPC's methods are what a client calls). A method without a result is a notification to the daemon.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from sessiond.methods import METHODS
 from sessiond.methods.common import Client, Method
 from sessiond.methods.initialize import PROTOCOL_VERSIONS
 from sessiond.model.events import NOTIFICATIONS
+from sessiond.model.requests import CLIENT_REQUESTS
 from sessiond.schema.shapes import CLIENT_NOTIFICATIONS, Schema, Shapes, respelled, summary_of
 
 __all__ = ["general_errors", "openrpc_document"]
@@ -77,6 +78,15 @@ def openrpc_document() -> dict[str, Any]:
         "x-notifications": [
             {"name": name, "summary": _sentence(kind), **_params(kind, shapes)}
             for name, kind in NOTIFICATIONS.items()
+        ],
+        "x-client-requests": [
+            {
+                "name": name,
+                "summary": _sentence(asked.params),
+                **_params(asked.params, shapes),
+                "result": {"name": "result", "schema": _draft_07(shapes.of(asked.result))},
+            }
+            for name, asked in CLIENT_REQUESTS.items()
         ],
     }
 

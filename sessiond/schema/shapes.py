@@ -19,6 +19,7 @@ from sessiond.methods import METHODS
 from sessiond.methods.common import Client, Method
 from sessiond.model.entries import ENTRY_TYPES, HOLDS, Header
 from sessiond.model.events import NOTIFICATIONS
+from sessiond.model.requests import CLIENT_REQUESTS
 from sessiond.rpc.dispatch import CancelParams
 
 __all__ = ["CLIENT_NOTIFICATIONS", "ENTRIES", "Schema", "Shapes", "respelled", "summary_of"]
@@ -42,6 +43,7 @@ class Shapes:
             *(kind for method in METHODS for kind in (method.params, *_forms(method.result))),
             *NOTIFICATIONS.values(),
             *CLIENT_NOTIFICATIONS.values(),
+            *(kind for asked in CLIENT_REQUESTS.values() for kind in asked),
             *ENTRIES.values(),
         ]
         schemas, components = msgspec.json.schema_components(types, ref_template=ref_template)
@@ -121,8 +123,12 @@ def _forms(result: Any) -> tuple[Any, ...]:
 
 def _only_sent() -> set[type[Struct]]:
     """Types of results and notifications that are in no parameters: nobody decodes them."""
-    sent = _reached([*(method.result for method in METHODS), *NOTIFICATIONS.values()])
-    return sent - _reached([*(method.params for method in METHODS), *ENTRIES.values()])
+    asked = CLIENT_REQUESTS.values()
+    sent = [*(method.result for method in METHODS), *NOTIFICATIONS.values()]
+    taken = [*(method.params for method in METHODS), *ENTRIES.values()]
+    return _reached([*sent, *(one.params for one in asked)]) - _reached(
+        [*taken, *(one.result for one in asked)]
+    )
 
 
 def _reached(roots: Iterable[Any]) -> set[type[Struct]]:

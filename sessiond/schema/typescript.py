@@ -18,6 +18,7 @@ from sessiond.errors import ERRORS
 from sessiond.methods import METHODS
 from sessiond.methods.initialize import PROTOCOL_VERSIONS
 from sessiond.model.events import NOTIFICATIONS
+from sessiond.model.requests import CLIENT_REQUESTS, Asked
 from sessiond.schema.shapes import CLIENT_NOTIFICATIONS, Schema, Shapes, summary_of
 
 __all__ = ["typescript_text"]
@@ -97,6 +98,14 @@ def typescript_text() -> str:
             ((name, "", _spell(shapes.of(kind))) for name, kind in NOTIFICATIONS.items()),
         ),
         _interface(
+            "ClientRequests",
+            "What the daemon asks of clients that offered to answer it.",
+            (
+                (name, inspect.getdoc(asked.params) or "", _spell_asked(asked, shapes))
+                for name, asked in CLIENT_REQUESTS.items()
+            ),
+        ),
+        _interface(
             "ErrorCodes",
             "The code of every kind of error.",
             ((kind.kind, inspect.getdoc(kind) or "", str(kind.code)) for kind in ERRORS),
@@ -113,6 +122,11 @@ def _methods(shapes: Shapes) -> Iterator[tuple[str, str, str]]:
         yield method.name, told, f"{{ params: {params}; result: {result} }}"
         for alias in method.aliases:
             yield alias, f"Alias of {method.name}.", f'Methods["{method.name}"]'
+
+
+def _spell_asked(asked: Asked, shapes: Shapes) -> str:
+    params, result = _spell(shapes.of(asked.params)), _spell(shapes.of(asked.result))
+    return f"{{ params: {params}; result: {result} }}"
 
 
 def _interface(name: str, told: str, members: Iterable[tuple[str, str, str]]) -> str:

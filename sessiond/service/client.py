@@ -15,7 +15,7 @@ from sessiond.model.events import Present
 from sessiond.service.host import Host
 from sessiond.service.inbox import LATER
 from sessiond.service.lease import Wish
-from sessiond.service.ports import Listener, Ticket
+from sessiond.service.ports import Partner, Ticket
 from sessiond.service.session_info import HeadInfo, head_infos
 from sessiond.service.subscription import Subscription, Variant
 
@@ -50,12 +50,14 @@ class Subscribed(Struct, frozen=True, omit_defaults=True):
 class Client:
     """One connection, as the service sees it."""
 
-    def __init__(self, service: Service, listener: Listener) -> None:
+    def __init__(self, service: Service, listener: Partner) -> None:
         self.service = service
         self.listener = listener
         self.client_id: str | None = None
         self.name: str | None = None
         self.access: Access = "write"
+        self.summarizes = False
+        """Whether it offered to write summaries."""
         self.subscriptions: dict[str, tuple[Host, Subscription]] = {}
         # Weak: who is present does not keep a session that was closed under it.
         self._present_in: WeakValueDictionary[str, Host] = WeakValueDictionary()
@@ -66,7 +68,7 @@ class Client:
 
     def subscribe(self, host: Host, after: After | None, want: Variant) -> Subscribed:
         """Watch a session; a subscription on it that this connection had is replaced."""
-        self._require_here()
+        self.require_here()
         self._require_share(host.session_id)
         opened = host.opened
         session = opened.session
@@ -95,6 +97,10 @@ class Client:
             self._reads = CapacityLimiter(READS_PER_CONNECTION_MAX)
         return self._reads
 
+    def watches(self, session_id: str) -> bool:
+        """Whether this connection has a subscription on the session."""
+        return session_id in self.subscriptions
+
     def subscription(self, session_id: str) -> Subscription:
         """This connection's subscription on a session. Raises SubscriptionNotFound."""
         held = self.subscriptions.get(session_id)
@@ -119,7 +125,7 @@ class Client:
 
     def acquire(self, host: Host, wish: Wish, ticket: Ticket) -> Any:
         """A lease that ends with this connection at the latest, or LATER. Raises LeaseHeld."""
-        self._require_here()
+        self.require_here()
         self._require_share(host.session_id)
         self._leases_in[host.session_id] = host
         if self._asks_no_more:
@@ -146,7 +152,7 @@ class Client:
 
     def appear(self, host: Host, present: Present) -> None:
         """Be present in a session in this state, and tell if that is news. Raises Overloaded."""
-        self._require_here()
+        self.require_here()
         self._require_share(host.session_id)
         hub = host.hub
         if hub.presence.set(self, present):
@@ -162,7 +168,8 @@ class Client:
         if host.hub.presence.clear(self):
             host.hub.tell_presence(None if self._gone else self.listener)
 
-    def _require_here(self) -> None:
+    def require_here(self) -> None:
+        """Raises Cancelled when the connection has ended."""
         if self._gone:
             # It left while the session was being opened; nobody would ever end what it begins.
             raise Cancelled("the connection is gone")

@@ -16,7 +16,14 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 from anyio.abc import TaskGroup
 
-from sessiond.errors import Draining, Overloaded, SessionExists, exhausted
+from sessiond.errors import (
+    Cancelled,
+    Draining,
+    Overloaded,
+    SessiondError,
+    SessionExists,
+    exhausted,
+)
 from sessiond.limits import DEFAULT_BOUNDS, RETRY_AFTER_MS, WRITER_THREADS_MAX, Bounds
 from sessiond.model.entries import Header
 from sessiond.model.events import CatalogChange
@@ -28,6 +35,7 @@ from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
 from sessiond.service.recommending import Recommending
 from sessiond.service.retirement import Retirement
+from sessiond.service.runs import Runs
 from sessiond.service.session_info import Persist
 from sessiond.service.watching import Watching
 
@@ -47,6 +55,7 @@ class Hosts:
         tasks: TaskGroup,
         roster: Roster,
         watching: Watching,
+        runs: Runs,
         *,
         on_leave: Callable[[], None],
     ) -> None:
@@ -61,7 +70,8 @@ class Hosts:
         # Sessions whose file is somebody's who does not take requests any more, until it is let go.
         self._leaving: dict[str, anyio.Event] = {}
         self._ready: list[Host] = []
-        self._recommending = Recommending(tasks)
+        self._runs = runs
+        self._recommending = Recommending(tasks, runs)
         self._keeper = Keeper(
             on_ready=self._ready.append,
             on_change=self._changed,
@@ -160,7 +170,7 @@ class Hosts:
 
     def _require_running(self) -> None:
         if self.draining:
-            raise Draining("the daemon is stopping", retry_after_ms=RETRY_AFTER_MS)
+            raise _stopping()
 
     # -- turns -----------------------------------------------------------------------
 
@@ -170,6 +180,7 @@ class Hosts:
             await predecessor.wait()
         await host.run()
         self._recommending.forget(host)
+        self._end_runs(host)
         if self._hosts.get(host.session_id) is host:
             self._leave(host)
         with anyio.CancelScope(shield=True):
@@ -231,7 +242,19 @@ class Hosts:
 
     def _dismiss(self, host: Host) -> None:
         self._leave(host)
+        self._stop(host)
+
+    def _stop(self, host: Host) -> None:
+        # They would keep it open.
+        self._end_runs(host)
         host.stop()
+
+    def _end_runs(self, host: Host) -> None:
+        if self.draining:
+            error: SessiondError = _stopping()
+        else:
+            error = Cancelled("the session was closed while it was being compacted")
+        self._runs.end(host, error)
 
     # -- unloading -------------------------------------------------------------------
 
@@ -274,7 +297,7 @@ class Hosts:
         self.draining = True
         hosts = list(self._hosts.values())
         for host in hosts:
-            host.stop()
+            self._stop(host)
         for host in hosts:
             await host.released.wait()
         for released in list(self._leaving.values()):
@@ -309,3 +332,7 @@ async def _surely(work: Callable[[], None]) -> None:
         if exhausted(error, RETRY_AFTER_MS) is None:
             raise
         work()
+
+
+def _stopping() -> Draining:
+    return Draining("the daemon is stopping", retry_after_ms=RETRY_AFTER_MS)

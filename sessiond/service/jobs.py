@@ -18,15 +18,23 @@ __all__ = ["answer_later"]
 
 
 def answer_later(
-    ticket: Ticket, job: Callable[[], Awaitable[Any]], environment: Environment
+    ticket: Ticket,
+    job: Callable[[], Awaitable[Any]],
+    environment: Environment,
+    may_cancel: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Start `job` and answer with its result; cancelling the request cancels it.
+    """Start `job` and answer with its result; cancelling the request cancels it, while it may.
 
     A job that gives LATER has put the request in line elsewhere.
     What the job reports to `ticket.progress` is told while it runs.
     """
     scope = CancelScope()
-    ticket.defer(scope.cancel)
+
+    def cancel() -> None:
+        if may_cancel():
+            scope.cancel()
+
+    ticket.defer(cancel)
     # Most requests do not ask, and then there is nobody to tell.
     teller = ProgressTeller(ticket) if ticket.progress.token is not None else None
 

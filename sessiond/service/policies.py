@@ -65,6 +65,10 @@ class Policies:
         own = opened.compaction
         return policy_of(settings_in(own) if own is not None else CompactionSettings(), self.usual)
 
+    def may_be_automatic(self, opened: Opened) -> bool:
+        """Whether it is worth asking `of`; a look, for every change of a session."""
+        return bool(self.usual.auto) or opened.compaction is not None
+
     def estimator(self, policy: Policy) -> Estimator:
         """Who counts under a policy."""
         name = policy.tokenizer

@@ -16,9 +16,20 @@ from msgspec import Raw, Struct, UnsetType
 
 from sessiond.errors import SessiondError
 from sessiond.model.events import Figures
+from sessiond.model.requests import Reply
 from sessiond.service.policies import Policies
 
-__all__ = ["Environment", "Listener", "Progress", "Ticket"]
+__all__ = [
+    "NO_SUMMARIZER",
+    "Consulted",
+    "Environment",
+    "Listener",
+    "NoSummary",
+    "Partner",
+    "Progress",
+    "Summarizer",
+    "Ticket",
+]
 
 
 class Listener(Protocol):
@@ -56,6 +67,47 @@ class Listener(Protocol):
 
     def start(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
         """Run a function in a task that ends with the connection."""
+        ...
+
+
+class Partner(Listener, Protocol):
+    """A connection that can also be asked something."""
+
+    def request(
+        self, method: str, params: bytes, settle: Callable[[Reply], None]
+    ) -> Callable[[], None]:
+        """Queue a question to the client, whose reply goes to `settle`, once.
+
+        What it gives withdraws the question, if there is no reply yet.
+        """
+        ...
+
+
+class Consulted(Protocol):
+    """A client, as far as it does something for the daemon."""
+
+    @property
+    def client_id(self) -> str | None:
+        """What it calls itself."""
+        ...
+
+    @property
+    def name(self) -> str | None:
+        """Which program it is."""
+        ...
+
+    @property
+    def summarizes(self) -> bool:
+        """Whether it offered to write summaries."""
+        ...
+
+    @property
+    def listener(self) -> Partner:
+        """Its connection."""
+        ...
+
+    def watches(self, session_id: str) -> bool:
+        """Whether it has subscribed to a session."""
         ...
 
 
@@ -112,6 +164,33 @@ class Ticket(Protocol):
         ...
 
 
+class NoSummary(Exception):
+    """A summary was asked for in vain; the text says why, in a few words."""
+
+
+class Summarizer(Protocol):
+    """Something outside that writes summaries when no client does."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether one is configured."""
+        ...
+
+    async def summarize(self, prompt: str) -> str:
+        """What it says, as it is. Raises NoSummary."""
+        ...
+
+
+class _Nobody:
+    is_there = False
+
+    async def summarize(self, prompt: str) -> str:  # noqa: ARG002 - nobody is asked
+        raise NoSummary("there is none")
+
+
+NO_SUMMARIZER: Summarizer = _Nobody()
+
+
 class Environment(Struct, frozen=True):
     """What the service is given: in production the real clock and ids, in tests ones that stand still."""
 
@@ -133,3 +212,5 @@ class Environment(Struct, frozen=True):
     """Log what went wrong outside and is being coped with."""
     policies: Policies = msgspec.field(default_factory=Policies)
     """When a context is too large, as configured, and who counts its tokens."""
+    summarizer: Summarizer = NO_SUMMARIZER
+    """Who writes summaries when no client does."""

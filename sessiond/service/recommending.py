@@ -1,9 +1,10 @@
-"""Telling whoever watches a session that a context has become too large.
+"""Telling whoever watches a session that a context has become too large, or seeing to it.
 
 Law: off the way of an append. A change costs a look at two sets; what a context comes to is
 worked out shortly after, once for all that changed meanwhile, and only for sessions that
-somebody watches. It is told once each time a head gets there, to those that take signals
-and have room: it is a hint, the truth is session/usage.
+somebody watches or that are compacted by themselves. It is told once each time a head gets
+there, to those that take signals and have room: it is a hint, the truth is session/usage. A
+compaction is begun at most once for where a head stands.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from sessiond.limits import COMPACTION_LOOK_SECONDS
 from sessiond.model.events import CompactionTold
 from sessiond.service.events import notification
 from sessiond.service.host import Host
+from sessiond.service.runs import Runs
 
 __all__ = ["Recommending"]
 
@@ -31,15 +33,18 @@ class _Judged(Struct, frozen=True):
 class Recommending:
     """The sessions that changed since they were looked at."""
 
-    def __init__(self, tasks: TaskGroup) -> None:
+    def __init__(self, tasks: TaskGroup, runs: Runs) -> None:
         self._tasks = tasks
+        self._runs = runs
         self._changed: set[Host] = set()
         self._looking = False
         self._judged: dict[Host, dict[str, _Judged]] = {}
 
     def touch(self, host: Host) -> None:
         """The session changed."""
-        if host in self._changed or not host.hub:
+        if host in self._changed:
+            return
+        if not (host.hub or host.environment.policies.may_be_automatic(host.opened)):
             return
         self._changed.add(host)
         if not self._looking:
@@ -67,7 +72,8 @@ class Recommending:
     async def _judge(self, host: Host) -> None:
         opened = host.opened
         policies = host.environment.policies
-        if not policies.of(opened).enabled:
+        usual = policies.of(opened)
+        if not usual.enabled or not (host.hub or usual.auto):
             self._judged.pop(host, None)
             return
         before = self._judged.get(host, {})
@@ -85,5 +91,7 @@ class Recommending:
             if over and not (known is not None and known.over):
                 told = CompactionTold(host.session_id, name, "recommended", tokens)
                 host.hub.hint(notification("session/compaction", told))
-        if host.hub:
+            if over and policy.auto:
+                self._runs.begin_by_itself(host, name)
+        if host.hub or usual.auto:
             self._judged[host] = now

@@ -27,8 +27,10 @@ from sessiond.service.jobs import answer_later
 from sessiond.service.listing.roster import Roster, RosterStatistics
 from sessiond.service.listing.searching import Search
 from sessiond.service.live import HostStatistics
-from sessiond.service.ports import Environment, Listener, Ticket
+from sessiond.service.ports import Environment, Partner, Ticket
+from sessiond.service.runs import Runs
 from sessiond.service.session_info import SessionInfo
+from sessiond.service.summaries import Summaries
 from sessiond.service.watching import Watching
 
 __all__ = ["Service", "ServiceStatistics"]
@@ -77,7 +79,11 @@ class Service:
         )
         self.search = Search(self.roster, store.files, store.texts)
         watching = watching or best_watching(store.files, environment.report_trouble)
-        self.hosts = Hosts(store, environment, tasks, self.roster, watching, on_leave=self.note_use)
+        summaries = Summaries(lambda: self.clients, environment.summarizer)
+        self.runs = Runs(tasks, environment, summaries)
+        self.hosts = Hosts(
+            store, environment, tasks, self.roster, watching, self.runs, on_leave=self.note_use
+        )
         tasks.start_soon(self.roster.run)
         tasks.start_soon(watching.run)
         self._deserted = anyio.Event()
@@ -85,7 +91,7 @@ class Service:
 
     # -- clients -------------------------------------------------------------------
 
-    def connect(self, listener: Listener) -> Client:
+    def connect(self, listener: Partner) -> Client:
         """A new client behind a connection."""
         client = Client(self, listener)
         self.clients[client] = None

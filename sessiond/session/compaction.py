@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from sessiond.errors import EntryInvalid, InvalidParams, PlanStale
+from sessiond.errors import EntryInvalid, IdempotencyConflict, InvalidParams, PlanStale
 from sessiond.model.entries import Compaction
 from sessiond.model.ids import MAIN, derive_entry_id
 from sessiond.model.row import Kind
@@ -26,7 +26,7 @@ from sessiond.session.append import (
 from sessiond.session.draft import Draft
 from sessiond.session.plan_id import PlanRef
 
-__all__ = ["CompactRequest", "compact"]
+__all__ = ["CompactRequest", "compact", "require_may_run"]
 
 
 class CompactRequest(Struct):
@@ -76,6 +76,27 @@ def compact(draft: Draft, request: CompactRequest) -> Receipt:
             idempotency_key=request.idempotency_key,
         ),
     )
+
+
+def require_may_run(draft: Draft, request: CompactRequest) -> int:
+    """Whether the summary may be written: nobody is to write one that would be refused.
+
+    Gives the seq of the compaction that was stored under the key already, else 0.
+    """
+    key = request.idempotency_key
+    stored = 0 if key is None else draft.find(derive_entry_id(request.session_id, key, 0))
+    if not stored:
+        draft.require_writable()
+        draft.require_lease(request.head, request.lease_id)
+        require_expected(draft, request.head, request.expected)
+        draft.leaf(request.head)
+    elif draft.kind(stored) != Kind.COMPACTION:
+        raise IdempotencyConflict(
+            "the key was used for an entry that is no compaction",
+            entry_id=draft.id_of(stored),
+            stored_seq=stored,
+        )
+    return stored
 
 
 def _pointer(request: CompactRequest) -> Compaction:

@@ -69,6 +69,8 @@ class Policy(Struct, frozen=True):
     keep_recent_tokens: int
     context_window: int
     preset: Preset
+    auto: bool = False
+    """Whether it is compacted by itself."""
     tokenizer: str | None = None
     """A plugged-in one; None = the preset's own estimate."""
 
@@ -94,6 +96,7 @@ def policy_of(own: CompactionSettings, usual: CompactionSettings) -> Policy:
         ),
         context_window=_first(own.context_window, usual.context_window, usual=CONTEXT_WINDOW),
         preset=preset,
+        auto=bool(_first(own.auto, usual.auto, usual=False)),
         tokenizer=own.tokenizer or usual.tokenizer,
     )
 

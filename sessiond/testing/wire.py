@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.model.events import NOTIFICATIONS
+from sessiond.model.requests import CLIENT_REQUESTS
 from sessiond.rpc.framing import Framing
 from sessiond.transports.base import SocketPort
 
@@ -51,6 +52,8 @@ class Wire:
         self._answers: dict[Any, dict[str, Any]] = {}
         self.notifications: list[dict[str, Any]] = []
         """What came in while `call` waited for its answer."""
+        self.requests: list[dict[str, Any]] = []
+        """What the daemon asked meanwhile."""
 
     # -- bytes and bodies --------------------------------------------------------------
 
@@ -108,7 +111,7 @@ class Wire:
         while number not in self._answers:
             message = msgspec.json.decode(await self.receive())
             if "method" in message:
-                self.notifications.append(message)
+                self._keep(message)
             else:
                 self._answers[message["id"]] = message
         message = self._answers.pop(number)
@@ -133,8 +136,29 @@ class Wire:
         """The next notification, those that came during calls first."""
         if self.notifications:
             return self.notifications.pop(0)
-        message: dict[str, Any] = msgspec.json.decode(await self.receive())
-        return message
+        while not self.notifications:
+            self._keep(msgspec.json.decode(await self.receive()))
+        return self.notifications.pop(0)
+
+    def _keep(self, message: dict[str, Any]) -> None:
+        if "method" not in message:
+            self._answers[message["id"]] = message
+        elif "id" in message:
+            self.requests.append(message)
+        else:
+            self.notifications.append(message)
+
+    # -- the other way round -------------------------------------------------------------
+
+    async def next_request(self) -> dict[str, Any]:
+        """The next request of the daemon, those that came during calls first."""
+        while not self.requests:
+            self._keep(msgspec.json.decode(await self.receive()))
+        return self.requests.pop(0)
+
+    async def reply(self, request: dict[str, Any], result: Any) -> None:
+        """Answer a request of the daemon."""
+        await self.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
 
     # -- ending ------------------------------------------------------------------------
 
@@ -170,11 +194,20 @@ _decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_params: Final = {
     name: msgspec.json.Decoder(kind).decode for name, kind in NOTIFICATIONS.items()
 }
+_decode_asked: Final = {
+    name: msgspec.json.Decoder(asked.params).decode for name, asked in CLIENT_REQUESTS.items()
+}
 
 
 def _require_lawful(body: bytes) -> None:
-    """Raises for what is no answer and none of the notifications in its shape."""
+    """Raises for what is no answer and none of the notifications and requests in its shape."""
     for message in _decode_batch(body) if body[:1] == b"[" else [_decode_message(body)]:
+        if isinstance(message.method, str) and isinstance(message.id, Raw):
+            assert (message.result, message.error) == (UNSET, UNSET)
+            assert int(bytes(message.id)) > 0, "our ids are small positive integers"
+            assert isinstance(message.params, Raw), "every request has params"
+            _decode_asked[message.method](message.params)
+            continue
         if isinstance(message.method, UnsetType):
             assert message.id is not UNSET, "an answer has an id"
             assert (message.result is UNSET) != (message.error is UNSET), "exactly one of the two"

@@ -26,6 +26,7 @@ from sessiond.limits import (
     OUTBOX_BYTES_MAX,
     TURN_MESSAGES_MAX,
 )
+from sessiond.model.requests import Reply
 from sessiond.rpc.dispatch import Dispatcher
 from sessiond.rpc.readers import Item
 from sessiond.service.holdings import Holdings
@@ -126,6 +127,12 @@ class Connection(Generic[C]):
         """Send what is queued, as far as the socket takes it."""
         self._answers.flush()
 
+    def request(
+        self, method: str, params: bytes, settle: Callable[[Reply], None]
+    ) -> Callable[[], None]:
+        """Ask the client something; what this gives withdraws it."""
+        return self._exchange.outgoing.ask(method, params, settle)
+
     @property
     def replay_turn(self) -> anyio.Lock:
         """Held by the one replay that reads lines for this connection."""
@@ -178,6 +185,7 @@ class Connection(Generic[C]):
                     break
                 else:
                     await self._port.pump(self._read)
+        self._exchange.outgoing.close()
         self.client.input_ended()
         while not self._finished():
             await self._wait_movement()
@@ -255,6 +263,7 @@ class Connection(Generic[C]):
         """The last step, whatever led to it."""
         self._outbox.flush()
         self._broken = True
+        self._exchange.outgoing.close()
         self._outbox.close()
         self._receiving.close()
         self._answers.close()

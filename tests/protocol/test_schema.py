@@ -13,6 +13,7 @@ from sessiond.errors import ERRORS
 from sessiond.methods import METHODS
 from sessiond.model.entries import ENTRY_TYPES
 from sessiond.model.events import NOTIFICATIONS
+from sessiond.model.requests import CLIENT_REQUESTS
 from sessiond.schema import FORMATS
 from tests.protocol.happened import NAMES, REPOSITORY, answered, messages, transcripts
 
@@ -39,6 +40,7 @@ def test_the_schema_is_a_schema_and_names_everything() -> None:
     Draft202012Validator.check_schema({"$defs": SCHEMA["$defs"]})
     assert list(SCHEMA["methods"]) == [method.name for method in METHODS]
     assert list(SCHEMA["notifications"]) == list(NOTIFICATIONS)
+    assert list(SCHEMA["client_requests"]) == list(CLIENT_REQUESTS)
     assert set(SCHEMA["entries"]) == {"session_header", *ENTRY_TYPES}
     assert [error["code"] for error in SCHEMA["errors"]] == [error.code for error in ERRORS]
     assert all(method["summary"].endswith(".") for method in SCHEMA["methods"].values())

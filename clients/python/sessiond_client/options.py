@@ -196,7 +196,10 @@ class UsageOptions(Timed, total=False):
 
 
 class CompactOptions(_Move, total=False):
-    """session/compact: a summary, or replacement messages; under a plan or not."""
+    """session/compact: a summary, or replacement messages; under a plan or not.
+
+    With neither the daemon has a summary written, by `instructions`: allow it minutes (`timeout`).
+    """
 
     plan_id: str
     summary: str
@@ -205,6 +208,7 @@ class CompactOptions(_Move, total=False):
     details: Any
     tokens_before: int
     idempotency_key: str
+    instructions: str
 
 
 class SubscribeOptions(Timed, total=False):

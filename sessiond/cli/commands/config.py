@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import click
@@ -41,8 +42,10 @@ def config(place: Place, *, as_json: bool) -> None:
 
 
 def _shown(value: object) -> str:
-    if value is None:
+    if value is None or value == ():
         return "-"
+    if isinstance(value, tuple):
+        return json.dumps(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -25,6 +25,7 @@ from sessiond.cli.config import Sources
 from sessiond.cli.daemon.environment import real_environment
 from sessiond.cli.daemon.idle import wait_unused
 from sessiond.cli.daemon.retaining import keep_retaining
+from sessiond.cli.daemon.summarizer import SummarizerCommand
 from sessiond.cli.daemon.tuning import Tuning
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
@@ -82,7 +83,8 @@ class Daemon:
     async def serve(self) -> None:
         """Everything, from the first file to the last answer."""
         compaction = self._tuning.current.compaction.settings()
-        environment = real_environment(self._report_bug, compaction)
+        summarizer = SummarizerCommand(lambda: self._tuning.current.summarizer)
+        environment = real_environment(self._report_bug, compaction, summarizer)
         store = Store(self._layout, self._files, environment)
         try:
             await to_thread.run_sync(store.remove_half_made)

@@ -13,7 +13,7 @@ import uuid_utils
 
 from sessiond.model.settings import CompactionSettings
 from sessiond.service.policies import Policies
-from sessiond.service.ports import Environment
+from sessiond.service.ports import NO_SUMMARIZER, Environment, Summarizer
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -30,8 +30,9 @@ _IDS_PER_BLOCK: Final = 512
 def real_environment(
     report_bug: Callable[[str, BaseException], str],
     compaction: CompactionSettings | None = None,
+    summarizer: Summarizer = NO_SUMMARIZER,
 ) -> Environment:
-    """What production runs on, with the settings of compaction as configured."""
+    """What production runs on, with what is configured of compaction."""
     return Environment(
         now=_now,
         monotonic=time.monotonic,
@@ -44,6 +45,7 @@ def real_environment(
         report_bug=report_bug,
         report_trouble=_report_trouble,
         policies=Policies(compaction, InstalledTokenizers(), _report_trouble),
+        summarizer=summarizer,
     )
 
 

@@ -1,0 +1,84 @@
+"""Requests of ours to one client, and what becomes of each.
+
+Rule 1: ids are small positive integers, counted up; none is used twice on a connection.
+Rule 2: a request is settled once: by its answer, or because none can come any more. What comes
+for an id that nobody waits for is late, and dropped.
+Rule 3: nothing here waits. For how long to wait is the asker's business, who withdraws a request;
+the client is told with `$/cancelRequest`, as it would tell us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+from msgspec import UnsetType
+
+from sessiond.limits import OUTGOING_MAX
+from sessiond.model.requests import Reply, Trouble
+from sessiond.rpc.calls import Peer
+from sessiond.rpc.messages import Response, notification_body, request_body
+
+__all__ = ["Outgoing"]
+
+Settle = Callable[[Reply], None]
+
+
+class Outgoing:
+    """What one client was asked and has not answered yet."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._numbers = count(1)
+        self._waiting: dict[bytes, Settle] = {}
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def ask(self, method: str, params: bytes, settle: Settle) -> Callable[[], None]:
+        """Queue a request; `settle` is called once, unless what this gives is called before."""
+        if self._closed:
+            settle(Reply(None, "gone"))
+            return _nothing
+        if len(self._waiting) >= OUTGOING_MAX or not self._peer.admits(len(params)):
+            settle(Reply(None, "busy"))
+            return _nothing
+        id_text = b"%d" % next(self._numbers)
+        self._waiting[id_text] = settle
+        self._peer.put(request_body(id_text, method, params))
+
+        def withdraw() -> None:
+            if self._waiting.pop(id_text, None) is not None:
+                self._peer.put(notification_body("$/cancelRequest", b'{"id":' + id_text + b"}"))
+
+        return withdraw
+
+    def receive(self, answer: Response) -> None:
+        """The client answered something, perhaps one of these."""
+        if isinstance(answer.result, UnsetType):
+            self.fail(answer.id, "refused")
+        elif (settle := self._waiting.pop(answer.id, None)) is not None:
+            settle(Reply(answer.result))
+
+    def fail(self, id_text: bytes | None, trouble: Trouble) -> None:
+        """What came for this id is no answer."""
+        if id_text is not None and (settle := self._waiting.pop(id_text, None)) is not None:
+            settle(Reply(None, trouble))
+
+    def lose(self) -> None:
+        """A frame was skipped that may have been any of the answers: nobody waits for it on."""
+        self._fail_all("too_large")
+
+    def close(self) -> None:
+        """Nothing can be heard from this client any more."""
+        self._closed = True
+        self._fail_all("gone")
+
+    def _fail_all(self, trouble: Trouble) -> None:
+        while self._waiting:
+            self.fail(next(iter(self._waiting)), trouble)
+
+
+def _nothing() -> None:
+    """It is settled already."""
