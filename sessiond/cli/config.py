@@ -125,10 +125,10 @@ _ALLOWED: Final[Mapping[str, str]] = {
     "compaction.reserve_tokens": "a whole number from 0",
     "compaction.keep_recent_tokens": "a whole number from 0",
     "compaction.context_window": "a whole number from 1",
+    "compaction.tokenizer": "the name of an entry point of the group sessiond.tokenizers",
     "compaction.auto": "true or false",
     "summarizer.command": "a list of texts, the program first; in the environment, such a list as JSON",
     "summarizer.timeout_seconds": "seconds, from 1",
-    "compaction.tokenizer": "the name of an entry point of the group sessiond.tokenizers",
 }
 
 

@@ -42,6 +42,11 @@ reserve_tokens = 0
 keep_recent_tokens = 60
 context_window = 70
 tokenizer = "words"
+auto = true
+
+[summarizer]
+command = ["summarize", "--stdin"]
+timeout_seconds = 80
 """
 
 
@@ -77,7 +82,10 @@ def test_every_key_can_be_written_in_the_file(written: Any, tmp_path: Path) -> N
         context_window=70,
         preset="operator",
         tokenizer="words",
+        auto=True,
     )
+    assert configuration.summarizer.command == ("summarize", "--stdin")
+    assert configuration.summarizer.timeout_seconds == 80
     assert [setting.key for setting in settings] == list(config_module._ALLOWED)
 
 
@@ -116,6 +124,13 @@ def test_flags_go_over_the_environment_over_the_file_over_defaults(written: Any)
         ("idle_exit_seconds = inf", "idle_exit_seconds is inf; allowed: seconds"),
         ("socket = 's.sock'", "socket is 's.sock'; allowed: an absolute path"),
         ("socket = [1]", "socket is [1]; allowed: an absolute path"),
+        (
+            "[summarizer]\ncommand = 'sh -c x'",
+            "summarizer.command is 'sh -c x'; allowed: a list of",
+        ),
+        ("[summarizer]\ncommand = ['a', 1]", "summarizer.command is ['a', 1]; allowed: a list of"),
+        ("[summarizer]\ncommand = ['']", "summarizer.command is ['']; allowed: a list of"),
+        ("[summarizer]\ntimeout_seconds = 0", "timeout_seconds is 0; allowed: seconds, from 1"),
         ("log_level =", "config.toml is not TOML: "),
         ("\ud800", "config.toml is not UTF-8"),
         ("#" * (limits.CONFIG_BYTES_MAX + 1), "config.toml is longer than 1048576 bytes"),
@@ -133,6 +148,15 @@ def test_a_bad_value_in_the_environment_is_named_with_its_variable() -> None:
         BadConfiguration, match=r"\$SESSIOND_LIMITS_CONNECTIONS: limits.connections is"
     ):
         load(Sources({"SESSIOND_LIMITS_CONNECTIONS": "many"}))
+
+
+def test_a_command_in_the_environment_is_a_list_as_json() -> None:
+    variable = "SESSIOND_SUMMARIZER_COMMAND"
+    configuration, _ = load(Sources({variable: '["a b", "c"]'}))
+    assert configuration.summarizer.command == ("a b", "c")
+    for bad in ("a b", '"a"', "[1]"):
+        with pytest.raises(BadConfiguration, match=r"\$SESSIOND_SUMMARIZER_COMMAND: summarizer"):
+            load(Sources({variable: bad}))
 
 
 def test_a_variable_of_a_section_that_is_no_key_is_named() -> None:

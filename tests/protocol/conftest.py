@@ -40,7 +40,7 @@ def placeholders(home: Path) -> Placeholders:
     return (
         *(
             (f'"${name}"', json_text(discovered[name]))
-            for name in ("methods", "components", "x-notifications")
+            for name in ("methods", "components", "x-notifications", "x-client-requests")
         ),
         ("$FILES", str(files)),
         ("$HOME", str(home)),

@@ -18,6 +18,7 @@ from jsonschema import Draft7Validator
 from sessiond.errors import ERRORS
 from sessiond.methods import METHODS
 from sessiond.model.events import NOTIFICATIONS
+from sessiond.model.requests import CLIENT_REQUESTS
 from sessiond.schema import FORMATS, openrpc_bytes
 from sessiond.testing.daemon import running_daemon
 from tests.protocol.happened import NAMES, answered, messages, transcripts
@@ -123,6 +124,7 @@ def test_it_names_everything() -> None:
         assert BY_NAME[method.name]["x-aliases"] == list(method.aliases)
         assert BY_NAME[method.name]["x-access"] == method.access
     assert [told["name"] for told in DOCUMENT["x-notifications"]] == list(NOTIFICATIONS)
+    assert [asked["name"] for asked in DOCUMENT["x-client-requests"]] == list(CLIENT_REQUESTS)
     assert {
         kind: (error["code"], error["data"])
         for kind, error in DOCUMENT["components"]["errors"].items()
@@ -133,7 +135,8 @@ def test_it_names_everything() -> None:
 
 
 def test_what_happened_in_transcripts_follows_it() -> None:
-    told = {one["name"]: params_schema(one) for one in DOCUMENT["x-notifications"]}
+    unasked = [*DOCUMENT["x-notifications"], *DOCUMENT["x-client-requests"]]
+    told = {one["name"]: params_schema(one) for one in unasked}
     seen: set[str] = set()
     for lines in transcripts():
         for request, answer in answered(lines):

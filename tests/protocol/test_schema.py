@@ -87,11 +87,10 @@ def test_what_transcripts_are_told_follows_the_schema() -> None:
     for lines in transcripts():
         for _, message in messages("<", lines):
             if "method" in message:
-                validator(SCHEMA["notifications"][message["method"]]["params"]).validate(
-                    message["params"]
-                )
+                told = "client_requests" if "id" in message else "notifications"
+                validator(SCHEMA[told][message["method"]]["params"]).validate(message["params"])
                 seen.add(message["method"])
-    assert {"session/event", "session/synced", "server/draining"} <= seen
+    assert {"session/event", "session/synced", "server/draining", *CLIENT_REQUESTS} <= seen
 
 
 def test_what_transcripts_are_refused_with_is_in_the_schema() -> None:
@@ -121,6 +120,7 @@ def test_whatever_is_sent_is_strict_json_rpc() -> None:
         frozenset({"id", "result"}),
         frozenset({"id", "error"}),
         frozenset({"method", "params"}),
+        frozenset({"id", "method", "params"}),
     }
 
 

@@ -27,12 +27,17 @@ class Daemon:
     """`sessiond serve` on one socket and one home."""
 
     def __init__(
-        self, socket_path: Path, home: Path, *, program: Sequence[str] = (SESSIOND,)
+        self,
+        socket_path: Path,
+        home: Path,
+        *,
+        program: Sequence[str] = (SESSIOND,),
+        options: Sequence[str] = (),
     ) -> None:
         self.socket_path = socket_path
         self.home = home
         self.log = home.with_name(f"{home.name}.log")
-        self._command = [*program, "serve", "--socket", str(socket_path)]
+        self._command = [*program, "serve", "--socket", str(socket_path), *options]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
