@@ -23,6 +23,7 @@ from sessiond.errors import (
     NothingToCompact,
     Overloaded,
     SessiondError,
+    exhausted,
 )
 from sessiond.limits import AUTOMATIC_REST_SECONDS, RETRY_AFTER_MS, RUNS_MAX
 from sessiond.model.events import CompactionTold
@@ -182,8 +183,10 @@ class Runs:
         except SessiondError as refusal:
             run.error = refusal
         except Exception as bug:  # noqa: BLE001 - one run's bug must not end the daemon
-            incident_id = self._environment.report_bug("compaction", bug)
-            run.error = Internal("a bug in sessiond", incident_id=incident_id)
+            run.error = exhausted(bug, RETRY_AFTER_MS) or Internal(
+                "a bug in sessiond",
+                incident_id=self._environment.report_bug("compaction", bug),
+            )
         finally:
             self._forget(run)
             if run.error is not None and run.automatic:

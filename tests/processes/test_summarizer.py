@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 PATIENCE_SECONDS = 60.0
 SECRET = "a word of the conversation"
 
-# Each is run as `python -c`, with the folder for its traces behind it.
+# Each is given the folder for its traces.
 ANSWERS = """
 import sys, pathlib
 prompt = sys.stdin.buffer.read().decode()
@@ -28,24 +28,18 @@ pathlib.Path(sys.argv[1], "prompt").write_text(prompt)
 sys.stderr.write(prompt)
 sys.stdout.buffer.write(("It was fixed. \\u2028 \\u00e9 " + str(prompt.count("\\n") > 3)).encode() + b"\\n")
 """
-HANGS = """
-import os, subprocess, sys, pathlib, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-pathlib.Path(sys.argv[1], "pids").write_text(f"{os.getpid()} {child.pid}")
-time.sleep(600)
-"""
-LEAVES_A_CHILD = """
-import os, subprocess, sys, pathlib
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-pathlib.Path(sys.argv[1], "pids").write_text(f"{child.pid}")
-print("said", flush=True)
-"""
+HANGS = 'sleep 600 & echo "$$ $!" >"$0/pids"; wait'
+LEAVES_A_CHILD = 'sleep 600 & echo "$!" >"$0/pids"; echo said'
 FLOODS = """
 import sys
 block = b"x" * 65536
 for _ in range(800):
     sys.stdout.buffer.write(block)
 """
+
+
+def shell(script: str, folder: Path) -> list[str]:
+    return ["sh", "-c", script, str(folder)]
 
 
 def python(script: str, folder: Path) -> list[str]:
@@ -158,8 +152,8 @@ def test_a_command_that_writes_no_summary_is_told_apart(
 def test_a_command_that_does_not_end_is_killed_with_all_it_started(
     home: Path, socket_path: Path, script: str
 ) -> None:
-    command = python(script, home)
-    with summarized(home, socket_path, command, timeout=3) as daemon, daemon.connect() as link:
+    command = shell(script, home)
+    with summarized(home, socket_path, command, timeout=4) as daemon, daemon.connect() as link:
         data = refusal(link, grown(link))
         assert data["tried"] == [{"by": "command", "reason": "timeout"}]
         until_gone(home)
@@ -168,7 +162,7 @@ def test_a_command_that_does_not_end_is_killed_with_all_it_started(
 @pytest.mark.parametrize("how", ["cancel", "stop"])
 def test_a_command_that_nobody_waits_for_is_killed(home: Path, socket_path: Path, how: str) -> None:
     with (
-        summarized(home, socket_path, python(HANGS, home)) as daemon,
+        summarized(home, socket_path, shell(HANGS, home)) as daemon,
         daemon.connect() as link,
     ):
         session_id = grown(link)
@@ -192,6 +186,8 @@ def test_a_command_that_nobody_waits_for_is_killed(home: Path, socket_path: Path
         kind = messages[-1]["error"]["data"]["kind"]
         assert kind == ("cancelled" if how == "cancel" else "draining")
         until_gone(home)
+        if how == "stop":
+            assert daemon.end() == 0
 
 
 def test_the_writer_is_killed_half_way_and_the_next_one_is_asked(

@@ -404,7 +404,7 @@ async def test_a_session_that_wants_it_is_compacted_by_itself_once_for_each_leaf
         watcher = wire
         await watcher.call("subscribe", session_id=SESSION)
         await say(wire, "a-long-message-that-fills-the-window")
-        states = []
+        states: list[str] = []
         while not states or states[-1] not in {"completed", "failed"}:
             told = await watcher.next_notification()
             if told["method"] == "session/compaction":
