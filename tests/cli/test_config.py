@@ -217,6 +217,7 @@ def test_a_setting_is_a_field_of_the_configuration_and_has_words_for_its_values(
         "limits": config_module.Limits,
         "retention": config_module.Retention,
         "compaction": config_module.Compaction,
+        "summarizer": config_module.Summarizer,
     }
     keys = {name for name in structs.asdict(Configuration()) if name not in sections}
     for name, section in sections.items():
