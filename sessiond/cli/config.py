@@ -207,7 +207,7 @@ def _variable(key: str) -> str:
 
 def _checked(key: str, kind: Any, value: Any, source: str) -> Any:
     try:
-        if kind is _Words and source.startswith("$"):
+        if kind == _Words and source.startswith("$"):
             return msgspec.json.decode(value, type=kind)
         # Text of the environment becomes a number; in the file a number is a number.
         checked = msgspec.convert(value, kind, strict=not source.startswith("$"))
