@@ -41,6 +41,7 @@ __all__ = [
     "SummarizerUnavailable",
     "TooLarge",
     "VersionUnsupported",
+    "Vetoed",
     "exhausted",
 ]
 
@@ -264,6 +265,13 @@ class SummarizerUnavailable(SessiondError):
     kind = "summarizer_unavailable"
 
 
+class Vetoed(SessiondError):
+    """A client that is asked before does not want it; `by` and `reason` say who and why."""
+
+    code = -32052
+    kind = "vetoed"
+
+
 class NothingToCompact(SessiondError):
     """There is nothing to summarise at the head; `reason` says why. Go on without."""
 
@@ -325,6 +333,7 @@ ERRORS: tuple[type[SessiondError], ...] = (
     SubscriptionNotFound,
     PlanStale,
     SummarizerUnavailable,
+    Vetoed,
     NothingToCompact,
     StorageError,
 )

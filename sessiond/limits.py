@@ -145,6 +145,11 @@ SUMMARIZE_SECONDS: Final = 120.0
 SUMMARIZERS_ASKED_MAX: Final = 8
 # service/summaries: bytes of a summary; a longer one is none, and the next one is asked.
 SUMMARY_BYTES_MAX: Final = 1024 * 1024
+# service/hooks: how long clients may take to say something before a compaction, a fork or a branch;
+# then it goes on.
+HOOK_SECONDS: Final = 10.0
+# service/hooks: characters of the reason of a veto; the rest is cut.
+VETO_REASON_CHARS_MAX: Final = 1_000
 # cli: commands that write summaries at the same time; others wait for one to end.
 SUMMARIZER_PROCESSES_MAX: Final = 4
 # service/runs: compactions that are under way by themselves in the daemon; one more is overloaded.

@@ -53,6 +53,36 @@ export interface AppendParams {
   _meta?: RequestMeta | null;
 }
 
+/**
+ * A head is about to leave `leaf_id` for an entry. Null is before the first entry; `leaf_id` is
+ * null too for a head that is new. A summary of yours is used where the caller sent none.
+ */
+export interface BeforeBranch {
+  session_id: string;
+  head: string;
+  leaf_id: string | null;
+  entry_id: string | null;
+}
+
+/**
+ * A head is about to be compacted. `plan` is what is going to be summarised; null where the caller
+ * brought what is to be stored, and then a summary of yours is not used. `automatic`: nobody asked
+ * for it.
+ */
+export interface BeforeCompact {
+  session_id: string;
+  head: string;
+  plan: PlanFacts | null;
+  /** Default: false. */
+  automatic: boolean;
+}
+
+/** A new session is about to be made of this one, up to an entry; null where it is not named. */
+export interface BeforeFork {
+  session_id: string;
+  entry_id: string | null;
+}
+
 /** Where to; which head; a summary of what is left; or `drop`. */
 export interface BranchParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
@@ -142,6 +172,7 @@ export interface Capabilities {
   presence: boolean;
   progress: boolean;
   summarize: boolean;
+  hooks: string[];
   catalog: boolean;
 }
 
@@ -613,6 +644,14 @@ export interface HoldingsStatistics {
   frames_refused: number;
   answers_refused: number;
   connections_refused: number;
+}
+
+/** Nothing, a reason why not, or a summary that is not blank. */
+export interface HookAnswer {
+  /** Default: null. */
+  veto?: string | null;
+  /** Default: "". */
+  summary?: string;
 }
 
 /** How busy a session is. */
@@ -1823,6 +1862,19 @@ export interface Notifications {
 export interface ClientRequests {
   /** Put `prompt` to a model and answer with what it says. */
   "client/summarize": { params: SummarizeParams; result: Summarized };
+  /**
+   * A head is about to be compacted. `plan` is what is going to be summarised; null where the
+   * caller brought what is to be stored, and then a summary of yours is not used. `automatic`:
+   * nobody asked for it.
+   */
+  "client/before_compact": { params: BeforeCompact; result: HookAnswer };
+  /** A new session is about to be made of this one, up to an entry; null where it is not named. */
+  "client/before_fork": { params: BeforeFork; result: HookAnswer };
+  /**
+   * A head is about to leave `leaf_id` for an entry. Null is before the first entry; `leaf_id` is
+   * null too for a head that is new. A summary of yours is used where the caller sent none.
+   */
+  "client/before_branch": { params: BeforeBranch; result: HookAnswer };
 }
 
 /** The code of every kind of error. */
@@ -1881,6 +1933,8 @@ export interface ErrorCodes {
   plan_stale: -32050;
   /** Nobody wrote the summary; `tried` says who was asked. Write it by `plan`, and send it. */
   summarizer_unavailable: -32051;
+  /** A client that is asked before does not want it; `by` and `reason` say who and why. */
+  vetoed: -32052;
   /** There is nothing to summarise at the head; `reason` says why. Go on without. */
   nothing_to_compact: -32053;
   /** The disk refused; `errno` names why. Retry with the same entry ids or key. */

@@ -15,8 +15,10 @@ from sessiond.errors import (
     LeaseLost,
     PreconditionFailed,
     SessionArchived,
+    Vetoed,
 )
 from sessiond.methods.common import Call, Client, Method, submit
+from sessiond.methods.hooked import hooked, leaving
 from sessiond.methods.moving import MoveParams
 from sessiond.model.ids import EntryId
 from sessiond.session.moves import BranchRequest, Moved, branch, drop
@@ -34,7 +36,7 @@ class BranchParams(MoveParams):
 
 
 def handle(client: Client, params: BranchParams, call: Call[Client]) -> Any:
-    """Put the move in line."""
+    """Put the move in line, once whoever wants a word before has had it. A drop leaves nothing."""
     if params.drop:
         if params.entry_id is not UNSET:
             raise InvalidParams("drop takes a head and no entry_id", path="entry_id")
@@ -46,14 +48,27 @@ def handle(client: Client, params: BranchParams, call: Call[Client]) -> Any:
         )
     if isinstance(params.entry_id, UnsetType):
         raise InvalidParams("entry_id is missing; null is before the first entry", path="entry_id")
+    entry_id = params.entry_id
     request = BranchRequest(
-        entry_id=params.entry_id,
+        entry_id=entry_id,
         head=params.head,
         summary=params.summary,
         details=params.details,
         condition=params.condition,
     )
-    return submit(client, call, params.session_id, lambda draft: branch(draft, request))
+
+    def go_on(supplied: str | None) -> Any:
+        request.summary = request.summary or supplied or ""
+        return submit(client, call, params.session_id, lambda draft: branch(draft, request))
+
+    return hooked(
+        client,
+        call,
+        params.session_id,
+        "before_branch",
+        about=lambda host: leaving(host, params.head, entry_id),
+        go_on=go_on,
+    )
 
 
 METHOD = Method(
@@ -71,5 +86,6 @@ METHOD = Method(
         HeadNotFound,
         LeaseHeld,
         LeaseLost,
+        Vetoed,
     ),
 )

@@ -20,17 +20,20 @@ from sessiond.errors import (
     PreconditionFailed,
     SessionArchived,
     SummarizerUnavailable,
+    Vetoed,
 )
 from sessiond.limits import INSTRUCTIONS_CHARS_MAX, PLAN_ID_CHARS_MAX
 from sessiond.methods.common import DEFERRED, Call, Client, Method, SessionParams
+from sessiond.methods.hooked import hooked
 from sessiond.methods.moving import LeaseId
 from sessiond.model.entries import MessageBytes
 from sessiond.model.ids import MAIN, EntryId, HeadName, derive_entry_id
+from sessiond.model.requests import BeforeCompact
 from sessiond.service.compacted import CompactResult, EntryRef, compacted
 from sessiond.service.host import Host
 from sessiond.service.inbox import Command
 from sessiond.service.planning import files_before
-from sessiond.service.runs import RunWish
+from sessiond.service.run import RunWish
 from sessiond.session.append import Expected, Receipt
 from sessiond.session.compaction import CompactRequest, compact, require_may_run
 from sessiond.session.draft import Draft
@@ -61,12 +64,26 @@ class CompactParams(SessionParams):
 
 
 def handle(client: Client, params: CompactParams, call: Call[Client]) -> Any:
-    """Put the compaction in line; the files of a plan that was forgotten are read first."""
+    """Have it done, or commit it, once whoever wants a word before has had it."""
     if params.summary is UNSET and params.messages is UNSET:
         return _run(client, params, call)
     request = _request(params)
-    host = client.service.host(params.session_id)
-    plan_id = params.plan_id
+    return hooked(
+        client,
+        call,
+        params.session_id,
+        "before_compact",
+        about=lambda host: BeforeCompact(host.session_id, request.head, plan=None),
+        # What is to be stored is here: a summary of somebody else's is not used.
+        go_on=lambda _supplied: _commit(client, call, request, params.plan_id),
+    )
+
+
+def _commit(
+    client: Client, call: Call[Client], request: CompactRequest, plan_id: str | None
+) -> Any:
+    """Put it in line; the files of a plan that was forgotten are read first."""
+    host = client.service.host(request.session_id)
     if plan_id is None or request.details is not UNSET or request.messages is not UNSET:
         _submit(host, call, request)
         return DEFERRED
@@ -218,6 +235,7 @@ METHOD = Method(
         LeaseLost,
         PlanStale,
         SummarizerUnavailable,
+        Vetoed,
         NothingToCompact,
     ),
 )

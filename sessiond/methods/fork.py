@@ -10,10 +10,13 @@ from sessiond.errors import (
     EntryNotFound,
     InvalidParams,
     SessionExists,
+    Vetoed,
 )
 from sessiond.methods.common import Call, Client, Method, SessionParams
 from sessiond.methods.copies import CopyResult, copy_from, make_copy, means_of
+from sessiond.methods.hooked import hooked
 from sessiond.model.ids import EntryId, SessionId
+from sessiond.model.requests import BeforeFork
 from sessiond.service.copying.forking import Fork, Taken, fork
 from sessiond.service.copying.header import Birth
 from sessiond.service.copying.source import Source
@@ -40,8 +43,30 @@ class ForkParams(SessionParams):
 
 
 def handle(client: Client, params: ForkParams, call: Call[Client]) -> Any:
-    """Copy in a worker thread, as of now."""
+    """Copy in a worker thread, as of now, once whoever wants a word before has had it."""
     _require_sense(params)
+    if params.dry_run:
+        return _copy(client, params, call)
+    return hooked(
+        client,
+        call,
+        params.session_id,
+        "before_fork",
+        about=lambda host: _about(host, params),
+        go_on=lambda _supplied: _copy(client, params, call),
+    )
+
+
+def _about(host: Host, params: ForkParams) -> BeforeFork:
+    """What clients are told: where the path ends, if the caller says it by an entry or not at all."""
+    at = params.at
+    if isinstance(at, UnsetType):
+        session = host.opened.session
+        at = session.id_of(session.heads["main"].leaf) if params.at_message is None else None
+    return BeforeFork(host.session_id, at)
+
+
+def _copy(client: Client, params: ForkParams, call: Call[Client]) -> Any:
     environment = client.service.environment
 
     def look(host: Host) -> Any:
@@ -56,7 +81,6 @@ def handle(client: Client, params: ForkParams, call: Call[Client]) -> Any:
         )
 
         async def job() -> CopyResult:
-            # Whoever may object to a fork is asked here, before anything is made.
             session = await make_copy(
                 client,
                 birth.session_id,
@@ -123,5 +147,6 @@ METHOD = Method(
     errors=(
         EntryNotFound,
         SessionExists,
+        Vetoed,
     ),
 )

@@ -11,7 +11,7 @@ from sessiond import __version__, limits
 from sessiond.dialects import DIALECTS
 from sessiond.errors import InvalidParams, PermissionDenied, VersionUnsupported
 from sessiond.methods.common import Call, Client, Method, Params
-from sessiond.model.requests import CLIENT_REQUESTS
+from sessiond.model.requests import CLIENT_REQUESTS, HOOKS, Hook
 from sessiond.service.client import Access
 
 __all__ = ["METHOD", "PROTOCOL_VERSIONS", "Limits", "ServerInfo", "server_limits"]
@@ -61,6 +61,7 @@ class Capabilities(Struct, frozen=True):
     presence: bool
     progress: bool
     summarize: bool
+    hooks: list[str]
     catalog: bool
 
 
@@ -78,6 +79,12 @@ class _Offered(Struct):
     """What a client does for the daemon, among whatever else it can do."""
 
     summarize: bool = False
+    hooks: bool | list[str] = False
+
+    def wanted(self) -> frozenset[Hook]:
+        """The hooks that are here; of those of another version a client finds none in the answer."""
+        names = HOOKS if self.hooks is True else self.hooks or ()
+        return frozenset(hook for hook in HOOKS if hook in names)
 
 
 class _Named(Struct):
@@ -94,14 +101,18 @@ def handle(client: Client, params: InitializeParams, _call: Call[Client]) -> Ini
             supported_versions=list(PROTOCOL_VERSIONS),
         )
     offered = _offered(params)
-    if offered.summarize and params.access != "write":
+    hooks = offered.wanted()
+    if (offered.summarize or hooks) and params.access != "write":
         raise PermissionDenied(
-            "who writes summaries says what is written: offer it with access write", need="write"
+            "who writes summaries, or has a veto, has a say in what is written: offer it with"
+            " access write",
+            need="write",
         )
     client.client_id = params.client_id
     client.name = _name(params.client_info)
     client.access = params.access
     client.summarizes = offered.summarize
+    client.service.hooks.offer(client, hooks)
     return InitializeResult(
         protocol_version=version,
         server_info=ServerInfo("sessiond", __version__),
@@ -141,6 +152,7 @@ def _capabilities() -> Capabilities:
         presence="session/presence" in names,
         progress=True,
         summarize="client/summarize" in CLIENT_REQUESTS,
+        hooks=list(HOOKS),
         catalog="catalog/subscribe" in names,
     )
 

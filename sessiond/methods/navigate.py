@@ -15,8 +15,10 @@ from sessiond.errors import (
     LeaseLost,
     PreconditionFailed,
     SessionArchived,
+    Vetoed,
 )
 from sessiond.methods.common import DEFERRED, Call, Client, Method
+from sessiond.methods.hooked import hooked, leaving
 from sessiond.methods.moving import MoveParams
 from sessiond.model.ids import EntryId
 from sessiond.service.inbox import Command
@@ -36,6 +38,21 @@ class NavigateParams(MoveParams, kw_only=True):
 
 def handle(client: Client, params: NavigateParams, call: Call[Client]) -> Any:
     """Put the move in line; whether it is one is decided there, by what the entry says."""
+
+    def go_on(supplied: str | None) -> Any:
+        return _submit(client, params, call, params.summary or supplied or "")
+
+    return hooked(
+        client,
+        call,
+        params.session_id,
+        "before_branch",
+        about=lambda host: leaving(host, params.head, params.entry_id),
+        go_on=go_on,
+    )
+
+
+def _submit(client: Client, params: NavigateParams, call: Call[Client], summary: str) -> Any:
     host = client.service.host(params.session_id)
 
     def text_of(entry_id: str, kind: int, line: bytes) -> str | None:
@@ -50,7 +67,7 @@ def handle(client: Client, params: NavigateParams, call: Call[Client]) -> Any:
         entry_id=params.entry_id,
         text_of=text_of,
         head=params.head,
-        summary=params.summary,
+        summary=summary,
         details=params.details,
         label=params.label,
         condition=params.condition,
@@ -80,5 +97,6 @@ METHOD = Method(
         HeadNotFound,
         LeaseHeld,
         LeaseLost,
+        Vetoed,
     ),
 )

@@ -43,7 +43,7 @@ def answer_later(
         try:
             with scope:
                 result = await job()
-                return _nothing if result is LATER else partial(ticket.answer, result)
+                return _word(ticket, result)
         except SessiondError as error:
             return partial(ticket.fail, error)
         except Exception as bug:  # noqa: BLE001 - one request's bug must not end the others
@@ -66,5 +66,9 @@ def answer_later(
         teller.start()
 
 
-def _nothing() -> None:
-    """Somebody else answers."""
+def _word(ticket: Ticket, result: Any) -> Callable[[], None]:
+    """How to answer; where somebody else does, to have it served: no chunk of a connection ends here."""
+    if result is LATER:
+        run_ready: Callable[[], None] = ticket.client.chunk_done
+        return run_ready
+    return partial(ticket.answer, result)

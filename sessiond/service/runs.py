@@ -28,68 +28,39 @@ from sessiond.errors import (
 from sessiond.limits import AUTOMATIC_REST_SECONDS, RETRY_AFTER_MS, RUNS_MAX
 from sessiond.model.events import CompactionTold
 from sessiond.model.plans import CompactionPlan
+from sessiond.model.requests import BeforeCompact
 from sessiond.service.awaited import Nobody, carried_out
 from sessiond.service.compacted import CompactResult, EntryRef, tokens_around
 from sessiond.service.events import notification
 from sessiond.service.inbox import LATER
 from sessiond.service.jobs import answer_later
 from sessiond.service.plans import PlanWish, make_plan
+from sessiond.service.run import Run, RunWish
 from sessiond.session.append import Receipt
 from sessiond.session.compaction import CompactRequest, compact
 from sessiond.session.draft import Draft
 from sessiond.session.plan_id import decode_plan_id
 
 if TYPE_CHECKING:
+    from sessiond.service.hooks import Hooks
     from sessiond.service.host import Host
     from sessiond.service.ports import Environment, Ticket
     from sessiond.service.summaries import Summaries
 
-__all__ = ["RunWish", "Runs"]
-
-
-class RunWish(Struct, frozen=True):
-    """Of which head; what the summary shall mind; under which lease and key it is stored."""
-
-    head: str
-    instructions: str | None = None
-    lease_id: str | None = None
-    idempotency_key: str | None = None
-
-
-class _Run:
-    """One compaction under way."""
-
-    def __init__(
-        self, host: Host, wish: RunWish, asker: Any, told_id: Raw | UnsetType, *, automatic: bool
-    ) -> None:
-        self.host = host
-        self.wish = wish
-        self.asker = asker
-        self.told_id = told_id
-        self.automatic = automatic
-        self.waiting = 0
-        self.committing = False
-        self.plan: CompactionPlan | None = None
-        self.scope = anyio.CancelScope()
-        self.done = anyio.Event()
-        self.result: CompactResult | None = None
-        self.error: SessiondError | None = None
-
-    def stop(self, error: SessiondError) -> None:
-        """End it, unless it is past its write."""
-        if not self.committing:
-            self.error = error
-            self.scope.cancel()
+__all__ = ["Runs"]
 
 
 class Runs:
     """The compactions under way in one daemon."""
 
-    def __init__(self, tasks: TaskGroup, environment: Environment, summaries: Summaries) -> None:
+    def __init__(
+        self, tasks: TaskGroup, environment: Environment, summaries: Summaries, hooks: Hooks
+    ) -> None:
         self._tasks = tasks
         self._environment = environment
         self._summaries = summaries
-        self._runs: dict[tuple[Host, str], _Run] = {}
+        self._hooks = hooks
+        self._runs: dict[tuple[Host, str], Run] = {}
         # Until when a head rests on the monotonic clock, because an automatic run of it failed.
         self._resting: dict[tuple[Host, str], float] = {}
 
@@ -149,33 +120,33 @@ class Runs:
         told_id: Raw | UnsetType,
         *,
         automatic: bool = False,
-    ) -> _Run:
+    ) -> Run:
         if len(self._runs) >= RUNS_MAX:
             raise Overloaded(
                 "as many compactions are under way as may be; ask again later, or send a summary",
                 limit=RUNS_MAX,
                 retry_after_ms=RETRY_AFTER_MS,
             )
-        run = _Run(host, wish, asker, told_id, automatic=automatic)
+        run = Run(host, wish, asker, told_id, automatic=automatic)
         self._runs[host, wish.head] = run
         self._tasks.start_soon(self._carry_out, run, host.keep_open())
         return run
 
-    def _end_if_unwanted(self, run: _Run) -> None:
+    def _end_if_unwanted(self, run: Run) -> None:
         if run.waiting or run.automatic or run.done.is_set() or run.committing:
             return
         # Whoever comes now begins another one.
         self._forget(run)
         run.stop(Cancelled("nobody waited for the compaction any more"))
 
-    def _forget(self, run: _Run) -> None:
+    def _forget(self, run: Run) -> None:
         key = (run.host, run.wish.head)
         if self._runs.get(key) is run:
             del self._runs[key]
 
     # -- carrying out ------------------------------------------------------------------
 
-    async def _carry_out(self, run: _Run, let_go: Callable[[], None]) -> None:
+    async def _carry_out(self, run: Run, let_go: Callable[[], None]) -> None:
         try:
             with run.scope:
                 run.result = await self._compact(run)
@@ -196,7 +167,7 @@ class Runs:
             run.done.set()
             let_go()
 
-    async def _compact(self, run: _Run) -> CompactResult:
+    async def _compact(self, run: Run) -> CompactResult:
         host, wish = run.host, run.wish
         leaf = host.opened.session.heads[wish.head].leaf
         planned = PlanWish(wish.head, instructions=wish.instructions)
@@ -207,7 +178,12 @@ class Runs:
             )
         run.plan = plan
         _tell(run, CompactionTold(host.session_id, wish.head, "started", plan.tokens_before))
-        summary = await self._summaries.write(plan, host.session_id, wish.head, run.asker)
+        summary = None
+        if self._hooks.wanted("before_compact"):
+            about = BeforeCompact(host.session_id, wish.head, plan.facts(), run.automatic)
+            summary = await self._hooks.before("before_compact", about)
+        if summary is None:
+            summary = await self._summaries.write(plan, host.session_id, wish.head, run.asker)
         run.committing = True
         receipt: Receipt = await carried_out(
             host, lambda draft: _stage(draft, run, plan, summary), run.asker, run.told_id
@@ -217,7 +193,7 @@ class Runs:
         result = CompactResult(entry, receipt.leaf_id, receipt.seq, plan.tokens_before, None)
         return await tokens_around(host, result, plan.tokens_before)
 
-    def _tell_end(self, run: _Run) -> None:
+    def _tell_end(self, run: Run) -> None:
         if run.plan is None:
             return
         head, before = run.wish.head, run.plan.tokens_before
@@ -230,7 +206,7 @@ class Runs:
             _tell(run, CompactionTold(session_id, head, "failed", before, reason=reason))
 
 
-def _stage(draft: Draft, run: _Run, plan: CompactionPlan, summary: str) -> Receipt:
+def _stage(draft: Draft, run: Run, plan: CompactionPlan, summary: str) -> Receipt:
     details = run.host.opened.dialect.file_details(plan.files.read, plan.files.modified)
     request = CompactRequest(
         session_id=run.host.session_id,
@@ -244,5 +220,5 @@ def _stage(draft: Draft, run: _Run, plan: CompactionPlan, summary: str) -> Recei
     return compact(draft, request)
 
 
-def _tell(run: _Run, told: CompactionTold) -> None:
+def _tell(run: Run, told: CompactionTold) -> None:
     run.host.hub.hint(notification("session/compaction", told))

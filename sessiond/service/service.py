@@ -20,6 +20,7 @@ from sessiond.limits import Bounds
 from sessiond.service.client import Client
 from sessiond.service.files.store import Store
 from sessiond.service.holdings import Holdings, HoldingsStatistics
+from sessiond.service.hooks import Hooks
 from sessiond.service.host import Host
 from sessiond.service.hosts import Hosts
 from sessiond.service.inotify import best_watching
@@ -79,8 +80,9 @@ class Service:
         )
         self.search = Search(self.roster, store.files, store.texts)
         watching = watching or best_watching(store.files, environment.report_trouble)
+        self.hooks = Hooks()
         summaries = Summaries(lambda: self.clients, environment.summarizer)
-        self.runs = Runs(tasks, environment, summaries)
+        self.runs = Runs(tasks, environment, summaries, self.hooks)
         self.hosts = Hosts(
             store, environment, tasks, self.roster, watching, self.runs, on_leave=self.note_use
         )
@@ -101,6 +103,7 @@ class Service:
     def forget(self, client: Client) -> None:
         """A client's connection ended."""
         self.clients.pop(client, None)
+        self.hooks.offer(client, frozenset())
         self.note_use()
         if not self.clients:
             self._deserted.set()

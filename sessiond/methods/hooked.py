@@ -1,0 +1,60 @@
+"""What clients may have a word before: the call goes on when they have had it.
+
+Law: without a client that offered the hook the call goes on at once, in the order of the wire. With
+one it takes effect when all have answered, or not in time; what was sent later does not wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from sessiond.errors import EntryNotFound
+from sessiond.methods.common import DEFERRED, Call, Client, ask
+from sessiond.model.requests import BeforeBranch, Hook
+from sessiond.service.host import Host
+from sessiond.service.inbox import LATER
+
+__all__ = ["hooked", "leaving"]
+
+
+def hooked(  # noqa: PLR0913 - a call, and what becomes of it
+    client: Client,
+    call: Call[Client],
+    session_id: str,
+    hook: Hook,
+    *,
+    about: Callable[[Host], Struct],
+    go_on: Callable[[str | None], Any],
+) -> Any:
+    """Go on with the summary that a client supplied, if one did; or be refused as Vetoed.
+
+    `about` is what they are told, of the session as it is then; `go_on` gives DEFERRED or a result.
+    """
+    hooks = client.service.hooks
+    if not hooks.wanted(hook):
+        return go_on(None)
+
+    def look(host: Host) -> Any:
+        told = about(host)
+
+        async def consult() -> Any:
+            result = go_on(await hooks.before(hook, told))
+            return LATER if result is DEFERRED else result
+
+        client.service.work(call, consult)
+        return LATER
+
+    return ask(client, call, session_id, look)
+
+
+def leaving(host: Host, head: str, entry_id: str | None) -> BeforeBranch:
+    """What clients are told before a head goes to an entry. Raises EntryNotFound."""
+    session = host.opened.session
+    if entry_id is not None and not session.node(entry_id):
+        raise EntryNotFound("no entry of this id in the tree", entry_id=entry_id, path="entry_id")
+    at = session.heads.get(head)
+    leaf_id = None if at is None else session.id_of(at.leaf)
+    return BeforeBranch(host.session_id, head, leaf_id, entry_id)

@@ -1,0 +1,298 @@
+"""Clients that want a word before a compaction, a fork or a branch: vetoes, summaries, and silence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sessiond.service import hooks
+from sessiond.testing.daemon import Refusal, Wire
+
+SESSION = "session-a"
+SAID = "It was left. \u2028 é😀"
+
+
+async def make(wire: Wire, persist: str = "on_assistant") -> None:
+    compaction = {"keep_recent_tokens": 1}
+    await wire.call(
+        "session/create", cwd="/p", session_id=SESSION, compaction=compaction, persist=persist
+    )
+    for name in ("u1", "u2", "u3"):
+        await say(wire, name)
+
+
+async def say(wire: Wire, entry_id: str, role: str = "user") -> Any:
+    entry = {"type": "message", "id": entry_id, "message": {"role": role, "content": entry_id}}
+    return await wire.call("append", session_id=SESSION, entry=entry)
+
+
+async def offer(wire: Wire, *names: str, **more: Any) -> None:
+    offered: Any = list(names) if names else True
+    await wire.call("initialize", capabilities={"hooks": offered}, **more)
+
+
+async def leaf_of(wire: Wire, head: str = "main") -> Any:
+    heads = (await wire.call("session/heads", session_id=SESSION))["heads"]
+    return next((each["leaf_id"] for each in heads if each["name"] == head), "none")
+
+
+ASKED: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
+    (
+        "branch",
+        "before_branch",
+        {"entry_id": "u1"},
+        {"head": "main", "leaf_id": "u3", "entry_id": "u1"},
+    ),
+    (
+        "branch",
+        "before_branch",
+        {"entry_id": None, "head": "side"},
+        {"head": "side", "leaf_id": None, "entry_id": None},
+    ),
+    (
+        "session/navigate",
+        "before_branch",
+        {"entry_id": "u2"},
+        {"head": "main", "leaf_id": "u3", "entry_id": "u2"},
+    ),
+    ("session/fork", "before_fork", {"at": "u2"}, {"entry_id": "u2"}),
+    ("session/fork", "before_fork", {}, {"entry_id": "u3"}),
+    (
+        "compact",
+        "before_compact",
+        {"summary": "s", "first_kept_entry_id": "u3"},
+        {"head": "main", "plan": None, "automatic": False},
+    ),
+]
+
+
+@pytest.mark.parametrize("persist", ["on_assistant", "never"])
+@pytest.mark.parametrize("case", ASKED, ids=lambda case: f"{case[0]} {case[2]}")
+async def test_a_veto_changes_nothing_and_is_told_with_who_and_why(
+    house: Any, case: Any, persist: str
+) -> None:
+    method, hook, params, told = case
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await offer(watcher, hook, client_id="watcher")
+        await make(wire, persist)
+        before = (await wire.call("session/get", session_id=SESSION))["session"]
+        number = await wire.request(method, session_id=SESSION, **params)
+        asked = await watcher.next_request()
+        assert asked["method"] == f"client/{hook}"
+        assert asked["params"] == {"session_id": SESSION, **told}
+        await watcher.reply(asked, {"veto": "Not now.", "summary": "ignored"})
+        with pytest.raises(Refusal) as refused:
+            await wire.answer(number)
+        assert (refused.value.code, refused.value.data["kind"]) == (-32052, "vetoed")
+        assert refused.value.data["by"] == "watcher"
+        assert refused.value.data["reason"] == "Not now."
+        assert (await wire.call("session/get", session_id=SESSION))["session"] == before
+        assert len((await wire.call("session/list", drafts=True))["sessions"]) == 1
+        # Who has nothing against it lets it go on.
+        number = await wire.request(method, session_id=SESSION, **params)
+        await watcher.reply(await watcher.next_request(), {})
+        await wire.answer(number)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"result": {"veto": 7}},
+        {"result": []},
+        {"result": None},
+        {"result": {"veto": None}},
+        {"error": {"code": -32601, "message": "no"}},
+        {},
+        "gone",
+        "silent",
+    ],
+    ids=str,
+)
+async def test_who_is_silent_wrong_or_gone_has_nothing_against_it(
+    house: Any, answer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if answer == "silent":
+        monkeypatch.setattr(hooks, "HOOK_SECONDS", 0.05)
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await offer(watcher)
+        await make(wire)
+        number = await wire.request("branch", session_id=SESSION, entry_id="u1")
+        asked = await watcher.next_request()
+        if answer == "gone":
+            watcher.close()
+        elif answer != "silent":
+            await watcher.send({"id": asked["id"], **answer})
+        assert (await wire.answer(number))["leaf_id"]
+        assert await leaf_of(wire) == "u1"
+
+
+async def test_any_veto_wins_and_the_others_are_told(house: Any) -> None:
+    async with (
+        house.daemon() as daemon,
+        daemon.connect() as wire,
+        daemon.connect() as kind,
+        daemon.connect() as silent,
+        daemon.connect() as strict,
+    ):
+        for watcher in (kind, silent, strict):
+            await offer(watcher, "before_branch")
+        await make(wire)
+        number = await wire.request("branch", session_id=SESSION, entry_id="u1")
+        requests = [await watcher.next_request() for watcher in (kind, silent, strict)]
+        await kind.reply(requests[0], {"summary": SAID})
+        await strict.reply(requests[2], {"veto": ""})
+        with pytest.raises(Refusal) as refused:
+            await wire.answer(number)
+        assert refused.value.data["kind"] == "vetoed"
+        assert refused.value.data["by"] is None
+        told = await silent.next_notification()
+        assert (told["method"], told["params"]) == ("$/cancelRequest", {"id": requests[1]["id"]})
+        assert await leaf_of(wire) == "u3"
+
+
+@pytest.mark.parametrize("method", ["branch", "session/navigate"])
+async def test_the_first_summary_is_the_one_of_the_branch(house: Any, method: str) -> None:
+    async with (
+        house.daemon() as daemon,
+        daemon.connect() as wire,
+        daemon.connect() as one,
+        daemon.connect() as two,
+    ):
+        await offer(one)
+        await offer(two)
+        await make(wire)
+        await say(wire, "a1", "assistant")
+        number = await wire.request(method, session_id=SESSION, entry_id=None)
+        first, second = await one.next_request(), await two.next_request()
+        await two.reply(second, {"summary": SAID})
+        # It has arrived before the other one is sent.
+        await two.call("server/ping")
+        await one.reply(first, {"summary": "late"})
+        moved = await wire.answer(number)
+        stored = await wire.call("session/entry", session_id=SESSION, entry_id=moved["leaf_id"])
+        assert stored["entry"]["type"] == "branch_summary"
+        assert stored["entry"]["summary"] == SAID
+
+
+async def test_the_callers_own_summary_stays(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await offer(wire)
+        await make(wire)
+        for method, params in (
+            ("branch", {"entry_id": "u1", "summary": "own"}),
+            ("compact", {"summary": "own"}),
+        ):
+            number = await wire.request(method, session_id=SESSION, **params)
+            await wire.reply(await wire.next_request(), {"summary": SAID})
+            leaf_id = (await wire.answer(number))["leaf_id"]
+            stored = await wire.call("session/entry", session_id=SESSION, entry_id=leaf_id)
+            assert stored["entry"]["summary"] == "own"
+
+
+async def test_a_hook_supplies_the_summary_of_a_run(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await wire.call("initialize", capabilities={"summarize": True})
+        await offer(watcher, "before_compact")
+        await make(wire)
+        number = await wire.request("compact", session_id=SESSION)
+        asked = await watcher.next_request()
+        assert asked["params"]["plan"]["summarize"] == ["u1", "u2"]
+        await watcher.reply(asked, {"summary": SAID})
+        await wire.answer(number)
+        context = await wire.call("build_context", session_id=SESSION)
+        assert context["messages"][0]["summary"] == SAID
+        # Nobody else was asked for one.
+        assert wire.requests == []
+
+
+async def test_a_vetoed_run_asks_nobody_for_a_summary(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await wire.call("initialize", capabilities={"summarize": True})
+        await offer(watcher, client_info={"name": "guard"})
+        await make(wire)
+        before = house.stored()
+        number = await wire.request("compact", session_id=SESSION)
+        await watcher.reply(await watcher.next_request(), {"veto": "x" * 5000})
+        with pytest.raises(Refusal) as refused:
+            await wire.answer(number)
+        assert refused.value.data["by"] == "guard"
+        assert refused.value.data["reason"] == "x" * 1000
+        assert wire.requests == []
+        assert house.stored() == before
+
+
+async def test_later_requests_do_not_wait_for_a_hook(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await offer(watcher, "before_branch")
+        await make(wire)
+        number = await wire.request("branch", session_id=SESSION, entry_id="u1")
+        asked = await watcher.next_request()
+        # It takes effect when the wait ends, so this is below the old leaf.
+        stored = await say(wire, "u4")
+        assert stored["entries"][0]["parent_id"] == "u3"
+        await watcher.reply(asked, {})
+        await wire.answer(number)
+        assert await leaf_of(wire) == "u1"
+
+
+async def test_where_nobody_wants_a_word_the_order_of_the_wire_holds(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await offer(watcher)
+        await make(wire)
+        # It has thought better of it.
+        await watcher.call("initialize", capabilities={})
+        entry = {"type": "message", "id": "u4", "message": {"role": "user", "content": "u4"}}
+        await wire.send(
+            {"id": 1, "method": "branch", "params": {"session_id": SESSION, "entry_id": "u1"}},
+            {"id": 2, "method": "append", "params": {"session_id": SESSION, "entry": entry}},
+        )
+        await wire.call("server/ping")
+        stored = await wire.call("session/entry", session_id=SESSION, entry_id="u4")
+        assert stored["entry"]["parent_id"] == "u1"
+        assert watcher.requests == []
+
+
+async def test_what_cannot_be_is_refused_before_anybody_is_asked(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await offer(watcher)
+        await make(wire)
+        for method, params, kind in (
+            ("branch", {"entry_id": "none"}, "entry_not_found"),
+            ("session/navigate", {"entry_id": "none"}, "entry_not_found"),
+            ("session/fork", {"entries": "all", "at": "u1"}, "invalid_params"),
+        ):
+            refused = await wire.refusal(method, session_id=SESSION, **params)
+            assert refused.data["kind"] == kind
+        refused = await wire.refusal("branch", session_id="session-none", entry_id=None)
+        assert refused.data["kind"] == "session_not_found"
+        # A dry run makes nothing, and a drop leaves nothing.
+        await wire.call("session/fork", session_id=SESSION, dry_run=True)
+        await watcher.call("server/ping")
+        assert watcher.requests == []
+
+
+async def test_a_cancelled_call_is_given_up_while_it_waits(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await offer(watcher)
+        await make(wire)
+        number = await wire.request("branch", session_id=SESSION, entry_id="u1")
+        asked = await watcher.next_request()
+        await wire.send({"method": "$/cancelRequest", "params": {"id": number}})
+        with pytest.raises(Refusal) as refused:
+            await wire.answer(number)
+        assert refused.value.data["kind"] == "cancelled"
+        told = await watcher.next_notification()
+        assert (told["method"], told["params"]) == ("$/cancelRequest", {"id": asked["id"]})
+        assert await leaf_of(wire) == "u3"
+
+
+async def test_an_offer_is_a_list_of_hooks_or_true(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        answer = await wire.call("initialize", capabilities={"hooks": ["before_branch", "of_2031"]})
+        assert answer["capabilities"]["hooks"] == ["before_compact", "before_fork", "before_branch"]
+        for offered in ("before_branch", [1], 1):
+            refused = await wire.refusal("initialize", capabilities={"hooks": offered})
+            assert refused.data["kind"] == "invalid_params"
+        refused = await wire.refusal("initialize", access="read", capabilities={"hooks": True})
+        assert refused.data["kind"] == "permission_denied"
