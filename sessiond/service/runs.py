@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from sessiond.errors import (
     Cancelled,
