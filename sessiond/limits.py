@@ -122,6 +122,9 @@ PRESENT_CLIENTS_MAX: Final = 128
 CONTEXT_CACHE_BYTES_MAX: Final = 32 * 1024 * 1024
 # service: and how many: a context that is not kept is looked for below each that is.
 CONTEXT_CACHE_COUNT_MAX: Final = 32
+# service/viewing: the same of contexts that were mended or shaped for a provider.
+VIEW_CACHE_BYTES_MAX: Final = 32 * 1024 * 1024
+VIEW_CACHE_COUNT_MAX: Final = 32
 # methods: one answer; more is too_large (lists stop earlier and give a cursor).
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 # methods: rows of one page unless the caller says otherwise, and at most.

@@ -139,12 +139,12 @@ export interface BuildContextParams {
 }
 
 /**
- * The messages from the `unchanged`th on, and the entry each comes from. `tokens` is an estimate of
- * the whole context, see "Estimates" in protocol.md.
+ * The messages from the `unchanged`th on, and the entry each comes from (null: from none). `tokens`
+ * is an estimate of the whole context, see "Estimates" in protocol.md.
  */
 export interface BuildContextResult {
   messages: AgentMessage[];
-  sources: string[];
+  sources: (string | null)[];
   thinking_level: string;
   model: ModelName | null;
   leaf_id: string | null;

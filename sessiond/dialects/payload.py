@@ -68,6 +68,7 @@ def _read(found: dict[str, Raw]) -> Reading:
     role = text(found.get("role")) or ""
     content = found.get("content", found.get("contents"))
     said = _blocks(content)
+    said += [_image(lenient(raw)) for raw in items(found.get("images", b"")) or ()]
     command = None
     if role in _RESULT:
         said = _as_result(found, said)
@@ -76,6 +77,8 @@ def _read(found: dict[str, Raw]) -> Reading:
         said = [Block("text", text=f"$ {command.command}\n{command.output}")]
     elif content is None and role in _SUMMARY:
         said = [Block("text", text=text(found.get("summary")) or "")]
+    if (thought := text(found.get("thinking"))) and role == "assistant":
+        said.insert(0, Block("thinking", text=thought))
     for raw in items(found.get("tool_calls", found.get("toolCalls", b""))) or ():
         said.append(_call(lenient(raw)))
     usage = found.get("usage")
@@ -96,24 +99,37 @@ def _blocks(content: Raw | None) -> list[Block]:
     whole = text(content)
     if whole is not None:
         return [Block("text", text=whole)]
-    return [_block(lenient(raw)) for raw in items(content) or []]
+    return [_block(raw) for raw in items(content) or []]
 
 
-def _block(found: dict[str, Raw]) -> Block:
-    word = text(found.get("type")) or "text"
+def _block(raw: Raw) -> Block:
+    found = lenient(raw)
+    word = text(found.get("type")) or _untold(found)
     if word in _TEXT:
         return Block("text", text=text(found.get("text")) or text(found.get("content")) or "")
     if word == "thinking":
         said = text(found.get("thinking")) or text(found.get("content")) or ""
         signature = _first(found, ("thinkingSignature", "signature"))
-        return Block("thinking", text=said, signature=signature)
+        redacted = _is_true(found, "redacted")
+        return Block("thinking", text=said, signature=signature, redacted=redacted)
     if word in _CALL:
         return _call(found, word)
     if word in _RESULT:
         return _result(found, _blocks(found.get("content")))
     if word in _IMAGE:
         return _image(found)
-    return Block("other")
+    return Block("other", spelling=word, raw=raw)
+
+
+def _untold(found: dict[str, Raw]) -> str:
+    """The kind of a block that does not say it, by what it has."""
+    if "thinking" in found:
+        return "thinking"
+    if "mimeType" in found:
+        return "image"
+    if "text" not in found and ("id" in found or "name" in found):
+        return "toolCall"
+    return "text"
 
 
 def _image(found: dict[str, Raw]) -> Block:
@@ -122,10 +138,11 @@ def _image(found: dict[str, Raw]) -> Block:
     within = found | lenient(found.get("source", b"")) | lenient(found.get("image_url", b""))
     data = text(within.get("data")) or ""
     mime_type = _first(within, ("mimeType", "mime_type", "media_type"))
-    url = _DATA_URL.fullmatch(_first(within, ("url", "image_url")))
-    if url is not None:
-        mime_type, data = url[1], url[2]
-    return Block("image", data=data, mime_type=mime_type, size=size)
+    url = "" if data else _first(within, ("url", "image_url"))
+    inline = _DATA_URL.fullmatch(url)
+    if inline is not None:
+        mime_type, data, url = inline[1], inline[2], ""
+    return Block("image", data=data, mime_type=mime_type, url=url, size=size)
 
 
 def _call(found: dict[str, Raw], word: str = "function") -> Block:

@@ -25,6 +25,7 @@ class _Block(Struct, gc=False):
     thinking: str = ""
     thinkingSignature: str = ""  # noqa: N815 - as pi spells it
     signature: Raw | UnsetType = UNSET
+    redacted: Raw | UnsetType = UNSET
     id: str = ""
     name: str = ""
     arguments: Raw | UnsetType = UNSET
@@ -47,6 +48,8 @@ class _Message(Struct, gc=False):
     contents: Raw | UnsetType = UNSET
     tool_calls: Raw | UnsetType = UNSET
     toolCalls: Raw | UnsetType = UNSET  # noqa: N815
+    images: Raw | UnsetType = UNSET
+    thinking: Raw | UnsetType = UNSET
     stop_reason: Raw | UnsetType = UNSET
     finish_reason: Raw | UnsetType = UNSET
 
@@ -65,13 +68,14 @@ def usual_reading(message: Raw) -> Reading | None:
     if found.role not in _ROLES or found.contents is not UNSET:
         return None
     spoken = (found.tool_calls, found.toolCalls, found.stop_reason, found.finish_reason)
-    if any(member is not UNSET for member in spoken):
+    beside = (found.images, found.thinking)
+    if any(member is not UNSET for member in (*spoken, *beside)):
         return None
     blocks = _blocks(found.content)
     if blocks is None:
         return None
     if found.role == "toolResult":
-        if not found.toolCallId:
+        if not (found.toolCallId and found.toolName):
             return None
         blocks = (_result(found, blocks),)
     return Reading(
@@ -91,7 +95,7 @@ def _blocks(content: str | list[_Block]) -> tuple[Block, ...] | None:
     for found in content:
         if found.type == "text" and found.text:
             blocks.append(Block("text", text=found.text))
-        elif found.type == "thinking" and found.thinking and found.signature is UNSET:
+        elif found.type == "thinking" and found.thinking and _is_plain(found):
             blocks.append(Block("thinking", text=found.thinking, signature=found.thinkingSignature))
         elif found.type == "toolCall" and isinstance(found.arguments, Raw):
             if found.function is not UNSET:
@@ -108,6 +112,10 @@ def _blocks(content: str | list[_Block]) -> tuple[Block, ...] | None:
         else:
             return None
     return tuple(blocks)
+
+
+def _is_plain(found: _Block) -> bool:
+    return found.signature is UNSET and found.redacted is UNSET
 
 
 def _result(found: _Message, blocks: tuple[Block, ...]) -> Block:

@@ -26,16 +26,34 @@ class Block(Struct, frozen=True):
     arguments: Raw | None = None
     is_error: bool = False
     spelling: str = ""
-    """Of a call: its writer's word for one; "function" in OpenAI's messages."""
+    """Of a call, and of what is of another kind: its writer's word; "function" for OpenAI's calls."""
     signature: str = ""
     """Of a thought: by which its provider knows it as its own."""
+    redacted: bool = False
+    """Of a thought: its signature is all there is."""
     data: str = ""
     """Of an image: its bytes in base64, if they are here."""
     mime_type: str = ""
+    url: str = ""
+    """Of an image: where it is, if it is elsewhere."""
+    raw: Raw | None = None
+    """Of what is of another kind: all of it."""
     size: int = 0
     """Of an image: how many characters its data has as it is stored."""
     parts: tuple[Block, ...] = ()
     """Of a result: what it consists of; `text` is the texts among them, a line each."""
+
+    @property
+    def is_image(self) -> bool:
+        """An image that can be shown to somebody else."""
+        return self.kind == "image" and bool(self.data or self.url)
+
+    @property
+    def said(self) -> str:
+        """Of a result: its texts, one after the other."""
+        if not self.parts:
+            return self.text
+        return "".join(part.text for part in self.parts if part.kind == "text")
 
 
 class Command(Struct, frozen=True):
@@ -62,6 +80,11 @@ class Reading(Struct, frozen=True):
     stop_reason: str = ""
     """Why the model stopped, in its writer's word; "" where it does not say."""
     command: Command | None = None
+
+    @property
+    def text(self) -> str:
+        """Its texts, one after the other."""
+        return "".join(block.text for block in self.blocks if block.kind == "text")
 
     @property
     def is_result(self) -> bool:

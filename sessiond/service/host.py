@@ -28,6 +28,7 @@ from sessiond.service.opening import Opening
 from sessiond.service.planning import KeptFiles
 from sessiond.service.ports import Ticket
 from sessiond.service.retirement import Retirement
+from sessiond.service.viewing import Views
 from sessiond.service.writer import Writer
 from sessiond.session.tree import ChildIndex
 
@@ -123,6 +124,11 @@ class Host:
     def contexts(self) -> ContextCache:
         """What the model sees where, as far as it was asked for lately."""
         return self.live.contexts
+
+    @property
+    def views(self) -> Views:
+        """The same, as it was asked for."""
+        return self.live.views
 
     @property
     def plan_files(self) -> KeptFiles:

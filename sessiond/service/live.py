@@ -19,6 +19,7 @@ from sessiond.service.log import LogReader
 from sessiond.service.opened import Opened
 from sessiond.service.planning import KeptFiles
 from sessiond.service.ports import Environment
+from sessiond.service.viewing import Views
 from sessiond.service.watching import Watching
 from sessiond.service.writer import Writer, WriterStatistics
 from sessiond.session.tree import ChildIndex
@@ -60,6 +61,7 @@ class Live(Struct, frozen=True, eq=False):
     estimates: Estimates
     """How many tokens the model sees where."""
     contexts: ContextCache
+    views: Views
     plan_files: KeptFiles
     children: ChildIndex
 
@@ -85,6 +87,7 @@ def live(opened: Opened, hub: Hub, inbox: Inbox, means: Means) -> Live:
         writer=Writer(opened, hub, inbox, leases, environment, means.threads),
         estimates=Estimates(opened, environment.policies),
         contexts=ContextCache(),
+        views=Views(opened),
         plan_files=KeptFiles(),
         children=ChildIndex(),
     )

@@ -1,55 +1,186 @@
-"""A context as it is asked for: mended, or in the shape of a provider. For worker threads."""
+"""Contexts as they are asked for, mended or shaped, kept while they are.
+
+Law: what is settled of one is shared with every later one that grew from it, so the next turn
+shows its own messages only, and two of them are compared from where they may differ. What
+has to read much is shown in a worker thread; only the loop changes what is kept.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections import OrderedDict
 
+from anyio import to_thread
 from msgspec import Struct
 
+from sessiond.limits import (
+    INLINE_READ_BYTES,
+    INLINE_WALK_STEPS,
+    VIEW_CACHE_BYTES_MAX,
+    VIEW_CACHE_COUNT_MAX,
+)
 from sessiond.service.contexts import Context
 from sessiond.service.opened import Opened
-from sessiond.session.mending import Told, mended
-from sessiond.session.shapes import SHAPES
+from sessiond.session.context import shared_prefix
+from sessiond.session.mending import Told
+from sessiond.session.shapes import NOTHING, Part, View, show
 
-__all__ = ["STORED", "Shape", "Shown", "View", "view_of"]
-
-Shape = Literal["stored", "openai", "anthropic"]
-
-
-class View(Struct, frozen=True):
-    """How a context is to be shown."""
-
-    repair: bool = False
-    shape: Shape = "stored"
-
-    @property
-    def mark(self) -> str:
-        """What tells this view's etags from those of others."""
-        if self == STORED:
-            return ""
-        return f".{self.shape}{'.repaired' if self.repair else ''}"
+__all__ = ["Viewed", "Views", "shared"]
 
 
-STORED = View()
-
-
-class Shown(Struct, frozen=True):
-    """Messages as bytes, and the entry each comes from."""
+class _Trunk(Struct, eq=False):
+    """What is settled; it grows for the newest and stays as it is for all others."""
 
     bodies: list[bytes]
     sources: list[str]
+    system: list[str]
+    size: int = 0
+
+    def upto(self, settled: int, said: int) -> _Trunk:
+        """This one, or if it grew another way since, another that may grow."""
+        if (len(self.bodies), len(self.system)) == (settled, said):
+            return self
+        bodies = self.bodies[:settled]
+        return _Trunk(bodies, self.sources[:settled], self.system[:said], sum(map(len, bodies)))
+
+    def grow(self, part: Part) -> None:
+        """Take in what settled."""
+        self.bodies.extend(body for _, body in part.settled)
+        self.sources.extend(source for source, _ in part.settled)
+        self.system.extend(part.system[0])
+        self.size += sum(len(body) for _, body in part.settled)
 
 
-def view_of(opened: Opened, context: Context, view: View) -> Shown:
-    """The messages of a context in a view. A message that cannot be read is left out of shapes."""
+class Viewed(Struct, frozen=True, eq=False):
+    """A context in a view: so much of a trunk, and the rest."""
+
+    leaf: int
+    view: View
+    compaction: int
+    trunk: _Trunk
+    part: Part
+    said: int
+    """How many of the trunk's texts of the system are its own."""
+
+    @property
+    def settled(self) -> int:
+        """How many messages of the trunk are its own."""
+        return self.part.after.shown
+
+    @property
+    def count(self) -> int:
+        """How many messages it has."""
+        return self.settled + len(self.part.rest)
+
+    def bodies(self, start: int = 0) -> list[bytes]:
+        """The messages from `start` on."""
+        rest = [body for _, body in self.part.rest]
+        return self.trunk.bodies[start : self.settled] + rest[max(0, start - self.settled) :]
+
+    def sources(self, start: int = 0) -> list[str]:
+        """The entries they come from."""
+        rest = [source for source, _ in self.part.rest]
+        return self.trunk.sources[start : self.settled] + rest[max(0, start - self.settled) :]
+
+    def system(self) -> list[str]:
+        """What the messages of the system say."""
+        return self.trunk.system[: self.said] + self.part.system[1]
+
+
+def shared(one: Viewed, other: Viewed) -> int:
+    """How many messages two have in common from the start."""
+    same = min(one.settled, other.settled) if one.trunk is other.trunk else 0
+    return same + shared_prefix(one.bodies(same), other.bodies(same))
+
+
+class Views:
+    """The views of one session's contexts that were asked for lately, bounded in bytes."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+        self._kept: OrderedDict[tuple[int, View], Viewed] = OrderedDict()
+
+    def kept(self, leaf: int, view: View) -> Viewed | None:
+        """The context at `leaf` in a view, if it is kept."""
+        found = self._kept.get((leaf, view))
+        if found is not None:
+            self._kept.move_to_end((leaf, view))
+        return found
+
+    def now(self, context: Context, view: View) -> Viewed | None:
+        """The context in a view if that is cheap: kept, a small step further, or small itself."""
+        found = self.kept(context.leaf, view)
+        if found is not None:
+            return found
+        for base in (self._base(context, view), None):
+            if _size(context, base) <= INLINE_READ_BYTES:
+                part = _show(self._opened, context, view, base)
+                if part is not None:
+                    return self._keep(context, view, base, part)
+        return None
+
+    async def ask(self, context: Context, view: View) -> Viewed:
+        """The same, by way of a worker thread if need be."""
+        found = self.now(context, view)
+        if found is not None:
+            return found
+        base = self._base(context, view)
+        part = await to_thread.run_sync(_show, self._opened, context, view, base)
+        if part is None:
+            base = None
+            part = await to_thread.run_sync(_show, self._opened, context, view, None)
+        assert part is not None, "there is nothing before that it could change"
+        return self._keep(context, view, base, part)
+
+    def _base(self, context: Context, view: View) -> Viewed | None:
+        """One that is kept, of an ancestor, whose messages are the beginning of this context's."""
+        if context.plan.edited:
+            return None
+        session = self._opened.session
+        for base in reversed(self._kept.values()):
+            if base.view != view or base.compaction != context.plan.compaction:
+                continue
+            at, steps = context.leaf, 0
+            while at > base.leaf and steps < INLINE_WALK_STEPS:
+                at = session.parents[at]
+                steps += 1
+            if at == base.leaf:
+                return base
+        return None
+
+    def _keep(self, context: Context, view: View, base: Viewed | None, part: Part) -> Viewed:
+        trunk = _Trunk([], [], []) if base is None else base.trunk.upto(base.settled, base.said)
+        trunk.grow(part)
+        compaction, said = context.plan.compaction, len(trunk.system)
+        found = Viewed(context.leaf, view, compaction, trunk, part, said)
+        self._kept[context.leaf, view] = found
+        # The newest stays, however large it is.
+        while len(self._kept) > 1 and (
+            len(self._kept) > VIEW_CACHE_COUNT_MAX or self._bytes() > VIEW_CACHE_BYTES_MAX
+        ):
+            self._kept.popitem(last=False)
+        return found
+
+    def _bytes(self) -> int:
+        trunks = {id(kept.trunk): kept.trunk.size for kept in self._kept.values()}
+        rests = sum(len(body) for kept in self._kept.values() for _, body in kept.part.rest)
+        return sum(trunks.values()) + rests
+
+
+def _size(context: Context, base: Viewed | None) -> int:
+    """The bytes of the messages that would be read."""
+    if base is None:
+        return context.size
+    return sum(map(len, context.messages(base.part.after.taken)))
+
+
+def _show(opened: Opened, context: Context, view: View, base: Viewed | None) -> Part | None:
+    """The messages behind what is settled in `base`; None if they change that."""
+    before = NOTHING if base is None else base.part.after
     told: list[Told] = []
-    for source, body in zip(context.sources, context.messages(), strict=False):
+    sources = context.sources[before.taken : context.count]
+    bodies = context.messages(before.taken)
+    for place, (source, body) in enumerate(zip(sources, bodies, strict=True), before.taken):
         reading = opened.dialect.read(body)
         if reading is not None:
-            told.append(Told(source, body, reading))
-    if view.repair:
-        told = mended(told)
-    if view.shape == "stored":
-        return Shown([one.body for one in told], [one.source for one in told])
-    shown = list(SHAPES[view.shape](told))
-    return Shown([body for _, body in shown], [source for source, _ in shown])
+            told.append(Told(source, body, reading, place))
+    return show(view, told, before)

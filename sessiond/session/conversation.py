@@ -56,14 +56,13 @@ def as_told(reading: Reading) -> str | None:
     """
     if reading.command is not None:
         return None if reading.command.excluded else _ran(reading.command)
-    texts = "".join(block.text for block in reading.blocks if block.kind == "text")
     wrapper = _WRAPPERS.get(reading.role)
-    return texts if wrapper is None else wrapper.format(texts)
+    return reading.text if wrapper is None else wrapper.format(reading.text)
 
 
 def _parts(reading: Reading) -> Iterator[str]:
     for block in reading.blocks:
-        if block.kind == "tool_result" and (result := _result_text(block)):
+        if block.kind == "tool_result" and (result := block.said):
             yield f"[Tool result]: {_shortened(result)}"
     if reading.role in _USERS:
         if told := as_told(reading):
@@ -75,12 +74,6 @@ def _parts(reading: Reading) -> Iterator[str]:
             yield "[Assistant]: " + "\n".join(texts)
         if calls:
             yield "[Assistant tool calls]: " + "; ".join(calls)
-
-
-def _result_text(block: Block) -> str:
-    if not block.parts:
-        return block.text
-    return "".join(part.text for part in block.parts if part.kind == "text")
 
 
 def _shortened(said: str) -> str:

@@ -14,11 +14,12 @@ from msgspec import Raw, Struct
 
 from sessiond.model.reading import Block, Reading
 
-__all__ = ["INTERRUPTED", "Told", "mended"]
+__all__ = ["INTERRUPTED", "Told", "mended", "paired"]
 
 INTERRUPTED: Final = "[error:TOOL_INTERRUPTED] The call was interrupted and has no result."
 _members: Final = msgspec.json.Decoder(dict[str, Raw])
 _items: Final = msgspec.json.Decoder(list[Raw])
+_At = tuple[int, int]
 
 
 class Told(Struct, frozen=True):
@@ -27,39 +28,42 @@ class Told(Struct, frozen=True):
     source: str
     body: bytes
     reading: Reading
+    place: int = 0
+    """Which message of the context it is; one that was made is where its call is."""
 
 
 def mended(messages: Sequence[Told]) -> list[Told]:
     """The messages with what is missing, without what is too much."""
-    paired = _paired(messages)
+    pairs = paired(messages)
+    whole = pairs.keys() | pairs.values()
     found: list[Told] = []
-    for place, told in enumerate(messages):
+    for at, told in enumerate(messages):
         blocks = list(enumerate(told.reading.blocks))
-        results = {at for at, block in blocks if block.kind == "tool_result"}
-        alone = {at for at in results if (place, at) not in paired}
+        results = {number for number, block in blocks if block.kind == "tool_result"}
+        alone = {number for number in results if (at, number) not in whole}
         if alone and alone == results and not _says_more(told.reading):
             continue
         found.append(_without(told, alone) if alone else told)
-        for at, block in blocks:
-            if _is_call(told.reading, block) and (place, at) not in paired:
-                found.append(_interrupted(told.source, block))
+        for number, block in blocks:
+            if _is_call(told.reading, block) and (at, number) not in whole:
+                found.append(_interrupted(told, block))
     return found
 
 
-def _paired(messages: Sequence[Told]) -> set[tuple[int, int]]:
-    """Which calls and results belong together, by message and block: a result is the last call's.
+def paired(messages: Sequence[Told]) -> dict[_At, _At]:
+    """The calls by their results, both as message and block: a result is the last call's.
 
     Some models use an id again for another call.
     """
-    waiting: dict[str, list[tuple[int, int]]] = {}
-    found: set[tuple[int, int]] = set()
-    for place, told in enumerate(messages):
-        for at, block in enumerate(told.reading.blocks):
+    waiting: dict[str, list[_At]] = {}
+    found: dict[_At, _At] = {}
+    for at, told in enumerate(messages):
+        for number, block in enumerate(told.reading.blocks):
             if block.kind == "tool_result":
                 if asked := waiting.get(block.id):
-                    found |= {asked.pop(), (place, at)}
+                    found[at, number] = asked.pop()
             elif _is_call(told.reading, block):
-                waiting.setdefault(block.id, []).append((place, at))
+                waiting.setdefault(block.id, []).append((at, number))
     return found
 
 
@@ -84,10 +88,10 @@ def _without(told: Told, alone: set[int]) -> Told:
     parts = (msgspec.json.encode(key) + b":" + bytes(raw) for key, raw in members.items())
     blocks = tuple(block for at, block in enumerate(told.reading.blocks) if at not in alone)
     reading = msgspec.structs.replace(told.reading, blocks=blocks)
-    return Told(told.source, b"{" + b",".join(parts) + b"}", reading)
+    return Told(told.source, b"{" + b",".join(parts) + b"}", reading, told.place)
 
 
-def _interrupted(source: str, call: Block) -> Told:
+def _interrupted(told: Told, call: Block) -> Told:
     """The result of a call that has none, spelled as its call is."""
     text = [{"type": "text", "text": INTERRUPTED}]
     message: dict[str, Any]
@@ -113,4 +117,4 @@ def _interrupted(source: str, call: Block) -> Told:
         "tool_result", INTERRUPTED, id=call.id, name=call.name, is_error=True, parts=(part,)
     )
     reading = Reading(str(message["role"]), (result,))
-    return Told(source, msgspec.json.encode(message), reading)
+    return Told(told.source, msgspec.json.encode(message), reading, told.place)

@@ -1,154 +1,156 @@
-"""A context as the messages that a provider's API takes.
+"""A context as it is asked for: mended, or as the messages that a provider's API takes.
 
-Law: made of readings, so it is the same for every dialect. What is no message of the
-conversation itself (a summary, a command of the user, an extension's) is told in the user's
-place, in the words of `conversation`; what a provider has no word for is left out.
+Law: made of readings, so it is the same for every dialect. It is shown in parts, so that the
+next turn costs its own size: what is settled is changed by nothing that comes later, but for a
+result that comes after its call was settled without one; then all is shown anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, Literal
 
-import msgspec
+from msgspec import Struct
 
-from sessiond.model.reading import Block, Reading
-from sessiond.session.conversation import as_told, is_users
-from sessiond.session.mending import Told
-from sessiond.session.stringify import members_of, written
+from sessiond.session import anthropic, openai
+from sessiond.session.arranging import ProviderShape, turns_of
+from sessiond.session.mending import Told, mended, paired
 
-__all__ = ["SHAPES", "ProviderShape"]
+__all__ = ["NOTHING", "STORED", "Part", "Settled", "Shape", "Shown", "View", "show"]
 
-ProviderShape = Literal["openai", "anthropic"]
-_Message = dict[str, Any]
-_CONTINUED: Final = "(The conversation goes on.)"
-
-
-def _openai(messages: Sequence[Told]) -> Iterator[tuple[str, bytes]]:
-    """Chat Completions: results are messages of their own, images stand with the user."""
-    for told in messages:
-        for message in _openai_messages(told.reading):
-            yield told.source, msgspec.json.encode(message)
-
-
-def _openai_messages(reading: Reading) -> Iterator[_Message]:
-    results = [block for block in reading.blocks if block.kind == "tool_result"]
-    for block in results:
-        text = _result_text(block)
-        yield {"role": "tool", "tool_call_id": block.id, "content": text}
-    shown = [_image_url(part) for block in results for part in block.parts if _is_image(part)]
-    if shown:
-        yield {"role": "user", "content": shown}
-    if reading.role in {"system", "developer"}:
-        yield {"role": "system", "content": _text(reading)}
-    elif reading.role == "assistant":
-        calls = [_function(block) for block in reading.blocks if block.kind == "tool_call"]
-        text = _text(reading)
-        if text or calls:
-            said = {"role": "assistant", "content": text or None}
-            yield said | ({"tool_calls": calls} if calls else {})
-    elif is_users(reading):
-        text = as_told(reading) or ""
-        images = [_image_url(block) for block in reading.blocks if _is_image(block)]
-        if images:
-            texts = [{"type": "text", "text": text}] if text else []
-            yield {"role": "user", "content": [*texts, *images]}
-        elif text:
-            yield {"role": "user", "content": text}
-
-
-def _function(block: Block) -> _Message:
-    arguments = written(members_of(block.arguments) or {})
-    return {
-        "id": block.id,
-        "type": "function",
-        "function": {"name": block.name, "arguments": arguments},
-    }
-
-
-def _image_url(block: Block) -> _Message:
-    url = f"data:{block.mime_type};base64,{block.data}"
-    return {"type": "image_url", "image_url": {"url": url}}
-
-
-def _anthropic(messages: Sequence[Told]) -> Iterator[tuple[str, bytes]]:
-    """Messages: user and assistant take turns, the user first; results stand with the user.
-
-    The system's messages are no part of it.
-    """
-    turn: _Message | None = None
-    source = ""
-    for told in messages:
-        role = "assistant" if told.reading.role == "assistant" else "user"
-        blocks = list(_anthropic_blocks(told.reading))
-        if not blocks:
-            continue
-        if turn is not None and turn["role"] == role:
-            turn["content"] += blocks
-            continue
-        if turn is not None:
-            yield source, msgspec.json.encode(turn)
-        elif role == "assistant":
-            first = {"role": "user", "content": [{"type": "text", "text": _CONTINUED}]}
-            yield told.source, msgspec.json.encode(first)
-        turn, source = {"role": role, "content": blocks}, told.source
-    if turn is not None:
-        yield source, msgspec.json.encode(turn)
-
-
-def _anthropic_blocks(reading: Reading) -> Iterator[_Message]:
-    for block in reading.blocks:
-        if block.kind == "tool_result":
-            yield _tool_result(block)
-    if reading.role == "assistant":
-        yield from _spoken(reading.blocks)
-    elif is_users(reading):
-        if text := as_told(reading):
-            yield {"type": "text", "text": text}
-        yield from (_base64(block) for block in reading.blocks if _is_image(block))
-
-
-def _spoken(blocks: Sequence[Block]) -> Iterator[_Message]:
-    for block in blocks:
-        if block.kind == "text" and block.text.strip():
-            yield {"type": "text", "text": block.text}
-        elif block.kind == "thinking" and block.signature:
-            # Without its signature the API takes it for made up.
-            yield {"type": "thinking", "thinking": block.text, "signature": block.signature}
-        elif block.kind == "tool_call":
-            arguments = members_of(block.arguments) or {}
-            yield {"type": "tool_use", "id": block.id, "name": block.name, "input": arguments}
-
-
-def _tool_result(block: Block) -> _Message:
-    text = _result_text(block)
-    content: list[_Message] = [{"type": "text", "text": text}] if text else []
-    content += [_base64(part) for part in block.parts if _is_image(part)]
-    found: _Message = {"type": "tool_result", "tool_use_id": block.id, "content": content}
-    return found | ({"is_error": True} if block.is_error else {})
-
-
-def _base64(block: Block) -> _Message:
-    source = {"type": "base64", "media_type": block.mime_type, "data": block.data}
-    return {"type": "image", "source": source}
-
-
-def _is_image(block: Block) -> bool:
-    """An image that can be sent: its data are here."""
-    return block.kind == "image" and bool(block.data)
-
-
-def _text(reading: Reading) -> str:
-    return "".join(block.text for block in reading.blocks if block.kind == "text")
-
-
-def _result_text(block: Block) -> str:
-    if not block.parts:
-        return block.text
-    return "".join(part.text for part in block.parts if part.kind == "text")
-
-
-SHAPES: Final[Mapping[ProviderShape, Callable[[Sequence[Told]], Iterator[tuple[str, bytes]]]]] = {
-    "openai": _openai,
-    "anthropic": _anthropic,
+Shape = Literal["stored", "openai", "anthropic"]
+Shown = tuple[str, bytes]
+"""A message: the entry it comes from, and its JSON."""
+_PROVIDERS: Final[Mapping[Shape, ProviderShape]] = {
+    "openai": openai.SHAPE,
+    "anthropic": anthropic.SHAPE,
 }
+
+
+class View(Struct, frozen=True):
+    """How a context is to be shown."""
+
+    repair: bool = False
+    shape: Shape = "stored"
+
+    @property
+    def mark(self) -> str:
+        """What tells this view's etags from those of others."""
+        if self == STORED:
+            return ""
+        return f".{self.shape}{'.repaired' if self.repair else ''}"
+
+
+STORED: Final = View()
+
+
+class Settled(Struct, frozen=True):
+    """What was shown before."""
+
+    taken: int = 0
+    """How many messages of the context."""
+    shown: int = 0
+    """How many messages they came to."""
+    unanswered: frozenset[str] = frozenset()
+    """The calls among them that have no result."""
+
+
+class Part(Struct, frozen=True):
+    """What some messages came to: those that stay whatever comes, and the rest."""
+
+    settled: list[Shown]
+    rest: list[Shown]
+    after: Settled
+    """All that is settled now."""
+    system: tuple[list[str], list[str]]
+    """What the system's messages say, the settled ones and the rest."""
+
+
+class _Unit(Struct, frozen=True):
+    """Messages that are shown together."""
+
+    begins: bool
+    """What stands before it is not changed by it."""
+    place: int
+    """Of the first message of the context that they are made of."""
+    messages: list[Shown]
+
+
+NOTHING: Final = Settled()
+
+
+def show(view: View, messages: Sequence[Told], before: Settled) -> Part | None:
+    """Show the messages behind what is settled; None if one of them changes that."""
+    pairs = paired(messages)
+    alone = {
+        block.id
+        for at, told in enumerate(messages)
+        for number, block in enumerate(told.reading.blocks)
+        if block.kind == "tool_result" and (at, number) not in pairs
+    }
+    if alone & before.unanswered:
+        return None
+    told = mended(messages) if view.repair else messages
+    provider = _PROVIDERS.get(view.shape)
+    if provider is None:
+        units = list(_as_stored(told))
+    else:
+        units = list(_as_provided(provider, told, is_first=not before.shown))
+    cut = _cut(units)
+    taken = units[cut].place if cut else before.taken
+    taken_now = [one for one in messages if one.place < taken]
+    settled = [message for unit in units[:cut] for message in unit.messages]
+    unanswered = before.unanswered.union(_open_calls(taken_now))
+    return Part(
+        settled,
+        [message for unit in units[cut:] for message in unit.messages],
+        Settled(taken, before.shown + len(settled), unanswered),
+        (list(_system(taken_now)), list(_system(messages[len(taken_now) :]))),
+    )
+
+
+def _as_stored(messages: Sequence[Told]) -> Iterator[_Unit]:
+    """One message each. After a call, nothing is settled until the assistant speaks again."""
+    was_assistant = has_calls = False
+    for told in messages:
+        is_assistant = told.reading.role == "assistant"
+        if is_assistant and not was_assistant:
+            has_calls = False
+        yield _Unit(not has_calls, told.place, [(told.source, told.body)])
+        has_calls |= any(block.kind == "tool_call" for block in told.reading.blocks)
+        was_assistant = is_assistant
+
+
+def _as_provided(
+    provider: ProviderShape, messages: Sequence[Told], *, is_first: bool
+) -> Iterator[_Unit]:
+    has_calls = False
+    for turn in turns_of(messages, provider.says):
+        begins = turn.is_assistant or (provider.splits and not has_calls)
+        has_calls = turn.has_calls
+        shown = list(provider.messages(turn, is_first=is_first))
+        is_first = is_first and not shown
+        if provider.splits and not turn.is_assistant and not turn.results:
+            for told, message in zip(turn.messages, shown, strict=True):
+                yield _Unit(begins, told.place, [message])
+        else:
+            yield _Unit(begins, turn.place, shown)
+
+
+def _cut(units: Sequence[_Unit]) -> int:
+    """How many units are settled: all before the last beginning."""
+    return next((at for at in range(len(units) - 1, 0, -1) if units[at].begins), 0)
+
+
+def _open_calls(messages: Sequence[Told]) -> Iterator[str]:
+    answered = set(paired(messages).values())
+    for at, told in enumerate(messages):
+        for number, block in enumerate(told.reading.blocks):
+            if block.kind == "tool_call" and (at, number) not in answered:
+                yield block.id
+
+
+def _system(messages: Iterable[Told]) -> Iterator[str]:
+    for told in messages:
+        if told.reading.role in {"system", "developer"} and (said := told.reading.text):
+            yield said

@@ -74,6 +74,7 @@ class Session:
         "_record",
         "compaction_refs",
         "depths",
+        "fact_seqs",
         "facts",
         "has_assistant",
         "heads",
@@ -113,6 +114,8 @@ class Session:
         # All that an entry ever had, oldest first: answers show the session as of one line.
         self.label_states: dict[int, list[LabelState]] = {}
         self.facts: dict[str, Any] = {}
+        # The line that each was last said in.
+        self.fact_seqs: dict[str, int] = {}
         # Messages on the path down to here.
         self.message_counts = array("i", (0,))
         self.message_total = 0
@@ -188,6 +191,7 @@ class Session:
             case InfoEffect(facts):
                 # None stays: what was cleared does not come back from the header.
                 self.facts.update(facts)
+                self.fact_seqs.update(dict.fromkeys(facts, seq))
             case LabelEffect(target_id, label):
                 target = self.ids.get(target_id, 0)
                 if target == 0:

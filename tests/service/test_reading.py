@@ -402,3 +402,32 @@ async def test_another_system_prompt_is_another_context(house: Any) -> None:
         assert told["system"] == "Be exact."
         again = await wire.call("build_context", **params | {"if_none_match": told["etag"]})
         assert again["not_modified"] is True
+
+
+async def test_a_system_prompt_that_changed_is_sent_again(house: Any) -> None:
+    view = {"session_id": SESSION, "shape": "openai", "include": ["system"]}
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await wire.call("session/update", session_id=SESSION, system_prompt="Be exact.")
+        await append(wire, "u1")
+        held = await wire.call("build_context", **view)
+        assert [message["role"] for message in held["messages"]] == ["system", "user"]
+        assert held["sources"] == [None, "u1"]
+        await append(wire, "u2")
+        known = {"leaf_id": "u1", "count": 2}
+        rest = await wire.call("build_context", known=known, **view)
+        assert (rest["unchanged"], rest["sources"]) == (2, ["u2"])
+        await wire.call("session/update", session_id=SESSION, system_prompt="Be kind.")
+        whole = await wire.call("build_context", known=known, **view)
+        assert (whole["unchanged"], whole["sources"]) == (0, [None, "u1", "u2"])
+        assert whole["messages"][0] == {"role": "system", "content": "Be kind."}
+        # From the next entry on it is known which one the caller has.
+        await append(wire, "u3")
+        rest = await wire.call("build_context", known={"leaf_id": "u3", "count": 4}, **view)
+        assert (rest["unchanged"], rest["sources"], rest["messages"]) == (4, [], [])
+        shape = view | {"shape": "anthropic"}
+        assert (await wire.call("build_context", **shape))["system"] == "Be kind."
+        await wire.call(
+            "append", session_id=SESSION, message={"role": "system", "content": "Hurry."}
+        )
+        assert (await wire.call("build_context", **shape))["system"] == "Be kind.\n\nHurry."

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from sessiond.dialects.native import NATIVE
 from sessiond.session.mending import INTERRUPTED, Told, mended
-from sessiond.session.shapes import SHAPES
+from sessiond.session.shapes import NOTHING, View, show
 
 
-def told(message: dict[str, Any], source: str = "e1") -> Told:
+def told(message: dict[str, Any], source: str = "e1", place: int = 0) -> Told:
     body = json.dumps(message).encode()
     reading = NATIVE.read(body)
     assert reading is not None
-    return Told(source, body, reading)
+    return Told(source, body, reading, place)
 
 
 def calls(spelling: str, *names: str) -> dict[str, Any]:
@@ -133,8 +133,10 @@ def test_of_a_message_with_results_only_what_has_a_call_stays() -> None:
 
 
 def shaped(shape: Any, *messages: dict[str, Any]) -> list[Any]:
-    given_ = [told(one, f"e{n}") for n, one in enumerate(messages)]
-    return [json.loads(body) for _, body in SHAPES[shape](given_)]
+    given_ = [told(one, f"e{n}", n) for n, one in enumerate(messages)]
+    part = show(View(shape=shape), given_, NOTHING)
+    assert part is not None
+    return [json.loads(body) for _, body in (*part.settled, *part.rest)]
 
 
 IMAGES = [
@@ -142,6 +144,10 @@ IMAGES = [
     {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}},
     {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
 ]
+
+
+CALL = {"id": "c", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
+USE = {"type": "tool_use", "id": "c", "name": "ls", "input": {}}
 
 
 @pytest.mark.parametrize("image", IMAGES)
@@ -184,6 +190,104 @@ def test_anthropics_turns_begin_with_the_user_and_alternate() -> None:
     found = shaped("anthropic", *({"role": role, "content": text} for role, text in texts))
     assert [one["role"] for one in found] == ["user", "assistant", "user", "assistant"]
     assert [block["text"] for one in found[1:] for block in one["content"]] == list("abcde")
+
+
+SPELLED: list[tuple[dict[str, Any], Any, Any]] = [
+    # Without types, as piglet has them.
+    (
+        {"role": "assistant", "content": [{"text": "a"}, {"id": "c", "name": "ls"}]},
+        {"role": "assistant", "content": "a", "tool_calls": [CALL]},
+        {"role": "assistant", "content": [{"type": "text", "text": "a"}, USE]},
+    ),
+    # All of a message is beside its text, as sharur has it.
+    (
+        {"role": "user", "content": "a", "images": [{"mimeType": "image/png", "data": "AA=="}]},
+        {"role": "user", "content": [{"type": "text", "text": "a"}, IMAGES[2]]},
+        {"role": "user", "content": [{"type": "text", "text": "a"}, IMAGES[1]]},
+    ),
+    (
+        {
+            "role": "assistant",
+            "content": "a",
+            "thinking": "hm",
+            "toolCalls": [{"id": "c", "name": "ls"}],
+        },
+        {"role": "assistant", "content": "a", "tool_calls": [CALL]},
+        {"role": "assistant", "content": [{"type": "text", "text": "a"}, USE]},
+    ),
+    # Operator's contents.
+    (
+        {"role": "user", "contents": [{"type": "text", "content": "a"}]},
+        {"role": "user", "content": "a"},
+        {"role": "user", "content": [{"type": "text", "text": "a"}]},
+    ),
+    # An image that is elsewhere.
+    (
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x/y"}}]},
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x/y"}}]},
+        {
+            "role": "user",
+            "content": [{"type": "image", "source": {"type": "url", "url": "https://x/y"}}],
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("message", "openai", "anthropic"), SPELLED)
+def test_a_message_in_whoevers_words_is_understood(
+    message: dict[str, Any], openai: Any, anthropic: Any
+) -> None:
+    assert shaped("openai", message)[-1] == openai
+    assert shaped("anthropic", message)[-1] == anthropic
+
+
+def test_blocks_that_only_one_api_knows_go_to_it_as_they_are() -> None:
+    document = {"type": "document", "source": {"n": 1.50}}
+    audio = {"type": "input_audio", "input_audio": {"data": "AA=="}}
+    said = {"role": "user", "content": [document, audio, {"type": "hologram"}]}
+    assert shaped("openai", said) == [{"role": "user", "content": [audio]}]
+    assert shaped("anthropic", said) == [{"role": "user", "content": [document]}]
+    refusal = {"type": "refusal", "refusal": "no"}
+    said = {"role": "assistant", "content": [refusal]}
+    assert shaped("openai", said) == [said]
+    assert shaped("anthropic", said) == []
+
+
+def test_thoughts_go_to_the_provider_that_had_them_only() -> None:
+    thought = {"type": "thinking", "thinking": "hm", "thinkingSignature": "sig"}
+    hidden = {"type": "thinking", "thinking": "", "thinkingSignature": "data", "redacted": True}
+    stored = {"type": "redacted_thinking", "data": "raw"}
+    text = {"type": "text", "text": "a"}
+    own = {"type": "thinking", "thinking": "hm", "signature": "sig"}
+    said = {"role": "assistant", "content": [thought, hidden, stored, text, thought]}
+    spoken = [own, {"type": "redacted_thinking", "data": "data"}, stored, text]
+    named = [{}, {"provider": "anthropic"}, {"provider": "bedrock", "model": "claude-x"}]
+    for names in named:
+        assert shaped("anthropic", said | names)[1]["content"] == spoken
+    other = said | {"provider": "openai", "model": "gpt"}
+    assert shaped("anthropic", other)[1]["content"] == [stored, text]
+    assert shaped("openai", said) == [{"role": "assistant", "content": "a"}]
+
+
+def test_images_of_results_stand_behind_all_results_of_the_turn() -> None:
+    first = result("toolCall", "a") | {"content": [IMAGES[0]]}
+    messages = [calls("toolCall", "a", "b"), first, result("toolCall", "b")]
+    found = shaped("openai", *messages, {"role": "user", "content": "go"})
+    assert [one["role"] for one in found] == ["assistant", "tool", "tool", "user", "user"]
+    assert found[3]["content"] == [IMAGES[2]]
+
+
+def test_a_result_that_comes_late_stands_with_its_call() -> None:
+    messages = [
+        calls("toolCall", "a"),
+        {"role": "user", "content": "wait"},
+        result("toolCall", "a"),
+        {"role": "assistant", "content": "done"},
+    ]
+    roles = [one["role"] for one in shaped("openai", *messages)]
+    assert roles == ["assistant", "tool", "user", "assistant"]
+    _, _, turn, _ = shaped("anthropic", *messages)
+    assert [block["type"] for block in turn["content"]] == ["tool_result", "text"]
 
 
 def test_arguments_are_an_object_whatever_they_were() -> None:

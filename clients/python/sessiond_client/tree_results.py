@@ -136,7 +136,7 @@ class Context(Struct, frozen=True, dict=True):
     seq: int | None = None
     tokens: Any = None
     system: str | None = None
-    """The session's system prompt, if it was to be included."""
+    """The system prompt, if it was to be included."""
     unchanged: int = 0
     """How many leading messages of the context named as `known` still stand before these."""
 

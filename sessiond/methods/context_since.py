@@ -1,0 +1,208 @@
+"""A context against what the caller holds: an answer of what is new to it, in the view it wants.
+
+Law: what both have in common is found without going through it: where the one grew from the
+other, from the index alone, and of views by what they share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Annotated
+
+from anyio import to_thread
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from sessiond.methods.common import encode, raw
+from sessiond.model.ids import EntryId
+from sessiond.service.contexts import Context, build_context
+from sessiond.service.host import Host
+from sessiond.service.viewing import Viewed, shared
+from sessiond.session.context import shared_prefix
+from sessiond.session.shapes import STORED, View
+
+__all__ = ["ContextQuestion", "Known"]
+
+
+class Known(Struct, frozen=True, forbid_unknown_fields=True):
+    """The context the caller holds: where it was built and how many messages it had."""
+
+    leaf_id: EntryId | None
+    count: Annotated[int, Meta(ge=0)]
+
+
+class _Answer(Struct, frozen=True):
+    """What the caller does not hold."""
+
+    unchanged: int
+    bodies: Sequence[bytes]
+    sources: Sequence[str | None]
+    tokens: int
+    system: str | UnsetType | None
+
+
+class ContextQuestion(Struct, frozen=True):
+    """One call: where, as of which line, against what the caller holds, in which view."""
+
+    host: Host
+    leaf: int
+    seq: int
+    known: Known | None
+    view: View
+    system: str | UnsetType | None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the messages are those that are stored."""
+        return self.view == STORED
+
+    @property
+    def etag(self) -> str:
+        """A context at an entry never changes within an epoch, so its place and view name it."""
+        mark = self.view.mark
+        if isinstance(self.system, str):
+            mark += f".{sha256(self.system.encode(errors='replace')).hexdigest()[:16]}"
+        elif self.system is None:
+            mark += ".none"
+        return f"{self.host.opened.epoch}.{self.leaf}{mark}"
+
+    @property
+    def _held(self) -> int:
+        """The entry where the caller's context was built; 0 for none that there is."""
+        if self.known is None or self.known.leaf_id is None:
+            return 0
+        return self.host.opened.session.node(self.known.leaf_id)
+
+    # -- as it is stored ---------------------------------------------------------
+
+    def stored_now(self) -> Raw | None:
+        """The answer, if it is cheap."""
+        contexts, opened = self.host.contexts, self.host.opened
+        context = contexts.build_now(opened, self.leaf)
+        tokens = None if context is None else self.host.estimates.now(self.leaf)
+        if context is None or tokens is None:
+            return None
+        other = self._other(context)
+        theirs = contexts.build_now(opened, other) if other else None
+        if other and theirs is None:
+            return None
+        return self._stored_answer(context, theirs, tokens)
+
+    async def stored(self) -> Raw:
+        """The answer, by way of worker threads."""
+        context = await self._built(self.leaf)
+        other = self._other(context)
+        theirs = await self._built(other) if other else None
+        tokens = await self.host.estimates.ask(self.leaf)
+        return self._stored_answer(context, theirs, tokens)
+
+    async def _built(self, leaf: int) -> Context:
+        context = self.host.contexts.get(leaf)
+        if context is None:
+            context = await to_thread.run_sync(build_context, self.host.opened, leaf)
+            self.host.contexts.put(context)
+        return context
+
+    def _other(self, context: Context) -> int:
+        """The known entry, where its context must be built to compare the two; else 0."""
+        known = self._held
+        return known if known and self._prefix(context, known) is None else 0
+
+    def _prefix(self, context: Context, known: int) -> int | None:
+        """How many messages the context at `known` has, if it is this one's beginning.
+
+        That is the usual next turn: the leaf only grew since, by no compaction
+        and no edit. Costs as many steps as there are new entries.
+        """
+        session = self.host.opened.session
+        if context.plan.edited or known < context.plan.compaction:
+            return None
+        at = self.leaf
+        while at > known:
+            at = session.parents[at]
+        if at != known:
+            return None
+        count = context.count
+        while count and session.ids[context.sources[count - 1]] > known:
+            count -= 1
+        return count
+
+    def _stored_answer(self, context: Context, theirs: Context | None, tokens: int) -> Raw:
+        unchanged = 0
+        if theirs is not None:
+            if self.known is not None and self.known.count == theirs.count:
+                unchanged = shared_prefix(context.messages(), theirs.messages())
+        elif self._held:
+            count = self._prefix(context, self._held) or 0
+            if self.known is not None and count == self.known.count:
+                unchanged = count
+        bodies, sources = context.messages(unchanged), context.sources[unchanged : context.count]
+        return self._spliced(context, _Answer(unchanged, bodies, sources, tokens, self.system))
+
+    # -- as it is asked for ------------------------------------------------------
+
+    def viewed_now(self) -> Raw | None:
+        """The answer, if it is cheap."""
+        host, opened, held = self.host, self.host.opened, self._held
+        theirs = host.views.kept(held, self.view)
+        context = host.contexts.build_now(opened, self.leaf)
+        tokens = None if context is None else host.estimates.now(self.leaf)
+        shown = None if context is None else host.views.now(context, self.view)
+        if context is None or tokens is None or shown is None:
+            return None
+        if held and theirs is None:
+            known = host.contexts.build_now(opened, held)
+            theirs = None if known is None else host.views.now(known, self.view)
+            if theirs is None:
+                return None
+        return self._viewed_answer(context, shown, theirs, tokens)
+
+    async def viewed(self) -> Raw:
+        """The answer, by way of worker threads."""
+        views, held = self.host.views, self._held
+        theirs = views.kept(held, self.view)
+        context = await self._built(self.leaf)
+        shown = await views.ask(context, self.view)
+        if held and theirs is None:
+            theirs = await views.ask(await self._built(held), self.view)
+        tokens = await self.host.estimates.ask(self.leaf)
+        return self._viewed_answer(context, shown, theirs, tokens)
+
+    def _viewed_answer(
+        self, context: Context, shown: Viewed, theirs: Viewed | None, tokens: int
+    ) -> Raw:
+        first: list[bytes] = []
+        system = self.system
+        if system and self.view.shape == "openai":
+            first.append(encode({"role": "system", "content": system}))
+        elif system is not UNSET and self.view.shape == "anthropic":
+            system = "\n\n".join([*([system] if system else []), *shown.system()]) or None
+        unchanged = 0
+        if self.known is not None and theirs is not None:
+            same_prompt = self._prompt_seq <= self._held or not first
+            if same_prompt and self.known.count == len(first) + theirs.count:
+                unchanged = len(first) + shared(shown, theirs)
+        start = max(0, unchanged - len(first))
+        bodies = first[unchanged:] + shown.bodies(start)
+        sources = [None for _ in first[unchanged:]] + shown.sources(start)
+        return self._spliced(context, _Answer(unchanged, bodies, sources, tokens, system))
+
+    @property
+    def _prompt_seq(self) -> int:
+        """Since when the system prompt is what it is."""
+        return self.host.opened.session.fact_seqs.get("system_prompt", 0)
+
+    def _spliced(self, context: Context, answer: _Answer) -> Raw:
+        tail = {
+            "thinking_level": context.thinking_level,
+            "model": context.model,
+            "leaf_id": self.host.opened.session.id_of(self.leaf),
+            "seq": self.seq,
+            "etag": self.etag,
+            "tokens": answer.tokens,
+            "unchanged": answer.unchanged,
+        }
+        if answer.system is not UNSET:
+            tail["system"] = answer.system
+        messages, sources = b",".join(answer.bodies), encode(answer.sources)
+        return raw((b'{"messages":[', messages, b'],"sources":', sources, b",", encode(tail)[1:]))
