@@ -23,7 +23,9 @@ from sessiond.model.entries import (
 )
 from sessiond.model.settings import CompactionSettings
 
-__all__ = ["HEADER_TYPES", "check", "require_message"]
+__all__ = ["HEADER_TYPES", "RESULT_ROLES", "check", "require_message"]
+
+RESULT_ROLES: Final = ("tool", "toolResult", "tool_result")
 
 HEADER_TYPES: Final = frozenset({"session_header", "session"})
 
@@ -85,7 +87,12 @@ def _compaction(entry: Compaction) -> None:
         if not isinstance(getattr(entry, name), UnsetType):
             raise EntryInvalid("a compaction has a summary or messages, not both", path=name)
     for index, message in enumerate(entry.messages):
-        require_message(message, f"messages[{index}]")
+        role = require_message(message, f"messages[{index}]")
+        if index == 0 and role in RESULT_ROLES:
+            raise EntryInvalid(
+                "a tool result cannot be the first message: nothing before it calls for it",
+                path="messages[0]",
+            )
 
 
 def _session_info(entry: SessionInfoEntry) -> None:

@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.loose import fields, lenient, reference, require_utf8, text
-from sessiond.dialects.native_checks import HEADER_TYPES, check
+from sessiond.dialects.native_checks import HEADER_TYPES, RESULT_ROLES, check
 from sessiond.dialects.native_effects import effect_of_entry, effect_of_fields
 from sessiond.model.entries import Entry, Message, ModelChange, Opaque
 from sessiond.model.ids import MAIN
@@ -27,9 +27,7 @@ _OTHER_ROLE: Final = int(Kind.OTHER_ROLE)
 _KIND_OF_ROLE: Final[dict[str, int]] = {
     "user": int(Kind.USER),
     "assistant": _ASSISTANT,
-    "tool": int(Kind.TOOL),
-    "toolResult": int(Kind.TOOL),
-    "tool_result": int(Kind.TOOL),
+    **dict.fromkeys(RESULT_ROLES, int(Kind.TOOL)),
 }
 
 
