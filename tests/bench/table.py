@@ -8,6 +8,8 @@ from typing import Final
 from tests.bench.harness.bench import Row
 from tests.bench.rows import (
     append_rpc,
+    compaction,
+    context,
     durable_against_disk,
     durable_against_pi,
     fanout,
@@ -27,6 +29,8 @@ ROWS: Final[tuple[Row, ...]] = (
     durable_against_disk.ROW,
     long_session.ROW,
     open_session.ROW,
+    context.ROW,
+    compaction.ROW,
     list_sessions.ROW,
     fanout.ROW,
     idle.ROW,

@@ -21,7 +21,15 @@ from tests.bench.harness.errors import Missing
 from tests.bench.harness.processes import Program, Worker, working
 from tests.bench.harness.results import Contender
 
-__all__ = ["OPENS_IN_OF_0_73", "PI", "PI_1_5", "PiDone", "installed_pi", "pi_worker"]
+__all__ = [
+    "CONTEXT_IN_OF_0_73",
+    "OPENS_IN_OF_0_73",
+    "PI",
+    "PI_1_5",
+    "PiDone",
+    "installed_pi",
+    "pi_worker",
+]
 
 NAME: Final = "pi"
 PACKAGE: Final = "@mariozechner/pi-coding-agent"
@@ -32,6 +40,7 @@ PI: Final = Contender(NAME, VERSION)
 # 1.5.2 does not install here. These are its recorded figures, in parts of 0.73.1's.
 PI_1_5: Final = Contender("pi (recorded factor on 0.73.1)", "1.5.2")
 OPENS_IN_OF_0_73: Final = 0.5
+CONTEXT_IN_OF_0_73: Final = 0.1
 
 
 class PiDone(Struct):

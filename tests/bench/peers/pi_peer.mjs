@@ -1,4 +1,4 @@
-// The pi peer of rows 2, 8 and 13: pi's own SessionManager in process, one task a line.
+// The pi peer of rows 2, 8, 11, 12 and 13: pi's own SessionManager in process, one task a line.
 // Law: what pi does not do itself (reading our messages, checking, collecting garbage)
 // happens before the clock starts or after it stops.
 //
@@ -6,6 +6,10 @@
 //   < {"ms":81.2,"count":5000,"path":"…/2026-….jsonl"}
 //   > {"do":"open","path":"…/pi.jsonl"}
 //   < {"ms":1480.5,"count":100000,"path":"…"}
+//   > {"do":"context","path":"…/pi.jsonl"}
+//   < {"ms":440.2,"count":201,"path":"…"}
+//   > {"do":"compact","path":"…/pi.jsonl","times":20}
+//   < {"ms":9000.1,"count":2,"path":"…"}
 //   > {"do":"list","folder":"…/sessions"}
 //   < {"ms":2700.1,"count":1000,"path":"…"}
 
@@ -15,6 +19,7 @@ import { pathToFileURL } from "node:url";
 
 const { SessionManager } = await import(pathToFileURL(process.argv[2]).href);
 const loaded = new Map();
+const opened = new Map();
 
 function messagesOf(path) {
   if (!loaded.has(path)) {
@@ -23,6 +28,11 @@ function messagesOf(path) {
     loaded.set(path, lines.map((line) => JSON.parse(line)));
   }
   return loaded.get(path);
+}
+
+function openedAt(path) {
+  if (!opened.has(path)) opened.set(path, SessionManager.open(path));
+  return opened.get(path);
 }
 
 const tasks = {
@@ -41,6 +51,29 @@ const tasks = {
     const session = SessionManager.open(path);
     const ms = performance.now() - start;
     return { ms, count: session.getEntries().length, path };
+  },
+  context({ path }) {
+    const session = openedAt(path);
+    global.gc();
+    const start = performance.now();
+    const { messages } = session.buildSessionContext();
+    JSON.stringify(messages);
+    const ms = performance.now() - start;
+    return { ms, count: messages.length, path };
+  },
+  compact({ path, times }) {
+    const session = openedAt(path);
+    let ms = 0;
+    let count = 0;
+    for (let n = 0; n < times; n += 1) {
+      const kept = session.appendMessage({ role: "user", content: "and on", timestamp: 1 });
+      const start = performance.now();
+      session.getBranch();
+      session.appendCompaction("What was said before.", kept, 1000);
+      count = session.buildSessionContext().messages.length;
+      ms += performance.now() - start;
+    }
+    return { ms, count, path };
   },
   async list({ folder }) {
     global.gc();
