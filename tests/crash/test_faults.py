@@ -353,6 +353,34 @@ def test_lines_of_ours_that_were_glued_to_half_a_line_are_written_again(
 
 
 @DIALECTS
+def test_lines_that_land_between_the_pieces_of_a_write_stay_and_the_batch_is_refused(
+    truncates: bool,
+) -> None:
+    disk, journal = without_unsynced_lines(truncates=truncates)
+    write = disk.write
+    disk.write_bytes_max = 5
+
+    def write_before_others(fd: int, data: bytes | memoryview) -> int:
+        written = write(fd, data)
+        if written < len(data):
+            disk.heal()
+            disk.write_as_another(FILE, THEIRS)
+        return written
+
+    disk.write = write_before_others  # type: ignore[method-assign]
+    with pytest.raises(StorageError) as refused:
+        journal.append(BATCH, sync=True)
+    assert refused.value.data()["errno"] == "EBUSY"
+    assert refused.value.data()["retryable"]
+    found = found_in(journal)
+    assert THEIR_LINES[-1] in found
+    journal.append(BATCH, sync=True)
+    assert lines_of(journal) == [*STORED, *found, *BATCH]
+    assert THEIRS in disk.content(FILE)
+    assert found_after(disk, keep=0) == (lines_of(journal), b"")
+
+
+@DIALECTS
 @pytest.mark.parametrize("partial", PARTIAL)
 def test_whatever_fails_while_others_write_their_bytes_stay(truncates: bool, partial: int) -> None:
     theirs = THEIRS + b'{"half'
