@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from msgspec import Struct
 
+from sessiond.service.files.leftovers import remove_half_made, settle_drafts
 from sessiond.testing.daemon import Daemon, Refusal, Wire
 from sessiond.testing.disk import FaultDisk
 from tests.service.conftest import House
@@ -360,8 +361,8 @@ async def _kind(wire: Wire, session_id: str) -> str:
 
 async def _tidy(daemon: Daemon) -> None:
     """What a daemon does at its start, before anybody asks."""
-    await to_thread.run_sync(daemon.service.store.remove_half_made)
-    await to_thread.run_sync(daemon.service.store.settle_drafts)
+    await to_thread.run_sync(remove_half_made, daemon.service.store)
+    await to_thread.run_sync(settle_drafts, daemon.service.store)
 
 
 TestLife = Life.TestCase

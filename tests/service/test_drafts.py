@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
+from sessiond.service.files.leftovers import settle_drafts
 from sessiond.testing.daemon import Wire
 
 SESSION = "session-a"
@@ -96,7 +97,7 @@ async def test_a_move_that_failed_is_tried_again_when_the_daemon_starts(house: A
         await append(wire, "assistant")
     assert places(house) == ["pending"]
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await to_thread.run_sync(daemon.service.store.settle_drafts)
+        await to_thread.run_sync(settle_drafts, daemon.service.store)
         assert await listed(wire) == [SESSION]
     assert places(house) == ["sessions"]
 

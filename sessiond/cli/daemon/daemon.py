@@ -33,6 +33,7 @@ from sessiond.methods import METHODS
 from sessiond.methods.access import allow
 from sessiond.rpc.dispatch import Dispatcher
 from sessiond.service.ending import end_service
+from sessiond.service.files.leftovers import remove_half_made, settle_drafts
 from sessiond.service.files.store import Store
 from sessiond.service.service import Service
 from sessiond.transports.admission import Admission
@@ -87,8 +88,8 @@ class Daemon:
         environment = real_environment(self._report_bug, compaction, summarizer)
         store = Store(self._layout, self._files, environment)
         try:
-            await to_thread.run_sync(store.remove_half_made)
-            await to_thread.run_sync(store.settle_drafts)
+            await to_thread.run_sync(remove_half_made, store)
+            await to_thread.run_sync(settle_drafts, store)
             async with anyio.create_task_group() as tasks:
                 service = Service(
                     store,

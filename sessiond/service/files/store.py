@@ -1,4 +1,4 @@
-"""Sessions as files: create, find, open, read. Blocking, for worker threads.
+"""Sessions as files: create, find, open. Blocking, for worker threads.
 
 The layout of a profile is the journal's, the meaning of lines the dialects',
 the memory of what was seen the catalog's; here they are put together.
@@ -14,30 +14,30 @@ from pathlib import Path
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.fulltext import TextIndex
-from sessiond.catalog.rows import Fingerprint, Known, Stored
 from sessiond.dialects.native import NATIVE
 from sessiond.errors import SessiondError, SessionExists, StorageError
 from sessiond.journal.failures import printable, telling
 from sessiond.journal.files import Files
-from sessiond.journal.journal import Journal, scan
+from sessiond.journal.journal import Journal
 from sessiond.journal.layout import Layout
 from sessiond.journal.making import make_file
 from sessiond.journal.memory import MemoryJournal
-from sessiond.limits import DRAFT_SECONDS, LEASE_EPOCHS_RESERVED
+from sessiond.limits import LEASE_EPOCHS_RESERVED
 from sessiond.model.entries import Header
 from sessiond.model.ids import derive_session_id, is_session_id
-from sessiond.model.times import rfc3339, unix_ms
+from sessiond.model.times import unix_ms
+from sessiond.service.files.assembly import Assembly
 from sessiond.service.files.checks import Checks
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.files.keeping import Keeping
 from sessiond.service.files.mending import open_mended
 from sessiond.service.files.promotion import Promotion
-from sessiond.service.files.register import Register, snapshot
+from sessiond.service.files.register import Register
+from sessiond.service.files.rows import Rows
 from sessiond.service.intake import Intake
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
 from sessiond.service.session_info import Persist
-from sessiond.service.summary import SUMMED_KINDS, Summary, Tally
 from sessiond.session.state import Session
 
 __all__ = ["Store"]
@@ -55,6 +55,8 @@ class Store:
         self.texts = TextIndex(layout.search, environment.report_trouble)
         self.register = Register(self.catalog, files, environment.new_epoch)
         self.keeping = Keeping(layout, files, self.register, environment)
+        self._assembly = Assembly(layout, self.register, environment)
+        self.rows = Rows(layout, files, self.register, self._assembly)
         self.checks = Checks(self.keeping, layout, files)
         # On another clock or without a catalog one of the two is still beyond all before.
         now_us = (unix_ms(environment.now()) or 0) * 1000
@@ -150,37 +152,6 @@ class Store:
         if self.keeping.find(session_id) is not None:
             raise SessionExists("a session of this id exists", session_id=session_id)
 
-    def remove_half_made(self) -> None:
-        """Remove what a crash left of files that nobody was told of, before anybody asks.
-
-        A purge would not find it: it has the words of a session, but not its name.
-        """
-        with suppress(StorageError):
-            for path in self.layout.half_made(self.files):
-                with suppress(OSError):
-                    self.files.unlink(path)
-
-    def settle_drafts(self) -> None:
-        """What became of drafts, before anybody asks: conversations move in, the forgotten to the trash.
-
-        A draft is forgotten when it has no assistant message and nobody touched it for
-        DRAFT_SECONDS. One that cannot be read or moved stays where it is.
-        """
-        oldest = self.files.now() - DRAFT_SECONDS
-        for path in self.layout.drafts(self.files):
-            session_id = self.layout.id_of(path)
-            if session_id is None:
-                continue
-            with suppress(SessiondError, OSError):
-                touched = self.files.stat(path).st_mtime_ns / 1e9
-                # Opening promotes a draft that has become a conversation.
-                opened = self.open(session_id)
-                try:
-                    if opened.pending and touched < oldest:
-                        self.keeping.discard_draft(opened)
-                finally:
-                    opened.journal.close()
-
     # -- open ----------------------------------------------------------------------
 
     def open(self, session_id: str) -> Opened:
@@ -208,7 +179,7 @@ class Store:
         own = self.layout.id_of(path)
         if own is not None:
             return own
-        header_id = self.header_id(path)
+        header_id = self.rows.header_id(path)
         taken = self.keeping.find(header_id) if is_session_id(header_id) else path
         usable = is_session_id(header_id) if taken is None or taken == path else False
         session_id = header_id if usable else derive_session_id(str(path))
@@ -222,7 +193,7 @@ class Store:
         )
         try:
             known = self.register.known(session_id)
-            opened = self._opened(path, session_id, known, journal, indexer)
+            opened = self._assembly.opened(path, session_id, known, journal, indexer)
             if opened.pending and opened.session.has_assistant:
                 opened.promote()
             self.register.note(opened)
@@ -230,35 +201,6 @@ class Store:
             journal.close()
             raise
         return opened
-
-    def _opened(
-        self,
-        path: Path,
-        session_id: str,
-        known: Known | None,
-        journal: Journal,
-        indexer: Indexer,
-    ) -> Opened:
-        place = None
-        if self.layout.is_pending(path):
-            place = self.layout.session_path(session_id, self.environment.file_stamp())
-        created_at, updated_at = _times(indexer, journal)
-        epoch, summary = self.register.recall(known, journal)
-        return Opened(
-            session_id,
-            indexer.session,
-            journal,
-            indexer.dialect,
-            indexer.header,
-            indexer.intake,
-            epoch=epoch,
-            summary=summary,
-            persist="immediate" if place is None else "on_assistant",
-            place=place,
-            created_at=created_at,
-            updated_at=updated_at,
-            archived=self.layout.is_archived(path),
-        )
 
     def write_new(self, path: Path, text: bytes) -> None:
         """A new file of whole lines, private and durable. Raises StorageError (EEXIST)."""
@@ -286,62 +228,3 @@ class Store:
         # Nobody is left to be told if that fails; whoever was promised anything has it.
         with suppress(StorageError):
             opened.journal.sync()
-
-    # -- what lists show -------------------------------------------------------------
-
-    def header_id(self, path: Path) -> str:
-        """The id in the first line of a file. Raises SessionCorrupt, StorageError."""
-        indexer = Indexer(path, in_place=True)
-        scan(self.files, path, indexer.visit, lines_max=1)
-        return indexer.header.id
-
-    def read_row(
-        self, path: Path, session_id: str, known: Known | None, fingerprint: Fingerprint
-    ) -> Stored:
-        """Read a file that is not open, for the catalog, without owning it.
-
-        What is summed up is taken from its lines as they pass by.
-        """
-        base = self.register.summary_of(known, path) if known is not None else Summary()
-        indexer = Indexer(path, in_place=True)
-        tally = kinds = None
-
-        def visit(seq: int, line: bytes) -> None:
-            nonlocal tally, kinds
-            indexer.visit(seq, line)
-            if tally is None or kinds is None:
-                tally, kinds = Tally(indexer.dialect, base), indexer.session.kinds
-            elif seq > base.seq and SUMMED_KINDS[kinds[-1]]:
-                tally.take(kinds[-1], line)
-
-        journal = Journal.read_only(self.files, path, visit)
-        try:
-            opened = self._opened(path, session_id, known, journal, indexer)
-            # Of a file that is another by now, nothing was summed up before.
-            if tally is not None and opened.summary == base:
-                opened.summary = tally.summary(opened.session.seq)
-            return self.register.row(snapshot(opened), fingerprint)
-        finally:
-            journal.close()
-
-    def moved_row(self, known: Known, path: Path, fingerprint: Fingerprint) -> Stored:
-        """The row of a file that was only given another place: it is not read again."""
-        return self.register.moved(
-            known,
-            path,
-            archived=self.layout.is_archived(path),
-            draft=self.layout.is_pending(path),
-        ) or self.read_row(path, known.session_id, known, fingerprint)
-
-
-def _times(indexer: Indexer, journal: Journal) -> tuple[str, str]:
-    """When the session began and when its last entry was made."""
-    session = indexer.session
-    created = updated = rfc3339(indexer.header.timestamp)
-    last = session.seq
-    while last and not session.is_entry(last):
-        last -= 1
-    if last:
-        (line,) = journal.read(last, last)
-        updated = indexer.dialect.timestamp(line) or created
-    return created, updated

@@ -183,7 +183,7 @@ class Survey:
             self._unreadable[str(path)] = "its name is not UTF-8: rename it"
             return None
         try:
-            header_id = self._store.header_id(path)
+            header_id = self._store.rows.header_id(path)
         except SessiondError as error:
             self._unreadable[str(path)] = str(error)
             return None
@@ -279,11 +279,11 @@ class Survey:
         row: Stored | None = None
         if known is not None and known.listed and known.fingerprint == found:
             if known.path != str(path):
-                row = self._store.moved_row(known, path, found)
+                row = self._store.rows.moved(known, path, found)
         else:
             settled = is_settled(found.mtime_ns, self._files.now())
             try:
-                row = self._store.read_row(path, session_id, known, found if settled else NOTHING)
+                row = self._store.rows.read(path, session_id, known, found if settled else NOTHING)
             except StorageError:
                 raise
             except SessiondError:

@@ -1,0 +1,68 @@
+"""A session out of what its file says and what was remembered of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sessiond.catalog.rows import Known
+from sessiond.journal.journal import Journal
+from sessiond.journal.layout import Layout
+from sessiond.model.times import rfc3339
+from sessiond.service.files.indexer import Indexer
+from sessiond.service.files.register import Register
+from sessiond.service.opened import Opened
+from sessiond.service.ports import Environment
+
+__all__ = ["Assembly"]
+
+
+class Assembly:
+    """What one profile adds to the lines of a file."""
+
+    def __init__(self, layout: Layout, register: Register, environment: Environment) -> None:
+        self._layout = layout
+        self._register = register
+        self._environment = environment
+
+    def opened(
+        self,
+        path: Path,
+        session_id: str,
+        known: Known | None,
+        journal: Journal,
+        indexer: Indexer,
+    ) -> Opened:
+        """The session whose lines were indexed."""
+        place = None
+        if self._layout.is_pending(path):
+            place = self._layout.session_path(session_id, self._environment.file_stamp())
+        created_at, updated_at = _times(indexer, journal)
+        epoch, summary = self._register.recall(known, journal)
+        return Opened(
+            session_id,
+            indexer.session,
+            journal,
+            indexer.dialect,
+            indexer.header,
+            indexer.intake,
+            epoch=epoch,
+            summary=summary,
+            persist="immediate" if place is None else "on_assistant",
+            place=place,
+            created_at=created_at,
+            updated_at=updated_at,
+            archived=self._layout.is_archived(path),
+        )
+
+
+def _times(indexer: Indexer, journal: Journal) -> tuple[str, str]:
+    """When the session began and when its last entry was made."""
+    session = indexer.session
+    created = updated = rfc3339(indexer.header.timestamp)
+    last = session.seq
+    while last and not session.is_entry(last):
+        last -= 1
+    if last:
+        (line,) = journal.read(last, last)
+        updated = indexer.dialect.timestamp(line) or created
+    return created, updated
