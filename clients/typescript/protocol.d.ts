@@ -915,6 +915,40 @@ export interface ListResult {
   unreadable: Unreadable[];
 }
 
+/** The other session, what there is to say of both, and where to say it. */
+export interface MergeParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
+  head?: string;
+  /** Default: null. */
+  expected?: Expected | null;
+  /** Default: null. */
+  lease_id?: string | null;
+  _meta?: RequestMeta | null;
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  other_session_id: string;
+  text: string;
+  /** Default: "this". */
+  into?: "new" | "this";
+  /** Default: false. */
+  dry_run?: boolean;
+}
+
+/** What a plan takes of one session: its leaf, and the entries behind the messages it quotes. */
+export interface MergeSource {
+  session_id: string;
+  leaf_id: string | null;
+  entry_ids: string[];
+}
+
+/** The entry with the text, the last of the turn. */
+export interface MergedHere {
+  entry: StoredEntry;
+  leaf_id: string | null;
+  seq: number;
+}
+
 /** A turn of the conversation. `message` is an object with a string `role`. */
 export interface Message {
   type: "message";
@@ -1152,6 +1186,21 @@ export interface PlanFacts {
   tokens_before: number;
 }
 
+/** The session that is merged with this one. */
+export interface PlanMergeParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  other_session_id: string;
+  _meta?: RequestMeta | null;
+}
+
+/** What to send to a model, and what it was made of: this session first. */
+export interface PlanMergeResult {
+  prompt: string;
+  sources: MergeSource[];
+}
+
 /** Files that the summarised messages were about, sorted. */
 export interface PlannedFiles {
   read: string[];
@@ -1213,6 +1262,23 @@ export interface ProgressValue {
   done: number;
   total: number | null;
   unit: string;
+}
+
+/** Entries by id, or messages of main's path by their place; one of the two. */
+export interface RebaseParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  /** Default: null. */
+  entry_ids?: string[] | null;
+  /** Default: null. */
+  indices?: number[] | null;
+  /** Default: null. */
+  squash?: Squash | null;
+  /** Default: "parent". */
+  link?: "none" | "parent";
+  /** Default: false. */
+  dry_run?: boolean;
+  _meta?: RequestMeta | null;
 }
 
 /**
@@ -1503,6 +1569,11 @@ export interface SignalTold {
   kind: string;
   data: unknown;
   origin: Origin;
+}
+
+/** What the model is to see instead of the entries. */
+export interface Squash {
+  summary: string;
 }
 
 /** What the daemon says of an entry it stored. */
@@ -1817,6 +1888,12 @@ export interface Methods {
   "session/presence": { params: PresenceParams; result: PresenceResult };
   /** a new session of what another one holds; that one stays as it is. Access: write. */
   "session/fork": { params: ForkParams; result: CopyResult };
+  /** a new session of chosen entries, in the order they are wanted in. Access: write. */
+  "session/rebase": { params: RebaseParams; result: CopyResult };
+  /** the prompt for the text that brings two sessions together; changes nothing. Access: read. */
+  "session/plan_merge": { params: PlanMergeParams; result: PlanMergeResult };
+  /** the turn that brings two sessions together, here or as a new session. Access: write. */
+  "session/merge": { params: MergeParams; result: MergedHere | CopyResult };
   /** a copy of a session file under a new id, in the dialect it was written in. Access: write. */
   "session/import": { params: ImportParams; result: ImportResult };
   /** a session as a file of its own. Access: read. */
