@@ -47,11 +47,6 @@ ATTACKERS: Final = (
         ("tests/service/test_durability.py", *_ONCE),
     ),
     Attacker(
-        "kills",
-        "eight processes append and five watch while their daemon is killed twenty times",
-        ("tests/torture/test_endings.py", "-k", "kills"),
-    ),
-    Attacker(
         "torture",
         "all of it at once: heads, leases, contexts, kills, cut connections; then a proof",
         program=("tests.torture.run", "--seconds", "12", "--seed", "11", "--json"),

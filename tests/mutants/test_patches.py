@@ -15,7 +15,7 @@ TEXT = "one = 1\ntwo = 2\n\nthree = 3\ntwo = 2\n"
 PATCH = """\
 Breaks: 1, nothing
 Bug: there is one
-Attackers: crash-model, kills
+Attackers: crash-model, torture
 --- a/code.py
 +++ b/code.py
 @@ -1,2 +1,2 @@
@@ -68,7 +68,7 @@ def test_the_heading_of_a_patch_is_read(tree: Path) -> None:
     (tree / "it.patch").write_text(PATCH)
     mutant = load(tree / "it.patch")
     assert (mutant.name, mutant.breaks, mutant.bug) == ("it", "1, nothing", "there is one")
-    assert mutant.attackers == ["crash-model", "kills"]
+    assert mutant.attackers == ["crash-model", "torture"]
 
 
 @pytest.mark.parametrize(
