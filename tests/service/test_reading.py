@@ -431,3 +431,27 @@ async def test_a_system_prompt_that_changed_is_sent_again(house: Any) -> None:
             "append", session_id=SESSION, message={"role": "system", "content": "Hurry."}
         )
         assert (await wire.call("build_context", **shape))["system"] == "Be kind.\n\nHurry."
+
+
+@pytest.mark.parametrize("view", [{}, *VIEWS], ids=str)
+async def test_a_turn_costs_the_same_bytes_however_long_the_session(
+    house: Any, view: dict[str, Any]
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        sizes: list[int] = []
+        known: dict[str, Any] = {"leaf_id": None, "count": 0}
+        for turn in range(40):
+            entries = [
+                {"type": "message", "id": f"{step}{turn:04}", "message": said(step, f"c{turn:04}")}
+                for step in ("user", "call", "result", "assistant")
+            ]
+            await wire.call("append", session_id=SESSION, entries=entries)
+            answer = await wire.call("build_context", session_id=SESSION, known=known, **view)
+            assert len(answer["messages"]) <= len(entries)
+            count = answer["unchanged"] + len(answer["messages"])
+            known = {"leaf_id": answer["leaf_id"], "count": count}
+            sizes.append(len(json.dumps(answer["messages"] + answer["sources"])))
+        assert len(set(sizes)) == 1
+        whole = await wire.call("build_context", session_id=SESSION, **view)
+        assert len(whole["messages"]) == known["count"]
