@@ -62,7 +62,9 @@ def handle(client: Client, params: PlanBranchSummaryParams, call: Call[Client]) 
         leaf = head_leaf(session, params.head)
         target = 0 if params.entry_id is None else session.node(params.entry_id)
         if params.entry_id is not None and not target:
-            raise EntryNotFound("no entry of this id in the tree", entry_id=params.entry_id)
+            raise EntryNotFound(
+                "no entry of this id in the tree", entry_id=params.entry_id, path="entry_id"
+            )
 
         async def plan() -> PlanBranchSummaryResult:
             return await to_thread.run_sync(_plan, host, params, leaf, target)
