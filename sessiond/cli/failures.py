@@ -53,6 +53,7 @@ _NEXT: Final[Mapping[str, str]] = {
     "internal": "this is a bug of sessiond; its log says more under the incident id",
     "invalid_params": "see protocol.md, or `sessiond schema`, for what the method takes",
     "method_not_found": "see `sessiond call --list` for the methods of this daemon",
+    "nothing_to_compact": "go on; there is nothing to do",
     "overloaded": "try again in a moment",
     "permission_denied": "it is not for this connection",
     "precondition_failed": "look at what was added (`sessiond tail SESSION`) and decide again",

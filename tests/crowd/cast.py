@@ -171,8 +171,8 @@ class Watcher(_Lines):
 
     @property
     def is_done(self) -> bool:
-        """Whether every entry has come."""
-        return self.seq == self._count
+        """Whether every entry has come, and after a lag the word that it is over, which comes last."""
+        return self.seq == self._count and self.synced == self.lagged
 
     @property
     def digest(self) -> str:

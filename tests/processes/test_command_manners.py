@@ -37,7 +37,11 @@ COLOURS: Final = re.compile("\x1b\\[[0-9;]*m")
         ("show twin", 4, "more than one session is meant: use an id: "),
         ("append put-away hi", 1, "the session is archived: bring it back first: "),
         ("append my-session hi --head nobody", 4, "no head of this name: see "),
-        ("compact my-session", 1, "nobody here writes summaries: give the summary with --summary"),
+        (
+            "compact my-session",
+            1,
+            "there is nothing to summarise at this head now: go on; there is nothing to do",
+        ),
         ("export my-session session.jsonl", 1, "(FOLDER/session.jsonl): choose another name"),
         ("verify '~nobody-at-all/x.jsonl'", 1, "home directory: set $HOME, or name the folder"),
         ("list --config none.toml", 2, "there is no configuration file FOLDER/none.toml: mend it"),
