@@ -1,4 +1,4 @@
-"""A session of pi's dialect, the one in which entries can edit others, opened from its lines."""
+"""A session opened from its lines, without a file; of pi's dialect unless it is said otherwise."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from sessiond.journal.memory import MemoryJournal
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.opened import Opened
 
-__all__ = ["HEADER", "TIME", "Counted", "opened"]
+__all__ = ["HEADER", "NATIVE_HEADER", "TIME", "Counted", "opened"]
 
 TIME = "2026-01-15T10:30:00.000Z"
 HEADER = {"type": "session", "version": 3, "id": "session-a", "timestamp": TIME, "cwd": "/p"}
+NATIVE_HEADER = {**HEADER, "type": "session_header", "version": 1}
 
 
 class Counted(MemoryJournal):

@@ -14,11 +14,9 @@ from sessiond.dialects.base import ContextLine
 from sessiond.dialects.native import NATIVE
 from sessiond.dialects.pi import PI
 from sessiond.errors import InvalidParams
-from sessiond.journal.memory import MemoryJournal
 from sessiond.model.reading import Reading
 from sessiond.model.settings import CompactionSettings
 from sessiond.service.estimating import Estimates
-from sessiond.service.files.indexer import Indexer
 from sessiond.service.leaving import told_of_branch
 from sessiond.service.opened import Opened
 from sessiond.service.planning import Division, files_before, plan_at
@@ -31,37 +29,16 @@ from sessiond.session.plan_id import PlanRef, decode_plan_id, encode_plan_id
 from sessiond.session.planning import Cut, Parts, Past, Step, cut_point, divide
 from sessiond.session.policy import PRESETS, policy_of
 from sessiond.session.prompts import Material, branch_prompt, compaction_prompt, file_blocks
-
-TIME = "2026-01-15T10:30:00.000Z"
-PI_HEADER = {"type": "session", "version": 3, "id": "session-a", "timestamp": TIME, "cwd": "/p"}
-HEADER = {"type": "session_header", "version": 1, "id": "session-a", "timestamp": TIME, "cwd": "/p"}
+from tests.unit.in_memory import HEADER as PI_HEADER
+from tests.unit.in_memory import NATIVE_HEADER as HEADER
+from tests.unit.in_memory import TIME, opened
 
 
 def vectors(shared: Path, function: str, count: int) -> list[dict[str, Any]]:
     every = json.loads((shared / "vectors" / "pi-vectors.json").read_bytes())
     found = [vector for vector in every if vector["function"] == function]
-    assert len(found) == count
+    assert len(found) >= count
     return found
-
-
-def opened(entries: list[dict[str, Any]], header: dict[str, Any]) -> Opened:
-    lines = [json.dumps(line).encode() for line in (header, *entries)]
-    indexer = Indexer(Path("/x"))
-    for seq, line in enumerate(lines):
-        indexer.visit(seq, line)
-    return Opened(
-        "session-a",
-        indexer.session,
-        MemoryJournal(b"\n".join(lines)),
-        indexer.dialect,
-        indexer.header,
-        indexer.intake,
-        epoch="epoch-1",
-        persist="never",
-        place=None,
-        created_at=TIME,
-        updated_at=TIME,
-    )
 
 
 def planned(session: Opened, budget: int | None = None) -> Division | str:

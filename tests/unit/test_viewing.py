@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.journal.memory import MemoryJournal
 from sessiond.service import viewing
 from sessiond.service.contexts import Context, build_context
-from sessiond.service.files.indexer import Indexer
 from sessiond.service.opened import Opened
 from sessiond.service.viewing import Viewed, Views, shared
 from sessiond.session.context import shared_prefix
 from sessiond.session.shapes import Shape, View
+from tests.unit.in_memory import NATIVE_HEADER, TIME, opened
 
-TIME = "2026-01-15T10:30:00.000Z"
-HEADER = {"type": "session_header", "version": 1, "id": "session-a", "timestamp": TIME, "cwd": "/p"}
 VIEWS = [
     View(repair, shape)
     for repair in (False, True)
@@ -29,26 +25,6 @@ VIEWS = [
 ]
 KINDS = ["user", "call", "calls", "result", "results", "text", "thought", "nothing", "image"]
 KINDS += ["system", "unknown", "note", "compaction"]
-
-
-def opened(entries: list[dict[str, Any]]) -> Opened:
-    lines = [json.dumps(line).encode() for line in (HEADER, *entries)]
-    indexer = Indexer(Path("/x"))
-    for seq, line in enumerate(lines):
-        indexer.visit(seq, line)
-    return Opened(
-        "session-a",
-        indexer.session,
-        MemoryJournal(b"\n".join(lines)),
-        indexer.dialect,
-        indexer.header,
-        indexer.intake,
-        epoch="epoch-1",
-        persist="never",
-        place=None,
-        created_at=TIME,
-        updated_at=TIME,
-    )
 
 
 def name(n: int) -> str | None:
@@ -117,7 +93,7 @@ def anew(session: Opened, context: Context, view: View) -> Viewed:
 def test_a_view_that_is_kept_is_the_one_that_the_whole_context_gives(
     entries: list[dict[str, Any]], asks: list[int], view: View
 ) -> None:
-    session = opened(entries)
+    session = opened(entries, NATIVE_HEADER)
     views = Views(session)
     held: list[tuple[Viewed, tuple[Any, ...]]] = []
     for ask in asks:
@@ -149,7 +125,7 @@ LATE = [
 @pytest.mark.parametrize("view", VIEWS, ids=str)
 @pytest.mark.parametrize("kinds", LATE, ids=" ".join)
 def test_a_result_that_comes_late_is_shown_with_its_call(kinds: list[str], view: View) -> None:
-    session = opened([entry(n, kind, n - 1, 4) for n, kind in enumerate(kinds, 1)])
+    session = opened([entry(n, kind, n - 1, 4) for n, kind in enumerate(kinds, 1)], NATIVE_HEADER)
     for first in range(len(kinds)):
         views = Views(session)
         for leaf in range(first, len(kinds) + 1):
@@ -161,7 +137,7 @@ def test_a_result_that_comes_late_is_shown_with_its_call(kinds: list[str], view:
 
 @given(entries=TREES)
 def test_openai_gets_results_right_behind_their_calls(entries: list[dict[str, Any]]) -> None:
-    session = opened(entries)
+    session = opened(entries, NATIVE_HEADER)
     shown = anew(session, build_context(session, len(entries)), View(repair=True, shape="openai"))
     waiting: list[str] = []
     for message in map(json.loads, shown.bodies()):
@@ -183,7 +159,7 @@ def test_openai_gets_results_right_behind_their_calls(entries: list[dict[str, An
 def test_anthropic_gets_turns_and_results_first_in_the_next_one(
     entries: list[dict[str, Any]],
 ) -> None:
-    session = opened(entries)
+    session = opened(entries, NATIVE_HEADER)
     view = View(repair=True, shape="anthropic")
     shown = anew(session, build_context(session, len(entries)), view)
     calls: list[str] = []
@@ -205,7 +181,7 @@ def test_the_next_turn_reads_its_own_messages_only(
     shape: Shape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cycle = ["user", "calls", "result", "text"]
-    session = opened([entry(n, cycle[n % 4], n - 1, n) for n in range(1, 401)])
+    session = opened([entry(n, cycle[n % 4], n - 1, n) for n in range(1, 401)], NATIVE_HEADER)
     read: list[bytes] = []
     inner = session.dialect.read
 
@@ -231,7 +207,9 @@ def test_the_next_turn_reads_its_own_messages_only(
 def test_a_large_one_is_left_to_a_worker_thread_and_a_small_step_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    session = opened([entry(n, "user" if n % 2 else "text", n - 1, n) for n in range(1, 41)])
+    session = opened(
+        [entry(n, "user" if n % 2 else "text", n - 1, n) for n in range(1, 41)], NATIVE_HEADER
+    )
     views, view = Views(session), View(shape="openai")
     base = views.now(build_context(session, 38), view)
     assert base is not None
@@ -246,7 +224,7 @@ def test_a_large_one_is_left_to_a_worker_thread_and_a_small_step_is_not(
 def test_what_is_kept_is_bounded_and_the_newest_stays(
     monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
-    session = opened([entry(n, "user", 0, 1) for n in range(1, 31)])
+    session = opened([entry(n, "user", 0, 1) for n in range(1, 31)], NATIVE_HEADER)
     views, view = Views(session), View(shape="openai")
     size = sum(map(len, anew(session, build_context(session, 10), view).bodies()))
     limit = {"VIEW_CACHE_BYTES_MAX": 3 * size, "VIEW_CACHE_COUNT_MAX": 3}[bound]
