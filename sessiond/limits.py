@@ -127,6 +127,9 @@ VIEW_CACHE_BYTES_MAX: Final = 32 * 1024 * 1024
 VIEW_CACHE_COUNT_MAX: Final = 32
 # methods: one answer; more is too_large (lists stop earlier and give a cursor).
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
+# service/caches: what these of all open sessions keep together; the session that was asked longest
+# ago makes its contexts again.
+CACHES_BYTES_MAX: Final = 128 * 1024 * 1024
 # methods: rows of one page unless the caller says otherwise, and at most.
 PAGE_ROWS_DEFAULT: Final = 500
 PAGE_ROWS_MAX: Final = 10_000
@@ -260,6 +263,8 @@ assert FRAME_BYTES_MAX < RESULT_BYTES_MAX
 assert APPEND_ENTRIES_MAX <= BATCH_ENTRIES_MAX
 assert BATCH_MEMBERS_MAX <= IN_FLIGHT_MAX
 assert PRESENT_CLIENTS_MAX * PRESENCE_BYTES_MAX < OUTBOX_BYTES_MAX // 2
+
+assert CONTEXT_CACHE_BYTES_MAX + VIEW_CACHE_BYTES_MAX <= CACHES_BYTES_MAX
 
 
 class Bounds(NamedTuple):

@@ -20,6 +20,7 @@ from sessiond.limits import (
     INLINE_WALK_STEPS,
 )
 from sessiond.model.row import Kind
+from sessiond.service.caches import Caches
 from sessiond.service.opened import Opened
 from sessiond.session.context import (
     ContextPlan,
@@ -50,8 +51,14 @@ class Context(Struct, frozen=True):
 class ContextCache:
     """The contexts of one session that were asked for lately, bounded in bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, caches: Caches | None = None) -> None:
         self._contexts: OrderedDict[int, Context] = OrderedDict()
+        self._size = 0
+        self._caches = caches or Caches()
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        self._contexts.clear()
         self._size = 0
 
     def get(self, leaf: int) -> Context | None:
@@ -59,6 +66,7 @@ class ContextCache:
         found = self._contexts.get(leaf)
         if found is not None:
             self._contexts.move_to_end(leaf)
+            self._caches.touch(self)
         return found
 
     def put(self, context: Context) -> None:
@@ -71,6 +79,7 @@ class ContextCache:
             self._size > CONTEXT_CACHE_BYTES_MAX or len(self._contexts) > CONTEXT_CACHE_COUNT_MAX
         ):
             self._forget(next(iter(self._contexts)))
+        self._caches.keeps(self, self._size)
 
     def _forget(self, leaf: int) -> None:
         gone = self._contexts.pop(leaf, None)

@@ -27,6 +27,7 @@ from sessiond.errors import (
 from sessiond.limits import DEFAULT_BOUNDS, RETRY_AFTER_MS, WRITER_THREADS_MAX, Bounds
 from sessiond.model.entries import Header
 from sessiond.model.events import CatalogChange
+from sessiond.service.caches import Caches
 from sessiond.service.files.store import Store
 from sessiond.service.host import Host, Keeper
 from sessiond.service.listing.roster import Roster
@@ -61,6 +62,7 @@ class Hosts:
     ) -> None:
         self.bounds: Bounds = DEFAULT_BOUNDS
         self.draining = False
+        self.caches = Caches()
         self._on_leave = on_leave
         self._roster = roster
         self._store = store
@@ -82,6 +84,7 @@ class Hosts:
                 next_lease_epoch=store.next_lease_epoch,
                 reopen=store.reopen,
                 watching=watching,
+                caches=self.caches,
             ),
         )
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from anyio import CapacityLimiter
 from msgspec import Struct
 
+from sessiond.service.caches import Caches
 from sessiond.service.contexts import ContextCache
 from sessiond.service.estimating import Estimates
 from sessiond.service.hub import Hub, HubStatistics
@@ -35,6 +36,7 @@ class Means(Struct, frozen=True):
     next_lease_epoch: Callable[[], int]
     reopen: Callable[[Opened], Opened]
     watching: Watching
+    caches: Caches
 
 
 class HostStatistics(Struct, frozen=True):
@@ -64,6 +66,13 @@ class Live(Struct, frozen=True, eq=False):
     views: Views
     plan_files: KeptFiles
     children: ChildIndex
+    caches: Caches
+
+    def end(self) -> None:
+        """It is served no longer."""
+        self.leases.close()
+        for cache in (self.contexts, self.views):
+            self.caches.forget(cache)
 
     def statistics(self, *, waiting: int) -> HostStatistics:
         """How busy it is, with how many commands in the inbox."""
@@ -86,10 +95,11 @@ def live(opened: Opened, hub: Hub, inbox: Inbox, means: Means) -> Live:
         leases=leases,
         writer=Writer(opened, hub, inbox, leases, environment, means.threads),
         estimates=Estimates(opened, environment.policies),
-        contexts=ContextCache(),
-        views=Views(opened),
+        contexts=ContextCache(means.caches),
+        views=Views(opened, means.caches),
         plan_files=KeptFiles(),
         children=ChildIndex(),
+        caches=means.caches,
     )
 
 

@@ -79,7 +79,7 @@ class Loop:
             self._opening.failed(error)
             self._refuse_all(error)
             if self.live is not None:
-                self.live.leases.close()
+                self.live.end()
                 self._watchers = self.live.hub.close()
                 if not self.stopping:
                     self.tell_watchers(error.kind)
@@ -104,7 +104,7 @@ class Loop:
         self.reopening = True
         opened = await to_thread.run_sync(self._means.reopen, before.opened)
         self.reopening = False
-        before.leases.close()
+        before.end()
         self.live = again = live(opened, before.hub, self._inbox, self._means)
         again.hub.begin_again(again.log, opened.epoch, opened.session.rules, reason)
         self._attention.turn_to(opened)

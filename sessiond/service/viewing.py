@@ -18,6 +18,7 @@ from sessiond.limits import (
     VIEW_CACHE_BYTES_MAX,
     VIEW_CACHE_COUNT_MAX,
 )
+from sessiond.service.caches import Caches
 from sessiond.service.contexts import Context
 from sessiond.service.opened import Opened
 from sessiond.session.context import shared_prefix
@@ -95,15 +96,21 @@ def shared(one: Viewed, other: Viewed) -> int:
 class Views:
     """The views of one session's contexts that were asked for lately, bounded in bytes."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: Opened, caches: Caches | None = None) -> None:
         self._opened = opened
         self._kept: OrderedDict[tuple[int, View], Viewed] = OrderedDict()
+        self._caches = caches or Caches()
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        self._kept.clear()
 
     def kept(self, leaf: int, view: View) -> Viewed | None:
         """The context at `leaf` in a view, if it is kept."""
         found = self._kept.get((leaf, view))
         if found is not None:
             self._kept.move_to_end((leaf, view))
+            self._caches.touch(self)
         return found
 
     def now(self, context: Context, view: View) -> Viewed | None:
@@ -158,6 +165,7 @@ class Views:
             len(self._kept) > VIEW_CACHE_COUNT_MAX or self._bytes() > VIEW_CACHE_BYTES_MAX
         ):
             self._kept.popitem(last=False)
+        self._caches.keeps(self, self._bytes())
         return found
 
     def _bytes(self) -> int:

@@ -49,6 +49,7 @@ class House:
             yield daemon
         assert self.bugs == []
         assert daemon.service.holdings.held_bytes == 0
+        assert daemon.service.hosts.caches.held_bytes == 0
 
     def put(self, lines: list[Any] | bytes, session_id: str = SESSION) -> Path:
         """A session file that was always there: its header and entries, or its bytes."""
