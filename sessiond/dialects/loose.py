@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from sessiond.dialects.base import BadLine
+from sessiond.model.escapes import ESCAPES, whole_characters
 
 __all__ = [
     "fields",
@@ -35,16 +36,9 @@ _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 _items: Final = msgspec.json.Decoder(list[Raw])
 _string: Final = msgspec.json.Decoder(str)
 
-# Every escape is consumed, so that `\\ud83d` (a backslash, then text) is no match.
-_ESCAPES: Final = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
-    re.DOTALL,
-)
 _NULL: Final = Raw(b"null")
 _NO_TEXT: Final = (msgspec.DecodeError, UnicodeDecodeError)
 _PRIVATE_USE: Final = range(0xE000, 0xF900)
-_REPLACEMENT: Final = rb"\ufffd"
 
 
 class _Masked(Struct, frozen=True):
@@ -129,9 +123,8 @@ def text(raw: bytes | Raw | None) -> str | None:
         encoded = bytes(raw)
     if encoded[:1] != b'"':
         return None
-    repaired = _ESCAPES.sub(_repair, encoded)
     try:
-        return _string.decode(repaired)
+        return _string.decode(whole_characters(encoded))
     except _NO_TEXT:
         return None
 
@@ -164,10 +157,6 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def _repair(found: re.Match[bytes]) -> bytes:
-    return found[0] if found[1] is None else _REPLACEMENT
-
-
 def _mask(line: bytes) -> _Masked | None:
     """The line with stand-ins, or None when there is nothing to stand in for."""
     spellings: dict[bytes, bytes] = {}
@@ -183,7 +172,7 @@ def _mask(line: bytes) -> _Masked | None:
             spellings[found[0]] = marker + chr(number).encode()
         return spellings.get(found[0], found[0])
 
-    masked = _ESCAPES.sub(stand_in, line)
+    masked = ESCAPES.sub(stand_in, line)
     if not spellings or marker is None:
         return None
     return _Masked(masked, marker, tuple(spellings))

@@ -44,11 +44,6 @@ class Block(Struct, frozen=True):
     """Of a result: what it consists of; `text` is the texts among them, a line each."""
 
     @property
-    def is_image(self) -> bool:
-        """An image that can be shown to somebody else."""
-        return self.kind == "image" and bool(self.data or self.url)
-
-    @property
     def said(self) -> str:
         """Of a result: its texts, one after the other."""
         if not self.parts:

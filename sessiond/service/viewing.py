@@ -23,7 +23,7 @@ from sessiond.service.contexts import Context
 from sessiond.service.opened import Opened
 from sessiond.session.context import shared_prefix
 from sessiond.session.mending import Told
-from sessiond.session.shapes import NOTHING, Part, View, show
+from sessiond.session.shapes import NOTHING, Part, Settled, View, show
 
 __all__ = ["Viewed", "Views", "shared"]
 
@@ -34,21 +34,39 @@ class _Trunk(Struct, eq=False):
     bodies: list[bytes]
     sources: list[str]
     system: list[str]
+    called: dict[str, int]
+    """The ids of calls, and the message of the context that each is in first."""
     size: int = 0
 
-    def upto(self, settled: int, said: int) -> _Trunk:
+    def upto(self, after: Settled, said: int) -> _Trunk:
         """This one, or if it grew another way since, another that may grow."""
+        settled = after.shown
         if (len(self.bodies), len(self.system)) == (settled, said):
             return self
         bodies = self.bodies[:settled]
-        return _Trunk(bodies, self.sources[:settled], self.system[:said], sum(map(len, bodies)))
+        called = {name: place for name, place in self.called.items() if place < after.taken}
+        sources, system = self.sources[:settled], self.system[:said]
+        return _Trunk(bodies, sources, system, called, sum(map(len, bodies)))
 
     def grow(self, part: Part) -> None:
         """Take in what settled."""
         self.bodies.extend(body for _, body in part.settled)
         self.sources.extend(source for source, _ in part.settled)
         self.system.extend(part.system[0])
+        for name, place in part.called.items():
+            self.called.setdefault(name, place)
         self.size += sum(len(body) for _, body in part.settled)
+
+
+class _Used(Struct, frozen=True):
+    """The ids of the calls among so many messages of a trunk's contexts."""
+
+    called: dict[str, int]
+    taken: int
+
+    def __contains__(self, name: object) -> bool:
+        place = self.called.get(name) if isinstance(name, str) else None
+        return place is not None and place < self.taken
 
 
 class Viewed(Struct, frozen=True, eq=False):
@@ -155,7 +173,9 @@ class Views:
         return None
 
     def _keep(self, context: Context, view: View, base: Viewed | None, part: Part) -> Viewed:
-        trunk = _Trunk([], [], []) if base is None else base.trunk.upto(base.settled, base.said)
+        trunk = _Trunk([], [], [], {})
+        if base is not None:
+            trunk = base.trunk.upto(base.part.after, base.said)
         trunk.grow(part)
         compaction, said = context.plan.compaction, len(trunk.system)
         found = Viewed(context.leaf, view, compaction, trunk, part, said)
@@ -184,6 +204,7 @@ def _size(context: Context, base: Viewed | None) -> int:
 def _show(opened: Opened, context: Context, view: View, base: Viewed | None) -> Part | None:
     """The messages behind what is settled in `base`; None if they change that."""
     before = NOTHING if base is None else base.part.after
+    used = () if base is None else _Used(base.trunk.called, before.taken)
     told: list[Told] = []
     sources = context.sources[before.taken : context.count]
     bodies = context.messages(before.taken)
@@ -191,4 +212,4 @@ def _show(opened: Opened, context: Context, view: View, base: Viewed | None) -> 
         reading = opened.dialect.read(body)
         if reading is not None:
             told.append(Told(source, body, reading, place))
-    return show(view, told, before)
+    return show(view, told, before, used)

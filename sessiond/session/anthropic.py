@@ -7,7 +7,7 @@ are no part of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -15,21 +15,20 @@ import msgspec
 from sessiond.model.reading import Block, Reading
 from sessiond.session.arranging import ProviderShape, Says, Turn
 from sessiond.session.conversation import as_told, is_users
-from sessiond.session.stringify import members_of
+from sessiond.session.naming import Legal
+from sessiond.session.pictures import Picture, picture_in
+from sessiond.session.stringify import object_in
 
 __all__ = ["SHAPE"]
 
 _CONTINUED: Final = "(The conversation goes on.)"
-_OWN: Final = frozenset(
-    {
-        "document",
-        "search_result",
-        "server_tool_use",
-        "web_search_tool_result",
-        "redacted_thinking",
-    }
+_FAILED: Final = "(It failed and said nothing.)"
+_LEGAL: Final = Legal(id_chars=64, name_chars=128)
+# Blocks that only this API has a word for: they are shown as they are stored.
+_USERS_OWN: Final = frozenset({"document", "search_result"})
+_ASSISTANTS_OWN: Final = frozenset(
+    {"server_tool_use", "web_search_tool_result", "redacted_thinking"}
 )
-"""Blocks that only this API has a word for: they are shown as they are stored."""
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 _OWN_NAMES: Final = ("anthropic", "claude")
 _Content = dict[str, Any]
@@ -44,6 +43,9 @@ def _says(reading: Reading) -> Says:
 
 def _messages(turn: Turn, *, is_first: bool) -> Iterator[tuple[str, bytes]]:
     blocks = [("tool_result", _tool_result(block)) for _, block in turn.results]
+    # It takes nothing but text in the result of a call that failed.
+    failed = [part for _, block in turn.results if block.is_error for part in block.parts]
+    blocks.extend(("image", image) for image in _images(failed))
     for told in turn.messages:
         blocks.extend(_blocks(told.reading))
     # It takes no message that ends with a thought.
@@ -67,9 +69,9 @@ def _blocks(reading: Reading) -> Iterator[tuple[str, Any]]:
         if text and text.strip():
             yield "text", {"type": "text", "text": text}
         for block in reading.blocks:
-            if block.is_image:
-                yield "image", _image(block)
-            elif block.spelling in _OWN and block.raw is not None:
+            if (picture := picture_in(block)) is not None:
+                yield "image", _image(picture)
+            elif block.spelling in _USERS_OWN and block.raw is not None:
                 yield block.spelling, block.raw
 
 
@@ -83,10 +85,9 @@ def _spoken(reading: Reading, block: Block) -> Iterator[tuple[str, Any]]:
             said = {"type": "thinking", "thinking": block.text, "signature": block.signature}
             yield "thinking", said
     elif block.kind == "tool_call":
-        arguments = members_of(block.arguments) or {}
-        call = {"type": "tool_use", "id": block.id, "name": block.name, "input": arguments}
-        yield "tool_use", call
-    elif block.spelling in _OWN and block.raw is not None:
+        call = {"type": "tool_use", "id": block.id, "name": block.name}
+        yield "tool_use", call | {"input": object_in(block.arguments)}
+    elif block.spelling in _ASSISTANTS_OWN and block.raw is not None:
         yield block.spelling, block.raw
 
 
@@ -97,17 +98,25 @@ def _is_own(reading: Reading) -> bool:
 
 
 def _tool_result(block: Block) -> _Content:
-    content: list[_Content] = [{"type": "text", "text": block.said}] if block.said.strip() else []
-    content += [_image(part) for part in block.parts if part.is_image]
-    found: _Content = {"type": "tool_result", "tool_use_id": block.id, "content": content}
-    return found | ({"is_error": True} if block.is_error else {})
+    found: _Content = {"type": "tool_result", "tool_use_id": block.id}
+    said = block.said if block.said.strip() else ""
+    if block.is_error:
+        return found | {"content": [{"type": "text", "text": said or _FAILED}], "is_error": True}
+    content: list[Any] = [{"type": "text", "text": said}] if said else []
+    content += _images(block.parts)
+    content += [part.raw for part in block.parts if part.spelling in _USERS_OWN]
+    return found | {"content": content}
 
 
-def _image(block: Block) -> _Content:
-    if block.url:
-        return {"type": "image", "source": {"type": "url", "url": block.url}}
-    source = {"type": "base64", "media_type": block.mime_type, "data": block.data}
+def _images(blocks: Iterable[Block]) -> list[_Content]:
+    return [_image(picture) for block in blocks if (picture := picture_in(block)) is not None]
+
+
+def _image(picture: Picture) -> _Content:
+    if picture.url:
+        return {"type": "image", "source": {"type": "url", "url": picture.url}}
+    source = {"type": "base64", "media_type": picture.mime_type, "data": picture.data}
     return {"type": "image", "source": source}
 
 
-SHAPE: Final = ProviderShape(_says, _messages, splits=False)
+SHAPE: Final = ProviderShape(_says, _messages, _LEGAL, splits=False)

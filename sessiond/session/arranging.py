@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from sessiond.model.reading import Block, Reading
 from sessiond.session.mending import Told, paired
+from sessiond.session.naming import Legal
 
 __all__ = ["ProviderShape", "Says", "Turn", "turns_of"]
 
@@ -50,6 +51,7 @@ class ProviderShape(Struct, frozen=True):
     says: Callable[[Reading], Says]
     """What of a message, results aside, is shown."""
     messages: ShowTurn
+    legal: Legal
     splits: bool
     """Of a turn without results, each message is shown as one."""
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
+from sessiond.model.escapes import whole_characters
 from sessiond.model.reading import Block, Reading
 
 __all__ = ["INTERRUPTED", "Told", "mended", "paired"]
@@ -76,9 +77,12 @@ def _says_more(reading: Reading) -> bool:
 
 
 def _without(told: Told, alone: set[int]) -> Told:
-    """A message without some of its results; its other blocks are as they were."""
+    """A message without some of its results; its other blocks are as they were.
+
+    But for half a character, with which it could not be taken apart.
+    """
     try:
-        members = _members.decode(told.body)
+        members = _members.decode(whole_characters(told.body))
         name = "content" if "content" in members else "contents"
         items = _items.decode(members[name])
     except (msgspec.DecodeError, KeyError, RecursionError):

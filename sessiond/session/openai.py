@@ -1,12 +1,14 @@
 """Turns as messages of OpenAI's Chat Completions.
 
 Results are messages of their own, right behind the calls; images of results stand in a user's
-message behind them. There is no word for thinking, nor for a result that is an error.
+message behind them. Since nothing may come between, what the assistant says after a call and
+before its results is part of the message with the call. There is no word for thinking, nor for a
+result that is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -14,12 +16,17 @@ import msgspec
 from sessiond.model.reading import Block, Reading
 from sessiond.session.arranging import ProviderShape, Says, Turn
 from sessiond.session.conversation import as_told, is_users
-from sessiond.session.stringify import members_of, written
+from sessiond.session.mending import Told
+from sessiond.session.naming import Legal
+from sessiond.session.pictures import Picture, picture_in
+from sessiond.session.stringify import object_in
 
 __all__ = ["SHAPE"]
 
-_OWN: Final = frozenset({"input_audio", "file", "refusal"})
-"""Blocks that only this API has a word for: they are shown as they are stored."""
+_LEGAL: Final = Legal(id_chars=40, name_chars=64)
+# Blocks that only this API has a word for: they are shown as they are stored.
+_USERS_OWN: Final = frozenset({"input_audio", "file"})
+_REFUSAL: Final = "refusal"
 _SYSTEM: Final = frozenset({"system", "developer"})
 _Content = dict[str, Any]
 
@@ -34,18 +41,28 @@ def _messages(turn: Turn, *, is_first: bool) -> Iterator[tuple[str, bytes]]:
         result = {"role": "tool", "tool_call_id": block.id, "content": block.said}
         yield told.source, msgspec.json.encode(result)
     images = [
-        (told.source, _image(part))
+        (told.source, _image(picture))
         for told, block in turn.results
         for part in block.parts
-        if part.is_image
+        if (picture := picture_in(part)) is not None
     ]
     if images:
         shown = {"role": "user", "content": [image for _, image in images]}
         yield images[0][0], msgspec.json.encode(shown)
-    for told in turn.messages:
-        message = _message(told.reading)
+    for group in _groups(turn):
+        readings = [told.reading for told in group]
+        message = _spoken(readings) if turn.is_assistant else _message(readings[0])
         assert message is not None, "else it is in no turn"
-        yield told.source, msgspec.json.encode(message)
+        yield group[0].source, msgspec.json.encode(message)
+
+
+def _groups(turn: Turn) -> Iterator[Sequence[Told]]:
+    """The messages that are shown as one each: from the first with calls on, all of a turn."""
+    for at, told in enumerate(turn.messages):
+        if turn.is_assistant and any(block.kind == "tool_call" for block in told.reading.blocks):
+            yield turn.messages[at:]
+            return
+        yield [told]
 
 
 def _message(reading: Reading) -> _Content | None:
@@ -53,7 +70,7 @@ def _message(reading: Reading) -> _Content | None:
     if reading.role in _SYSTEM:
         return {"role": "system", "content": reading.text} if reading.text else None
     if reading.role == "assistant":
-        return _spoken(reading)
+        return _spoken([reading])
     if not is_users(reading):
         return None
     text = as_told(reading) or ""
@@ -64,36 +81,37 @@ def _message(reading: Reading) -> _Content | None:
     return {"role": "user", "content": [*texts, *parts]}
 
 
-def _spoken(reading: Reading) -> _Content | None:
-    calls = [_function(block) for block in reading.blocks if block.kind == "tool_call"]
-    own = [block.raw for block in reading.blocks if block.spelling == "refusal"]
-    if not (reading.text or calls or own):
+def _spoken(readings: Sequence[Reading]) -> _Content | None:
+    text = "\n\n".join(reading.text for reading in readings if reading.text)
+    blocks = [block for reading in readings for block in reading.blocks]
+    calls = [_function(block) for block in blocks if block.kind == "tool_call"]
+    own = [block.raw for block in blocks if block.spelling == _REFUSAL and block.raw is not None]
+    if not (text or calls or own):
         return None
-    content: Any = reading.text or None
+    content: Any = text or None
     if own:
-        texts = [{"type": "text", "text": reading.text}] if reading.text else []
-        content = [*texts, *own]
+        content = [*([{"type": "text", "text": text}] if text else []), *own]
     said = {"role": "assistant", "content": content}
     return said | ({"tool_calls": calls} if calls else {})
 
 
 def _function(block: Block) -> _Content:
-    arguments = written(members_of(block.arguments) or {})
+    arguments = bytes(object_in(block.arguments)).decode(errors="replace")
     function = {"name": block.name, "arguments": arguments}
     return {"id": block.id, "type": "function", "function": function}
 
 
 def _parts(reading: Reading) -> Iterator[Any]:
     for block in reading.blocks:
-        if block.is_image:
-            yield _image(block)
-        elif block.spelling in _OWN and block.raw is not None:
+        if (picture := picture_in(block)) is not None:
+            yield _image(picture)
+        elif block.spelling in _USERS_OWN and block.raw is not None:
             yield block.raw
 
 
-def _image(block: Block) -> _Content:
-    url = block.url or f"data:{block.mime_type};base64,{block.data}"
+def _image(picture: Picture) -> _Content:
+    url = picture.url or f"data:{picture.mime_type};base64,{picture.data}"
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-SHAPE: Final = ProviderShape(_says, _messages, splits=True)
+SHAPE: Final = ProviderShape(_says, _messages, _LEGAL, splits=True)

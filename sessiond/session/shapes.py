@@ -7,14 +7,16 @@ result that comes after its call was settled without one; then all is shown anew
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct
 
+from sessiond.model.escapes import whole_characters
 from sessiond.session import anthropic, openai
 from sessiond.session.arranging import ProviderShape, turns_of
 from sessiond.session.mending import Told, mended, paired
+from sessiond.session.naming import ids_called, named
 
 __all__ = ["NOTHING", "STORED", "Part", "Settled", "Shape", "Shown", "View", "show"]
 
@@ -64,6 +66,8 @@ class Part(Struct, frozen=True):
     """All that is settled now."""
     system: tuple[list[str], list[str]]
     """What the system's messages say, the settled ones and the rest."""
+    called: dict[str, int] = {}
+    """The ids of the settled calls, and the message of the context that each is in."""
 
 
 class _Unit(Struct, frozen=True):
@@ -79,8 +83,13 @@ class _Unit(Struct, frozen=True):
 NOTHING: Final = Settled()
 
 
-def show(view: View, messages: Sequence[Told], before: Settled) -> Part | None:
-    """Show the messages behind what is settled; None if one of them changes that."""
+def show(
+    view: View, messages: Sequence[Told], before: Settled, used: Container[str] = ()
+) -> Part | None:
+    """Show the messages behind what is settled; None if one of them changes that.
+
+    `used` are the ids of the calls that are settled.
+    """
     pairs = paired(messages)
     alone = {
         block.id
@@ -95,6 +104,7 @@ def show(view: View, messages: Sequence[Told], before: Settled) -> Part | None:
     if provider is None:
         units = list(_as_stored(told))
     else:
+        told = named(told, provider.legal, used)
         units = list(_as_provided(provider, told, is_first=not before.shown))
     cut = _cut(units)
     taken = units[cut].place if cut else before.taken
@@ -106,6 +116,7 @@ def show(view: View, messages: Sequence[Told], before: Settled) -> Part | None:
         [message for unit in units[cut:] for message in unit.messages],
         Settled(taken, before.shown + len(settled), unanswered),
         (list(_system(taken_now)), list(_system(messages[len(taken_now) :]))),
+        {} if provider is None else ids_called(taken_now),
     )
 
 
@@ -128,7 +139,10 @@ def _as_provided(
     for turn in turns_of(messages, provider.says):
         begins = turn.is_assistant or (provider.splits and not has_calls)
         has_calls = turn.has_calls
-        shown = list(provider.messages(turn, is_first=is_first))
+        shown = [
+            (source, whole_characters(body))
+            for source, body in provider.messages(turn, is_first=is_first)
+        ]
         is_first = is_first and not shown
         if provider.splits and not turn.is_assistant and not turn.results:
             for told, message in zip(turn.messages, shown, strict=True):

@@ -1,8 +1,9 @@
 """JSON as JavaScript's `JSON.stringify` writes it, and text as it counts characters.
 
 Law: exact. The programs whose estimates and prompts are followed here measure what
-JavaScript makes of a value, so `1.50` is `1.5`, `1e21` keeps its exponent, and an emoji
-is two characters.
+JavaScript makes of a value, so `1.50` is `1.5`, `1e21` keeps its exponent, members that
+are numbers come first, and an emoji is two characters. What only passes through (the
+arguments that a provider is given) is taken as it stands instead: `object_in`.
 """
 
 from __future__ import annotations
@@ -11,14 +12,20 @@ import json
 import math
 import re
 from decimal import Decimal
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
+import msgspec
 from msgspec import Raw
 
-__all__ = ["compact_json", "cut_units", "members_of", "utf16_units", "written"]
+from sessiond.model.escapes import whole_characters
+
+__all__ = ["compact_json", "cut_units", "members_of", "object_in", "utf16_units", "written"]
 
 _LONE: Final = re.compile("[\ud800-\udfff]")
+_INDEX: Final = re.compile("0|[1-9][0-9]{0,9}")
+_INDEX_MAX: Final = 2**32 - 2
 _SAFE_INTEGER: Final = 2**53
+_SAFE_DIGITS: Final = 16
 _DIGITS_MAX: Final = 21
 """A number of more digits before its point is written with an exponent."""
 _ZEROS_MAX: Final = 6
@@ -44,7 +51,7 @@ def cut_units(text: str, units: int) -> str:
 def compact_json(raw: Raw) -> str:
     """The value without blanks, as JavaScript would write it; as it stands if it is none."""
     try:
-        return written(json.loads(bytes(raw)))
+        return written(_decoded(bytes(raw)))
     except (ValueError, RecursionError):
         return bytes(raw).decode(errors="replace")
 
@@ -52,12 +59,26 @@ def compact_json(raw: Raw) -> str:
 def members_of(raw: Raw | None) -> dict[str, Any] | None:
     """The arguments of a call by name; None if they are no object. OpenAI's stand in a text."""
     try:
-        found: Any = json.loads(bytes(raw or b""))
+        found: Any = _decoded(bytes(raw or b""))
         if isinstance(found, str):
-            found = json.loads(found)
+            found = _decoded(found)
     except (ValueError, RecursionError):
         return None
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+def object_in(raw: Raw | None) -> Raw:
+    """The same as it stands, on one line: every number as it is spelled; `{}` if they are none.
+
+    Half a character is U+FFFD.
+    """
+    if raw is None or members_of(raw) is None:
+        return Raw(b"{}")
+    found = bytes(raw).strip()
+    if found[:1] == b'"':
+        found = json.loads(found).strip().encode(errors="replace")
+    found = whole_characters(found)
+    return Raw(msgspec.json.format(found, indent=-1) if b"\n" in found else found)
 
 
 def written(value: Any) -> str:
@@ -68,7 +89,7 @@ def written(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, int):
-        return str(value) if abs(value) <= _SAFE_INTEGER else _number(_float(value))
+        return str(value) if abs(value) <= _SAFE_INTEGER else _number(float(value))
     if isinstance(value, float):
         return _number(value)
     # What is left has members or items; nothing else comes out of JSON.
@@ -84,11 +105,26 @@ def _object(members: dict[str, Any]) -> str:
     return f"{{{','.join(said)}}}"
 
 
-def _float(value: int) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
+def _decoded(text: str | bytes) -> Any:
+    return json.loads(
+        text, parse_int=_integer, parse_constant=_no_json, object_pairs_hook=_in_their_order
+    )
+
+
+def _integer(digits: str) -> int | float:
+    # A number of thousands of digits is one that Python refuses to read.
+    return int(digits) if len(digits) <= _SAFE_DIGITS else float(digits)
+
+
+def _no_json(word: str) -> NoReturn:
+    raise ValueError(word)
+
+
+def _in_their_order(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Members as JavaScript keeps them: those that could index an array first, by number."""
+    found = dict(pairs)
+    indices = [name for name in found if _INDEX.fullmatch(name) and int(name) <= _INDEX_MAX]
+    return {name: found[name] for name in sorted(indices, key=int)} | found
 
 
 def _number(value: float) -> str:

@@ -298,9 +298,49 @@ def test_arguments_are_an_object_whatever_they_were() -> None:
     ]
     (said,) = shaped("openai", {"role": "assistant", "content": blocks})
     arguments = [call["function"]["arguments"] for call in said["tool_calls"]]
-    assert arguments == ["{}", "{}", '{"x":[1.5]}']
+    assert arguments == ["{}", "{}", '{"x": [1.5]}']
     _, said = shaped("anthropic", {"role": "assistant", "content": blocks})
     assert [block["input"] for block in said["content"]] == [{}, {}, {"x": [1.5]}]
+
+
+ODD_ARGUMENTS = [
+    # As stored, and what a provider is given: the same text, but for half a character and newlines.
+    (rb'{"n":123456789012345678901234567890,"x":1.50}', None),
+    (rb'{"2":0,"1":1e400,"a":-0}', None),
+    (rb'{"a":"\ud83d"}', rb'{"a":"\ufffd"}'),
+    (rb'{"a":"\ud83d\ude00 \\ud83d"}', None),
+    (rb'"{\"a\": 1.50}"', b'{"a": 1.50}'),
+    (rb'"{\"a\":\n1.50}"', b'{"a":1.50}'),
+    (rb'"{\"a\": NaN}"', b"{}"),
+    (rb'"{\"a\":"', b"{}"),
+    (b"[1]", b"{}"),
+    (b"null", b"{}"),
+]
+
+
+@pytest.mark.parametrize(("stored", "given_"), ODD_ARGUMENTS)
+def test_arguments_go_to_a_provider_as_they_were_written(
+    stored: bytes, given_: bytes | None
+) -> None:
+    body = (
+        b'{"role":"assistant","content":[{"type":"toolCall","id":"c","name":"n","arguments":'
+        + stored
+        + b"}]}"
+    )
+    reading = NATIVE.read(body)
+    assert reading is not None
+    calls = Told("e1", body, reading)
+    expected = stored if given_ is None else given_
+    for shape in ("openai", "anthropic"):
+        part = show(View(shape=shape), [calls], NOTHING)
+        assert part is not None
+        (_, shown) = [*part.settled, *part.rest][-1]
+        if shape == "openai":
+            (call,) = json.loads(shown)["tool_calls"]
+            assert call["function"]["arguments"].encode() == expected
+        else:
+            assert b'"input":' + expected + b"}" in shown
+        assert b"\n" not in shown
 
 
 def test_what_is_told_in_the_users_place_is_told_in_pis_words(shared: Path) -> None:
