@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sessiond.dialects.base import ContextLine
 from sessiond.errors import TooLarge
 from sessiond.limits import PLAN_BYTES_MAX
+from sessiond.model.reading import Reading
 from sessiond.model.row import Kind
 from sessiond.service.opened import Opened
 from sessiond.session.branching import LeftStep, Told, entries_left, gather
@@ -46,6 +47,9 @@ def _step(opened: Opened, seq: int, line: bytes, estimator: Estimator) -> LeftSt
     # The last one speaks: what comes before it is the system's, kept by a compaction.
     messages = opened.dialect.context([ContextLine(name, kind, line)])[-1:]
     reading = opened.dialect.read(messages[0].body) if messages else None
+    if kind == Kind.BRANCH_SUMMARY and reading is None:
+        # It says nothing to a context, but it is one of the things that were left.
+        reading = Reading("branch_summary", ())
     return LeftStep(
         name,
         reading,
