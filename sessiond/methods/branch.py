@@ -38,8 +38,7 @@ class BranchParams(MoveParams):
 def handle(client: Client, params: BranchParams, call: Call[Client]) -> Any:
     """Put the move in line, once whoever wants a word before has had it. A drop leaves nothing."""
     if params.drop:
-        if params.entry_id is not UNSET:
-            raise InvalidParams("drop takes a head and no entry_id", path="entry_id")
+        _require_head_only(params)
         return submit(
             client,
             call,
@@ -69,6 +68,18 @@ def handle(client: Client, params: BranchParams, call: Call[Client]) -> Any:
         about=lambda host: leaving(host, params.head, entry_id),
         go_on=go_on,
     )
+
+
+def _require_head_only(params: BranchParams) -> None:
+    """Raises InvalidParams for what a drop has no use for."""
+    given = (
+        ("entry_id", params.entry_id is not UNSET),
+        ("summary", params.summary != ""),
+        ("details", params.details is not UNSET),
+    )
+    for name, is_given in given:
+        if is_given:
+            raise InvalidParams(f"drop takes a head and no {name}", path=name)
 
 
 METHOD = Method(

@@ -13,9 +13,10 @@ from sessiond.methods.common import Call, Client, ask, served
 from sessiond.service.copying.source import Means
 from sessiond.service.files.rehearsal import rehearse
 from sessiond.service.host import Host
+from sessiond.service.inbox import LATER
 from sessiond.service.session_info import SessionInfo
 
-__all__ = ["CopyResult", "ask_both", "copy_from", "make_copy", "means_of"]
+__all__ = ["CopyResult", "ask_both", "copy_from", "make_copy", "means_of", "require_two"]
 
 
 class CopyResult(Struct, frozen=True):
@@ -66,6 +67,12 @@ async def make_copy(
     return await to_thread.run_sync(work)
 
 
+def require_two(session_id: str, other_session_id: str) -> None:
+    """Raises InvalidParams for one and the same."""
+    if session_id == other_session_id:
+        raise InvalidParams("a session is not merged with itself", path="other_session_id")
+
+
 def ask_both(
     client: Client,
     call: Call[Client],
@@ -75,15 +82,20 @@ def ask_both(
 ) -> Any:
     """Answer from two sessions, each after this connection's own earlier mutations of it.
 
-    Raises InvalidParams for one and the same. What `look` defers is answered in its time.
+    What `look` defers is answered in its time.
     """
-    if session_id == other_session_id:
-        raise InvalidParams("a session is not merged with itself", path="other_session_id")
     service = client.service
     other = service.host(other_session_id)
 
     def with_other() -> Any:
         host = service.host(session_id)
-        return host.ask(call, lambda: look(host, other))
+        answer = host.ask(call, lambda: look(host, other))
+        if answer is LATER and host.in_memory:
+            client.listener.start(serve)
+        return answer
+
+    async def serve() -> None:
+        """What a session in memory was asked in another one's turn: no chunk of a connection ends there."""
+        client.chunk_done()
 
     return served(other.ask(call, with_other))

@@ -59,11 +59,9 @@ def handle(client: Client, params: ForkParams, call: Call[Client]) -> Any:
 
 def _about(host: Host, params: ForkParams) -> BeforeFork:
     """What clients are told: where the path ends, if the caller says it by an entry or not at all."""
-    at = params.at
-    if isinstance(at, UnsetType):
-        session = host.opened.session
-        at = session.id_of(session.heads["main"].leaf) if params.at_message is None else None
-    return BeforeFork(host.session_id, at)
+    source = Source.of(host)
+    leaf = _axes(params, source).leaf if params.at_message is None else 0
+    return BeforeFork(host.session_id, source.session.id_of(leaf))
 
 
 def _copy(client: Client, params: ForkParams, call: Call[Client]) -> Any:

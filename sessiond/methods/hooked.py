@@ -26,12 +26,13 @@ def hooked(  # noqa: PLR0913 - a call, and what becomes of it
     session_id: str,
     hook: Hook,
     *,
-    about: Callable[[Host], Struct],
+    about: Callable[[Host], Struct | None],
     go_on: Callable[[str | None], Any],
 ) -> Any:
     """Go on with the summary that a client supplied, if one did; or be refused as Vetoed.
 
-    `about` is what they are told, of the session as it is then; `go_on` gives DEFERRED or a result.
+    `about` is what they are told, of the session as it is then, None where nobody need be asked;
+    `go_on` gives DEFERRED or a result.
     """
     hooks = client.service.hooks
     if not hooks.wanted(hook):
@@ -41,7 +42,8 @@ def hooked(  # noqa: PLR0913 - a call, and what becomes of it
         told = about(host)
 
         async def consult() -> Any:
-            result = go_on(await hooks.before(hook, told))
+            supplied = None if told is None else await hooks.before(hook, told)
+            result = go_on(supplied)
             return LATER if result is DEFERRED else result
 
         client.service.work(call, consult)

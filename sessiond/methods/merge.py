@@ -15,11 +15,14 @@ from sessiond.errors import (
     LeaseLost,
     PreconditionFailed,
     SessionArchived,
+    Vetoed,
 )
 from sessiond.methods.common import Call, Client, Method
-from sessiond.methods.copies import CopyResult, ask_both, make_copy, means_of
+from sessiond.methods.copies import CopyResult, ask_both, make_copy, means_of, require_two
+from sessiond.methods.hooked import hooked
 from sessiond.methods.moving import MoveParams
 from sessiond.model.ids import MAIN, SessionId
+from sessiond.model.requests import BeforeFork
 from sessiond.service.copying.header import Birth
 from sessiond.service.copying.merging import merge_into_new, merged_here, turn
 from sessiond.service.copying.source import Source
@@ -50,12 +53,34 @@ class MergedHere(Struct, frozen=True):
 
 
 def handle(client: Client, params: MergeParams, call: Call[Client]) -> Any:
-    """Append the turn in its place in line, or make a session of it in a worker thread."""
+    """Append the turn in its place in line, or make a session of it in a worker thread.
+
+    Before the latter whoever wants a word has it.
+    """
     if not params.text.strip():
         raise EntryInvalid("text is empty", path="text")
+    require_two(params.session_id, params.other_session_id)
     if params.into == "new":
         _require_nothing_of_here(params)
+        if not params.dry_run:
+            return hooked(
+                client,
+                call,
+                params.session_id,
+                "before_fork",
+                about=_about,
+                go_on=lambda _supplied: _merge(client, params, call),
+            )
+    return _merge(client, params, call)
 
+
+def _about(host: Host) -> BeforeFork:
+    """What clients are told before a session begins with the merge: where main stands."""
+    source = Source.of(host)
+    return BeforeFork(host.session_id, source.session.id_of(source.leaf))
+
+
+def _merge(client: Client, params: MergeParams, call: Call[Client]) -> Any:
     def look(host: Host, other: Host) -> Any:
         if params.into == "new":
             return _make(client, params, call, host, other)
@@ -147,5 +172,6 @@ METHOD = Method(
         HeadNotFound,
         LeaseHeld,
         LeaseLost,
+        Vetoed,
     ),
 )

@@ -21,6 +21,8 @@ from sessiond.methods.common import DEFERRED, Call, Client, Method
 from sessiond.methods.hooked import hooked, leaving
 from sessiond.methods.moving import MoveParams
 from sessiond.model.ids import EntryId
+from sessiond.model.requests import BeforeBranch
+from sessiond.service.host import Host
 from sessiond.service.inbox import Command
 from sessiond.session.navigating import Navigated, NavigateRequest, lines_of, navigate
 
@@ -39,20 +41,22 @@ class NavigateParams(MoveParams, kw_only=True):
 def handle(client: Client, params: NavigateParams, call: Call[Client]) -> Any:
     """Put the move in line; whether it is one is decided there, by what the entry says."""
 
-    def go_on(supplied: str | None) -> Any:
-        return _submit(client, params, call, params.summary or supplied or "")
+    def about(host: Host) -> BeforeBranch | None:
+        told = leaving(host, params.head, params.entry_id)
+        # To go where the head is leaves nothing.
+        return None if told.leaf_id == told.entry_id else told
 
     return hooked(
         client,
         call,
         params.session_id,
         "before_branch",
-        about=lambda host: leaving(host, params.head, params.entry_id),
-        go_on=go_on,
+        about=about,
+        go_on=lambda supplied: _submit(client, params, call, supplied or ""),
     )
 
 
-def _submit(client: Client, params: NavigateParams, call: Call[Client], summary: str) -> Any:
+def _submit(client: Client, params: NavigateParams, call: Call[Client], supplied: str) -> Any:
     host = client.service.host(params.session_id)
 
     def text_of(entry_id: str, kind: int, line: bytes) -> str | None:
@@ -67,7 +71,8 @@ def _submit(client: Client, params: NavigateParams, call: Call[Client], summary:
         entry_id=params.entry_id,
         text_of=text_of,
         head=params.head,
-        summary=summary,
+        summary=params.summary,
+        supplied=supplied,
         details=params.details,
         label=params.label,
         condition=params.condition,

@@ -8,7 +8,7 @@ from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.methods.common import Call, Client, Method, SessionParams
-from sessiond.methods.copies import ask_both
+from sessiond.methods.copies import ask_both, require_two
 from sessiond.model.ids import SessionId
 from sessiond.service.copying.merging import MergeSource, merge_plan
 from sessiond.service.copying.source import Source
@@ -32,6 +32,7 @@ class PlanMergeResult(Struct, frozen=True):
 
 def handle(client: Client, params: PlanMergeParams, call: Call[Client]) -> Any:
     """Read both in a worker thread, each as of now."""
+    require_two(params.session_id, params.other_session_id)
 
     def look(host: Host, _other: Host) -> Any:
         here = Source.of(host)

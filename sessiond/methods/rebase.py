@@ -7,10 +7,12 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from sessiond.errors import EntryInvalid, EntryNotFound, InvalidParams
+from sessiond.errors import EntryInvalid, EntryNotFound, InvalidParams, Vetoed
 from sessiond.methods.common import Call, Client, Method, SessionParams
 from sessiond.methods.copies import CopyResult, copy_from, make_copy, means_of
+from sessiond.methods.hooked import hooked
 from sessiond.model.ids import EntryId
+from sessiond.model.requests import BeforeFork
 from sessiond.service.copying.header import Birth
 from sessiond.service.copying.rebasing import by_ids, by_indices, rebase
 from sessiond.service.copying.source import Source
@@ -36,9 +38,25 @@ class RebaseParams(SessionParams):
 
 
 def handle(client: Client, params: RebaseParams, call: Call[Client]) -> Any:
-    """Copy in a worker thread, as of now."""
+    """Copy in a worker thread, as of now, once whoever wants a word before has had it."""
     if (params.entry_ids is None) == (params.indices is None):
         raise InvalidParams("send entry_ids or indices", path="entry_ids")
+    if params.squash is not None and not params.squash.summary.strip():
+        raise EntryInvalid("summary is empty", path="squash.summary")
+    if params.dry_run:
+        return _copy(client, params, call)
+    return hooked(
+        client,
+        call,
+        params.session_id,
+        "before_fork",
+        # No one entry is where it ends.
+        about=lambda host: BeforeFork(host.session_id, None),
+        go_on=lambda _supplied: _copy(client, params, call),
+    )
+
+
+def _copy(client: Client, params: RebaseParams, call: Call[Client]) -> Any:
     environment = client.service.environment
 
     def look(host: Host) -> Any:
@@ -48,10 +66,10 @@ def handle(client: Client, params: RebaseParams, call: Call[Client]) -> Any:
         summary = None if params.squash is None else params.squash.summary
 
         def lines() -> Iterator[list[bytes]]:
-            if params.entry_ids is not None:
-                seqs = by_ids(source, params.entry_ids)
+            if params.indices is not None:
+                seqs = by_indices(source, params.indices)
             else:
-                seqs = by_indices(source, params.indices or ())
+                seqs = by_ids(source, params.entry_ids or ())
             return rebase(source, seqs, summary, birth)
 
         async def job() -> CopyResult:
@@ -72,5 +90,6 @@ METHOD = Method(
     errors=(
         EntryNotFound,
         EntryInvalid,
+        Vetoed,
     ),
 )

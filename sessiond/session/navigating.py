@@ -25,12 +25,17 @@ _SAID: Final = frozenset({int(Kind.USER), int(Kind.CUSTOM_MESSAGE)})
 
 
 class NavigateRequest(Struct):
-    """One navigate call. `text_of` gives what a user says in a line; None for no such line."""
+    """One navigate call. `text_of` gives what a user says in a line; None for no such line.
+
+    `supplied` is a summary that somebody else brought: it is used where something is left, and
+    there is no `summary`.
+    """
 
     entry_id: str | None
     text_of: Callable[[str, int, bytes], str | None]
     head: str = MAIN
     summary: str = ""
+    supplied: str = ""
     details: Raw | UnsetType = UNSET
     label: str | None = None
     condition: Condition = ALWAYS
@@ -60,8 +65,6 @@ def navigate(draft: Draft, request: NavigateRequest) -> Navigated:
     require_expected(draft, request.head, condition.expected)
     target = draft.node(request.entry_id) if request.entry_id is not None else 0
     leaf = draft.leaf(request.head)
-    if not request.summary and request.details is not UNSET:
-        raise EntryInvalid("details belong to a summary; send one", path="details")
     text = None
     to = target
     if target and target != leaf and draft.kind(target) in _SAID:
@@ -69,17 +72,18 @@ def navigate(draft: Draft, request: NavigateRequest) -> Navigated:
         to = target if text is None else draft.parent(target)
     if to == leaf and request.summary:
         raise EntryInvalid("the head stands there already, and leaves nothing", path="summary")
+    summary = request.summary or (request.supplied if to != leaf else "")
+    if not summary and request.details is not UNSET:
+        raise EntryInvalid("details belong to a summary; send one", path="details")
     with draft.all_or_nothing():
         if to != leaf:
             branch(
                 draft,
-                BranchRequest(
-                    draft.id_of(to), request.head, request.summary, request.details, condition
-                ),
+                BranchRequest(draft.id_of(to), request.head, summary, request.details, condition),
             )
         at = draft.leaf(request.head)
         if request.label is not None:
-            labelled = draft.id_of(at if request.summary else target)
+            labelled = draft.id_of(at if summary else target)
             if labelled is None:
                 raise EntryInvalid("there is no entry here to label", path="label")
             label(draft, labelled, request.label)

@@ -58,6 +58,13 @@ ASKED: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ),
     ("session/fork", "before_fork", {"at": "u2"}, {"entry_id": "u2"}),
     ("session/fork", "before_fork", {}, {"entry_id": "u3"}),
+    ("session/rebase", "before_fork", {"indices": [1, 0]}, {"entry_id": None}),
+    (
+        "session/merge",
+        "before_fork",
+        {"other_session_id": "session-b", "text": "both", "into": "new"},
+        {"entry_id": "u3"},
+    ),
     (
         "compact",
         "before_compact",
@@ -76,6 +83,7 @@ async def test_a_veto_changes_nothing_and_is_told_with_who_and_why(
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await offer(watcher, hook, client_id="watcher")
         await make(wire, persist)
+        await wire.call("session/create", cwd="/p", session_id="session-b")
         before = (await wire.call("session/get", session_id=SESSION))["session"]
         number = await wire.request(method, session_id=SESSION, **params)
         asked = await watcher.next_request()
@@ -88,7 +96,7 @@ async def test_a_veto_changes_nothing_and_is_told_with_who_and_why(
         assert refused.value.data["by"] == "watcher"
         assert refused.value.data["reason"] == "Not now."
         assert (await wire.call("session/get", session_id=SESSION))["session"] == before
-        assert len((await wire.call("session/list", drafts=True))["sessions"]) == 1
+        assert len((await wire.call("session/list", drafts=True))["sessions"]) == 2
         # Who has nothing against it lets it go on.
         number = await wire.request(method, session_id=SESSION, **params)
         await watcher.reply(await watcher.next_request(), {})
@@ -190,6 +198,19 @@ async def test_the_callers_own_summary_stays(house: Any) -> None:
             assert stored["entry"]["summary"] == "own"
 
 
+async def test_a_summary_that_comes_where_nothing_is_left_has_no_use(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await offer(wire, "before_branch")
+        await make(wire)
+        # What a user said: the head would go before it, and there it is already.
+        number = await wire.request("session/rewind", session_id=SESSION, to="u2")
+        await wire.answer(number)
+        number = await wire.request("session/navigate", session_id=SESSION, entry_id="u3")
+        await wire.reply(await wire.next_request(), {"summary": SAID})
+        moved = await wire.answer(number)
+        assert (moved["moved"], moved["leaf_id"], moved["editor_text"]) == (False, "u2", "u3")
+
+
 async def test_a_hook_supplies_the_summary_of_a_run(house: Any) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await wire.call("initialize", capabilities={"summarize": True})
@@ -261,13 +282,25 @@ async def test_what_cannot_be_is_refused_before_anybody_is_asked(house: Any) -> 
             ("branch", {"entry_id": "none"}, "entry_not_found"),
             ("session/navigate", {"entry_id": "none"}, "entry_not_found"),
             ("session/fork", {"entries": "all", "at": "u1"}, "invalid_params"),
+            ("session/fork", {"at": "none"}, "entry_not_found"),
+            ("session/rebase", {}, "invalid_params"),
+            ("session/rebase", {"indices": [0], "squash": {"summary": ""}}, "entry_invalid"),
+            ("session/merge", {"other_session_id": SESSION, "text": "t"}, "invalid_params"),
         ):
             refused = await wire.refusal(method, session_id=SESSION, **params)
             assert refused.data["kind"] == kind
         refused = await wire.refusal("branch", session_id="session-none", entry_id=None)
         assert refused.data["kind"] == "session_not_found"
-        # A dry run makes nothing, and a drop leaves nothing.
+        # A dry run makes nothing, a merge into this session only adds to it, and who goes to where
+        # the head is leaves nothing.
         await wire.call("session/fork", session_id=SESSION, dry_run=True)
+        await wire.call("session/rebase", session_id=SESSION, indices=[0], dry_run=True)
+        await wire.call("session/create", cwd="/p", session_id="session-b", persist="never")
+        merge = {"session_id": SESSION, "other_session_id": "session-b", "text": "t"}
+        await wire.call("session/merge", **merge, into="new", dry_run=True)
+        leaf_id = (await wire.call("session/merge", **merge))["leaf_id"]
+        moved = await wire.call("session/navigate", session_id=SESSION, entry_id=leaf_id)
+        assert moved["moved"] is False
         await watcher.call("server/ping")
         assert watcher.requests == []
 
