@@ -103,6 +103,8 @@ PROGRESS_SECONDS: Final = 0.2
 # service: lines between two reports of what goes over a whole file.
 PROGRESS_LINES: Final = 1024
 
+# service/copying: bytes of lines that a copy reads, changes and writes at once; a longer one goes alone.
+COPY_CHUNK_BYTES: Final = 4 * 1024 * 1024
 # service: one read of the log by a replay, and what a read may do inline on the loop.
 REPLAY_CHUNK_BYTES: Final = 256 * 1024
 INLINE_READ_BYTES: Final = 64 * 1024
@@ -139,7 +141,8 @@ NESTED_LEVELS_MAX: Final = 500
 
 # service: how long after the first change the contexts of a watched session are looked at.
 COMPACTION_LOOK_SECONDS: Final = 0.1
-# service/planning: stored bytes of a context that is planned or summarised; more is too_large.
+# service/planning, service/copying: stored bytes of a context that is planned, summarised or
+# copied; more is too_large.
 PLAN_BYTES_MAX: Final = 64 * 1024 * 1024
 # service/planning: plans of one session whose files are remembered; those of others are read again.
 PLANS_KEPT_MAX: Final = 16

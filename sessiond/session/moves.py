@@ -20,6 +20,7 @@ from sessiond.session.draft import Draft
 
 __all__ = [
     "ALWAYS",
+    "LEAF_CUSTOM_TYPE",
     "BranchRequest",
     "Condition",
     "Labelled",

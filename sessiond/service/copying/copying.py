@@ -19,15 +19,11 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.dialects.base import Dialect, Place
-from sessiond.limits import PROGRESS_LINES
 from sessiond.model.entries import Entry, Header
 from sessiond.model.row import Kind
-from sessiond.service.copying.source import Means, Source
+from sessiond.service.copying.source import Means, Source, Step, portions
 
-__all__ = ["Copying", "Step", "chunks_of_all", "chunks_of_chosen"]
-
-Step = int | Entry
-"""A line of the source, or an entry that the copy adds; it has no id yet."""
+__all__ = ["Copying", "chunks_of_all", "chunks_of_chosen"]
 
 # What tells an entry's place in the file it comes from: its head there, its append there.
 _OWN_PLACE: Final = ("head", "atom")
@@ -59,22 +55,25 @@ def chunks_of_all(copying: Copying, *, labels: bool) -> Iterator[list[bytes]]:
     source, dialect = copying.source, copying.dialect
     session, upto = source.session, source.upto
     ids = _new_ids(copying, range(1, upto + 1))
-    # An append that is not whole any more must not look like one that is being written.
-    without = ("atom",) if session.rules.atoms and session.problem_count else ()
+    # An append that is not whole here must not look like one that is being written.
+    whole = labels and not session.problem_count
+    without = ("atom",) if session.rules.atoms and not whole else ()
     yield [dialect.encode_header(copying.header)]
-    for first in range(1, upto + 1, PROGRESS_LINES):
-        past = min(first + PROGRESS_LINES, upto + 1)
-        lines = source.opened.journal.read(first, past - 1)
-        chunk: list[bytes] = []
-        for seq, line in enumerate(lines, first):
-            kind = session.kinds[seq]
-            if kind == Kind.NONE or (kind == Kind.LABEL and not labels):
-                continue
-            name = session.names[seq]
-            place = Place(ids.get(name, name), ids=ids, without=without)
-            chunk.append(dialect.placed(line, place) if ids or without else line)
+    kept = [
+        seq
+        for seq in range(1, upto + 1)
+        if session.kinds[seq] != Kind.NONE and (labels or session.kinds[seq] != Kind.LABEL)
+    ]
+    done = 0
+    for some in portions(source, kept):
+        chunk = source.opened.journal.read_many(some)
+        if ids or without:
+            names = [session.names[seq] for seq in some]
+            places = [Place(ids.get(name, name), ids=ids, without=without) for name in names]
+            chunk = list(map(dialect.placed, chunk, places))
         yield chunk
-        copying.means.progress.report(past, upto + 1, "lines")
+        done += len(some)
+        copying.means.progress.report(done, len(kept), "lines")
     writer = _Chain(copying, ids, session.id_of(source.leaf))
     yield [line for entry in copying.last for line in writer.lines([entry])]
 
@@ -92,8 +91,7 @@ def chunks_of_chosen(copying: Copying) -> Iterator[list[bytes]]:
     main = _Chain(copying, ids, None)
     behind = (*copying.chain, *copying.labels, *copying.last)
     for chain, steps in ((aside, copying.aside), (main, behind)):
-        for begin in range(0, len(steps), PROGRESS_LINES):
-            some = steps[begin : begin + PROGRESS_LINES]
+        for some in portions(copying.source, steps):
             yield list(chain.lines(some))
             done += len(some)
             copying.means.progress.report(done, len(copying.aside) + len(behind), "lines")
@@ -171,16 +169,20 @@ class _Chain:
             self._parent_id = entry_id
 
     def _first_kept_id(self, seq: int) -> str | UnsetType | None:
-        """The first of what a compaction kept that stands before it here, too."""
+        """The first of what a compaction kept that stands before it here, too; None for nothing.
+
+        Where that is not what it began with, it is no result of a tool whose call is elsewhere.
+        """
         session = self._copying.source.session
-        kept = session.kept_from.get(seq, 0)
-        if not kept:
+        if session.kinds[seq] != Kind.COMPACTION:
             return UNSET
+        kept = session.kept_from.get(seq, 0)
         span: set[int] = set()
-        for at in session.up(session.parents[seq]):
+        for at in session.up(session.parents[seq] if kept else 0):
             if at < kept:
                 break
             span.add(at)
-        first = next((at for at in self._before if at in span), 0)
+        here = (at for at in self._before if at in span)
+        first = next((at for at in here if at == kept or session.kinds[at] != Kind.TOOL), 0)
         name = session.id_of(first)
         return name if name is None else self._ids.get(name, name)

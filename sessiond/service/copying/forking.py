@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterator
 from typing import Final, Literal
 
 from msgspec import Struct
 
 from sessiond.dialects.base import ContextLine
+from sessiond.errors import TooLarge
+from sessiond.limits import PLAN_BYTES_MAX
 from sessiond.model.entries import ModelChange
 from sessiond.model.row import Kind
-from sessiond.service.copying.copying import Copying, Step, chunks_of_all, chunks_of_chosen
+from sessiond.service.copying.copying import Copying, chunks_of_all, chunks_of_chosen
 from sessiond.service.copying.header import (
     Birth,
     facts_of,
@@ -20,6 +23,7 @@ from sessiond.service.copying.header import (
 )
 from sessiond.service.copying.source import (
     Source,
+    Step,
     label_seqs,
     message_at,
     message_index,
@@ -54,7 +58,7 @@ class _Context(Struct, frozen=True):
 
 
 def fork(source: Source, axes: Fork, birth: Birth) -> Iterator[list[bytes]]:
-    """The lines of the fork, header first. Blocks. Raises InvalidParams, StorageError."""
+    """The lines of the fork, header first. Blocks. Raises InvalidParams, TooLarge, StorageError."""
     session = source.session
     leaf = axes.leaf
     if axes.at_message is not None:
@@ -95,28 +99,40 @@ def fork(source: Source, axes: Fork, birth: Birth) -> Iterator[list[bytes]]:
 def _context(source: Source, leaf: int, keep: int | None) -> _Context:
     """The entries of the first `keep` messages of the context, and what sets it up.
 
-    They stay in the order of the file: what a compaction kept stands before it.
+    They stay in the order of the file: what a compaction kept stands before it. Raises TooLarge.
     """
     session, opened = source.session, source.opened
     plan = plan_context(session, leaf)
+    size = sum(map(opened.journal.line_bytes, plan.seqs))
+    if size > PLAN_BYTES_MAX:
+        raise TooLarge(
+            "the context is more than is looked at as a whole; fork its path",
+            limit=PLAN_BYTES_MAX,
+            size=size,
+        )
     lines = [
         ContextLine(session.names[seq], session.kinds[seq], line, kept=seq < plan.compaction)
         for seq, line in zip(plan.seqs, opened.journal.read_many(plan.seqs), strict=True)
     ]
     sources = [message.source for message in opened.dialect.context(lines)]
-    kept = sources if keep is None else sources[:keep]
-    wanted = set(kept)
+    count = len(sources) if keep is None else min(keep, len(sources))
+    cut: dict[int, int] = {}
+    own = sources.count(session.names[plan.compaction])
+    if own > count and session.rules.replacement:
+        cut[plan.compaction] = count
+    elif own > count:
+        # What cannot be cut is taken whole.
+        count = own
+    wanted = set(sources[:count])
     seqs = [
         seq
         for seq in plan.seqs
         # What gives no message of its own may say what others give.
         if keep is None or session.names[seq] in wanted or session.kinds[seq] == Kind.CONTEXT_EDIT
     ]
-    cut: dict[int, int] = {}
-    if session.rules.replacement and sources.count(session.names[plan.compaction]) > len(kept):
-        cut[plan.compaction] = len(kept)
-    at = leaf if keep is None else max(seqs, default=0)
-    return _Context(_with_settings(source, at, seqs), len(kept), cut)
+    said = (seq for seq in seqs if session.kinds[seq] != Kind.CONTEXT_EDIT)
+    at = leaf if keep is None else max(said, default=0)
+    return _Context(_with_settings(source, at, seqs), count, cut)
 
 
 def _with_settings(source: Source, at: int, seqs: list[int]) -> list[Step]:
@@ -124,15 +140,17 @@ def _with_settings(source: Source, at: int, seqs: list[int]) -> list[Step]:
     session, opened = source.session, source.opened
     model, thinking = session.model_refs[at], session.thinking_refs[at]
     settings = {seq for seq in (model, thinking) if session.kinds[seq] in _SETTINGS}
-    steps: list[Step] = [*sorted(settings.union(seqs))]
-    if not model or model in steps:
-        return steps
+    steps = sorted(settings.union(seqs))
+    if not model or model in settings or model in seqs:
+        return [*steps]
     # An answer named it that is not in the context any more.
     (line,) = opened.journal.read(model, model)
     named = opened.dialect.model(line)
     if named is None:
-        return steps
+        return [*steps]
     change = ModelChange(model_id=named.model_id)
     if named.provider is not None:
         change.provider = named.provider
-    return [change, *steps]
+    # Where the answer stood: one that is taken, too, may name another before it.
+    place = bisect(steps, model)
+    return [*steps[:place], change, *steps[place:]]

@@ -15,12 +15,11 @@ from sessiond.model.ids import MAIN
 from sessiond.service.contexts import build_context
 from sessiond.service.copying.copying import Copying, chunks_of_all, chunks_of_chosen
 from sessiond.service.copying.header import Birth, facts_of, header_of, lineage_of_copy
-from sessiond.service.copying.source import Means, Source
+from sessiond.service.copying.source import MERGE_CUSTOM_TYPE, Means, Source
 from sessiond.session.conversation import conversation
 
 __all__ = ["MergeSource", "merge_into_new", "merge_plan", "merged_here", "turn"]
 
-MERGE_TYPE: Final = "sessiond.merge"
 _encode: Final = msgspec.json.Encoder().encode
 
 _TASK: Final = """\
@@ -75,10 +74,10 @@ def turn(here: Source, other: Source, text: str) -> list[Entry]:
     """
     note = {"session_id": other.info.id, "leaf_id": other.session.id_of(other.leaf)}
     asked = f"Merge of session {here.info.id} and session {other.info.id}"
-    noted = Custom(custom_type=MERGE_TYPE, data=Raw(_encode(note)))
+    noted = Custom(custom_type=MERGE_CUSTOM_TYPE, data=Raw(_encode(note)))
     if here.opened.dialect is not NATIVE:
         content = Raw(_encode(f"{asked}\n\n{text}"))
-        return [noted, CustomMessage(custom_type=MERGE_TYPE, content=content, display=True)]
+        return [noted, CustomMessage(custom_type=MERGE_CUSTOM_TYPE, content=content, display=True)]
     return [
         noted,
         Message(message=_message("user", asked)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sessiond.errors import EntryInvalid, EntryNotFound, InvalidParams
+from sessiond.errors import EntryNotFound, InvalidParams
 from sessiond.model.entries import Compaction
 from sessiond.model.row import MESSAGE_KINDS, Kind
 from sessiond.service.copying.copying import Copying, chunks_of_chosen
@@ -57,10 +57,8 @@ def rebase(
     """The lines of the new session, header first. Blocks.
 
     With a summary a compaction that keeps nothing stands behind the entries: the model sees
-    the summary alone, and what it sums up is still there. Raises EntryInvalid, StorageError.
+    the summary alone, and what it sums up is still there. Raises StorageError.
     """
-    if summary is not None and not summary.strip():
-        raise EntryInvalid("summary is empty", path="squash.summary")
     lineage = lineage_of_copy(source, birth, rebased_from=source.info.id)
     copying = Copying(
         source,

@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
 from sessiond.dialects.loose import lenient, text
 from sessiond.errors import HeadNotFound, InvalidParams
+from sessiond.limits import COPY_CHUNK_BYTES, PROGRESS_LINES
+from sessiond.model.entries import Entry
 from sessiond.model.ids import MAIN
 from sessiond.model.row import MESSAGE_KINDS, Kind
 from sessiond.service.host import Host
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Progress
 from sessiond.service.session_info import SessionInfo
+from sessiond.session.moves import LEAF_CUSTOM_TYPE
 from sessiond.session.state import Session
 
 __all__ = [
+    "MERGE_CUSTOM_TYPE",
     "Means",
     "Source",
+    "Step",
     "label_seqs",
     "message_at",
     "message_index",
     "out_of_range",
+    "portions",
     "state_seqs",
 ]
 
-# The custom types that hold what an agent works with: decisions, artifacts and the like.
+Step = int | Entry
+"""A line of the source, or an entry that the copy adds; it has no id yet."""
+S = TypeVar("S", bound=Step)
+
+MERGE_CUSTOM_TYPE: Final = "sessiond.merge"
+# The custom types that hold what an agent works with: decisions, artifacts and the like; not
+# those that say something of their own file.
 _STATE: Final = "sessiond."
+_NO_STATE: Final = (LEAF_CUSTOM_TYPE, MERGE_CUSTOM_TYPE)
 
 
 class Means(Struct, frozen=True):
@@ -102,11 +115,27 @@ def state_seqs(source: Source, besides: Sequence[int]) -> list[int]:
     """The entries that hold what an agent works with, wherever they stand, in order."""
     taken = set(besides)
     kinds = source.session.kinds[: source.upto + 1]
-    seqs = [seq for seq, kind in enumerate(kinds) if kind == Kind.CUSTOM and seq not in taken]
+    customs = [seq for seq, kind in enumerate(kinds) if kind == Kind.CUSTOM and seq not in taken]
     wire = source.opened.dialect.wire
-    lines = source.opened.journal.read_many(seqs)
-    return [
-        seq
-        for seq, line in zip(seqs, lines, strict=True)
-        if (text(lenient(wire(line)).get("custom_type")) or "").startswith(_STATE)
-    ]
+    found: list[int] = []
+    for seqs in portions(source, customs):
+        for seq, line in zip(seqs, source.opened.journal.read_many(seqs), strict=True):
+            word = text(lenient(wire(line)).get("custom_type")) or ""
+            if word.startswith(_STATE) and word not in _NO_STATE:
+                found.append(seq)
+    return found
+
+
+def portions(source: Source, steps: Iterable[S]) -> Iterator[list[S]]:
+    """The steps in order, no more at once than fit into memory however long the session is."""
+    line_bytes = source.opened.journal.line_bytes
+    some: list[S] = []
+    size = 0
+    for step in steps:
+        some.append(step)
+        size += line_bytes(step) if isinstance(step, int) else 0
+        if len(some) == PROGRESS_LINES or size >= COPY_CHUNK_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some

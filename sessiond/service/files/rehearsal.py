@@ -1,8 +1,9 @@
-"""What a session of these lines would be: in memory, for a dry run. Nothing keeps it."""
+"""What a session of these lines would be, for a dry run: they are looked at and not kept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from sessiond.journal.memory import MemoryJournal
@@ -10,6 +11,7 @@ from sessiond.model.times import rfc3339
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.opened import Opened
 from sessiond.service.session_info import SessionInfo
+from sessiond.service.summary import SUMMED_KINDS, Summary, Tally
 
 __all__ = ["rehearse"]
 
@@ -17,20 +19,20 @@ __all__ = ["rehearse"]
 def rehearse(session_id: str, chunks: Iterable[Sequence[bytes]], epoch: str) -> SessionInfo:
     """The session as it would be shown, without a file."""
     indexer = Indexer(Path(session_id))
-    journal: MemoryJournal | None = None
-    for lines in chunks:
-        for seq, line in enumerate(lines, 0 if journal is None else journal.line_count):
-            indexer.visit(seq, line)
-        if journal is None:
-            journal = MemoryJournal(b"\n".join(lines))
-        else:
-            journal.append(lines, sync=False)
-    assert journal is not None, "a session begins with its header"
-    created = rfc3339(indexer.header.timestamp)
+    lines = enumerate(chain.from_iterable(chunks))
+    _, header = next(lines)
+    indexer.visit(0, header)
+    session, tally = indexer.session, Tally(indexer.dialect, Summary())
+    created = updated = rfc3339(indexer.header.timestamp)
+    for seq, line in lines:
+        indexer.visit(seq, line)
+        if SUMMED_KINDS[session.kinds[seq]]:
+            tally.take(session.kinds[seq], line)
+        updated = indexer.dialect.timestamp(line) or created
     opened = Opened(
         session_id,
-        indexer.session,
-        journal,
+        session,
+        MemoryJournal(header),
         indexer.dialect,
         indexer.header,
         indexer.intake,
@@ -38,9 +40,7 @@ def rehearse(session_id: str, chunks: Iterable[Sequence[bytes]], epoch: str) -> 
         persist="immediate",
         place=None,
         created_at=created,
-        updated_at=created,
+        updated_at=updated,
+        summary=tally.summary(session.seq),
     )
-    if indexer.session.seq:
-        opened.updated_at = opened.line_time(indexer.session.seq) or created
-    opened.sum_up()
     return opened.whole()

@@ -1,0 +1,200 @@
+"""A copy shows its source as it was when it was asked for, whatever happens to the source meanwhile."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from sessiond.testing.daemon import Refusal, Wire
+
+SESSION = "session-a"
+OTHER = "session-b"
+TIME = "2026-01-15T10:30:00.000Z"
+
+
+def entry(word: str, entry_id: str, parent_id: str | None, **more: Any) -> dict[str, Any]:
+    return {"type": word, "id": entry_id, "parent_id": parent_id, "timestamp": TIME, **more}
+
+
+def said(entry_id: str, parent_id: str | None, role: str = "user", **more: Any) -> dict[str, Any]:
+    message = {"role": role, "content": f"text of {entry_id}"}
+    return entry("message", entry_id, parent_id, message=message, **more)
+
+
+SOURCE = [
+    said("m1", None),
+    said("m2", "m1", "assistant"),
+    entry("label", "l1", "m2", target_id="m2", label="then"),
+    said("x1", "m2", head="side"),
+    entry("custom", "d1", "m2", custom_type="sessiond.decision", data={"decision": "sqlite"}),
+    entry("session_info", "i1", "d1", name="Then", plan="the plan", tags=["a"], provider="p"),
+    said("m3", "d1", "assistant"),
+]
+
+
+async def call(wire: Wire, method: str, **params: Any) -> Any:
+    return await wire.call(method, session_id=SESSION, **params)
+
+
+async def append(wire: Wire, **more: Any) -> None:
+    await call(wire, "append", entry={"type": "message", "message": {"role": "user"}}, **more)
+
+
+async def grows(wire: Wire, house: Any) -> None:
+    """It gets entries, labels and facts, from clients and from another program."""
+    data = {"decision": "files"}
+    custom = {"type": "custom", "custom_type": "sessiond.decision", "data": data}
+    await call(wire, "append", entry=custom, parent_id="m1", head="other")
+    path = next(path for path in house.session_files() if SESSION in path.name)
+    for line in (said("f1", "m3"), entry("label", "l2", "f1", target_id="m3", label="theirs")):
+        house.disk.write_as_another(path, json.dumps(line).encode() + b"\n")
+    for entry_id in ("m1", "m2"):
+        await call(wire, "session/label", entry_id=entry_id, label="later")
+    facts = {"title": "Later", "plan": "another", "tags": ["b"], "provider": "q", "agent": "x"}
+    await call(wire, "session/update", **facts)
+
+
+async def shrinks(wire: Wire, _house: Any) -> None:
+    """Its heads go back, what was labelled and known is so no more."""
+    await call(wire, "session/label", entry_id="m2", label=None)
+    await call(wire, "session/update", plan=None, tags=None, provider=None)
+    await call(wire, "session/rewind", to="m1")
+    await append(wire)
+    await call(wire, "session/branch", head="side", drop=True)
+
+
+async def is_compacted_and_archived(wire: Wire, _house: Any) -> None:
+    await call(wire, "compact", summary="So far.", first_kept_entry_id="m2")
+    await call(wire, "session/archive")
+
+
+MEANWHILE: dict[str, Callable[[Wire, Any], Awaitable[None]]] = {
+    act.__name__: act for act in (grows, shrinks, is_compacted_and_archived)
+}
+COPIES: list[tuple[str, dict[str, Any]]] = [
+    ("session/fork", {"state": True}),
+    ("session/fork", {"entries": "all"}),
+    ("session/fork", {"entries": "context", "ids": "keep"}),
+    ("session/fork", {"entries": "none", "state": True}),
+    ("session/fork", {"dry_run": True}),
+    ("session/rebase", {"entry_ids": ["m2", "x1"]}),
+    ("session/rebase", {"indices": [2, 0], "squash": {"summary": "S"}}),
+    ("session/merge", {"other_session_id": OTHER, "text": "both", "into": "new"}),
+]
+
+
+class Held:
+    """Copies wait before anything of their source is looked at, until they may go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.may_go_on = anyio.Event()
+        module = importlib.import_module("sessiond.methods.copies")
+        monkeypatch.setattr(module, "to_thread", SimpleNamespace(run_sync=self._run_sync))
+
+    async def _run_sync(self, work: Callable[..., Any], *args: Any) -> Any:
+        await self.may_go_on.wait()
+        return await to_thread.run_sync(work, *args)
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Held]:
+    return lambda: Held(monkeypatch)
+
+
+async def shown(wire: Wire, info: dict[str, Any]) -> Any:
+    """What a copy is, but for what is another with every copy."""
+    differs = dict.fromkeys(("id", "path", "epoch", "leaf_id", "heads"))
+    rows: list[Any] = []
+    if info["path"] is not None:
+        page = await wire.call("session/entries", session_id=info["id"])
+        rows = [row["entry"] for row in page["entries"]]
+    known = {one["id"] for one in SOURCE}
+    for row in rows:
+        for name in ("id", "parent_id"):
+            row[name] = row[name] if row[name] in known else None
+    return info | differs, rows
+
+
+async def ask_all(wire: Wire) -> list[int]:
+    """Every copy is asked for, and was looked at, though nothing of it was read."""
+    numbers = [
+        await wire.request(method, session_id=SESSION, **params) for method, params in COPIES
+    ]
+    await wire.call("server/ping")
+    return numbers
+
+
+async def shown_all(wire: Wire, numbers: list[int]) -> list[Any]:
+    return [await shown(wire, (await wire.answer(number))["session"]) for number in numbers]
+
+
+async def open_both(house: Any, wire: Wire) -> None:
+    house.put(SOURCE)
+    house.put([said("o1", None)], OTHER)
+    for session_id in (SESSION, OTHER):
+        await wire.call("session/get", session_id=session_id)
+
+
+@pytest.mark.parametrize("act", MEANWHILE)
+async def test_what_happens_behind_a_copy_is_not_in_it(
+    house: Any, held: Callable[[], Held], act: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await open_both(house, wire)
+        before = await shown_all(wire, await ask_all(wire))
+        gate = held()
+        numbers = await ask_all(wire)
+        await MEANWHILE[act](other, house)
+        gate.may_go_on.set()
+        for (method, params), was, now in zip(
+            COPIES, before, await shown_all(wire, numbers), strict=True
+        ):
+            assert now == was, (method, params)
+            assert now[0]["problems"] == 0
+
+
+async def test_a_delete_waits_for_the_copies_that_read(
+    house: Any, held: Callable[[], Held]
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await open_both(house, wire)
+        before = await shown_all(wire, await ask_all(wire))
+        gate = held()
+        numbers = await ask_all(wire)
+        deleting = await other.request("session/delete", session_id=SESSION)
+        await other.call("server/ping")
+        gate.may_go_on.set()
+        assert await shown_all(wire, numbers) == before
+        await other.answer(deleting)
+        refused = await wire.refusal("session/fork", session_id=SESSION)
+        assert refused.data["kind"] == "session_not_found"
+
+
+async def test_a_copy_of_a_file_that_is_replaced_meanwhile_is_none(
+    house: Any, held: Callable[[], Held]
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await open_both(house, wire)
+        gate = held()
+        numbers = await ask_all(wire)
+        house.put([said("another", None)])
+        before = house.session_files()
+        await append(other)
+        gate.may_go_on.set()
+        # A merge into a new session takes no line of it.
+        for number in numbers[:-1]:
+            with pytest.raises(Refusal) as refused:
+                await wire.answer(number)
+            assert refused.value.data["kind"] == "storage_error"
+            assert refused.value.data["retryable"] is True
+        merged = (await wire.answer(numbers[-1]))["session"]
+        assert [path for path in house.session_files() if str(path) != merged["path"]] == before
+        made = (await call(wire, "session/fork"))["session"]
+        assert made["message_count"] == 2

@@ -1,0 +1,169 @@
+"""Copies of what is rare: appends cut in two, chains that change what they stand for, waits in memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sessiond.testing.daemon import Wire
+
+SAMPLES = Path(__file__).parent.parent / "samples"
+SESSION = "session-a"
+TIME = "2026-01-15T10:30:00.000Z"
+
+
+def entry(word: str, entry_id: str, parent_id: str | None, **more: Any) -> dict[str, Any]:
+    return {"type": word, "id": entry_id, "parent_id": parent_id, "timestamp": TIME, **more}
+
+
+def said(entry_id: str, parent_id: str | None, role: str = "user", **more: Any) -> dict[str, Any]:
+    message = {"role": role, "content": f"text of {entry_id}", **more}
+    return entry("message", entry_id, parent_id, message=message)
+
+
+async def made_of(wire: Wire, method: str, session_id: str = SESSION, **params: Any) -> Any:
+    return (await wire.call(f"session/{method}", session_id=session_id, **params))["session"]
+
+
+async def context_of(wire: Wire, session_id: str) -> Any:
+    return await wire.call("build_context", session_id=session_id)
+
+
+async def test_an_append_that_loses_its_labels_is_not_taken_for_a_torn_one(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/create", cwd="/p", session_id=SESSION)
+        entries = [
+            {"type": "message", "id": "m1", "message": {"role": "assistant", "content": "a"}},
+            {"type": "label", "target_id": "m1", "label": "good"},
+        ]
+        await wire.call("append", session_id=SESSION, entries=entries)
+        made = await made_of(wire, "fork", entries="all", labels=False)
+        assert (made["leaf_id"], made["message_count"], made["problems"]) == ("m1", 1, 0)
+        # Nothing was cut off and put aside.
+        assert all("torn" not in path.name for path in house.disk.paths)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await context_of(wire, made["id"]))["sources"] == ["m1"]
+
+
+async def test_the_model_of_the_first_messages_is_the_one_they_end_with(house: Any) -> None:
+    house.put(
+        [
+            said("m1", None, "assistant", model="first"),
+            said("m2", "m1", "assistant", model="second"),
+            entry("compaction", "c1", "m2", summary="S", first_kept_entry_id="m1"),
+        ]
+    )
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await made_of(wire, "fork", entries="context", keep_messages=2, ids="keep")
+        built = await context_of(wire, made["id"])
+        assert built["sources"] == ["c1", "m1"]
+        assert built["model"] == {"model_id": "second"}
+
+
+async def test_a_rebased_compaction_begins_with_no_result_of_a_tool(house: Any) -> None:
+    house.put(
+        [
+            said("u1", None),
+            said("a1", "u1", "assistant"),
+            said("t1", "a1", "toolResult"),
+            said("u2", "t1"),
+            entry("compaction", "c1", "u2", summary="S", first_kept_entry_id="a1"),
+        ]
+    )
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for chosen, kept in (
+            (["a1", "t1", "u2", "c1"], ["a1", "t1", "u2"]),
+            (["t1", "u2", "c1"], ["u2"]),
+            (["u1", "t1", "c1"], []),
+        ):
+            made = await made_of(wire, "rebase", entry_ids=chosen)
+            assert (await context_of(wire, made["id"]))["sources"] == ["c1", *kept]
+            assert made["problems"] == 0
+
+
+async def test_a_compaction_that_kept_nothing_keeps_nothing_in_a_copy(house: Any) -> None:
+    # Its first kept entry is on another branch, as only another program writes it.
+    house.put(
+        [
+            said("u1", None),
+            said("x1", None),
+            entry("compaction", "c1", "u1", summary="S", first_kept_entry_id="x1"),
+        ]
+    )
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for made in (
+            await made_of(wire, "rebase", entry_ids=["x1", "u1", "c1"]),
+            await made_of(wire, "fork"),
+        ):
+            assert (await context_of(wire, made["id"]))["sources"] == ["c1"]
+            assert made["problems"] == 0
+
+
+async def test_where_a_head_of_pis_went_is_no_state_of_its_agent(real_house: Any) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        own = (await wire.call("session/import", path=str(SAMPLES / "pi" / "pi.jsonl")))["session"]
+        await wire.call("session/branch", session_id=own["id"], entry_id="10000004")
+        data = {"type": "custom", "custom_type": "sessiond.decision", "data": {"decision": "x"}}
+        await wire.call("append", session_id=own["id"], entry=data)
+        made = await made_of(wire, "fork", own["id"], entries="none", state=True)
+        rows = (await wire.call("session/entries", session_id=made["id"]))["entries"]
+        assert [row["entry"]["custom_type"] for row in rows] == ["sessiond.decision"]
+
+
+async def test_a_compaction_of_pis_with_a_prompt_is_copied_whole(house: Any) -> None:
+    header = {"type": "session", "version": 3, "id": SESSION, "timestamp": TIME, "cwd": "/p"}
+    user = {"role": "user", "content": "hi", "timestamp": 1}
+    prompt = {"role": "system", "content": "Be brief.", "timestamp": 1}
+    lines = [
+        header,
+        {"type": "message", "id": "u1", "parentId": None, "timestamp": TIME, "message": user},
+        {
+            "type": "compaction",
+            "id": "c1",
+            "parentId": "u1",
+            "timestamp": TIME,
+            "summary": "S",
+            "firstKeptEntryId": "u1",
+            "tokensBefore": 9,
+            "systemMessage": prompt,
+        },
+    ]
+    house.put("".join(json.dumps(line) + "\n" for line in lines).encode())
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        whole = await context_of(wire, SESSION)
+        assert whole["sources"] == ["c1", "c1", "u1"]
+        made = await made_of(wire, "fork", entries="context", keep_messages=1, ids="keep")
+        built = await context_of(wire, made["id"])
+        assert built["messages"] == whole["messages"][:2]
+        assert made["lineage"]["fork_point"] == 2
+
+
+async def test_a_context_that_is_too_large_to_be_looked_at_is_refused(
+    house: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("sessiond.service.copying.forking.PLAN_BYTES_MAX", 100)
+    house.put([said("m1", None), said("m2", "m1")])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        refused = await wire.refusal("session/fork", session_id=SESSION, entries="context")
+        assert (refused.data["kind"], refused.data["limit"]) == ("too_large", 100)
+        assert (await made_of(wire, "fork"))["message_count"] == 2
+
+
+async def test_what_is_in_memory_is_merged_with_whatever_has_to_be_opened(house: Any) -> None:
+    house.put([said("o1", None)], "on-the-disk")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for name in ("in-memory-1", "in-memory-2"):
+            await wire.call("session/create", cwd="/p", session_id=name, persist="never")
+        for other in ("on-the-disk", "in-memory-2"):
+            message = {"role": "user", "content": "hi"}
+            # The merge waits for this one; nothing else is sent that would have it served.
+            append = {"session_id": other, "message": message}
+            merge = {"session_id": "in-memory-1", "other_session_id": other, "text": "both"}
+            await wire.send(
+                {"id": f"a {other}", "method": "append", "params": append},
+                {"id": f"m {other}", "method": "session/merge", "params": merge},
+            )
+            await wire.answer(f"a {other}")
+            merged = await wire.answer(f"m {other}")
+            assert merged["leaf_id"] == merged["entry"]["id"]
