@@ -82,6 +82,65 @@ async def test_the_three_forms_show_one_tree(house: Any, dialect: str) -> None:
     ]
 
 
+# Of the branches of a fork the one that is drawn first stands last in the file: it has the leaf.
+VECTORS: dict[str, tuple[dict[str, str | None], list[str]]] = {
+    "a fork": (
+        {"A": None, "B": "A", "E": "B", "C": "B", "D": "C"},
+        ["A 0 - T []", "B 0 - T []", "C 1 + F []", "D 2 - T [0T]", "E 1 + T []"],
+    ),
+    "two long branches": (
+        {"A": None, "B": "A", "C2": "B", "D2": "C2", "C1": "B", "D1": "C1", "E1": "D1"},
+        [
+            "A 0 - T []",
+            "B 0 - T []",
+            "C1 1 + F []",
+            "D1 2 - T [0T]",
+            "E1 2 - T [0T]",
+            "C2 1 + T []",
+            "D2 2 - T [0F]",
+        ],
+    ),
+    "two roots": (
+        {"R2": None, "c": "R2", "R1": None, "a": "R1", "b": "a"},
+        [
+            "R1 1 + F [0T]",
+            "a 2 - T [0T 0T]",
+            "b 2 - T [0T 0T]",
+            "R2 1 + T []",
+            "c 2 - T [0F]",
+        ],
+    ),
+    "a fork in a fork": (
+        {"A": None, "B2": "A", "B1": "A", "C2": "B1", "D": "C2", "C1": "B1"},
+        [
+            "A 0 - T []",
+            "B1 1 + F []",
+            "C1 2 + F [0T]",
+            "C2 2 + T [0T]",
+            "D 3 - T [0T 1F]",
+            "B2 1 + T []",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
+@pytest.mark.parametrize("vector", VECTORS)
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+async def test_a_layout_is_as_it_was_recorded(house: Any, dialect: str, vector: str) -> None:
+    parents, expected = VECTORS[vector]
+    lines = [message(name, parent, name) for name, parent in parents.items()]
+    house.put(pi_text(lines) if dialect == "pi" else lines)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        nodes = (await tree(wire, layout=True))["nodes"]
+    shown = [
+        f"{node['id']} {node['indent']} {'+' if node['connector'] else '-'} {'FT'[node['last']]} "
+        f"[{' '.join(str(one['position']) + 'FT'[one['show']] for one in node['gutters'])}]"
+        for node in nodes
+    ]
+    assert shown == expected
+
+
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 async def test_what_a_terminal_would_obey_is_not_in_a_drawing(house: Any, dialect: str) -> None:
     hostile = "\x1b[2J\x1b]0;mine\x07 a\rb\nc\x9b31m\u2028d\u202ee\x00"

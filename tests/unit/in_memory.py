@@ -10,7 +10,7 @@ from sessiond.journal.memory import MemoryJournal
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.opened import Opened
 
-__all__ = ["HEADER", "NATIVE_HEADER", "TIME", "Counted", "opened"]
+__all__ = ["HEADER", "NATIVE_HEADER", "TIME", "Counted", "opened", "opened_lines"]
 
 TIME = "2026-01-15T10:30:00.000Z"
 HEADER = {"type": "session", "version": 3, "id": "session-a", "timestamp": TIME, "cwd": "/p"}
@@ -28,8 +28,12 @@ class Counted(MemoryJournal):
 
 
 def opened(entries: list[dict[str, Any]], header: dict[str, Any] | None = None) -> Opened:
-    """The session of these lines; its journal is `Counted`."""
-    lines = [json.dumps(line).encode() for line in (header or HEADER, *entries)]
+    """The session of these entries; its journal is `Counted`."""
+    return opened_lines([json.dumps(line).encode() for line in (header or HEADER, *entries)])
+
+
+def opened_lines(lines: list[bytes]) -> Opened:
+    """The same of lines, header first."""
     indexer = Indexer(Path("/x"))
     for seq, line in enumerate(lines):
         indexer.visit(seq, line)

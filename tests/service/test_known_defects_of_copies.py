@@ -1,0 +1,160 @@
+"""More defects of the programs that sessiond replaces: copies, trees, and what waits for others.
+
+As in `test_known_defects`, each test is named after its line in section D of the facts about them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sessiond.service import hooks
+from sessiond.testing.daemon import Wire
+
+SESSION = "session-a"
+OTHER = "session-b"
+# What is shown is shown whichever loop runs.
+one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
+TIME = "2026-01-15T10:30:00.000Z"
+
+
+def said(entry_id: str, parent_id: str | None, role: str = "user") -> dict[str, Any]:
+    message = {"role": role, "content": f"text of {entry_id}"}
+    entry = {"type": "message", "id": entry_id, "parent_id": parent_id, "timestamp": TIME}
+    return entry | {"message": message}
+
+
+# m1 - m2 - m3      main, and x1 beside m3
+SOURCE = [said("m1", None), said("m2", "m1", "assistant"), said("x1", "m2"), said("m3", "m2")]
+
+
+async def entries_of(wire: Wire, session_id: str) -> list[dict[str, Any]]:
+    page = await wire.call("session/entries", session_id=session_id)
+    return [row["entry"] for row in page["entries"]]
+
+
+async def context_of(wire: Wire, session_id: str) -> Any:
+    built = await wire.call("build_context", session_id=session_id)
+    return built["sources"], built["messages"]
+
+
+async def offer(wire: Wire, hook: str) -> None:
+    await wire.call("initialize", capabilities={"hooks": [hook]})
+
+
+async def test_d1_an_export_brings_back_every_entry_and_branch(house: Any) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        content = (await wire.call("session/export", session_id=SESSION, format="native"))[
+            "content"
+        ]
+        copy = (await wire.call("session/import", content=content))["session"]["id"]
+        assert await entries_of(wire, copy) == await entries_of(wire, SESSION)
+        assert await context_of(wire, copy) == await context_of(wire, SESSION)
+
+
+MADE: dict[str, tuple[str, dict[str, Any]]] = {
+    "fork": ("session/fork", {"at": "x1"}),
+    "rebase": ("session/rebase", {"entry_ids": ["x1", "m1"]}),
+    "squash": ("session/rebase", {"indices": [0, 1], "squash": {"summary": "S"}}),
+    "merge": ("session/merge", {"other_session_id": OTHER, "text": "both", "into": "new"}),
+    "merge here": ("session/merge", {"other_session_id": OTHER, "text": "both"}),
+    "import": ("session/import", {}),
+}
+
+
+@pytest.mark.parametrize("way", MADE)
+async def test_d4_what_was_answered_is_on_disk(house: Any, way: str) -> None:
+    house.put(SOURCE)
+    house.put([said("o1", None)], OTHER)
+    method, params = MADE[way]
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        if way == "import":
+            exported = await wire.call("session/export", session_id=SESSION, format="native")
+            params = {"content": exported["content"]}
+        else:
+            params = {"session_id": SESSION, **params}
+        made = (await wire.call(method, **params)).get("session", {"id": SESSION})["id"]
+        # The power fails with the answer.
+        left = type(house)(house.home, house.disk.crash())
+        told = await entries_of(wire, made), await context_of(wire, made)
+        assert told[0]
+    async with left.daemon() as daemon, daemon.connect() as wire:
+        assert (await entries_of(wire, made), await context_of(wire, made)) == told
+        assert (await wire.call("session/get", session_id=made))["session"]["problems"] == 0
+
+
+async def test_d12_what_nobody_has_open_is_got_copied_and_deleted(house: Any) -> None:
+    house.put(SOURCE)
+    house.put([said("o1", None)], OTHER)
+    for method, params in (
+        ("session/get", {}),
+        *(made for way, made in MADE.items() if way != "import"),
+        ("session/delete", {}),
+    ):
+        # Nothing is in memory when it is asked.
+        async with house.daemon() as daemon, daemon.connect() as wire:
+            await wire.call(method, session_id=SESSION, **params)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        refused = await wire.refusal("session/get", session_id=SESSION)
+        assert refused.data["kind"] == "session_not_found"
+
+
+async def test_d17_a_tree_of_one_moment_has_one_order(house: Any) -> None:
+    house.put([said("r", None), *(said(name, "r") for name in "gcaebdf"), said("z", None)])
+    trees: list[Any] = []
+    for _ in range(2):
+        async with house.daemon() as daemon, daemon.connect() as wire:
+            for _ in range(3):
+                nodes = (await wire.call("session/tree", session_id=SESSION))["nodes"]
+                trees.append([node["id"] for node in nodes])
+    assert trees == [["z", "r", *"gcaebdf"]] * 6
+
+
+@one_backend
+@pytest.mark.parametrize("form", ["flat", "nested", "text"])
+async def test_d18_short_ids_are_ids(house: Any, form: str) -> None:
+    house.put([said("a", None), said("1", "a"), said("é", "1")])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        shown = await wire.call("session/tree", session_id=SESSION, form=form)
+        assert "text of é" in str(shown)
+        made = await wire.call("session/fork", session_id=SESSION, at="é")
+        assert made["session"]["leaf_id"] == "é"
+
+
+@one_backend
+@pytest.mark.parametrize("form", ["flat", "nested", "text"])
+async def test_d19_an_orphan_is_seen(house: Any, form: str) -> None:
+    house.put([said("a", None), said("lost", "nobody"), said("below", "lost")])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        shown = str(await wire.call("session/tree", session_id=SESSION, form=form))
+        assert "text of lost" in shown
+        assert "text of below" in shown
+        assert (await wire.call("session/get", session_id=SESSION))["session"]["problems"] == 1
+        # Its branch can be had without the gap.
+        made = (await wire.call("session/fork", session_id=SESSION, at="below"))["session"]
+        assert (made["problems"], made["message_count"]) == (0, 2)
+
+
+@pytest.mark.parametrize("does", ["hangs", "throws", "talks nonsense", "leaves"])
+async def test_d21_a_hook_blocks_no_compaction(
+    house: Any, does: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if does == "hangs":
+        monkeypatch.setattr(hooks, "HOOK_SECONDS", 0.05)
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await offer(watcher, "before_compact")
+        params = {"session_id": SESSION, "summary": "S", "first_kept_entry_id": "m3"}
+        number = await wire.request("compact", **params)
+        asked = await watcher.next_request()
+        assert asked["method"] == "client/before_compact"
+        if does == "throws":
+            await watcher.send({"id": asked["id"], "error": {"code": -32603, "message": "no"}})
+        elif does == "talks nonsense":
+            await watcher.reply(asked, ["veto"])
+        elif does == "leaves":
+            watcher.close()
+        done = await wire.answer(number)
+        assert (await context_of(wire, SESSION))[0] == [done["entry"]["id"], "m3"]
