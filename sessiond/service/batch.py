@@ -81,9 +81,10 @@ def stage(
         if command.stage is None:
             continue
         command.stage_on(draft)
-        while len(owners) < len(draft.entries):
-            owners.append(command)
-            sync = sync or command.sync
+        owners += [command] * (len(draft.entries) - len(owners))
+        if command.sync and command.refusal is None and (draft.entries or opened.dirty):
+            # Also a duplicate, which adds nothing: what it answers has to be on the disk.
+            command.rests_on_batch = sync = True
     lines = [*map(opened.dialect.encode, draft.entries)]
     has_assistant = any(row.kind == Kind.ASSISTANT for row in draft.rows)
     first = commands[0]

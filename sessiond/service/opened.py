@@ -142,13 +142,18 @@ class Opened(Struct, eq=False):
     def store(
         self, lines: Sequence[bytes], *, sync: bool, has_assistant: bool, late: bool = False
     ) -> SessiondError | None:
-        """Write the lines, durably if `sync`; give a draft its place once it is a conversation.
+        """Write the lines, durably if `sync`, with all that came before.
 
-        Raises Overtaken when others wrote first, Replaced when it is another file. With `late`
+        Gives a draft its place once it is a conversation. Raises Overtaken when others wrote first, Replaced when it is another file. With `late`
         what others wrote comes before these lines.
         """
         try:
-            self.journal.append(lines, sync=sync, late=late)
+            if lines:
+                self.journal.append(lines, sync=sync, late=late)
+            elif sync:
+                # What is synced has to be the file that is found under its name.
+                self.journal.look()
+                self.journal.sync()
         except SessiondError as error:
             return error
         self.dirty = not sync
@@ -192,11 +197,12 @@ class Opened(Struct, eq=False):
             row.effect = None
         return Event(seq, row, self.dialect.wire(line), origin)
 
-    def durability(self, *, synced: bool) -> str:
-        """What a just stored entry can count on."""
+    @property
+    def durability(self) -> str:
+        """What every entry can count on."""
         if not self.journal.blocking:
             return "memory"
-        return "os" if self.dirty and not synced else "disk"
+        return "os" if self.dirty else "disk"
 
     def _fact(self, name: str, default: Any = None) -> Any:
         return self.session.facts.get(name, default)

@@ -88,7 +88,7 @@ class Writer:
             seqs = self._looked_at(commands)
             stored = dict(zip(seqs, await self._log.read_many(seqs), strict=True))
             batch = stage(commands, opened, self._environment, stored, self._leases)  # 1, 2
-            if not (batch.lines or batch.act):
+            if not (batch.lines or batch.act or batch.sync):
                 return batch, None
             try:
                 return batch, await self._persist(batch, late=overtaken >= OVERTAKEN_MAX)  # 3
@@ -173,9 +173,8 @@ class Writer:
             self._batches += 1
             self._entries += len(batch.lines)
             self._batch_entries_max = max(self._batch_entries_max, len(batch.lines))
-        durability = opened.durability(synced=batch.sync)
         for command in batch.commands:
-            command.settle(error, durability, self._environment.report_bug)
+            command.settle(error, opened.durability, self._environment.report_bug)
             self._inbox.settled(command)
             touched[command.ticket.client.listener] = None
         for listener in touched:

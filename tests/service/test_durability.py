@@ -358,9 +358,104 @@ async def test_durability_os_is_visible_at_once_and_said_so(house: Any) -> None:
         syncs = house.disk.syncs
         first = await append(wire, message("n1"), durability="os")
         assert (first["durability"], house.disk.syncs) == ("os", syncs)
-        assert (await append(wire, message("n1")))["durability"] == "os"
+        again = await append(wire, message("n1"), durability="os")
+        assert (again["durability"], house.disk.syncs) == ("os", syncs)
         assert (await append(wire, message("n2")))["durability"] == "disk"
         # That sync covered both.
+        again = await append(wire, message("n1"))
+        assert (again["durability"], house.disk.syncs) == ("disk", syncs + 1)
+
+
+async def test_a_retry_that_asks_for_the_disk_brings_there_what_was_stored_without(
+    house: Any,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await start(wire, filled=True)
+        first = await append(wire, message("n1"), message("n2"), durability="os")
+        syncs = house.disk.syncs
+        again = await append(wire, message("n1"), message("n2"))
+        assert (again["durability"], again["duplicate"]) == ("disk", True)
+        assert (again["entries"], again["seq"]) == (first["entries"], first["seq"])
+        assert house.disk.syncs == syncs + 1
+        # What is synced is not synced again.
+        assert (await append(wire, message("n1"), message("n2")))["durability"] == "disk"
+        assert house.disk.syncs == syncs + 1
+        shown = await wire.call("session/entries", session_id=SESSION)
+        left = house.disk.crash()
+    house.files = left
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await wire.call("session/entries", session_id=SESSION) == shown
+
+
+async def test_retries_share_one_sync_and_are_not_answered_before_it(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await start(wire, filled=True)
+        for entry_id in ("n1", "n2", "n3"):
+            await append(wire, message(entry_id), durability="os")
+        syncs = house.disk.syncs
+        with house.disk.hold("fdatasync") as gate:
+            first = await wire.request("append", session_id=SESSION, entry=message("n1"))
+            await arrived(gate)
+            asked = [
+                await wire.request("append", session_id=SESSION, entry=message(entry_id))
+                for entry_id in ("n1", "n2", "n3")
+            ]
+            ping = await wire.request("server/ping")
+            assert msgspec.json.decode(await wire.receive())["id"] == ping
+        for number in [first, *asked]:
+            answer = await wire.answer(number)
+            assert (answer["durability"], answer["duplicate"]) == ("disk", True)
+        assert house.disk.syncs == syncs + 1
+
+
+async def test_a_retry_in_the_batch_of_its_entry_brings_both_to_the_disk(
+    house: Any, arrived: Arrived
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await start(wire, filled=False)
+        with house.disk.hold("fdatasync") as gate:
+            await wire.request("append", session_id=SESSION, entry=message("block"))
+            await arrived(gate)
+            asked = [
+                await wire.request(
+                    "append", session_id=SESSION, entry=message("n1"), durability=durability
+                )
+                for durability in ("os", "disk")
+            ]
+            await wire.call("server/ping")
+        answers = [await wire.answer(number) for number in asked]
+        assert [answer["durability"] for answer in answers] == ["disk", "disk"]
+        assert [answer["duplicate"] for answer in answers] == [False, True]
+    house.files = house.disk.crash()
+    assert [line["id"] for line in house.stored()[1:]] == ["block", "n1"]
+
+
+async def test_a_retry_whose_sync_fails_is_refused_and_can_be_repeated(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await start(wire, filled=True)
+        await append(wire, message("n1"), durability="os")
+        house.disk.fail("fdatasync")
+        refused = await wire.refusal("append", session_id=SESSION, entry=message("n1"))
+        assert (refused.data["kind"], refused.data["retryable"]) == ("storage_error", True)
+        again = await append(wire, message("n1"))
+        assert (again["durability"], again["duplicate"]) == ("disk", True)
+        left = house.disk.crash()
+    house.files = left
+    assert [line["id"] for line in house.stored()].count("n1") == 1
+
+
+async def test_a_retry_is_not_said_to_be_on_a_disk_that_has_lost_the_file(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await start(wire, filled=True)
+        await append(wire, message("n1"), durability="os")
+        (path,) = house.session_files()
+        kept = path.with_suffix(".kept")
+        house.disk.rename(path, kept)
+        refused = await wire.refusal("append", session_id=SESSION, entry=message("n1"))
+        assert refused.data["errno"] == "ENOENT"
+        house.disk.rename(kept, path)
         assert (await append(wire, message("n1")))["durability"] == "disk"
 
 
