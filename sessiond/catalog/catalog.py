@@ -75,20 +75,20 @@ class Catalog:
         What is gone keeps its epoch, in case that it comes back.
         """
         gone = tuple(gone)
+        return self.file.use(lambda connection: _put(connection, rows, gone))
 
-        def store(connection: sqlite3.Connection) -> dict[str, Shown]:
-            before: dict[str, Shown] = {}
-            for session_id in [*(row.session_id for row in rows), *gone]:
-                shown = find_shown(connection, session_id)
-                if shown is not None:
-                    before[session_id] = shown
-            for row in rows:
-                if row.session_id in before:
-                    drop(connection, row.session_id)
-                insert(connection, row)
-            for session_id in gone:
-                unlist(connection, session_id)
-            return before
+    def put_read(
+        self, rows: Sequence[tuple[Stored, Mark | None]], gone: Iterable[str] = ()
+    ) -> tuple[dict[str, Shown], list[Stored]]:
+        """The same for rows that were read from files, each with what was noted before; gives what was stored.
+
+        Who opened a session since has noted under which epoch it is served, and knows better.
+        """
+        gone = tuple(gone)
+
+        def store(connection: sqlite3.Connection) -> tuple[dict[str, Shown], list[Stored]]:
+            current = [row for row, mark in rows if _mark_of(connection, row.session_id) == mark]
+            return _put(connection, current, gone), current
 
         return self.file.use(store)
 
@@ -168,3 +168,25 @@ class Catalog:
             return first
 
         return self.file.use(rise)
+
+
+def _put(
+    connection: sqlite3.Connection, rows: Sequence[Stored], gone: Sequence[str]
+) -> dict[str, Shown]:
+    before: dict[str, Shown] = {}
+    for session_id in [*(row.session_id for row in rows), *gone]:
+        shown = find_shown(connection, session_id)
+        if shown is not None:
+            before[session_id] = shown
+    for row in rows:
+        if row.session_id in before:
+            drop(connection, row.session_id)
+        insert(connection, row)
+    for session_id in gone:
+        unlist(connection, session_id)
+    return before
+
+
+def _mark_of(connection: sqlite3.Connection, session_id: str) -> Mark | None:
+    known = find_known(connection, session_id)
+    return None if known is None else known.mark

@@ -54,7 +54,7 @@ class Others:
 
         What the disk refuses now is looked at again with the next write, which says so.
         """
-        before = self._opened.session.seq
+        before = self._state
         self.lost = True
         try:
             await self._look()
@@ -64,7 +64,12 @@ class Others:
         except SessiondError:
             self.take_in()
             self._put_off_half()
-        return self._opened.session.seq != before
+        return self._state != before
+
+    @property
+    def _state(self) -> tuple[int, int]:
+        """What lists are to know of: the last line, and which file it is in."""
+        return self._opened.session.seq, self._opened.journal.inode
 
     async def come_first(self) -> None:
         """Take in what an append found, and half a line of theirs when it is whole. Raises Replaced."""

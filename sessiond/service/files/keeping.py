@@ -189,8 +189,8 @@ class Keeping:
             try:
                 backup = self.trash.keep(path, name)
                 # Before the new file is there: a new epoch costs a replay, an old one a gap.
-                self._register.renew(session_id, found)
                 with telling("repair", path):
+                    self._register.expect_another(session_id, found, self._files.fstat(fd).st_ino)
                     covered = bring_over(self._files, fd, covered, young)
                     self._files.rename(young, path)
             except StorageError:

@@ -92,6 +92,15 @@ class Register:
         """Note that the file will be another one: it gets a new epoch."""
         self.catalog.place(session_id, str(path), Mark(self._new_epoch(), 0, ""))
 
+    def expect_another(self, session_id: str, path: Path, inode: int) -> None:
+        """The same where the inode of the file that is there now, and stays, does not tell.
+
+        If no other file comes to be there, the epoch goes on.
+        """
+        known = self.known(session_id)
+        if known is None or known.mark.seen_inode != inode:
+            self.renew(session_id, path)
+
     # -- rows ------------------------------------------------------------------------
 
     def row(self, seen: Snapshot, fingerprint: Fingerprint | None = None) -> Stored:
@@ -103,11 +112,20 @@ class Register:
         journal, summary = opened.journal, opened.sum_up(info.seq)
         return row_of(
             summed_up(info, summary),
-            mark_of(opened.epoch, journal, info.seq),
+            self._mark(opened, info.seq),
             fingerprint or self._fingerprint_at(journal, info.seq),
             summary,
             has_assistant=seen.has_assistant,
         )
+
+    def _mark(self, opened: Opened, seq: int) -> Mark:
+        """The epoch as it is seen with a line; as it was noted, when that line cannot be read now."""
+        mark = mark_of(opened.epoch, opened.journal, seq)
+        if not mark.seen_digest:
+            known = self.known(opened.session_id)
+            if known is not None and known.mark.epoch == opened.epoch:
+                return known.mark
+        return mark
 
     def moved(self, known: Known, path: Path, *, archived: bool, draft: bool) -> Stored | None:
         """The row of a file that was only given another place; None if it has to be read."""

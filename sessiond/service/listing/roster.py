@@ -123,16 +123,13 @@ class Roster:
 
     async def let_go(self, host: Host) -> None:
         """Store what an ended session came to, while its file is still held."""
-        if host.in_memory:
-            gone = [host.session_id]
-        elif host in self._dirty:
-            gone = []
-        else:
-            return
+        # Whoever stores it just now reads its file, too.
         async with self._turn:
-            self._dirty.discard(host)
-            seen = [] if gone else [snapshot(host.opened)]
-            await self._store(seen, gone, lambda: None)
+            gone = [host.session_id] if host.in_memory else []
+            if gone or host in self._dirty:
+                self._dirty.discard(host)
+                seen = [] if gone else [snapshot(host.opened)]
+                await self._store(seen, gone, lambda: None)
 
     # -- questions ---------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Shown, Stored
+from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Mark, Shown, Stored
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.failures import printable, telling
 from sessiond.journal.files import FileStat
@@ -31,6 +31,7 @@ from sessiond.service.listing.freshness import Folders, is_settled
 __all__ = ["Survey", "Unreadable"]
 
 Report = Callable[[int, int], None]
+Read = tuple[Stored, Mark | None]
 Tell = Callable[[dict[str, Shown], list[Stored], list[str]], None]
 
 
@@ -206,7 +207,7 @@ class Survey:
     # -- one session after the other -----------------------------------------------------
 
     def _settle(self, touched: list[str], tell: Tell, report: Report) -> None:
-        rows: list[Stored] = []
+        rows: list[Read] = []
         gone: list[str] = []
         for done, session_id in enumerate(touched, 1):
             row = self._settle_one(session_id, gone)
@@ -219,16 +220,21 @@ class Survey:
                 report(done, len(touched))
         self._put(rows, gone, tell)
 
-    def _put(self, rows: list[Stored], gone: list[str], tell: Tell) -> None:
+    def _put(self, rows: list[Read], gone: list[str], tell: Tell) -> None:
         # A session that was opened meanwhile is told of by its host.
-        rows = [row for row in rows if not self._is_open(row.session_id)]
+        rows = [read for read in rows if not self._is_open(read[0].session_id)]
         # So is one that was deleted and made again, since it was looked for.
         gone = [session_id for session_id in gone if not self._is_there(session_id)]
         if rows or gone:
-            tell(self._catalog.put(rows, gone), rows, gone)
+            before, stored = self._catalog.put_read(rows, gone)
+            # The others are being opened: they are looked at again, in case that comes to nothing.
+            self._expected |= {row.session_id for row, _ in rows} - {
+                row.session_id for row in stored
+            }
+            tell(before, stored, gone)
 
-    def _settle_one(self, session_id: str, gone: list[str]) -> Stored | None:
-        """The new row of a session, if it needs one."""
+    def _settle_one(self, session_id: str, gone: list[str]) -> Read | None:
+        """The new row of a session, if it needs one, and what was noted of it."""
         known = self._store.register.known(session_id)
         path, others = self._claims.of(session_id)
         if path is not None and others and self._files.exists(Path(path)):
@@ -245,7 +251,7 @@ class Survey:
             self._unreadable.pop(path, None)
             return None
         try:
-            return self._read(session_id, Path(path), known)
+            row = self._read(session_id, Path(path), known)
         except FileNotFoundError:
             # It went after its folder was looked at; the folder's time tells the next survey.
             return None
@@ -254,6 +260,7 @@ class Survey:
             if known is not None and known.listed:
                 gone.append(session_id)
             return None
+        return None if row is None else (row, None if known is None else known.mark)
 
     def _miss(self, known: Known, gone: list[str]) -> None:
         """A file is not there. One that was not there at the last start either is forgotten."""
