@@ -80,8 +80,10 @@ WRITER_THREADS_MAX: Final = 32
 HALF_LINE_SECONDS: Final = 1.0
 HALF_LINE_WAIT_SECONDS: Final = 3.0
 HALF_LINE_LOOK_SECONDS: Final = 0.02
+# journal: bytes of what others wrote that are read, synced and told at a time, or one longer line.
+INTAKE_BYTES: Final = 1024 * 1024
 # service: how often a batch is made again because others wrote first; then theirs comes before it
-# although it was made without.
+# although it was made without, or is refused if they write faster than that can be read.
 OVERTAKEN_MAX: Final = 4
 # service: how long changes of open files are collected before they are looked at, and how often
 # files are looked at that the system does not report about.
@@ -127,11 +129,11 @@ CONTEXT_CACHE_COUNT_MAX: Final = 32
 # service/viewing: the same of contexts that were mended or shaped for a provider.
 VIEW_CACHE_BYTES_MAX: Final = 32 * 1024 * 1024
 VIEW_CACHE_COUNT_MAX: Final = 32
-# methods: one answer; more is too_large (lists stop earlier and give a cursor).
-RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 # service/caches: what these of all open sessions keep together; the session that was asked longest
 # ago makes its contexts again.
 CACHES_BYTES_MAX: Final = 128 * 1024 * 1024
+# methods: one answer; more is too_large (lists stop earlier and give a cursor).
+RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 # methods: rows of one page unless the caller says otherwise, and at most.
 PAGE_ROWS_DEFAULT: Final = 500
 PAGE_ROWS_MAX: Final = 10_000
@@ -265,9 +267,8 @@ DOCUMENTS_MAX: Final = 256
 assert FRAME_BYTES_MAX < RESULT_BYTES_MAX
 assert APPEND_ENTRIES_MAX <= BATCH_ENTRIES_MAX
 assert BATCH_MEMBERS_MAX <= IN_FLIGHT_MAX
-assert PRESENT_CLIENTS_MAX * PRESENCE_BYTES_MAX < OUTBOX_BYTES_MAX // 2
-
 assert CONTEXT_CACHE_BYTES_MAX + VIEW_CACHE_BYTES_MAX <= CACHES_BYTES_MAX
+assert PRESENT_CLIENTS_MAX * PRESENCE_BYTES_MAX < OUTBOX_BYTES_MAX // 2
 
 
 class Bounds(NamedTuple):

@@ -182,7 +182,7 @@ class Journal:
         return found.st_size != writer.known_bytes or found.st_mtime_ns != writer.out.changed_at
 
     def look(self) -> None:
-        """Take in whole lines of others. Raises StorageError, Replaced."""
+        """Take in whole lines of others, some at a time. Raises StorageError, Replaced."""
         with telling("read", self.path):
             size = self._size()
         self._writer.look(size)
@@ -191,6 +191,11 @@ class Journal:
         """Lines of others, and of appends that failed; they have their ordinals. Given once."""
         found, self._writer.found = self._writer.found, []
         return found
+
+    @property
+    def behind_bytes(self) -> int:
+        """What others wrote and the last look has left to the next."""
+        return self._writer.behind_bytes
 
     @property
     def half_bytes(self) -> int:

@@ -34,6 +34,11 @@ class MemoryJournal:
         """Lines so far, the header among them."""
         return len(self._lines)
 
+    @property
+    def size_bytes(self) -> int:
+        """What the lines would have in a file, newlines included."""
+        return self._size
+
     def append(self, lines: Sequence[bytes], *, sync: bool, late: bool = False) -> None:
         """Keep the lines; `sync` promises nothing here, and the answer says so."""
         del sync, late
@@ -48,6 +53,11 @@ class MemoryJournal:
     def take_found(self) -> list[Found]:
         """Nobody else writes here, and no append fails."""
         return []
+
+    @property
+    def behind_bytes(self) -> int:
+        """Nobody else writes here."""
+        return 0
 
     @property
     def half_bytes(self) -> int:

@@ -17,8 +17,9 @@ from sessiond.journal.making import write_new
 from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import split_whole
 from sessiond.journal.scanning import chunks_of
+from sessiond.limits import INTAKE_BYTES
 
-__all__ = ["adopt_lines", "copy_aside", "cut_back", "read_from"]
+__all__ = ["adopt_lines", "copy_aside", "cut_back", "read_some"]
 
 _CHUNK_BYTES: Final = 1024 * 1024
 
@@ -42,10 +43,10 @@ def adopt_lines(
     """
     end = reader.ends[-1]
     _check_not_shorter(out, end)
-    found = read_from(files, reader, end)
+    found = _read_from(files, reader, end)
     if found and not found.endswith(b"\n"):
         out.write(closing)
-        found = read_from(files, reader, end)
+        found = _read_from(files, reader, end)
     lines, unfinished = split_whole(found)
     _write_again(files, reader, durable, end + len(found) - len(unfinished))
     out.sync()
@@ -60,7 +61,7 @@ def copy_aside(files: Files, reader: LineReader, start: int, stamp: str) -> Path
     while files.exists(copy):
         number += 1
         copy = path.with_name(f"{path.name}.torn-{stamp}-{number}")
-    files.close(write_new(files, copy, read_from(files, reader, start)))
+    files.close(write_new(files, copy, _read_from(files, reader, start)))
     try:
         files.fsync_folder(copy.parent)
     except OSError:
@@ -90,6 +91,22 @@ def _write_again(files: Files, reader: LineReader, start: int, end: int) -> None
         at += files.pwrite(reader.fd, chunk, at)
 
 
-def read_from(files: Files, reader: LineReader, start: int) -> bytes:
+def _read_from(files: Files, reader: LineReader, start: int) -> bytes:
     """Everything from `start` on, as much as there is when it is read."""
     return b"".join(chunks_of(files, reader.fd, start))
+
+
+def read_some(files: Files, reader: LineReader, start: int) -> tuple[bytes, bool]:
+    """What stands from `start` on, about INTAKE_BYTES but one whole line at least if there is any.
+
+    And whether that is all there was when it was read. Raises OSError.
+    """
+    chunks: list[bytes] = []
+    at, has_line = start, False
+    while chunk := files.pread(reader.fd, INTAKE_BYTES, at):
+        chunks.append(chunk)
+        at += len(chunk)
+        has_line = has_line or b"\n" in chunk
+        if has_line and at - start >= INTAKE_BYTES:
+            return b"".join(chunks), False
+    return b"".join(chunks), True

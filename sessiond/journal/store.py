@@ -78,6 +78,11 @@ class SessionLog(Protocol):
         """Lines so far, the header among them."""
         ...
 
+    @property
+    def size_bytes(self) -> int:
+        """Where the next line will begin."""
+        ...
+
     def append(self, lines: Sequence[bytes], *, sync: bool, late: bool = False) -> None:
         """Store all of them, durably if `sync`, or none.
 
@@ -102,7 +107,12 @@ class SessionLog(Protocol):
         ...
 
     def look(self) -> None:
-        """Find whole lines of others. Raises StorageError, Replaced."""
+        """Find whole lines of others, some at a time. Raises StorageError, Replaced."""
+        ...
+
+    @property
+    def behind_bytes(self) -> int:
+        """What others wrote and the last look has left to the next."""
         ...
 
     @property

@@ -26,7 +26,7 @@ from sessiond.journal.glued import Glued, lines_between, make_blank
 from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import split_whole, without_cr
 from sessiond.journal.refused import Refused
-from sessiond.journal.repair import adopt_lines, cut_back, read_from
+from sessiond.journal.repair import adopt_lines, cut_back, read_some
 from sessiond.journal.store import Found, Overtaken
 
 __all__ = ["CLOSING", "Writer"]
@@ -51,6 +51,8 @@ class Writer:
         self.found: list[Found] = []
         self.half_bytes = 0
         """Behind the last line: somebody is not done with it yet."""
+        self.behind_bytes = 0
+        """What others wrote and the next looks take in."""
         self.out = Descriptor(files, files.fstat(reader.fd))
         self._files = files
         self._reader = reader
@@ -78,7 +80,7 @@ class Writer:
     # -- what others write -----------------------------------------------------------
 
     def look(self, size: int) -> None:
-        """Take in what lies behind the last line of a file of this size. Raises StorageError."""
+        """Take in some of what lies behind the last line of a file of this size. Raises StorageError."""
         if self._state is not _State.READY:
             self._repair()
         elif size != self.known_bytes:
@@ -100,15 +102,18 @@ class Writer:
             raise self._refuse(error, "close half a line of") from error
 
     def _take_in(self) -> None:
-        """Whole lines of others, durable before anybody sees them."""
+        """Whole lines of others, some at a time, durable before anybody sees them."""
         reader = self._reader
         end = reader.ends[-1]
-        lines, half = split_whole(read_from(self._files, reader, end))
+        found, is_all = read_some(self._files, reader, end)
+        lines, half = split_whole(found)
         if lines:
             self.out.sync()
             self._add(lines)
             self.durable_bytes = reader.ends[-1]
-        self.half_bytes = len(half)
+        # Only at the end of the file a piece of a line is half a one.
+        self.half_bytes = len(half) if is_all else 0
+        self.behind_bytes = 0 if is_all else self.out.size() - reader.ends[-1]
 
     def _add(self, lines: Sequence[bytes]) -> None:
         refused = self._refused.lines
@@ -121,7 +126,7 @@ class Writer:
         """Store all of them, durably if `sync`, or none; the file has this size.
 
         Raises StorageError, and Overtaken when others were first: then nothing was written.
-        `late` says that they may be: what they wrote comes before these lines.
+        `late` says that they may be: what they wrote comes before these lines, if it is not too much.
         """
         data = b"\n".join([*lines, b""])
         assert lines, "a batch has a line"
@@ -129,6 +134,9 @@ class Writer:
         self.look(size)
         if self.half_bytes and late:
             self.close_half()
+        if self.behind_bytes and late:
+            error = OSError(errno.EBUSY, "another program writes to it faster than it can be read")
+            raise storage_error(error, "append to", self._reader.path)
         if (self.found or self.half_bytes) and not late:
             raise Overtaken
         end = self._reader.ends[-1]
@@ -231,7 +239,7 @@ class Writer:
                     make_blank(self._files, reader, refused.data, refused.start)
                 lines = adopt_lines(self._files, reader, self.out, self.durable_bytes, CLOSING)
         self._add(lines)
-        self.half_bytes = 0
+        self.half_bytes = self.behind_bytes = 0
         self.durable_bytes = reader.ends[-1]
         self._state = _State.READY
         self._refused = Refused()

@@ -60,6 +60,8 @@ class Attention:
         name_changed, was_lost = self._name_changed, writer.others.lost
         self._name_changed = False
         changed = await writer.look()
+        # The rest of it comes next, behind the batches that wait.
+        self._may_have_grown = self._may_have_grown or (changed and opened.journal.behind_bytes > 0)
         if (name_changed and not self._watch.looks) or (was_lost and not writer.others.lost):
             # Another file may have the name; one that is back can be told of again.
             self.turn_to(opened)

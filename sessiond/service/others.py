@@ -1,7 +1,7 @@
 """What other programs write to the file of an open session.
 
 Law: their lines get their seqs in the order of the file, durable first, and are events like
-any other. Half a line is left to whoever writes it, but not for long: one that has not
+any other, a bounded piece of them at a time however much they wrote. Half a line is left to whoever writes it, but not for long: one that has not
 grown for HALF_LINE_SECONDS is closed, kept and reported, and an append waits for it
 HALF_LINE_WAIT_SECONDS at most.
 """
@@ -50,7 +50,7 @@ class Others:
         return self._half_since + HALF_LINE_SECONDS - current_time()
 
     async def look(self) -> bool:
-        """Take in what they wrote; gives whether there was anything. Raises Replaced.
+        """Take in what they wrote, some at a time; gives whether there was anything. Raises Replaced.
 
         What the disk refuses now is looked at again with the next write, which says so.
         """
@@ -74,8 +74,9 @@ class Others:
     async def come_first(self) -> None:
         """Take in what an append found, and half a line of theirs when it is whole. Raises Replaced."""
         self.take_in()
-        until = current_time() + HALF_LINE_WAIT_SECONDS
         try:
+            await self._catch_up()
+            until = current_time() + HALF_LINE_WAIT_SECONDS
             while self._opened.journal.half_bytes:
                 self._see_half()
                 due = self.half_due_in <= 0 or current_time() >= until
@@ -99,6 +100,13 @@ class Others:
         """The same for a writer that flushes by itself."""
         for piece in _pieces(self._opened.adopt()):
             self._hub.publish(piece, touched)
+
+    async def _catch_up(self) -> None:
+        """Take in what is there now; who writes without end is not waited for."""
+        journal = self._opened.journal
+        goal = journal.size_bytes + journal.behind_bytes
+        while journal.behind_bytes and journal.size_bytes < goal:
+            await self._look()
 
     async def _look(self) -> None:
         await self._in_thread(self._opened.journal.look)

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
+from sessiond.journal import repair
+from sessiond.journal.journal import Journal
+from sessiond.journal.store import Found
 from sessiond.service import others
 from sessiond.testing.daemon import Refusal, Wire
 from tests.service.conftest import SESSION, House
@@ -267,6 +270,99 @@ async def test_who_writes_without_end_does_not_keep_an_append_from_being_stored(
         live = await ids_of(wire)
         assert (answer["seq"], answer["leaf_id"]) in live
     assert await after_a_restart(house) == live
+
+
+# -- more than is taken in at a time --------------------------------------------------------------
+
+
+@pytest.fixture
+def pieces(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Little is taken in at a time; how many lines each time."""
+    monkeypatch.setattr(repair, "INTAKE_BYTES", 500)
+    taken: list[int] = []
+    real = Journal.take_found
+
+    def take_found(journal: Journal) -> list[Found]:
+        found = real(journal)
+        taken.append(len(found))
+        return found
+
+    monkeypatch.setattr(Journal, "take_found", take_found)
+    return taken
+
+
+def many(dialect: str, first: int, count: int) -> bytes:
+    return b"".join(line(dialect, f"b{n:07}", "aaaaaaa2") for n in range(first, first + count))
+
+
+async def test_much_that_others_wrote_is_taken_in_by_pieces_each_line_once_and_in_order(
+    house: House, dialect: str, pieces: list[int]
+) -> None:
+    path = begun(house, dialect)
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await watcher.call("subscribe", session_id=SESSION)
+        house.disk.write_as_another(path, many(dialect, 0, 40))
+        # More of it comes while the first is taken in, and so do appends.
+        with house.disk.hold("fdatasync") as gate:
+            asked = [
+                await wire.request("append", session_id=SESSION, message=message_of(dialect))
+                for _ in range(3)
+            ]
+            assert await to_thread.run_sync(gate.reached.wait, 20.0)
+            house.disk.write_as_another(path, many(dialect, 40, 20))
+        answers = [await wire.answer(number) for number in asked]
+        heard = [await event(watcher) for _ in range(63)]
+        live = await ids_of(wire)
+        assert [(one["seq"], one["id"]) for one in heard] == live[2:]
+        assert [one["id"] for one in heard if one["external"]] == [f"b{n:07}" for n in range(60)]
+        assert [(one["seq"], one["leaf_id"]) for one in answers] == [
+            (one["seq"], one["id"]) for one in heard if not one["external"]
+        ]
+        assert max(pieces) <= 4
+    assert await after_a_restart(house) == live
+
+
+async def test_a_line_that_is_longer_than_a_piece_is_one_line(
+    house: House, dialect: str, pieces: list[int]
+) -> None:
+    path = begun(house, dialect)
+    long = line(dialect, "bbbbbbb1", "aaaaaaa2").replace(b'"x"', b'"' + b"x" * 5000 + b'"')
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/get", session_id=SESSION)
+        house.disk.write_as_another(path, long + many(dialect, 0, 5))
+        assert (await append(wire, dialect))["seq"] == 9
+        live = await ids_of(wire)
+        assert [entry_id for _, entry_id in live[2:4]] == ["bbbbbbb1", "b0000000"]
+        assert max(pieces) <= 5
+    assert await after_a_restart(house) == live
+
+
+async def test_who_writes_faster_than_can_be_read_is_told_to_whoever_appends(
+    house: House, dialect: str, pieces: list[int]
+) -> None:
+    path = begun(house, dialect)
+    numbers = iter(range(0, 1_000_000, 10))
+    real = house.disk.stat
+
+    def busy(name: Path) -> Any:
+        if name == path:
+            house.disk.write_as_another(path, many(dialect, next(numbers), 10))
+        return real(name)
+
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/get", session_id=SESSION)
+        house.disk.__dict__["stat"] = busy
+        entry = {"type": "message", "id": "cccccccc", "message": message_of(dialect, "ours")}
+        refused = await wire.refusal("append", session_id=SESSION, entry=entry)
+        del house.disk.__dict__["stat"]
+        assert (refused.data["errno"], refused.data["retryable"]) == ("EBUSY", True)
+        assert b"cccccccc" not in house.disk.content(path)
+        answer = await wire.call("append", session_id=SESSION, entry=entry)
+        assert answer["duplicate"] is False
+        stored = house.disk.content(path).split(b"\n")
+        assert len(stored) - 2 == answer["seq"]
+        assert b"cccccccc" in stored[-2]
+        assert max(pieces) <= 4
 
 
 async def test_an_id_that_a_foreign_line_has_is_not_given_again(house: House) -> None:
