@@ -19,17 +19,16 @@ from sessiond.dialects.base import ContextLine
 from sessiond.limits import INLINE_READ_BYTES, INLINE_WALK_STEPS
 from sessiond.model.reading import Reading
 from sessiond.model.row import CONTEXT_KINDS, MESSAGE_KINDS, Kind
+from sessiond.service.growth import growth
 from sessiond.service.log import chunks
 from sessiond.service.opened import Opened
 from sessiond.service.policies import Policies
-from sessiond.session.context import plan_context
+from sessiond.session.context import BEGINS, plan_context
 from sessiond.session.estimates import Estimator, spent
 
 __all__ = ["Estimates"]
 
 _UNKNOWN: Final = -1
-_BEGINS: Final = frozenset({int(Kind.COMPACTION), int(Kind.CONTEXT_EDIT)})
-"""Here the context is another than that above with more to it, and no usage from above counts."""
 
 
 class _Table(Struct):
@@ -70,6 +69,15 @@ class Estimates:
         tokens = self.now(leaf)
         return await to_thread.run_sync(self.find, leaf) if tokens is None else tokens
 
+    async def growth(self, since: int, leaf: int) -> int | None:
+        """How many tokens more than at `since` there are at `leaf` at most; None if it takes `ask`."""
+        estimator = self._current(leaf).estimator
+        if leaf - since <= INLINE_WALK_STEPS:
+            size = self._opened.journal.span_bytes(since + 1, leaf) if leaf > since else 0
+            if size <= INLINE_READ_BYTES:
+                return growth(self._opened, estimator, since, leaf)
+        return await to_thread.run_sync(growth, self._opened, estimator, since, leaf)
+
     def find(self, leaf: int) -> int:
         """The same; reads whatever it takes. For worker threads."""
         return _settle(self._current(leaf), self._opened, leaf)
@@ -94,7 +102,7 @@ def _is_small(table: _Table, opened: Opened, leaf: int) -> bool:
             break
         if steps > INLINE_WALK_STEPS or size > INLINE_READ_BYTES:
             return False
-        if session.kinds[at] in _BEGINS:
+        if session.kinds[at] in BEGINS:
             first = session.kept_from.get(at, 0)
             edited = session.kinds[at] == Kind.CONTEXT_EDIT
             if (first or edited) and session.depths[at] - session.depths[first] > INLINE_WALK_STEPS:
@@ -111,7 +119,7 @@ def _settle(table: _Table, opened: Opened, leaf: int) -> int:
     way: list[int] = []
     at = leaf
     while totals[at] == _UNKNOWN:
-        if session.kinds[at] in _BEGINS:
+        if session.kinds[at] in BEGINS:
             totals[at] = _at_beginning(table, opened, at)
             break
         chunk = _next_up(table, opened, at)
@@ -136,7 +144,7 @@ def _next_up(table: _Table, opened: Opened, leaf: int) -> list[int]:
     for at in session.up(leaf):
         if size >= INLINE_READ_BYTES or table.totals[at] != _UNKNOWN:
             break
-        if session.kinds[at] in _BEGINS:
+        if session.kinds[at] in BEGINS:
             break
         found.append(at)
         size += _bytes(opened, (at,))
@@ -199,7 +207,7 @@ def _lines(opened: Opened, seqs: Sequence[int]) -> Iterator[tuple[int, bytes]]:
     """The lines of what gives a context something, a chunk at a time; b"" for all others."""
     kinds = opened.session.kinds
     for chunk in chunks(opened, seqs):
-        said = [seq for seq in chunk if kinds[seq] in CONTEXT_KINDS or kinds[seq] in _BEGINS]
+        said = [seq for seq in chunk if kinds[seq] in CONTEXT_KINDS or kinds[seq] in BEGINS]
         lines = dict(zip(said, opened.journal.read_many(said), strict=True))
         for seq in chunk:
             yield seq, lines.get(seq, b"")
@@ -209,5 +217,5 @@ def _bytes(opened: Opened, seqs: Iterable[int]) -> int:
     """The size of the lines that would be read of these."""
     kinds, line_bytes = opened.session.kinds, opened.journal.line_bytes
     return sum(
-        line_bytes(seq) for seq in seqs if kinds[seq] in CONTEXT_KINDS or kinds[seq] in _BEGINS
+        line_bytes(seq) for seq in seqs if kinds[seq] in CONTEXT_KINDS or kinds[seq] in BEGINS
     )

@@ -2,7 +2,8 @@
 
 Law: off the way of an append. A change costs a look at two sets; what a context comes to is
 worked out shortly after, once for all that changed meanwhile, and only for sessions that
-somebody watches or that are compacted by themselves. It is told once each time a head gets
+somebody watches or that are compacted by themselves. No message is read while its size alone
+tells that the context stays small, or stays too large. It is told once each time a head gets
 there, to those that take signals and have room: it is a hint, the truth is session/usage. A
 compaction is begun at most once for where a head stands.
 """
@@ -19,6 +20,7 @@ from sessiond.model.events import CompactionTold
 from sessiond.service.events import notification
 from sessiond.service.host import Host
 from sessiond.service.runs import Runs
+from sessiond.session.policy import Policy
 
 __all__ = ["Recommending"]
 
@@ -28,6 +30,9 @@ class _Judged(Struct, frozen=True):
 
     leaf: int
     over: bool
+    tokens: int
+    """Of its context, or more than it has."""
+    policy: Policy
 
 
 class Recommending:
@@ -83,15 +88,27 @@ class Recommending:
             if known is not None and known.leaf == head.leaf:
                 now[name] = known
                 continue
-            tokens = await host.estimates.ask(head.leaf)
-            policy = policies.of(opened)
-            messages = opened.session.message_counts[head.leaf]
-            over = policy.should_compact(tokens, policy.context_window, messages)
-            now[name] = _Judged(head.leaf, over)
-            if over and not (known is not None and known.over):
-                told = CompactionTold(host.session_id, name, "recommended", tokens)
+            judged = now[name] = await _judged(host, head.leaf, known)
+            if judged.over and not (known is not None and known.over):
+                told = CompactionTold(host.session_id, name, "recommended", judged.tokens)
                 host.hub.hint(notification("session/compaction", told))
-            if over and policy.auto:
+            if judged.over and judged.policy.auto:
                 self._runs.begin_by_itself(host, name)
         if host.hub or usual.auto:
             self._judged[host] = now
+
+
+async def _judged(host: Host, leaf: int, known: _Judged | None) -> _Judged:
+    """Whether the context at `leaf` is too large, from what was known of the head before."""
+    opened, estimates = host.opened, host.estimates
+    more = None if known is None else await estimates.growth(known.leaf, leaf)
+    policy = host.environment.policies.of(opened)
+    messages = opened.session.message_counts[leaf]
+    if known is not None and more is not None and known.policy == policy:
+        tokens = known.tokens + more
+        if known.over or not policy.should_compact(tokens, policy.context_window, messages):
+            return _Judged(leaf, known.over, tokens, policy)
+    tokens = await estimates.ask(leaf)
+    policy = host.environment.policies.of(opened)
+    over = policy.should_compact(tokens, policy.context_window, messages)
+    return _Judged(leaf, over, tokens, policy)

@@ -17,11 +17,15 @@ from sessiond.model.row import CONTEXT_KINDS, Kind
 from sessiond.session.state import Session
 
 __all__ = [
+    "BEGINS",
     "ContextPlan",
     "entries_between",
     "plan_context",
     "shared_prefix",
 ]
+
+BEGINS: Final = frozenset({int(Kind.COMPACTION), int(Kind.CONTEXT_EDIT)})
+"""Where the context is another than that above with more to it."""
 
 _IN_CONTEXT: Final = bytes(kind in CONTEXT_KINDS for kind in range(256))
 

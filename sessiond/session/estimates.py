@@ -55,6 +55,10 @@ class Estimator(Protocol):
         """The tokens of one message."""
         ...
 
+    def at_most(self, size: int, messages: int) -> int | None:
+        """What messages of so many stored bytes come to at most, without images; None if unknown."""
+        ...
+
 
 class Characters(Struct, frozen=True):
     """A token is four UTF-16 units; an image is 4800. A role that it does not know is 0."""
@@ -69,6 +73,10 @@ class Characters(Struct, frozen=True):
         for text in texts:
             units += len(text) if text.isascii() else utf16_units(text)
         return -(-units // _UNITS_PER_TOKEN)
+
+    def at_most(self, size: int, messages: int) -> int | None:
+        """See `Estimator`: no text has more units than bytes; each message is rounded up."""
+        return size // _UNITS_PER_TOKEN + messages
 
 
 class Counted(Struct, frozen=True):
@@ -87,6 +95,11 @@ class Counted(Struct, frozen=True):
         tokens = sum(max(0, int(self.count(text))) for text in texts if text)
         return tokens + images * _IMAGE_UNITS // _UNITS_PER_TOKEN
 
+    def at_most(self, size: int, messages: int) -> int | None:
+        """See `Estimator`."""
+        del size, messages
+        return None
+
 
 class Bytes(Struct, frozen=True):
     """As sharur: text by characters or, beyond ASCII, by bytes, and a fifth on top of all."""
@@ -101,6 +114,11 @@ class Bytes(Struct, frozen=True):
         else:
             tokens = sum(map(_block_by_bytes, reading.blocks))
         return tokens * 6 // 5
+
+    def at_most(self, size: int, messages: int) -> int | None:
+        """See `Estimator`: beyond ASCII a token is a byte."""
+        del messages
+        return size * 6 // 5
 
 
 CHARACTERS: Final = Characters()

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from sessiond.service.estimating import Estimates
@@ -352,6 +353,51 @@ async def test_an_append_to_a_session_that_nobody_watches_reads_no_payload(
         watched = daemon.service.find("session-b")
         assert watched is not None
         assert asked == [watched.estimates]
+
+
+async def test_no_message_is_read_while_its_size_tells_enough(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"context_window": 100_000, "reserve_tokens": 0}
+    read: list[int] = []
+    glanced: list[int] = []
+    ask, growth = Estimates.ask, Estimates.growth
+
+    async def asked(self: Estimates, leaf: int) -> int:
+        read.append(leaf)
+        return await ask(self, leaf)
+
+    async def grown(self: Estimates, since: int, leaf: int) -> int | None:
+        glanced.append(leaf)
+        return await growth(self, since, leaf)
+
+    monkeypatch.setattr(Estimates, "ask", asked)
+    monkeypatch.setattr(Estimates, "growth", grown)
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await make(wire, compaction=settings)
+        await watcher.call("subscribe", session_id=SESSION)
+
+        async def said(text: str, seq: int, done: list[int]) -> None:
+            message = {"role": "user", "content": text}
+            await wire.call("append", session_id=SESSION, message=message)
+            with anyio.fail_after(10):
+                # Nobody is told of a look that finds nothing new.
+                while seq not in done:  # noqa: ASYNC110
+                    await anyio.sleep(0.01)
+
+        await said("small", 1, read)
+        for seq in range(2, 6):
+            await said("small", seq, glanced)
+        assert (read, glanced) == ([1], [2, 3, 4, 5])
+        # What is too large by its size is read, and is less than that: escapes are longer than
+        # what they stand for.
+        await said("\n" * 300_000, 6, read)
+        await said("x" * 300_000, 7, read)
+        assert (await compactions(watcher))["tokens_before"] > 100_000
+        # From now on it is too large, whatever is added.
+        await said("x" * 300_000, 8, glanced)
+        await said("small", 9, glanced)
+        assert read == [1, 6, 7]
 
 
 # -- going elsewhere ----------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -13,9 +14,11 @@ from sessiond.model.settings import CompactionSettings
 from sessiond.service import estimating
 from sessiond.service.contexts import build_context
 from sessiond.service.estimating import Estimates
+from sessiond.service.growth import growth
 from sessiond.service.opened import Opened
 from sessiond.service.policies import Policies
-from sessiond.session.estimates import CHARACTERS, spent
+from sessiond.session.estimates import BYTES, CHARACTERS, Estimator, spent
+from sessiond.session.estimates import Counted as Plugged
 from tests.unit.in_memory import TIME, Counted, opened
 
 KINDS = [
@@ -111,6 +114,44 @@ def test_the_tokens_at_an_entry_are_those_of_the_rule(
     for ask in asks:
         leaf = nodes[ask % len(nodes)]
         assert estimates.now(leaf) == by_the_rule(session, leaf)
+
+
+@pytest.mark.parametrize("estimator", [CHARACTERS, BYTES])
+@given(entries=TREES)
+def test_what_was_added_comes_to_no_more_than_a_glance_says(
+    estimator: Estimator, entries: list[dict[str, Any]]
+) -> None:
+    session = opened(entries)
+    nodes = [0, *filter(session.session.is_node, range(1, len(entries) + 1))]
+    for since, leaf in product(nodes, nodes):
+        more = growth(session, estimator, since, leaf)
+        if more is None:
+            continue
+        path = session.session.path(leaf)
+        assert since in {0, *path}, "only what lies below it was added to it"
+        added = [seq for seq in path if seq > since]
+        tokens = 0
+        for seq in added:
+            reading = session.dialect.reading(session.journal.read_many([seq])[0])
+            if reading is not None:
+                assert not spent(reading)
+                tokens += estimator.message(reading)
+        assert tokens <= more
+
+
+def test_a_glance_sees_what_no_size_tells() -> None:
+    image = [{"type": "image", "data": "", "mimeType": "image/png"}]
+    entries = [entry(n, "user", n - 1, 1) for n in range(1, 8)]
+    entries[5]["message"]["content"] = image
+    entries.append(entry(8, "answer", 4, 1))
+    entries.append(entry(9, "edit", 4, 2))
+    entries.append(entry(10, "user", 3, 1))
+    session = opened(entries)
+    assert growth(session, CHARACTERS, 4, 5) is not None
+    assert growth(session, CHARACTERS, 5, 5) == 0
+    for leaf in (6, 7, 8, 9, 10):
+        assert growth(session, CHARACTERS, 4, leaf) is None
+    assert growth(session, Plugged("words", len), 4, 5) is None
 
 
 def test_the_next_turn_reads_its_own_entries_only() -> None:
