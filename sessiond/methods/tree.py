@@ -22,6 +22,7 @@ from sessiond.methods.common import (
     raw,
 )
 from sessiond.methods.nodes import FlatNode, NestedNode, drawn, laid_out, read_nodes
+from sessiond.model.ids import MAIN
 from sessiond.service.host import Host
 from sessiond.session.drawing import Place, lay_out
 from sessiond.session.tree import preorder
@@ -88,7 +89,7 @@ def handle(client: Client, params: TreeParams, call: Call[Client]) -> Any:
 
     def look(host: Host) -> Any:
         session = host.opened.session
-        seq, leaf, start = session.seq, session.heads["main"].leaf, 0
+        seq, leaf, start = session.seq, session.heads[MAIN].leaf, 0
         if params.cursor is not None:
             seq, leaf, start = _cursor(params.cursor, session.seq)
         sight = _Sight(host, seq, leaf)

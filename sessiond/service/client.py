@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from sessiond.errors import Cancelled, InvalidParams, Overloaded, SubscriptionNotFound
 from sessiond.limits import READS_PER_CONNECTION_MAX, RETRY_AFTER_MS
 from sessiond.model.events import Present
+from sessiond.model.ids import MAIN
 from sessiond.service.host import Host
 from sessiond.service.inbox import LATER
 from sessiond.service.lease import Wish
@@ -84,7 +85,7 @@ class Client:
         return Subscribed(
             epoch=opened.epoch,
             seq=session.seq,
-            leaf_id=session.id_of(session.heads["main"].leaf),
+            leaf_id=session.id_of(session.heads[MAIN].leaf),
             heads=head_infos(session),
             clients=host.hub.presence.clients() if want.signals else [],
             replaced=replaced or UNSET,

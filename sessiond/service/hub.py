@@ -9,7 +9,7 @@ has no room, or replays, misses them and is told how many.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import anyio
 from msgspec import Struct
@@ -89,14 +89,6 @@ class Hub:
             group.pop(subscription, None)
             if not group:
                 del self._live[subscription.variant]
-
-    def listeners(self) -> Iterable[Listener]:
-        """Everyone subscribed."""
-        for group in self._live.values():
-            for subscription in group:
-                yield subscription.listener
-        for subscription in self._replaying:
-            yield subscription.listener
 
     def _go_live(self, subscription: Subscription) -> None:
         subscription.go_live()

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.model.entries import Header
+from sessiond.model.ids import MAIN
 from sessiond.model.usage import Usage
 from sessiond.session.state import Head, Session
 
@@ -89,7 +90,7 @@ def head_infos(session: Session) -> list[HeadInfo]:
     def shown(name: str, head: Head) -> HeadInfo:
         return HeadInfo(name, session.id_of(head.leaf), head.seq)
 
-    names = sorted(session.heads, key=lambda name: (name != "main", name))
+    names = sorted(session.heads, key=lambda name: (name != MAIN, name))
     return [shown(name, session.heads[name]) for name in names]
 
 

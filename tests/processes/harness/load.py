@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -28,7 +29,7 @@ _TRY_AGAIN_SECONDS: Final = 0.02
 END: Final = "the-end"
 
 
-class _Client:
+class _Client(ABC):
     """One connection in a thread. What it noted may be waited for; what it raised is raised there."""
 
     def __init__(self, daemon: Daemon, session_id: str, name: str) -> None:
@@ -54,9 +55,9 @@ class _Client:
             self._over = True
             self._news.notify_all()
 
+    @abstractmethod
     def act(self, link: Link) -> None:
         """What it does, to its end."""
-        raise NotImplementedError
 
     def wait_until(self, so_far: Callable[[], bool], what: str) -> None:
         """Until what it noted is enough."""
