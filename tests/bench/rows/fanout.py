@@ -41,8 +41,10 @@ class Audience:
         self.writer: Link = stack.enter_context(server.connect())
         self.session: Session = server.create(self.writer, "never")
         self.links = [stack.enter_context(server.connect()) for _ in range(subscribers)]
+        # Every line is counted, so hints about the session are not asked for.
+        wanted = {"session_id": self.session.id, "signals": False}
         for link in self.links:
-            link.ask("session/subscribe", {"session_id": self.session.id}, dict)
+            link.ask("session/subscribe", wanted, dict)
 
     def told(self, frames: Frames, each: int) -> Sample:
         """Events delivered a second, `each` at a time, every one counted at every subscriber."""

@@ -56,7 +56,8 @@ def cost(ours: Daemon, shape: Shape, frames: Frames, grown: Grown, *, event: boo
     own = frames.of_session(grown.session.id)
     with ours.connect() as link, ours.connect() as watcher:
         if event:
-            watcher.ask("session/subscribe", {"session_id": grown.session.id}, dict)
+            wanted = {"session_id": grown.session.id, "signals": False}
+            watcher.ask("session/subscribe", wanted, dict)
             timing = watched(link, watcher, own, shape.in_flight)
         else:
             timing = pipelined(link, own, shape.in_flight)
