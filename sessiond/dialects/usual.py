@@ -65,11 +65,16 @@ def usual_reading(message: Raw) -> Reading | None:
         found = _decoder.decode(message)
     except _DECODE_ERRORS:
         return None
-    if found.role not in _ROLES or found.contents is not UNSET:
-        return None
-    spoken = (found.tool_calls, found.toolCalls, found.stop_reason, found.finish_reason)
-    beside = (found.images, found.thinking)
-    if any(member is not UNSET for member in (*spoken, *beside)):
+    if found.role not in _ROLES or not (
+        found.contents
+        is found.tool_calls
+        is found.toolCalls
+        is found.images
+        is found.thinking
+        is found.stop_reason
+        is found.finish_reason
+        is UNSET
+    ):
         return None
     blocks = _blocks(found.content)
     if blocks is None:

@@ -90,11 +90,22 @@ class ContextQuestion(Struct, frozen=True):
 
     async def stored(self) -> Raw:
         """The answer, by way of worker threads."""
-        context = await self._built(self.leaf)
+        context, tokens = await self._counted()
         other = self._other(context)
         theirs = await self._built(other) if other else None
-        tokens = await self.host.estimates.ask(self.leaf)
         return self._stored_answer(context, theirs, tokens)
+
+    async def _counted(self) -> tuple[Context, int]:
+        """The context here and its tokens; what is unknown of both comes from one worker thread."""
+        kept = self.host.contexts.get(self.leaf)
+
+        def find() -> tuple[Context, int]:
+            context = build_context(self.host.opened, self.leaf) if kept is None else kept
+            return context, self.host.estimates.find(self.leaf)
+
+        context, tokens = await to_thread.run_sync(find)
+        self.host.contexts.put(context)
+        return context, tokens
 
     async def _built(self, leaf: int) -> Context:
         context = self.host.contexts.get(leaf)
@@ -161,11 +172,10 @@ class ContextQuestion(Struct, frozen=True):
         """The answer, by way of worker threads."""
         views, held = self.host.views, self._held
         theirs = views.kept(held, self.view)
-        context = await self._built(self.leaf)
+        context, tokens = await self._counted()
         shown = await views.ask(context, self.view)
         if held and theirs is None:
             theirs = await views.ask(await self._built(held), self.view)
-        tokens = await self.host.estimates.ask(self.leaf)
         return self._viewed_answer(context, shown, theirs, tokens)
 
     def _viewed_answer(

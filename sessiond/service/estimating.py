@@ -29,6 +29,7 @@ from sessiond.session.estimates import Estimator, spent
 __all__ = ["Estimates"]
 
 _UNKNOWN: Final = -1
+_PLACE: Final = array("q", (_UNKNOWN,))
 
 
 class _Table(Struct):
@@ -44,7 +45,7 @@ class _Table(Struct):
         """Have places up to a line. Two threads may both do so: too many places do no harm."""
         for column in (self.own, self.totals):
             if len(column) <= seq:
-                column.extend([_UNKNOWN] * (seq + 1 - len(column)))
+                column.extend(_PLACE * (seq + 1 - len(column)))
 
 
 class Estimates:
