@@ -8,25 +8,39 @@ that all is well. So whoever sees an OSError from here calls `reopen` first.
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from sessiond.journal.files import Files, FileStat
 
-__all__ = ["Descriptor", "write_all"]
+__all__ = ["Descriptor", "Piece", "write_all"]
 
 
-def write_all(files: Files, fd: int, data: bytes) -> int:
-    """Write every byte; says how many calls it took."""
-    written = files.write(fd, data)
-    calls = 1
-    while written < len(data):
-        count = files.write(fd, memoryview(data)[written:])
+class Piece(NamedTuple):
+    """What one call wrote: from `first` to `last` of the bytes, at `start` in the file."""
+
+    start: int
+    first: int
+    last: int
+
+
+def write_all(files: Files, fd: int, data: bytes) -> None:
+    """Write every byte."""
+    for _piece in _written(files, fd, data):
+        pass
+
+
+def _written(files: Files, fd: int, data: bytes) -> Iterator[tuple[int, int]]:
+    """The same; gives from where to where after each call."""
+    at = 0
+    while at < len(data):
+        count = files.write(fd, memoryview(data)[at:] if at else data)
         if count == 0:
             raise OSError(errno.ENOSPC, "the disk takes no byte")
-        written += count
-        calls += 1
-    return calls
+        yield at, at + count
+        at += count
 
 
 class Descriptor:
@@ -36,6 +50,8 @@ class Descriptor:
         self._files = files
         self._identity = (identity.st_dev, identity.st_ino)
         self._fd: int | None = None
+        self.pieces: list[Piece] = []
+        """Where the bytes of the last write came to be; others may have written between them."""
         self.changed_at = 0
         """The time of the file's last change that is known of, in nanoseconds."""
         self.writes = self.written_bytes = self.syncs = 0
@@ -75,7 +91,11 @@ class Descriptor:
 
     def write(self, data: bytes) -> None:
         """Append all of `data`: one call, and more only after a short one."""
-        self.writes += write_all(self._files, self._open_fd(), data)
+        self.pieces = []
+        fd = self._open_fd()
+        for first, last in _written(self._files, fd, data):
+            self.writes += 1
+            self.pieces.append(Piece(self._files.position(fd) - (last - first), first, last))
         self.written_bytes += len(data)
 
     def sync(self) -> None:

@@ -8,22 +8,33 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from sessiond.journal.descriptor import Piece
+from sessiond.journal.glued import are_together
 from sessiond.journal.reader import LineReader
 
 __all__ = ["Refused"]
 
 
 class Refused(Struct, frozen=True):
-    """Its bytes, where its write ended, and where they are to be blank."""
+    """Its bytes, where its last write ended, and where each of its calls that ended well has written."""
 
     data: bytes = b""
     end: int = 0
-    blank_from: int | None = None
+    written: tuple[Piece, ...] = ()
+    again: bool = False
+    """It is stored again somewhere else, so nothing of it may stay."""
 
     @property
-    def start(self) -> int:
-        """Where its write began, if all of it was written."""
-        return self.end - len(self.data)
+    def pieces(self) -> tuple[Piece, ...]:
+        """Where its bytes may be; what is there is held against them."""
+        size = len(self.data)
+        return self.written or (Piece(self.end - size, 0, size),)
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether some of it came to the file, but not all in one place."""
+        written = self.written
+        return bool(written) and not (written[-1].last == len(self.data) and are_together(written))
 
     @property
     def lines(self) -> frozenset[bytes]:
@@ -38,8 +49,3 @@ class Refused(Struct, frozen=True):
         if size != self.end or size - end > len(self.data):
             return False
         return self.data.startswith(reader.bytes_at(end, size - end))
-
-    def is_among_others(self, reader: LineReader) -> bool:
-        """Whether all of it is in the file, before or behind what others wrote."""
-        data, start = self.data, self.start
-        return start >= reader.ends[-1] and reader.bytes_at(start, len(data)) == data

@@ -143,13 +143,13 @@ class Writer:
         between: list[bytes] = []
         try:
             self.out.write(data)
-            gap = self.out.position() - len(data) - end
-            if gap:
-                between = lines_between(self._reader, data, gap)
+            pieces = self.out.pieces
+            if len(pieces) > 1 or pieces[0].start != end:
+                between = lines_between(self._reader, data, pieces)
             if sync or between:
                 self.out.sync()
-        except Glued as glued:
-            self._write_again_later(data, glued.start)
+        except Glued:
+            self._write_again_later(data)
         except OSError as error:
             raise self._refuse(error, "append to", data) from error
         if between:
@@ -192,13 +192,14 @@ class Writer:
         self.out.note_change()
         self.durable_bytes = size
 
-    def _write_again_later(self, data: bytes, start: int) -> NoReturn:
-        """Take our bytes back from behind half a line of others. Raises Overtaken, StorageError."""
+    def _write_again_later(self, data: bytes) -> NoReturn:
+        """Take our bytes back from among those of others. Raises Overtaken, StorageError."""
+        pieces = self.out.pieces
         try:
-            make_blank(self._files, self._reader, data, start)
+            make_blank(self._files, self._reader, data, pieces)
             self._take_in()
         except OSError as error:
-            raise self._refuse(error, "append to", data, start) from error
+            raise self._refuse(error, "append to", data, again=True) from error
         raise Overtaken
 
     def _commit(self, lines: Sequence[bytes]) -> None:
@@ -213,11 +214,12 @@ class Writer:
     # -- after a failure -----------------------------------------------------------------
 
     def _refuse(
-        self, error: OSError, doing: str, data: bytes = b"", blank_from: int | None = None
+        self, error: OSError, doing: str, data: bytes = b"", *, again: bool = False
     ) -> StorageError:
         self.failures += 1
         self._state = _State.DAMAGED
-        self._refused = Refused(data, self.out.position(), blank_from)
+        written = tuple(self.out.pieces) if data else ()
+        self._refused = Refused(data, self.out.position(), written, again)
         # If the repair fails as well the file stays damaged, and the next call tries again.
         with suppress(StorageError):
             self._repair()
@@ -230,13 +232,13 @@ class Writer:
             if self._state is _State.CLOSED:
                 raise OSError(errno.EBADF, "it is not open for writing")
             self.out.reopen(reader.path)
-            if refused.blank_from is not None:
-                make_blank(self._files, reader, refused.data, refused.blank_from)
-            if self.truncates and refused.is_all_behind(reader, self.out.size()):
+            is_all_behind = refused.is_all_behind(reader, self.out.size())
+            if self.truncates and is_all_behind:
                 cut_back(self._files, reader, self.out, self.durable_bytes)
             else:
-                if self.truncates and refused.is_among_others(reader):
-                    make_blank(self._files, reader, refused.data, refused.start)
+                among_others = not is_all_behind and (self.truncates or refused.is_torn)
+                if among_others or refused.again:
+                    make_blank(self._files, reader, refused.data, refused.pieces)
                 lines = adopt_lines(self._files, reader, self.out, self.durable_bytes, CLOSING)
         self._add(lines)
         self.half_bytes = self.behind_bytes = 0

@@ -352,31 +352,85 @@ def test_lines_of_ours_that_were_glued_to_half_a_line_are_written_again(
     assert found_after(disk, keep=0) == ([*STORED, *found, *BATCH], b"")
 
 
-@DIALECTS
-def test_lines_that_land_between_the_pieces_of_a_write_stay_and_the_batch_is_refused(
-    truncates: bool,
-) -> None:
-    disk, journal = without_unsynced_lines(truncates=truncates)
+def write_in_pieces(disk: FaultDisk, size: int, between: Callable[[], None]) -> None:
+    """The next write takes so many bytes only, and something happens before the rest of it."""
     write = disk.write
-    disk.write_bytes_max = 5
+    disk.write_bytes_max = size
 
-    def write_before_others(fd: int, data: bytes | memoryview) -> int:
+    def first(fd: int, data: bytes | memoryview) -> int:
         written = write(fd, data)
-        if written < len(data):
-            disk.heal()
-            disk.write_as_another(FILE, THEIRS)
+        del disk.__dict__["write"]
+        disk.heal()
+        between()
         return written
 
-    disk.write = write_before_others  # type: ignore[method-assign]
-    with pytest.raises(StorageError) as refused:
+    disk.write = first  # type: ignore[method-assign]
+
+
+# In the middle of a line, and at its end.
+PIECES = pytest.mark.parametrize("size", [5, len(BATCH[0]) + 1], ids=["half a line", "a line"])
+
+
+@DIALECTS
+@PIECES
+def test_lines_that_land_between_the_pieces_of_a_write_stay_whole_and_the_batch_is_made_again(
+    truncates: bool, size: int
+) -> None:
+    disk, journal = without_unsynced_lines(truncates=truncates)
+    write_in_pieces(disk, size, lambda: disk.write_as_another(FILE, THEIRS))
+    with pytest.raises(Overtaken):
         journal.append(BATCH, sync=True)
-    assert refused.value.data()["errno"] == "EBUSY"
-    assert refused.value.data()["retryable"]
     found = found_in(journal)
-    assert THEIR_LINES[-1] in found
+    assert [line.strip() for line in found if line.strip()] == THEIR_LINES
     journal.append(BATCH, sync=True)
     assert lines_of(journal) == [*STORED, *found, *BATCH]
     assert THEIRS in disk.content(FILE)
+    assert found_after(disk, keep=0) == (lines_of(journal), b"")
+
+
+@DIALECTS
+@PIECES
+def test_lines_that_land_behind_a_piece_stay_whole_when_the_rest_of_it_is_refused(
+    truncates: bool, size: int
+) -> None:
+    disk, journal = without_unsynced_lines(truncates=truncates)
+
+    def fill() -> None:
+        disk.write_as_another(FILE, THEIRS)
+        disk.fail("write", errno=errno.ENOSPC)
+
+    write_in_pieces(disk, size, fill)
+    with pytest.raises(StorageError) as refused:
+        journal.append(BATCH, sync=True)
+    assert refused.value.data()["errno"] == "ENOSPC"
+    found = found_in(journal)
+    assert [line.strip() for line in found if line.strip()] == THEIR_LINES
+    journal.append(BATCH, sync=True)
+    assert lines_of(journal) == [*STORED, *found, *BATCH]
+    assert THEIRS in disk.content(FILE)
+    assert found_after(disk, keep=0) == (lines_of(journal), b"")
+
+
+@DIALECTS
+def test_the_blanks_between_the_pieces_of_others_are_made_until_the_disk_takes_them(
+    truncates: bool,
+) -> None:
+    disk, journal = without_unsynced_lines(truncates=truncates)
+
+    def fill() -> None:
+        disk.write_as_another(FILE, THEIRS)
+        for nth in (1, 2):
+            disk.fail("pwrite", nth=nth, partial=2)
+
+    write_in_pieces(disk, 5, fill)
+    with pytest.raises(StorageError):
+        journal.append(BATCH, sync=True)
+    with pytest.raises(Overtaken):
+        journal.append(BATCH, sync=True)
+    found = found_in(journal)
+    assert [line.strip() for line in found if line.strip()] == THEIR_LINES
+    journal.append(BATCH, sync=True)
+    assert disk.content(FILE).count(BATCH[-1]) == 1
     assert found_after(disk, keep=0) == (lines_of(journal), b"")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -269,6 +270,40 @@ async def test_who_writes_without_end_does_not_keep_an_append_from_being_stored(
         del house.disk.__dict__["stat"]
         live = await ids_of(wire)
         assert (answer["seq"], answer["leaf_id"]) in live
+    assert await after_a_restart(house) == live
+
+
+@pytest.mark.parametrize("refused", [False, True])
+async def test_what_lands_between_the_pieces_of_a_write_is_an_event_and_no_damage(
+    house: House, dialect: str, *, refused: bool
+) -> None:
+    path = begun(house, dialect)
+    real = house.disk.write
+
+    def write(fd: int, data: bytes | memoryview) -> int:
+        if b"cccccccc" not in bytes(data):
+            return real(fd, data)
+        del house.disk.__dict__["write"]
+        written = real(fd, data[:40])
+        house.disk.write_as_another(path, line(dialect, "bbbbbbb1", "aaaaaaa2"))
+        if refused:
+            house.disk.fail("write", errno=errno.ENOSPC)
+        return written
+
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await watcher.call("subscribe", session_id=SESSION)
+        house.disk.write = write  # type: ignore[method-assign]
+        entry = {"type": "message", "id": "cccccccc", "message": message_of(dialect, "ours")}
+        if refused:
+            told = await wire.refusal("append", session_id=SESSION, entry=entry)
+            assert told.data["errno"] == "ENOSPC"
+        answer = await wire.call("append", session_id=SESSION, entry=entry)
+        assert answer["duplicate"] is False
+        assert [(await event(watcher))["id"] for _ in range(2)] == ["bbbbbbb1", "cccccccc"]
+        info = (await wire.call("session/get", session_id=SESSION))["session"]
+        assert (info["problems"], info["read_only"]) == (0, False)
+        assert house.disk.content(path).count(b"cccccccc") == 1
+        live = await ids_of(wire)
     assert await after_a_restart(house) == live
 
 
