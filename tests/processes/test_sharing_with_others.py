@@ -126,6 +126,40 @@ def test_half_a_line_between_our_look_and_our_write_leaves_both_records_whole(
         )
 
 
+# -- much at once ----------------------------------------------------------------------------
+
+MIB = 1 << 20
+
+
+def test_what_others_append_costs_a_piece_of_it_in_memory_however_much_it_is(
+    daemon: Daemon,
+) -> None:
+    theirs = line("%08d").replace("theirs", "x" * 16_000).encode()
+    count = 64 * MIB // len(theirs)
+    with daemon.connect() as link, daemon.connect() as watcher:
+        link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        link.say(SESSION, "ours")
+        watcher.ask("session/subscribe", session_id=SESSION)
+        (path,) = daemon.files(SESSION)
+        # A peak of its own begins here.
+        Path(f"/proc/{daemon.pid}/clear_refs").write_text("5", "utf-8")
+        before = peak(daemon)
+        text = b"".join(theirs % n for n in range(count))
+        with path.open("ab", buffering=0) as file:
+            file.write(text)
+        heard = events(watcher, count + 1)
+        assert [seq for seq, _, _ in heard] == list(range(2, count + 2))
+        assert [entry_id for _, entry_id, _ in heard] == [f"{n:08d}" for n in range(count)]
+        assert link.say(SESSION, "ours")["seq"] == count + 2
+        assert peak(daemon) - before < len(text) // 2
+
+
+def peak(daemon: Daemon) -> int:
+    """The most memory that it had, in bytes."""
+    status = Path(f"/proc/{daemon.pid}/status").read_text("utf-8")
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
 # -- many at once ----------------------------------------------------------------------------
 
 WRITERS, LINES, CLIENTS, APPENDS = 4, 60, 8, 20
