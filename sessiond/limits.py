@@ -73,6 +73,11 @@ BATCH_ENTRIES_MAX: Final = 1024
 BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
 # service: open session files; the least recently used idle one is unloaded, else overloaded.
 OPEN_SESSIONS_MAX: Final = 512
+# service/room: descriptors of an open session; and those that are left to connections, lists and
+# copies, or this part of all there may be if that is less: idle sessions give way, else overloaded.
+SESSION_DESCRIPTORS: Final = 2
+SPARE_DESCRIPTORS: Final = 16
+SPARE_DESCRIPTORS_PART: Final = 8
 # service: sessions whose batches are on their way to the disk at the same time; the others wait.
 WRITER_THREADS_MAX: Final = 32
 # service: half a line of another program is closed with a newline when it has not grown for this

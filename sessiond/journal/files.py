@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -190,6 +192,18 @@ class Files:
             os.close(fd)
 
     # -- the process -------------------------------------------------------------
+
+    def descriptors_max(self) -> int:
+        """How many this process may have."""
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return sys.maxsize if soft == resource.RLIM_INFINITY else soft
+
+    def descriptors_used(self) -> int:
+        """How many it has, and all it may have when there is none left to look with."""
+        try:
+            return len(os.listdir("/dev/fd")) - 1  # noqa: PTH208 - names are all that is wanted
+        except OSError:
+            return self.descriptors_max()
 
     def pid(self) -> int:
         """This process."""

@@ -84,7 +84,7 @@ def handle(client: Client, params: UpdateParams, call: Call[Client]) -> Any:
         if wanted is not None:
             require_forward(host.opened.persist, wanted)
             if host.in_memory and wanted != "never":
-                service.hosts.make_room()
+                service.hosts.room.make()
         update(draft, request)
 
     def store(lines: Sequence[bytes]) -> None:

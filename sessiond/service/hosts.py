@@ -19,12 +19,11 @@ from anyio.abc import TaskGroup
 from sessiond.errors import (
     Cancelled,
     Draining,
-    Overloaded,
     SessiondError,
     SessionExists,
     exhausted,
 )
-from sessiond.limits import DEFAULT_BOUNDS, RETRY_AFTER_MS, WRITER_THREADS_MAX, Bounds
+from sessiond.limits import RETRY_AFTER_MS, WRITER_THREADS_MAX
 from sessiond.model.entries import Header
 from sessiond.model.events import CatalogChange
 from sessiond.service.caches import Caches
@@ -36,6 +35,7 @@ from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
 from sessiond.service.recommending import Recommending
 from sessiond.service.retirement import Retirement
+from sessiond.service.room import Room
 from sessiond.service.runs import Runs
 from sessiond.service.session_info import Persist
 from sessiond.service.watching import Watching
@@ -60,7 +60,6 @@ class Hosts:
         *,
         on_leave: Callable[[], None],
     ) -> None:
-        self.bounds: Bounds = DEFAULT_BOUNDS
         self.draining = False
         self.caches = Caches()
         self._on_leave = on_leave
@@ -71,6 +70,9 @@ class Hosts:
         self._hosts: dict[str, Host] = {}
         # Sessions whose file is somebody's who does not take requests any more, until it is let go.
         self._leaving: dict[str, anyio.Event] = {}
+        self.room = Room(
+            self._hosts, self._leaving, store.files, environment.monotonic, self._dismiss
+        )
         self._ready: list[Host] = []
         self._runs = runs
         self._recommending = Recommending(tasks, runs)
@@ -164,11 +166,13 @@ class Hosts:
         self, session_id: str, load: Callable[[], Opened], *, in_memory: bool = False
     ) -> Host:
         self._require_running()
-        self.make_room(in_memory=in_memory)
+        awaited = self.room.make(in_memory=in_memory)
         host = Host(session_id, load, self._keeper)
         host.meant_for_memory = in_memory
         self._hosts[session_id] = host
-        self._tasks.start_soon(self._serve, host, self._leaving.get(session_id))
+        if session_id in self._leaving:
+            awaited.append(self._leaving[session_id])
+        self._tasks.start_soon(self._serve, host, awaited)
         return host
 
     def _require_running(self) -> None:
@@ -177,10 +181,10 @@ class Hosts:
 
     # -- turns -----------------------------------------------------------------------
 
-    async def _serve(self, host: Host, predecessor: anyio.Event | None) -> None:
-        """Run a host to its end, once the one before it has let go of the file."""
-        if predecessor is not None:
-            await predecessor.wait()
+    async def _serve(self, host: Host, awaited: list[anyio.Event]) -> None:
+        """Run a host to its end, once the one before it has let go of the file, and others made room."""
+        for released in awaited:
+            await released.wait()
         await host.run()
         self._recommending.forget(host)
         self._end_runs(host)
@@ -258,30 +262,6 @@ class Hosts:
         else:
             error = Cancelled("the session was closed while it was being compacted")
         self._runs.end(host, error)
-
-    # -- unloading -------------------------------------------------------------------
-
-    def make_room(self, *, in_memory: bool = False) -> None:
-        """Let go of an idle session if as many are open as may be. Raises Overloaded."""
-        same = [host for host in self._hosts.values() if host.counts_as_memory == in_memory]
-        limit = self.bounds.memory_sessions if in_memory else self.bounds.open_sessions
-        if len(same) < limit:
-            return
-        idle = [host for host in same if host.can_unload]
-        if not idle:
-            raise Overloaded(
-                "as many sessions are open as may be, and all are in use",
-                limit=limit,
-                retry_after_ms=RETRY_AFTER_MS,
-            )
-        self._dismiss(min(idle, key=lambda host: host.last_used))
-
-    def unload_idle(self) -> None:
-        """Let go of every session that nobody has used for a while; a request opens it again."""
-        before = self._environment.monotonic() - self.bounds.idle_session_seconds
-        for host in list(self._hosts.values()):
-            if host.can_unload and host.last_used < before:
-                self._dismiss(host)
 
     def unload_unused(self, host: Host) -> None:
         """Let go of a session that its last user has closed."""

@@ -97,6 +97,7 @@ class Service:
         """A new client behind a connection."""
         client = Client(self, listener)
         self.clients[client] = None
+        self.hosts.room.spare_descriptors()
         self.note_use()
         return client
 
@@ -111,11 +112,11 @@ class Service:
     @property
     def bounds(self) -> Bounds:
         """What may be open at once and how long, as configured."""
-        return self.hosts.bounds
+        return self.hosts.room.bounds
 
     @bounds.setter
     def bounds(self, bounds: Bounds) -> None:
-        self.hosts.bounds = bounds
+        self.hosts.room.bounds = bounds
         self.holdings.bytes_max = bounds.buffered_bytes
 
     @property
@@ -144,7 +145,7 @@ class Service:
 
     def unload_idle(self) -> None:
         """Let go of every session that nobody has used for a while."""
-        self.hosts.unload_idle()
+        self.hosts.room.unload_idle()
 
     @property
     def draining(self) -> bool:

@@ -58,6 +58,7 @@ class FaultDisk(Files):
         self.faults = Faults()
         self.write_bytes_max: int | None = None
         self.capacity: int | None = None
+        self.descriptors = 65_536
         self.seconds = 1_768_473_000.0
         self._mutex = threading.Lock()
         self._descriptors: dict[int, _Descriptor] = {}
@@ -366,6 +367,14 @@ class FaultDisk(Files):
 
     # -- Files: the process ------------------------------------------------------------
 
+    def descriptors_max(self) -> int:
+        """How many there may be."""
+        return self.descriptors
+
+    def descriptors_used(self) -> int:
+        """How many there are."""
+        return self.open_descriptors
+
     def pid(self) -> int:
         """A process that does not exist."""
         return 4242
@@ -431,6 +440,8 @@ class FaultDisk(Files):
 
     def _open(self, descriptor: _Descriptor) -> int:
         with self._mutex:
+            if len(self._descriptors) >= self.descriptors:
+                raise _error(errors.EMFILE)
             self._next_fd += 1
             self._descriptors[self._next_fd] = descriptor
             return self._next_fd

@@ -10,7 +10,13 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from sessiond.limits import IDLE_SESSION_SECONDS, WRITER_THREADS_MAX, Bounds
+from sessiond.limits import (
+    IDLE_SESSION_SECONDS,
+    SESSION_DESCRIPTORS,
+    SPARE_DESCRIPTORS_PART,
+    WRITER_THREADS_MAX,
+    Bounds,
+)
 from sessiond.testing.daemon import Daemon, Refusal, Wire
 from sessiond.testing.faults import Gate
 
@@ -272,6 +278,62 @@ async def test_when_all_are_in_use_opening_one_more_is_refused_for_now(
         await wire.call("unsubscribe", session_id="session-a")
         await make(wire, "session-c")
         assert open_now(daemon) == {"session-b", "session-c"}
+
+
+# -- how many descriptors ----------------------------------------------------------------
+
+FEW = 16
+
+
+async def test_idle_sessions_make_room_when_there_are_few_descriptors(house: Any) -> None:
+    house.disk.descriptors = FEW
+    names = [f"session-{n:02}" for n in range(20)]
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for seq in (1, 2):
+            for name in names:
+                if seq == 1:
+                    await make(wire, name)
+                house.seconds += 1
+                assert (await append(wire, f"n{seq}", name))["seq"] == seq
+                assert name in open_now(daemon)
+        # Lists, copies and the like have something left.
+        assert house.disk.open_descriptors <= FEW - FEW // SPARE_DESCRIPTORS_PART
+        assert len((await wire.call("session/list", drafts=True))["sessions"]) == len(names)
+        await wire.call("session/fork", session_id=names[0])
+
+
+async def test_without_descriptors_and_idle_sessions_opening_one_more_is_refused_for_now(
+    house: Any,
+) -> None:
+    house.disk.descriptors = FEW
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        count = (FEW - FEW // SPARE_DESCRIPTORS_PART) // SESSION_DESCRIPTORS
+        for number in range(count):
+            await make(wire, f"session-{number}")
+            await wire.call("subscribe", session_id=f"session-{number}")
+        refused = await wire.refusal("session/create", cwd="/p", session_id="session-z")
+        assert refused.data == {
+            "kind": "overloaded",
+            "retryable": True,
+            "limit": FEW,
+            "retry_after_ms": 250,
+        }
+        assert len(house.session_files()) == count
+        await wire.call("unsubscribe", session_id="session-0")
+        await make(wire, "session-z")
+        assert "session-0" not in open_now(daemon)
+        assert (await append(wire, "n1", "session-z"))["durability"] == "disk"
+
+
+async def test_a_connection_finds_descriptors_too(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for number in range(5):
+            house.seconds += 1
+            await make(wire, f"session-{number}")
+        house.disk.descriptors = house.disk.open_descriptors
+        async with daemon.connect() as other:
+            await other.call("server/ping")
+            assert open_now(daemon) == {f"session-{number}" for number in range(1, 5)}
 
 
 async def test_sessions_in_memory_have_a_bound_of_their_own(
