@@ -92,7 +92,11 @@ class CatalogFile:
                 return work(self._connection)
 
     def _require_file(self) -> None:
-        if _identity(self._path) != self._identity:
+        found = _identity(self._path)
+        if found is None and not self._path.parent.exists():
+            # Its folder may come back with it; nothing else could be made there now.
+            return
+        if found != self._identity:
             self._begin_anew("it was deleted or replaced")
 
     def _require_untouched(self) -> None:

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sessiond.errors import StorageError
+from sessiond.journal.files import Files
 
-__all__ = ["printable", "storage_error", "telling"]
+__all__ = ["explained", "printable", "storage_error", "telling"]
 
 
 def storage_error(error: OSError, doing: str, path: Path) -> StorageError:
@@ -20,6 +21,18 @@ def storage_error(error: OSError, doing: str, path: Path) -> StorageError:
     return StorageError(
         text, errno=name, path=printable(path), retryable=name not in StorageError.for_good
     )
+
+
+def explained(files: Files, error: FileNotFoundError, path: Path) -> OSError:
+    """The same, with the folder that is gone if that is why nothing is found."""
+    gone = None
+    for folder in path.parents:
+        if files.exists(folder):
+            break
+        gone = folder
+    if gone is None:
+        return error
+    return FileNotFoundError(error.errno, f"the folder {printable(gone)} is gone: put it back")
 
 
 def printable(path: Path | str) -> str:

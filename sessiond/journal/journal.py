@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Self
 
-from sessiond.journal.failures import storage_error, telling
+from sessiond.journal.failures import explained, storage_error, telling
 from sessiond.journal.files import Files
 from sessiond.journal.following import Following
 from sessiond.journal.lock import FileLock, own_session
@@ -214,7 +214,10 @@ class Journal:
     def _size(self) -> int:
         if self._following is None:
             raise OSError(errno.EBADF, "it is not open for writing")
-        return self._following.size()
+        try:
+            return self._following.size()
+        except FileNotFoundError as error:
+            raise explained(self._files, error, self.path) from error
 
     # -- the tail --------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from sessiond.journal.descriptor import write_all
+from sessiond.journal.failures import explained
 from sessiond.journal.files import Files
 from sessiond.journal.lock import FileLock
 
@@ -27,7 +28,10 @@ def make_file(
     if files.exists(path):
         raise OSError(errno.EEXIST, "the name is taken")
     young = path.with_name(path.name + ".new")
-    fd = write_pieces(files, young, pieces)
+    try:
+        fd = write_pieces(files, young, pieces)
+    except FileNotFoundError as error:
+        raise explained(files, error, path) from error
     lock: FileLock | None = None
     named = young
     try:

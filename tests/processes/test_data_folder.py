@@ -195,6 +195,42 @@ def test_a_folder_that_goes_while_the_daemon_runs_is_told_and_ends_nothing(
         assert link.contents(SESSION) == ["two"]
 
 
+def test_a_profile_that_was_moved_away_is_named_and_goes_on_when_it_is_back(
+    tmp_path: Path, socket_path: Path, said: Path
+) -> None:
+    daemon = a_daemon(socket_path, tmp_path / "data", said)
+    with running(daemon), daemon.connect() as link, daemon.connect() as watcher:
+        epochs: dict[str, str] = {}
+        for session_id in ("session-open", "session-closed"):
+            link.ask("session/create", cwd="/p", session_id=session_id, persist="immediate")
+            link.say(session_id, "one")
+            epochs[session_id] = link.ask("session/get", session_id=session_id)["session"]["epoch"]
+        watcher.ask("session/subscribe", session_id="session-open")
+        link.ask("session/close", session_id="session-closed")
+        elsewhere = daemon.profile.rename(daemon.profile.with_name("elsewhere"))
+        for method, params in (
+            ("session/list", {}),
+            ("session/get", {"session_id": "session-closed"}),
+            ("session/append", {"session_id": "session-open", "message": {"role": "user"}}),
+            ("session/create", {"cwd": "/p"}),
+            ("session/fork", {"session_id": "session-open"}),
+        ):
+            with pytest.raises(
+                Refused, match=rf"{daemon.profile}, is gone|{daemon.profile} is gone"
+            ):
+                link.ask(method, **params)
+        # What was read before can be read still, and be saved that way.
+        assert link.contents("session-open") == ["one"]
+        assert not daemon.profile.exists()
+        elsewhere.rename(daemon.profile)
+        for session_id, epoch in epochs.items():
+            assert link.say(session_id, "two")["seq"] == 2
+            assert link.ask("session/get", session_id=session_id)["session"]["epoch"] == epoch
+        assert watcher.message()["params"]["seq"] == 2
+        listed = link.ask("session/list")["sessions"]
+        assert {one["id"]: one["epoch"] for one in listed} == epochs
+
+
 def refused_by(daemon: Daemon, link: Link, method: str, params: dict[str, Any]) -> Refused | None:
     """What it is refused with, if it is; what is acknowledged is in a file."""
     try:

@@ -252,6 +252,26 @@ def test_a_deleted_file_is_noticed_before_the_next_use(tmp_path: Path) -> None:
     catalog.close()
 
 
+def test_a_folder_that_is_moved_away_takes_nothing_along(tmp_path: Path) -> None:
+    folder, elsewhere, told = tmp_path / "profile", tmp_path / "elsewhere", list[str]()
+    folder.mkdir()
+    catalog = Catalog(folder / "catalog.sqlite", told.append)
+    catalog.put([stored(1)])
+    folder.rename(elsewhere)
+    catalog.file.look()
+    assert ids(catalog, Query()) == ["session-001"]
+    elsewhere.rename(folder)
+    catalog.file.look()
+    catalog.put([stored(2)])
+    assert sorted(ids(catalog, Query())) == ["session-001", "session-002"]
+    assert (catalog.file.generation, told) == (0, [])
+    # Another one in its place has no file of ours.
+    folder.rename(elsewhere)
+    folder.mkdir()
+    assert (ids(catalog, Query()), len(told)) == ([], 1)
+    catalog.close()
+
+
 def test_a_damaged_file_is_begun_anew(tmp_path: Path) -> None:
     path, told = tmp_path / "catalog.sqlite", list[str]()
     catalog = Catalog(path, told.append)

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import structs
 
 from sessiond.errors import InvalidParams, SessionExists, SessionNotFound, StorageError
-from sessiond.journal.failures import telling
+from sessiond.journal.failures import printable, telling
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
 from sessiond.journal.lock import owned
@@ -42,6 +42,15 @@ class Keeping:
         self._environment = environment
         self._unsynced: set[Path] = set()
 
+    def require_folder(self) -> None:
+        """Raises StorageError when the profile's folder is gone: nothing is found then, and nothing made."""
+        root = self._layout.root
+        with telling("look at", root):
+            if self._files.exists(root):
+                return
+        text = f"the folder of the profile, {printable(root)}, is gone: put it back"
+        raise StorageError(text, errno="ENOENT", path=printable(root), retryable=False)
+
     # -- finding ---------------------------------------------------------------------
 
     def find(self, session_id: str) -> Path | None:
@@ -51,6 +60,7 @@ class Keeping:
 
     def find_all(self, session_id: str) -> list[Path]:
         """Every file of this id, the one that is the session first. Raises StorageError."""
+        self.require_folder()
         found = self._layout.find_all(self._files, session_id)
         if not found:
             known = self._register.known(session_id)

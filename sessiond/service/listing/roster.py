@@ -66,6 +66,7 @@ class Roster:
         self.revision = unix_ms(environment.now()) or 0
         self._catalog: Catalog = store.catalog
         self._register = store.register
+        self._require_folder = store.keeping.require_folder
         self._environment = environment
         self._hosts = hosts
         self._survey = Survey(store, environment.monotonic, has_open)
@@ -150,6 +151,7 @@ class Roster:
         looked = False
 
         def answer() -> tuple[T] | None:
+            self._require_folder()
             if not looked and self._survey.is_due():
                 return None
             found = question(self._catalog)
