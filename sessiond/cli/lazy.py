@@ -6,7 +6,6 @@ what went wrong is said once, by `failures`.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -53,6 +52,9 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self._contents and not args[0].startswith("-"):
+            # A tenth of what the command line costs, and hardly anybody mistypes.
+            import difflib
+
             near = difflib.get_close_matches(args[0], self._contents)
             hint = f", did you mean {' or '.join(near)}?" if near else ""
             ctx.fail(f"No such command {args[0]!r}{hint}")
