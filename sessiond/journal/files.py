@@ -8,6 +8,7 @@ of them with a disk in memory that fails on request.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import resource
@@ -199,11 +200,13 @@ class Files:
         return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
     def descriptors_used(self) -> int:
-        """How many it has, and all it may have when there is none left to look with."""
+        """How many it has; 0 where the system does not say."""
         try:
             return len(os.listdir("/dev/fd")) - 1  # noqa: PTH208 - names are all that is wanted
-        except OSError:
-            return self.descriptors_max()
+        except OSError as error:
+            # To look takes one, too.
+            full = error.errno in {errno.EMFILE, errno.ENFILE}
+            return self.descriptors_max() if full else 0
 
     def pid(self) -> int:
         """This process."""

@@ -439,6 +439,15 @@ def test_descriptors_are_not_inherited(tmp_path: Path) -> None:
     journal.close()
 
 
+def test_descriptors_are_counted(tmp_path: Path) -> None:
+    files, path = Files(), tmp_path / "s.jsonl"
+    before = files.descriptors_used()
+    fds = [files.create(path), files.open_read(path)]
+    assert 0 < before == files.descriptors_used() - len(fds) < files.descriptors_max()
+    for fd in fds:
+        files.close(fd)
+
+
 def test_a_moved_file_goes_on_under_its_new_name(tmp_path: Path) -> None:
     old, new = tmp_path / "old.jsonl", tmp_path / "new.jsonl"
     journal = Journal.create(Files(), old, HEADER, locks=tmp_path)
