@@ -198,6 +198,7 @@ class Environment(Struct, frozen=True):
     """RFC 3339 UTC with milliseconds."""
     monotonic: Callable[[], float]
     new_entry_id: Callable[[], str]
+    """Also called in worker threads, where copies are made."""
     new_session_id: Callable[[], str]
     new_epoch: Callable[[], str]
     new_lease_id: Callable[[], str]

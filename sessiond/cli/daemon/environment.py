@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +18,7 @@ from sessiond.service.ports import NO_SUMMARIZER, Environment, Summarizer
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["TOKENIZERS", "InstalledTokenizers", "real_environment"]
+__all__ = ["TOKENIZERS", "EntryIds", "InstalledTokenizers", "real_environment"]
 
 TOKENIZERS: Final = "sessiond.tokenizers"
 """The group of entry points that count tokens: `words = "my_package:count"`."""
@@ -36,7 +36,7 @@ def real_environment(
     return Environment(
         now=_now,
         monotonic=time.monotonic,
-        new_entry_id=_entry_ids().__next__,
+        new_entry_id=EntryIds(),
         new_session_id=_new_session_id,
         new_epoch=_new_epoch,
         new_lease_id=_new_lease_id,
@@ -81,15 +81,25 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _entry_ids() -> Iterator[str]:
+class EntryIds:
     """8 hex digits each; the session checks them against its own.
 
-    Chance comes in blocks: a system call for every id would cost more than the rest of it.
+    Chance comes in blocks: a system call for every id would cost more than the rest of it. Threads
+    that make copies take from the same: taking one and adding a block are one step each.
     """
-    while True:
-        block = os.urandom(_ID_HEX_DIGITS // 2 * _IDS_PER_BLOCK).hex()
-        for start in range(0, len(block), _ID_HEX_DIGITS):
-            yield block[start : start + _ID_HEX_DIGITS]
+
+    def __init__(self) -> None:
+        self._ids: list[str] = []
+
+    def __call__(self) -> str:
+        """One that was not given yet."""
+        while True:
+            try:
+                return self._ids.pop()
+            except IndexError:
+                block = os.urandom(_ID_HEX_DIGITS // 2 * _IDS_PER_BLOCK).hex()
+                starts = range(0, len(block), _ID_HEX_DIGITS)
+                self._ids.extend([block[start : start + _ID_HEX_DIGITS] for start in starts])
 
 
 def _new_session_id() -> str:
