@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 from sessiond.model.row import Kind
 from sessiond.rpc.progress import NO_PROGRESS
 from sessiond.service.contexts import build_context
+from sessiond.service.copying import merging
 from sessiond.service.copying.forking import Fork, fork
 from sessiond.service.copying.header import Birth
+from sessiond.service.copying.merging import merge_plan
 from sessiond.service.copying.rebasing import by_ids, rebase
 from sessiond.service.copying.source import Means, Source
 from sessiond.service.opened import Opened
@@ -52,6 +54,9 @@ class Written:
         self.entries: list[Json] = []
         self.nodes: list[str] = []
         self.parents: dict[str, str | None] = {}
+
+    def __repr__(self) -> str:
+        return "\n".join(map(json.dumps, self.entries))
 
     def path(self, entry_id: str | None) -> list[str]:
         """From the root down."""
@@ -292,6 +297,26 @@ def test_new_ids_are_all_new_and_mean_the_same(dialect: str, data: st.DataObject
 @DIALECTS
 @few
 @given(data=st.data())
+def test_a_merge_quotes_the_newest_messages_of_a_context(dialect: str, data: st.DataObject) -> None:
+    copied = drawn_copy(data, dialect)
+    count = data.draw(st.integers(1, 6))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "MERGE_MESSAGES_MAX", count)
+        _, (told,) = merge_plan([copied.source])
+    context = build_context(copied.opened, copied.leaf)
+    assert told.entry_ids == list(dict.fromkeys(context.sources[: context.count][-count:]))
+
+
+def second(found: Opened, compaction: int) -> str | None:
+    """The entry whose message comes right behind those of a compaction."""
+    context = build_context(found, compaction)
+    name = found.session.names[compaction]
+    return next((one for one in context.sources[: context.count] if one != name), None)
+
+
+@DIALECTS
+@few
+@given(data=st.data())
 def test_what_is_rebased_stands_as_it_was_chosen(dialect: str, data: st.DataObject) -> None:
     copied = drawn_copy(data, dialect)
     nodes = without_labels(copied, copied.written.nodes)
@@ -313,4 +338,6 @@ def test_what_is_rebased_stands_as_it_was_chosen(dialect: str, data: st.DataObje
             at = source.ids[ours.names[first]]
             assert source.kept_from[source.ids[name]] <= at < source.ids[name]
             assert ours.names[first] in chosen[: chosen.index(name)]
-            assert ours.kinds[first] != Kind.TOOL or at == source.kept_from[source.ids[name]]
+        # Nor does what is seen begin with a result that did not begin it.
+        begins, began = (second(found, found.session.ids[name]) for found in (copy, copied.opened))
+        assert begins == began or begins is None or source.kinds[source.ids[begins]] != Kind.TOOL

@@ -13,6 +13,7 @@ the same bytes. A copy of everything is the same lines. The others are laid out 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Final
 
 import msgspec
@@ -20,11 +21,13 @@ from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.dialects.base import Dialect, Place
 from sessiond.model.entries import Entry, Header
-from sessiond.model.row import Kind
+from sessiond.model.row import MESSAGE_KINDS, Kind
 from sessiond.service.copying.source import Means, Source, Step, portions
 
 __all__ = ["Copying", "chunks_of_all", "chunks_of_chosen"]
 
+# What is a message in any case; the summary of a branch may be empty, and then it is none.
+_SAYS: Final = MESSAGE_KINDS | {Kind.CUSTOM_MESSAGE}
 # What tells an entry's place in the file it comes from: its head there, its append there.
 _OWN_PLACE: Final = ("head", "atom")
 
@@ -41,6 +44,8 @@ class Copying(Struct, frozen=True):
     labels: Sequence[int] = ()
     last: Sequence[Entry] = ()
     renew: bool = False
+    picked: bool = False
+    """Somebody chose the entries one by one: a tool's result may be here without its call."""
     messages: Mapping[int, int] = {}
     """How many of its messages a compaction keeps, by its line, where not all."""
 
@@ -169,20 +174,30 @@ class _Chain:
             self._parent_id = entry_id
 
     def _first_kept_id(self, seq: int) -> str | UnsetType | None:
-        """The first of what a compaction kept that stands before it here, too; None for nothing.
-
-        Where that is not what it began with, it is no result of a tool whose call is elsewhere.
-        """
+        """The first of what a compaction kept that stands before it here, too; None for nothing."""
         session = self._copying.source.session
         if session.kinds[seq] != Kind.COMPACTION:
             return UNSET
         kept = session.kept_from.get(seq, 0)
-        span: set[int] = set()
-        for at in session.up(session.parents[seq] if kept else 0):
-            if at < kept:
-                break
-            span.add(at)
-        here = (at for at in self._before if at in span)
-        first = next((at for at in here if at == kept or session.kinds[at] != Kind.TOOL), 0)
-        name = session.id_of(first)
+        if not kept:
+            return None
+        span = set(takewhile(lambda at: at >= kept, session.up(session.parents[seq])))
+        name = session.id_of(self._first_of(span))
         return name if name is None else self._ids.get(name, name)
+
+    def _first_of(self, span: set[int]) -> int:
+        """The first of these lines here, 0 if none is.
+
+        Of picked entries, one from which on no tool's result comes first whose call stayed behind.
+        """
+        kinds = self._copying.source.session.kinds
+        may_say = _SAYS | {Kind.BRANCH_SUMMARY}
+        own = min((at for at in span if kinds[at] in may_say), default=0)
+        first = says = 0
+        for at in reversed(self._before):
+            if kinds[at] in _SAYS:
+                says = at
+            begins_well = not says or kinds[says] != Kind.TOOL or says == own
+            if at in span and (begins_well or not self._copying.picked):
+                first = at
+        return first

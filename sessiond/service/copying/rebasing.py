@@ -66,6 +66,7 @@ def rebase(
         birth.means,
         first=facts_of(source, state=False),
         chain=seqs,
+        picked=True,
         labels=label_seqs(source, seqs),
         last=() if summary is None else [Compaction(summary=summary, first_kept_entry_id=None)],
     )
