@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
 
+from sessiond.dialects.base import ContextLine, ContextMessage
 from sessiond.dialects.native import NATIVE
 from sessiond.limits import MERGE_MESSAGE_CHARS, MERGE_MESSAGES_MAX
 from sessiond.model.entries import Custom, CustomMessage, Entry, Message
 from sessiond.model.ids import MAIN
-from sessiond.service.contexts import build_context
+from sessiond.model.row import Kind
 from sessiond.service.copying.copying import Copying, chunks_of_all, chunks_of_chosen
 from sessiond.service.copying.header import Birth, facts_of, header_of, lineage_of_copy
 from sessiond.service.copying.source import MERGE_CUSTOM_TYPE, Means, Source
+from sessiond.session.context import plan_context
 from sessiond.session.conversation import conversation
 
 __all__ = ["MergeSource", "merge_into_new", "merge_plan", "merged_here", "turn"]
@@ -52,12 +55,37 @@ def merge_plan(sources: Sequence[Source]) -> tuple[str, list[MergeSource]]:
 
 def _newest(source: Source) -> tuple[str, list[str]]:
     """The newest messages of the context at the leaf as text, and their entries."""
-    context = build_context(source.opened, source.leaf)
-    first = max(0, context.count - MERGE_MESSAGES_MAX)
-    readings = map(source.opened.dialect.read, context.messages(first))
-    said = [_cut(conversation([reading])) for reading in readings if reading is not None]
-    entry_ids = dict.fromkeys(context.sources[first : context.count])
-    return "\n\n".join(filter(None, said)), list(entry_ids)
+    dialect = source.opened.dialect
+    entry_ids: list[str] = []
+    said: list[str] = []
+    for message in islice(_from_the_end(source), MERGE_MESSAGES_MAX):
+        entry_ids.append(message.source)
+        reading = dialect.read(message.body)
+        said.append("" if reading is None else _cut(conversation([reading])))
+    said.reverse()
+    entry_ids.reverse()
+    return "\n\n".join(filter(None, said)), list(dict.fromkeys(entry_ids))
+
+
+def _from_the_end(source: Source) -> Iterator[ContextMessage]:
+    """The messages of the context at the leaf, the newest first, one entry in memory at a time."""
+    session, opened = source.session, source.opened
+    plan = plan_context(session, source.leaf)
+
+    def line_of(seq: int) -> ContextLine:
+        (line,) = opened.journal.read(seq, seq)
+        return ContextLine(session.names[seq], session.kinds[seq], line, seq < plan.compaction)
+
+    # What a message is may be said by the compaction before it and by edits behind it.
+    beginning = [line_of(plan.compaction)] if plan.compaction else []
+    edits: list[ContextLine] = []
+    for seq in reversed(plan.seqs):
+        if session.kinds[seq] == Kind.CONTEXT_EDIT:
+            edits.insert(0, line_of(seq))
+            continue
+        own = [] if seq == plan.compaction else [line_of(seq)]
+        messages = opened.dialect.context([*beginning, *own, *edits])
+        yield from (one for one in reversed(messages) if one.source == session.names[seq])
 
 
 def _cut(text: str) -> str:
