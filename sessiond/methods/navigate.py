@@ -82,7 +82,7 @@ def _submit(client: Client, params: NavigateParams, call: Call[Client], supplied
             call,
             lambda receipt, _durability: receipt,
             lambda draft: navigate(draft, request),
-            reads=lambda session: lines_of(session, params.entry_id),
+            reads=lambda session: lines_of(session, request),
         )
     )
     return DEFERRED

@@ -6,9 +6,10 @@ the text comes back; anything else becomes the leaf. To go where the head is wri
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
+import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.errors import EntryInvalid
@@ -16,12 +17,26 @@ from sessiond.model.ids import MAIN
 from sessiond.model.row import Kind
 from sessiond.session.append import require_expected
 from sessiond.session.draft import Draft
-from sessiond.session.moves import ALWAYS, BranchRequest, Condition, branch, label
+from sessiond.session.moves import (
+    ALWAYS,
+    LEAF_CUSTOM_TYPE,
+    BranchRequest,
+    Condition,
+    branch,
+    label,
+)
 from sessiond.session.state import Session
 
 __all__ = ["NavigateRequest", "Navigated", "lines_of", "navigate"]
 
 _SAID: Final = frozenset({int(Kind.USER), int(Kind.CUSTOM_MESSAGE)})
+
+
+class _Custom(Struct):
+    custom_type: str
+
+
+_custom: Final = msgspec.json.Decoder(_Custom)
 
 
 class NavigateRequest(Struct):
@@ -51,10 +66,14 @@ class Navigated(Struct, frozen=True):
     editor_text: str | None
 
 
-def lines_of(session: Session, entry_id: str | None) -> tuple[int, ...]:
-    """The line that a call has to look at."""
-    seq = session.node(entry_id) if entry_id is not None else 0
-    return (seq,) if seq and session.kinds[seq] in _SAID else ()
+def lines_of(session: Session, request: NavigateRequest) -> Iterator[int]:
+    """The lines that a call has to look at: what was said there, and whether the head is a move."""
+    target = session.node(request.entry_id) if request.entry_id is not None else 0
+    if session.kinds[target] in _SAID:
+        yield target
+    head = session.heads.get(request.head)
+    if head is not None and _may_be_move(session, session.kinds[head.leaf]):
+        yield head.leaf
 
 
 def navigate(draft: Draft, request: NavigateRequest) -> Navigated:
@@ -64,7 +83,8 @@ def navigate(draft: Draft, request: NavigateRequest) -> Navigated:
     draft.require_lease(request.head, condition.lease_id)
     require_expected(draft, request.head, condition.expected)
     target = draft.node(request.entry_id) if request.entry_id is not None else 0
-    leaf = draft.leaf(request.head)
+    before = draft.leaf(request.head)
+    leaf = _place(draft, before)
     text = None
     to = target
     if target and target != leaf and draft.kind(target) in _SAID:
@@ -88,4 +108,19 @@ def navigate(draft: Draft, request: NavigateRequest) -> Navigated:
                 raise EntryInvalid("there is no entry here to label", path="label")
             label(draft, labelled, request.label)
     at = draft.leaf(request.head)
-    return Navigated(draft.id_of(at), request.head, draft.seq, at != leaf, text)
+    return Navigated(draft.id_of(at), request.head, draft.seq, at != before, text)
+
+
+def _place(draft: Draft, leaf: int) -> int:
+    """Where a head is: where a move went, in files where moves are entries, else its leaf."""
+    if not _may_be_move(draft.session, draft.kind(leaf)):
+        return leaf
+    try:
+        custom_type = _custom.decode(draft.wire_of(leaf)).custom_type
+    except msgspec.DecodeError:
+        return leaf
+    return draft.parent(leaf) if custom_type == LEAF_CUSTOM_TYPE else leaf
+
+
+def _may_be_move(session: Session, kind: int) -> bool:
+    return kind == Kind.CUSTOM and not session.rules.leaf_records

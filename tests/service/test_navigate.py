@@ -88,6 +88,29 @@ async def test_who_goes_to_what_was_said_may_say_it_anew(
         assert await leaf_of(wire) == leaf
 
 
+@one_backend
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+async def test_where_a_head_went_is_where_it_is(house: Any, dialect: str) -> None:
+    house.put(SOURCE if dialect == "native" else as_pi(SOURCE))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        first = await go(wire, "answer")
+        # The move itself may be an entry; to go there again, or to what comes right behind it, is none.
+        for target, editor in (("answer", None), ("blocks", "one two")):
+            again = await go(wire, target)
+            told = (again["moved"], again["seq"], again["leaf_id"], again["editor_text"])
+            assert told == (False, first["seq"], first["leaf_id"], editor)
+        refused = await wire.refusal(
+            "session/navigate", session_id=SESSION, entry_id="answer", summary="S"
+        )
+        assert refused.data["path"] == "summary"
+        start = await go(wire, None)
+        assert (start["moved"], (await go(wire, None))["moved"]) == (True, False)
+        # Somebody else's entry is no move.
+        custom = {"type": "custom", "custom_type": "x", "data": 1}
+        await wire.call("append", session_id=SESSION, entry=custom, parent_id="answer")
+        assert (await go(wire, "answer"))["moved"] is True
+
+
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 async def test_a_summary_stands_where_the_head_goes_and_the_label_on_it(
     house: Any, dialect: str
