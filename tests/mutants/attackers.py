@@ -74,6 +74,23 @@ ATTACKERS: Final = (
         ("tests/service/test_files.py", *_ONCE),
     ),
     Attacker(
+        "copies",
+        "forks, rebases and merges, while their source changes and the power fails",
+        (
+            "tests/service/test_copies_hold_still.py",
+            "tests/service/test_copies_mended.py",
+            "tests/service/test_fork.py",
+            "tests/service/test_known_defects_of_copies.py",
+            "tests/service/test_rebase_and_merge.py",
+            *_ONCE,
+        ),
+    ),
+    Attacker(
+        "moves",
+        "heads go elsewhere, and the power fails",
+        ("tests/service/test_known_defects.py", "tests/service/test_navigate.py", *_ONCE),
+    ),
+    Attacker(
         "foreign-writers",
         "other programs write to the file of an open session, whole lines and halves",
         ("tests/service/test_foreign_writers.py", *_ONCE),

@@ -135,6 +135,7 @@ def test_a_draft_that_cannot_be_moved_is_stored_and_moved_with_the_next_append(
         assert len(path.read_bytes().splitlines()) == 3
 
 
+MERGE = {"session_id": SESSION, "other_session_id": OTHER, "text": "both", "into": "new"}
 # What is asked, the calls that fail, and whether the same may work later.
 ACTS: list[tuple[str, dict[str, Any], str, str, bool]] = [
     ("session/create", {"cwd": "/p"}, "fsync", "EIO", True),
@@ -144,6 +145,10 @@ ACTS: list[tuple[str, dict[str, Any], str, str, bool]] = [
     ("session/archive", {"session_id": SESSION}, "fsync", "EIO", True),
     ("session/delete", {"session_id": SESSION}, "rename,renameat,renameat2", "ENOSPC", True),
     ("session/export", {"session_id": SESSION, "path": None}, "fsync", "ENOSPC", True),
+    ("session/fork", {"session_id": SESSION}, "fsync", "EIO", True),
+    ("session/fork", {"session_id": SESSION, "entries": "all"}, "openat", "EMFILE", True),
+    ("session/rebase", {"session_id": SESSION, "indices": [0]}, WRITES, "ENOSPC", True),
+    ("session/merge", MERGE, "rename,renameat,renameat2", "EDQUOT", True),
     ("session/open", {"session_id": "session-closed"}, "openat", "EMFILE", True),
     ("session/open", {"session_id": "session-closed"}, "fdatasync", "EIO", True),
 ]
@@ -152,6 +157,8 @@ ACTS: list[tuple[str, dict[str, Any], str, str, bool]] = [
 def test_what_is_refused_is_refused_with_the_errno_and_works_afterwards(
     daemon: Daemon, strace: str, tmp_path: Path
 ) -> None:
+    with daemon.connect() as link:
+        link.ask("session/create", cwd="/p", session_id=OTHER, persist="immediate")
     for number, (method, params, calls, error, retryable) in enumerate(ACTS):
         ids = {"session_id": f"session-{number}"} if "session_id" in params else {}
         given = {**params, **ids}

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from sessiond.testing.daemon import Wire
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 SESSION = "session-a"
+OTHER = "session-b"
 TIME = "2026-01-15T10:30:00.000Z"
 
 
@@ -167,3 +171,68 @@ async def test_what_is_in_memory_is_merged_with_whatever_has_to_be_opened(house:
             await wire.answer(f"a {other}")
             merged = await wire.answer(f"m {other}")
             assert merged["leaf_id"] == merged["entry"]["id"]
+
+
+MAKING: list[tuple[str, dict[str, Any]]] = [
+    ("fork", {}),
+    ("fork", {"entries": "all"}),
+    ("rebase", {"indices": [0]}),
+    ("merge", {"other_session_id": OTHER, "text": "both", "into": "new"}),
+]
+FAULTS = [
+    ("create", errno.EMFILE),
+    ("write", errno.ENOSPC),
+    ("fsync", errno.EIO),
+    ("lock", errno.ENOLCK),
+    ("rename", errno.EDQUOT),
+    ("fsync_folder", errno.EIO),
+]
+
+
+async def test_a_copy_that_the_disk_refuses_is_none_and_works_again(house: Any) -> None:
+    path = house.put([said("m1", None)])
+    house.put([said("o1", None)], OTHER)
+    content = house.disk.content(path)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for session_id in (SESSION, OTHER):
+            await wire.call("session/get", session_id=session_id)
+        for method, params in MAKING:
+            before = house.session_files()
+            for op, number in FAULTS:
+                fault = house.disk.fail(op, errno=number)
+                refused = await wire.refusal(f"session/{method}", session_id=SESSION, **params)
+                assert fault.hit
+                assert refused.data["kind"] == "storage_error"
+                assert refused.data["errno"] == errno.errorcode[number]
+                assert house.session_files() == before
+            made = await made_of(wire, method, **params)
+            assert [*before, Path(made["path"])] == sorted(house.session_files())
+        assert house.disk.content(path) == content
+        listed = (await wire.call("session/list"))["sessions"]
+        assert len(listed) == 2 + len(MAKING)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
+async def test_a_dry_run_is_nothing_that_anybody_hears_of(house: Any) -> None:
+    house.put([said("m1", None)])
+    house.put([said("o1", None)], OTHER)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        before = await wire.call("session/list")
+        await wire.call("catalog/subscribe")
+        await wire.call("subscribe", session_id=SESSION)
+        here = ("merge", {"other_session_id": OTHER, "text": "both"})
+        for method, params in (*MAKING, here):
+            told = await made_of(wire, method, dry_run=True, **params)
+            if told["id"] != SESSION:
+                refused = await wire.refusal("session/get", session_id=told["id"])
+                assert refused.data["kind"] == "session_not_found"
+        assert await wire.call("session/list") == before
+        await wire.call("session/flush", session_id=SESSION)
+        assert wire.notifications == []
+        # What is made is heard of, so the others would have been.
+        made = {(await made_of(wire, method, **params))["id"] for method, params in MAKING}
+        told = [await wire.next_notification() for _ in MAKING]
+        assert {one["params"]["session_id"] for one in told} == made
+        assert {(one["method"], one["params"]["change"]) for one in told} == {
+            ("catalog/changed", "created")
+        }

@@ -7,6 +7,7 @@ in which they came in.
 from __future__ import annotations
 
 import json
+import select
 import socket
 import time
 from collections.abc import Callable
@@ -74,6 +75,10 @@ class Link:
             self._received += data
         line, _, self._received = self._received.partition(b"\n")
         return line
+
+    def has_more(self) -> bool:
+        """Whether something has come that was not read yet."""
+        return bool(self._received or select.select([self._socket], [], [], 0)[0])
 
     def message(self) -> dict[str, Any]:
         """The next message."""

@@ -1,0 +1,93 @@
+"""Copies of pi's sessions, read by pi's own session manager: it sees what our clients see."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from tests.bench.harness.bench import CACHE
+from tests.bench.harness.errors import Missing
+from tests.bench.harness.processes import REPOSITORY
+from tests.bench.peers.pi import installed_pi
+from tests.processes.harness.daemon import Daemon
+from tests.processes.harness.link import Link
+
+pytestmark = pytest.mark.slow
+
+SAMPLE = REPOSITORY / "tests" / "samples" / "pi" / "pi.jsonl"
+OTHER = "session-b"
+PATIENCE_SECONDS = 60
+COPIES: list[tuple[str, dict[str, Any]]] = [
+    *(
+        ("session/fork", {"entries": entries, "ids": ids})
+        for entries in ("path", "all", "context")
+        for ids in ("keep", "renew")
+    ),
+    ("session/fork", {"at": "1000000f"}),
+    ("session/fork", {"at": "1000000f", "entries": "context"}),
+    ("session/fork", {"at": "1000000f", "entries": "context", "keep_messages": 3}),
+    ("session/fork", {"entries": "none", "state": True}),
+    ("session/fork", {"title": "A fork", "state": True}),
+    ("session/rebase", {"indices": [2, 0, 1]}),
+    ("session/rebase", {"entry_ids": ["1000000a", "1000000b", "1000000d"]}),
+    ("session/rebase", {"indices": [0, 1], "squash": {"summary": "S"}}),
+    ("session/merge", {"other_session_id": OTHER, "text": "both", "into": "new"}),
+]
+MOVES: list[tuple[str, dict[str, Any]]] = [
+    ("session/navigate", {"entry_id": "10000004"}),
+    ("session/navigate", {"entry_id": "10000005", "summary": "It was tried.", "label": "x"}),
+    ("session/rewind", {"to": "10000003"}),
+    ("session/merge", {"other_session_id": OTHER, "text": "both"}),
+    ("session/branch", {"entry_id": "1000000f", "summary": "Left."}),
+]
+
+
+def context(link: Link, session_id: str) -> Any:
+    """What a client is given, in pi's words."""
+    built = link.ask("build_context", session_id=session_id)
+    model = built["model"]
+    return {
+        "messages": built["messages"],
+        "thinkingLevel": built["thinking_level"],
+        "model": model and {"provider": model["provider"], "modelId": model["model_id"]},
+    }
+
+
+def test_pi_sees_what_our_clients_see(
+    daemon: Daemon, home: Path, absent: Callable[[str], NoReturn]
+) -> None:
+    folder = REPOSITORY / CACHE / "cache"
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        node, manager = installed_pi(folder)
+    except Missing as missing:
+        absent(str(missing))
+    contexts: list[Any] = []
+    paths: list[str] = []
+    with daemon.connect() as link:
+        link.ask("session/create", cwd="/p", session_id=OTHER)
+        for method, params in (*COPIES, *MOVES):
+            own = link.ask("session/import", path=str(SAMPLE))["session"]
+            answer = link.ask(method, session_id=own["id"], **params)
+            session = answer.get("session", own)
+            contexts.append(context(link, session["id"]))
+            paths.append(session["path"])
+    driver = Path(__file__).with_name("pi_reader.mjs")
+    environment = {**os.environ, "HOME": str(home), "PI_CODING_AGENT_DIR": str(home / "agent")}
+    before = [Path(path).read_bytes() for path in paths]
+    command = [*map(str, (node, driver, manager)), *paths]
+    read = subprocess.run(
+        command, env=environment, capture_output=True, timeout=PATIENCE_SECONDS, check=True
+    )
+    for (method, params), ours, theirs in zip(
+        (*COPIES, *MOVES), contexts, json.loads(read.stdout), strict=True
+    ):
+        assert theirs == ours, (method, params)
+    # Nothing was amiss that pi would have mended.
+    assert [Path(path).read_bytes() for path in paths] == before

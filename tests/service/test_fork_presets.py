@@ -1,0 +1,163 @@
+"""What the replaced systems call a fork, each by the axes that the page names for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.testing.daemon import Wire
+
+SESSION = "session-a"
+# A file says what it says whichever loop runs.
+pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
+
+
+def at(minute: int) -> str:
+    return f"2026-01-15T10:{minute:02}:00.000Z"
+
+
+def entry(word: str, entry_id: str, parent_id: str | None, minute: int, **own: Any) -> Any:
+    place = {"type": word, "id": entry_id, "parent_id": parent_id, "timestamp": at(minute)}
+    return place | own
+
+
+def said(entry_id: str, parent_id: str | None, role: str, minute: int) -> Any:
+    message = {"role": role, "content": f"text of {entry_id}"}
+    return entry("message", entry_id, parent_id, minute, message=message)
+
+
+# u1 - a1 - u2 - a2 - short - u3      main
+#        \- tried
+SOURCE = [
+    entry("session_info", "info", None, 0, name="A name", plan="the plan", tags=["t"], agent="g"),
+    entry("model_change", "model", None, 0, model_id="m", provider="p"),
+    said("u1", "model", "user", 1),
+    said("a1", "u1", "assistant", 2),
+    entry("label", "l1", "a1", 3, target_id="a1", label="good"),
+    said("tried", "a1", "user", 4),
+    said("u2", "a1", "user", 5),
+    entry("custom", "chose", "u2", 6, custom_type="sessiond.decision", data={"decision": "x"}),
+    said("a2", "chose", "assistant", 7),
+    entry("compaction", "short", "a2", 8, summary="S", first_kept_entry_id="u2"),
+    said("u3", "short", "user", 9),
+]
+
+
+class Forked:
+    """A fork and its lines on disk."""
+
+    def __init__(self, house: Any, info: dict[str, Any]) -> None:
+        self.info = info
+        lines = house.disk.content(Path(info["path"])).splitlines()
+        self.header, *self.entries = map(json.loads, lines)
+
+    def of(self, *types: str) -> list[dict[str, Any]]:
+        return [one for one in self.entries if one["type"] in types]
+
+
+async def fork(house: Any, wire: Wire, **axes: Any) -> Forked:
+    made = await wire.call("session/fork", session_id=SESSION, **axes)
+    return Forked(house, made["session"])
+
+
+async def test_operator_takes_a_path_with_its_ids_and_labels_and_their_times(house: Any) -> None:
+    path = house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await fork(house, wire, at="a2")
+        ids = ["model", "u1", "a1", "u2", "chose", "a2"]
+        tree = [one for one in made.entries if one["type"] != "label"]
+        assert [(one["id"], one["parent_id"]) for one in tree if one["id"] in ids] == list(
+            zip(ids, [None, *ids], strict=False)
+        )
+        (label,) = made.of("label")
+        assert made.entries[-1] == label
+        assert (label["target_id"], label["label"], label["timestamp"]) == ("a1", "good", at(3))
+        assert (made.header["parent_session"], made.info["title"]) == (str(path), None)
+
+
+async def test_operator_and_pi_take_everything_to_another_folder(house: Any) -> None:
+    path = house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await fork(house, wire, entries="all", cwd="/elsewhere")
+        assert made.entries == SOURCE
+        assert (made.header["cwd"], made.header["parent_session"]) == ("/elsewhere", str(path))
+        assert made.header["id"] != SESSION
+
+
+async def test_pi_forks_before_what_a_user_said_and_edits_it(house: Any) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        user = (await wire.call("session/entry", session_id=SESSION, entry_id="u2"))["entry"]
+        made = await fork(house, wire, at=user["parent_id"])
+        assert made.info["leaf_id"] == "a1"
+        assert user["message"]["content"] == "text of u2"
+
+
+@pytest.mark.parametrize(("first", "count"), [(1, 1), (2, 2), (4, 4), (99, 4), (None, 4)])
+async def test_piglet_takes_the_first_messages_of_the_context(
+    house: Any, first: int | None, count: int
+) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        whole = await wire.call("build_context", session_id=SESSION)
+        made = await fork(house, wire, entries="context", keep_messages=first)
+        built = await wire.call("build_context", session_id=made.info["id"])
+        said = [one.get("content", one.get("summary")) for one in built["messages"]]
+        assert said == ["S", "text of u2", "text of a2", "text of u3"][:count]
+        assert built["model"] == whole["model"]
+        # New ids, in a straight line; other branches, labels and the title stay behind.
+        assert not {one["id"] for one in made.entries} & {one["id"] for one in SOURCE}
+        assert (made.of("label", "custom"), made.info["title"]) == ([], None)
+        assert (made.info["cwd"], made.info["lineage"]["fork_point"]) == ("/p", count)
+
+
+@pytest.mark.parametrize(("index", "leaf"), [(0, "u1"), (2, "u2"), (4, "u3"), (None, "u3")])
+async def test_sharur_branches_at_a_message_which_is_taken_too(
+    house: Any, index: int | None, leaf: str
+) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await fork(house, wire, at_message=index)
+        lineage = made.info["lineage"]
+        assert (made.info["leaf_id"], lineage["parent_id"]) == (leaf, SESSION)
+        assert lineage["at_message"] == (4 if index is None else index)
+        nodes = (await wire.call("catalog/forest"))["nodes"]
+        assert [(one["session_id"], one["depth"]) for one in nodes] == [
+            (SESSION, 0),
+            (made.info["id"], 1),
+        ]
+
+
+async def test_sharur_forks_a_copy_that_is_nobodys_child(house: Any) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await fork(house, wire, entries="all", link="none")
+        assert made.entries == SOURCE
+        assert made.info["lineage"] == {"detached": True}
+        assert "parent_session" not in made.header
+        nodes = (await wire.call("catalog/forest"))["nodes"]
+        assert [one["depth"] for one in nodes] == [0, 0]
+
+
+async def test_nova_takes_what_it_knows_and_no_conversation(house: Any) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await fork(house, wire, entries="none", state=True)
+        info = made.info
+        assert (info["plan"], info["tags"], info["agent"]) == ("the plan", ["t"], "g")
+        assert (info["message_total"], info["lineage"]["parent_id"]) == (0, SESSION)
+        assert [one["data"] for one in made.of("custom")] == [{"decision": "x"}]
+
+
+async def test_piglet_hands_over_to_a_session_that_begins_with_a_summary(house: Any) -> None:
+    house.put(SOURCE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = (await fork(house, wire, entries="none")).info
+        message = {"role": "user", "content": "Go on from here."}
+        await wire.call("append", session_id=made["id"], message=message)
+        built = await wire.call("build_context", session_id=made["id"])
+        assert built["messages"] == [message]
+        assert made["lineage"]["parent_id"] == SESSION
