@@ -183,19 +183,23 @@ class Exchange(Generic[C]):
                 elif isinstance(member, Request):
                     self._run(member, self._put, len(member.params))
                 elif isinstance(member, Refused):
-                    self._refuse(member, answer.slot(member.id))
+                    if not self._was_answer(member):
+                        answer.slot(member.id)(error_body(member.id, member.error))
                 else:
                     self.outgoing.receive(member)
             answer.complete()
         elif isinstance(message, Refused):
-            self._refuse(message, self._put)
+            if not self._was_answer(message):
+                self._put(error_body(message.id, message.error))
         elif isinstance(message, Response):
             self.outgoing.receive(message)
 
-    def _refuse(self, message: Refused, put: Put) -> None:
-        if message.was_answer:
-            self.outgoing.fail(message.id, "malformed")
-        put(error_body(message.id, message.error))
+    def _was_answer(self, message: Refused) -> bool:
+        """Whether it was to settle a request of ours: it does, and an answer is not answered.
+
+        Under its id the client would take ours for the answer to one of its own.
+        """
+        return message.was_answer and self.outgoing.fail(message.id, "malformed")
 
     def _run(self, request: Request, put: Put, size: int) -> None:
         id_text = None

@@ -50,7 +50,7 @@ class Request(Struct, gc=False):
 
 
 class Response(Struct, gc=False):
-    """A client's answer to a request of ours."""
+    """A client's answer to a request of ours. With neither member it could not be read."""
 
     id: bytes
     result: Raw | UnsetType = UNSET
@@ -156,8 +156,8 @@ def _refused_if_marked(member: Member) -> Member:
     if isinstance(member, Request):
         return Refused(InvalidRequest(_HALF), id_text)
     if isinstance(member, Refused):
-        return Refused(member.error, id_text)
-    return member
+        return Refused(member.error, id_text, was_answer=member.was_answer)
+    return Response(member.id)
 
 
 def _batch(body: bytes) -> Batch | Refused:

@@ -1,6 +1,7 @@
 """Requests of ours to one client, and what becomes of each.
 
-Rule 1: ids are small positive integers, counted up; none is used twice on a connection.
+Rule 1: ids are small positive integers, counted up; none is used twice on a connection. An answer
+has the id if it has that number, however it is spelled.
 Rule 2: a request is settled once: by its answer, or because none can come any more. What comes
 for an id that nobody waits for is late, and dropped.
 Rule 3: nothing here waits. For how long to wait is the asker's business, who withdraws a request;
@@ -11,8 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
+from typing import Any, Final
 
-from msgspec import UnsetType
+import msgspec
+from msgspec import UNSET, DecodeError, UnsetType
 
 from sessiond.limits import OUTGOING_MAX
 from sessiond.model.requests import Reply, Trouble
@@ -22,6 +25,7 @@ from sessiond.rpc.messages import Response, notification_body, request_body
 __all__ = ["Outgoing"]
 
 Settle = Callable[[Reply], None]
+_decode: Final[Callable[[bytes], Any]] = msgspec.json.Decoder().decode
 
 
 class Outgoing:
@@ -30,7 +34,7 @@ class Outgoing:
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._numbers = count(1)
-        self._waiting: dict[bytes, Settle] = {}
+        self._waiting: dict[int, Settle] = {}
         self._closed = False
 
     def __len__(self) -> int:
@@ -44,12 +48,13 @@ class Outgoing:
         if len(self._waiting) >= OUTGOING_MAX or not self._peer.admits(len(params)):
             settle(Reply(None, "busy"))
             return _nothing
-        id_text = b"%d" % next(self._numbers)
-        self._waiting[id_text] = settle
+        number = next(self._numbers)
+        id_text = b"%d" % number
+        self._waiting[number] = settle
         self._peer.put(request_body(id_text, method, params))
 
         def withdraw() -> None:
-            if self._waiting.pop(id_text, None) is not None:
+            if self._waiting.pop(number, None) is not None:
                 self._peer.put(notification_body("$/cancelRequest", b'{"id":' + id_text + b"}"))
 
         return withdraw
@@ -57,14 +62,16 @@ class Outgoing:
     def receive(self, answer: Response) -> None:
         """The client answered something, perhaps one of these."""
         if isinstance(answer.result, UnsetType):
-            self.fail(answer.id, "refused")
-        elif (settle := self._waiting.pop(answer.id, None)) is not None:
+            self.fail(answer.id, "malformed" if answer.error is UNSET else "refused")
+        elif (settle := self._taken(answer.id)) is not None:
             settle(Reply(answer.result))
 
-    def fail(self, id_text: bytes | None, trouble: Trouble) -> None:
-        """What came for this id is no answer."""
-        if id_text is not None and (settle := self._waiting.pop(id_text, None)) is not None:
+    def fail(self, id_text: bytes | None, trouble: Trouble) -> bool:
+        """What came for this id is no answer. False if there is no such request."""
+        settle = None if id_text is None else self._taken(id_text)
+        if settle is not None:
             settle(Reply(None, trouble))
+        return settle is not None
 
     def lose(self) -> None:
         """A frame was skipped that may have been any of the answers: nobody waits for it on."""
@@ -75,9 +82,18 @@ class Outgoing:
         self._closed = True
         self._fail_all("gone")
 
+    def _taken(self, id_text: bytes) -> Settle | None:
+        """Whoever waits for the answer of this id; once."""
+        try:
+            return self._waiting.pop(_decode(id_text), None)
+        except DecodeError:
+            # A number that no decoder can hold, and so none of ours.
+            return None
+
     def _fail_all(self, trouble: Trouble) -> None:
-        while self._waiting:
-            self.fail(next(iter(self._waiting)), trouble)
+        waiting, self._waiting = self._waiting, {}
+        for settle in waiting.values():
+            settle(Reply(None, trouble))
 
 
 def _nothing() -> None:
