@@ -21,9 +21,9 @@ def answer_later(
     ticket: Ticket,
     job: Callable[[], Awaitable[Any]],
     environment: Environment,
-    may_cancel: Callable[[], bool] = lambda: True,
+    give_up: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Start `job` and answer with its result; cancelling the request cancels it, while it may.
+    """Start `job` and answer with its result; cancelling the request cancels it, if `give_up` says so.
 
     A job that gives LATER has put the request in line elsewhere.
     What the job reports to `ticket.progress` is told while it runs.
@@ -31,7 +31,7 @@ def answer_later(
     scope = CancelScope()
 
     def cancel() -> None:
-        if may_cancel():
+        if give_up():
             scope.cancel()
 
     ticket.defer(cancel)

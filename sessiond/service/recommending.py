@@ -14,11 +14,13 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from sessiond.errors import StorageError
-from sessiond.limits import COMPACTION_LOOK_SECONDS
+from sessiond.errors import StorageError, exhausted
+from sessiond.limits import COMPACTION_LOOK_SECONDS, RETRY_AFTER_MS
 from sessiond.model.events import CompactionTold
 from sessiond.service.events import notification
 from sessiond.service.host import Host
+from sessiond.service.live import Live
+from sessiond.service.policies import Policies
 from sessiond.service.runs import Runs
 from sessiond.session.policy import Policy
 
@@ -72,10 +74,21 @@ class Recommending:
                 except StorageError:
                     # Nobody asked; whoever reads the session next is told.
                     continue
+                except Exception as bug:  # noqa: BLE001 - what nobody asked for ends nothing
+                    self._complain(host, bug)
         self._looking = False
 
+    def _complain(self, host: Host, bug: Exception) -> None:
+        what, environment = f"the context of {host.session_id}", host.environment
+        short = exhausted(bug, RETRY_AFTER_MS)
+        if short is None:
+            environment.report_bug(what, bug)
+        else:
+            environment.report_trouble(f"{what}: {short}")
+
     async def _judge(self, host: Host) -> None:
-        opened = host.opened
+        live = host.live
+        opened = live.opened
         policies = host.environment.policies
         usual = policies.of(opened)
         if not usual.enabled or not (host.hub or usual.auto):
@@ -88,7 +101,7 @@ class Recommending:
             if known is not None and known.leaf == head.leaf:
                 now[name] = known
                 continue
-            judged = now[name] = await _judged(host, head.leaf, known)
+            judged = now[name] = await _judged(live, policies, head.leaf, known)
             if judged.over and not (known is not None and known.over):
                 told = CompactionTold(host.session_id, name, "recommended", judged.tokens)
                 host.hub.hint(notification("session/compaction", told))
@@ -98,17 +111,17 @@ class Recommending:
             self._judged[host] = now
 
 
-async def _judged(host: Host, leaf: int, known: _Judged | None) -> _Judged:
+async def _judged(live: Live, policies: Policies, leaf: int, known: _Judged | None) -> _Judged:
     """Whether the context at `leaf` is too large, from what was known of the head before."""
-    opened, estimates = host.opened, host.estimates
+    opened, estimates = live.opened, live.estimates
     more = None if known is None else await estimates.growth(known.leaf, leaf)
-    policy = host.environment.policies.of(opened)
+    policy = policies.of(opened)
     messages = opened.session.message_counts[leaf]
     if known is not None and more is not None and known.policy == policy:
         tokens = known.tokens + more
         if known.over or not policy.should_compact(tokens, policy.context_window, messages):
             return _Judged(leaf, known.over, tokens, policy)
     tokens = await estimates.ask(leaf)
-    policy = host.environment.policies.of(opened)
+    policy = policies.of(opened)
     over = policy.should_compact(tokens, policy.context_window, messages)
     return _Judged(leaf, over, tokens, policy)

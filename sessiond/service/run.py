@@ -10,6 +10,7 @@ from msgspec import Raw, Struct, UnsetType
 from sessiond.errors import SessiondError
 from sessiond.model.plans import CompactionPlan
 from sessiond.service.compacted import CompactResult
+from sessiond.service.ports import Ticket
 
 if TYPE_CHECKING:
     from sessiond.service.host import Host
@@ -37,7 +38,8 @@ class Run:
         self.asker = asker
         self.told_id = told_id
         self.automatic = automatic
-        self.waiting = 0
+        self.waiting: set[Ticket] = set()
+        """Whoever is told what it came to."""
         self.committing = False
         self.plan: CompactionPlan | None = None
         self.scope = anyio.CancelScope()

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec import UNSET, Raw, UnsetType
 
 from sessiond.errors import (
     Cancelled,
+    HeadNotFound,
     Internal,
     NothingToCompact,
     Overloaded,
@@ -77,20 +79,26 @@ class Runs:
         run = self._runs.get((host, wish.head))
         if run is None:
             run = self._begin(host, wish, ticket.client, ticket.told_id)
-        run.waiting += 1
+        run.waiting.add(ticket)
 
         async def wait() -> CompactResult:
             try:
                 await run.done.wait()
             finally:
-                run.waiting -= 1
-                self._end_if_unwanted(run)
+                self._leave(run, ticket)
             if run.error is not None:
                 raise run.error
             assert run.result is not None, "a run that is done has come to something"
             return run.result
 
-        answer_later(ticket, wait, self._environment, may_cancel=lambda: not run.committing)
+        def give_up() -> bool:
+            # At once: a summary that is there already must not be committed after the word that
+            # nothing was.
+            if not run.committing:
+                self._leave(run, ticket)
+            return not run.committing
+
+        answer_later(ticket, wait, self._environment, give_up)
         return LATER
 
     def begin_by_itself(self, host: Host, head: str) -> None:
@@ -131,7 +139,9 @@ class Runs:
         self._tasks.start_soon(self._carry_out, run, host.keep_open())
         return run
 
-    def _end_if_unwanted(self, run: Run) -> None:
+    def _leave(self, run: Run, ticket: Ticket) -> None:
+        """This one waits no more; a run that nobody waits for ends."""
+        run.waiting.discard(ticket)
         if run.waiting or run.automatic or run.done.is_set() or run.committing:
             return
         # Whoever comes now begins another one.
@@ -168,9 +178,11 @@ class Runs:
 
     async def _compact(self, run: Run) -> CompactResult:
         host, wish = run.host, run.wish
-        leaf = host.opened.session.heads[wish.head].leaf
+        head = host.opened.session.heads.get(wish.head)
+        if head is None:
+            raise HeadNotFound("the head was dropped before its compaction began", head=wish.head)
         planned = PlanWish(wish.head, instructions=wish.instructions)
-        plan = await to_thread.run_sync(make_plan, host, leaf, planned)
+        plan = await to_thread.run_sync(make_plan, host, head.leaf, planned)
         if not isinstance(plan, CompactionPlan):
             raise NothingToCompact(
                 "there is nothing to summarise at this head now", reason=plan, head=wish.head
@@ -183,6 +195,8 @@ class Runs:
             summary = await self._hooks.before("before_compact", about)
         if summary is None:
             summary = await self._summaries.write(plan, host.session_id, wish.head, run.asker)
+        # Somebody may have ended it in the step in which the summary came.
+        await checkpoint_if_cancelled()
         run.committing = True
         receipt: Receipt = await carried_out(
             host, lambda draft: _stage(draft, run, plan, summary), run.asker, run.told_id

@@ -1,0 +1,84 @@
+"""A session that is worth compacting, and whoever writes its summaries."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from anyio.lowlevel import checkpoint
+
+from sessiond.service.ports import NoSummary
+from sessiond.testing.daemon import Wire
+
+__all__ = [
+    "OFFER",
+    "SAID",
+    "SESSION",
+    "Command",
+    "ask",
+    "kinds",
+    "make",
+    "offer",
+    "say",
+    "serving",
+]
+
+SESSION = "session-a"
+SAID = "It was fixed. \u2028 é😀"
+OFFER = {"summarize": True}
+
+
+class Command:
+    """The configured command, as the test wants it."""
+
+    def __init__(self, said: str | None = None, *, is_there: bool = True) -> None:
+        self.said = said
+        self.is_there = is_there
+        self.prompts: list[str] = []
+
+    async def summarize(self, prompt: str) -> str:
+        self.prompts.append(prompt)
+        await checkpoint()
+        if self.said is None:
+            raise NoSummary("exit status 1")
+        return self.said
+
+
+@asynccontextmanager
+async def serving(house: Any, command: Command | None = None) -> AsyncGenerator[Any]:
+    if command is not None:
+        house.environment = msgspec.structs.replace(house.environment, summarizer=command)
+    async with house.daemon() as daemon:
+        yield daemon
+        await daemon.end()
+        assert len(daemon.service.runs) == 0
+
+
+async def make(wire: Wire, *, persist: str = "on_assistant", **settings: Any) -> None:
+    compaction = {"keep_recent_tokens": 1, **settings}
+    await wire.call(
+        "session/create", cwd="/p", session_id=SESSION, compaction=compaction, persist=persist
+    )
+    for name in ("u1", "u2"):
+        await say(wire, name)
+
+
+async def say(wire: Wire, entry_id: str, **more: Any) -> Any:
+    entry = {"type": "message", "id": entry_id, "message": {"role": "user", "content": entry_id}}
+    return await wire.call("append", session_id=SESSION, entry=entry, **more)
+
+
+async def offer(wire: Wire, client_id: str | None = None) -> None:
+    named = {} if client_id is None else {"client_id": client_id}
+    await wire.call("initialize", capabilities=OFFER, **named)
+
+
+async def ask(wire: Wire, **more: Any) -> int:
+    return await wire.request("compact", session_id=SESSION, **more)
+
+
+async def kinds(wire: Wire) -> list[str]:
+    answer = await wire.call("session/entries", session_id=SESSION)
+    return [each["entry"]["type"] for each in answer["entries"]]

@@ -1,0 +1,277 @@
+"""What else happens to a session, and to whoever waits, while a compaction of it is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from sessiond.service import recommending
+from sessiond.testing.daemon import Refusal, Wire
+from sessiond.testing.faults import Gate
+from tests.service.compacting import SAID, SESSION, Command, ask, kinds, make, offer, say, serving
+
+Arrived = Callable[[Gate], Awaitable[None]]
+
+
+async def kind_of(wire: Wire, number: int) -> str:
+    with pytest.raises(Refusal) as refused:
+        await wire.answer(number)
+    return str(refused.value.data["kind"])
+
+
+def call(number: int, method: str, **params: Any) -> dict[str, Any]:
+    return {"id": number, "method": method, "params": params}
+
+
+MEANWHILE: list[tuple[str, dict[str, Any], str]] = [
+    ("session/reset", {}, "plan_stale"),
+    ("session/rewind", {"to": "u1"}, "plan_stale"),
+    ("branch", {"entry_id": "u1"}, "plan_stale"),
+    ("compact", {"summary": "theirs", "first_kept_entry_id": "u2"}, "plan_stale"),
+    ("session/acquire", {"ttl_ms": 60_000}, "lease_held"),
+    ("session/archive", {}, "session_archived"),
+    ("session/delete", {}, "cancelled"),
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "kind"), MEANWHILE, ids=[case[0] for case in MEANWHILE]
+)
+async def test_what_makes_a_summary_useless_meanwhile_is_why_it_is_refused(
+    house: Any, method: str, params: dict[str, Any], kind: str
+) -> None:
+    async with (
+        serving(house) as daemon,
+        daemon.connect() as writer,
+        daemon.connect() as wire,
+        daemon.connect() as joined,
+        daemon.connect() as other,
+    ):
+        await offer(writer)
+        await make(wire)
+        numbers = [(wire, await ask(wire)), (joined, await ask(joined))]
+        asked = await writer.next_request()
+        await joined.call("server/ping")
+        await other.call(method, session_id=SESSION, **params)
+        await writer.reply(asked, {"summary": SAID})
+        for each, number in numbers:
+            assert await kind_of(each, number) == kind
+        if kind != "cancelled":
+            left = ["compaction"] if method == "compact" else []
+            assert [each for each in await kinds(wire) if each == "compaction"] == left
+        if method in {"session/acquire", "session/archive", "session/delete"}:
+            return
+        # Nothing of it is left behind: the next one is a new one.
+        await say(wire, "u3")
+        await say(wire, "u4")
+        number = await ask(wire)
+        await writer.reply(await writer.next_request(), {"summary": SAID})
+        await wire.answer(number)
+
+
+async def test_a_head_that_is_dropped_before_its_run_begins_is_no_bug(house: Any) -> None:
+    async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
+        await make(wire)
+        await wire.call("branch", session_id=SESSION, entry_id="u2", head="side")
+        # In one chunk, so in one batch: the run begins when both are done.
+        await wire.send(
+            call(100, "compact", session_id=SESSION, head="side"),
+            call(101, "branch", session_id=SESSION, head="side", drop=True),
+        )
+        assert await kind_of(wire, 100) == "head_not_found"
+        await wire.answer(101)
+
+
+async def test_a_head_that_is_dropped_while_its_summary_is_written(house: Any) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire:
+        await offer(wire)
+        await make(wire)
+        await wire.call("branch", session_id=SESSION, entry_id="u2", head="side")
+        number = await ask(wire, head="side")
+        asked = await wire.next_request()
+        await wire.call("branch", session_id=SESSION, head="side", drop=True)
+        await wire.reply(asked, {"summary": SAID})
+        assert await kind_of(wire, number) == "head_not_found"
+        assert "compaction" not in await kinds(wire)
+
+
+@pytest.mark.parametrize("persist", ["on_assistant", "never"])
+async def test_who_is_told_that_it_was_cancelled_finds_nothing_stored(
+    house: Any, persist: str
+) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire:
+        await offer(wire)
+        await make(wire, persist=persist)
+        number = await ask(wire)
+        asked = await wire.next_request()
+        # The summary and the end of the wish for it come in one step.
+        await wire.send(
+            {"id": asked["id"], "result": {"summary": SAID}},
+            {"method": "$/cancelRequest", "params": {"id": number}},
+        )
+        assert await kind_of(wire, number) == "cancelled"
+        assert "compaction" not in await kinds(wire)
+        number = await ask(wire)
+        await wire.reply(await wire.next_request(), {"summary": SAID})
+        await wire.answer(number)
+        assert (await kinds(wire)).count("compaction") == 1
+
+
+async def test_a_daemon_that_is_stopped_in_the_step_of_the_summary_says_what_it_stored(
+    house: Any,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await offer(wire)
+        await make(wire)
+        number = await ask(wire)
+        asked = await wire.next_request()
+        await wire.send({"id": asked["id"], "result": {"summary": SAID}}, call(100, "server/stop"))
+        try:
+            await wire.answer(number)
+            kind = None
+        except Refusal as refused:
+            kind = refused.data["kind"]
+    assert kind in {None, "draining"}
+    assert any(line["type"] == "compaction" for line in house.stored()) == (kind is None)
+
+
+async def test_what_is_past_its_write_completes_and_is_answered(
+    house: Any, arrived: Arrived
+) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await offer(wire)
+        await make(wire)
+        number = await ask(wire)
+        asked = await wire.next_request()
+        with house.disk.hold("fdatasync") as gate:
+            await wire.reply(asked, {"summary": SAID})
+            await arrived(gate)
+            await wire.send({"method": "$/cancelRequest", "params": {"id": number}})
+            # Whoever comes now gets the same one.
+            joined = await other.request("compact", session_id=SESSION)
+            await wire.call("server/ping")
+            assert wire.notifications == []
+        done = await wire.answer(number)
+        assert await other.answer(joined) == done
+        assert (await kinds(wire)).count("compaction") == 1
+
+
+async def test_a_disk_that_fails_the_commit_is_told_to_all_and_leaves_nothing(house: Any) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await offer(wire)
+        await make(wire)
+        number = await ask(wire)
+        joined = await ask(other)
+        asked = await wire.next_request()
+        await other.call("server/ping")
+        house.disk.fail("fdatasync")
+        await wire.reply(asked, {"summary": SAID})
+        assert await kind_of(wire, number) == "storage_error"
+        assert await kind_of(other, joined) == "storage_error"
+        assert "compaction" not in await kinds(wire)
+        number = await ask(wire)
+        await wire.reply(await wire.next_request(), {"summary": SAID})
+        await wire.answer(number)
+
+
+@pytest.mark.parametrize("leaves", ["first", "joined", "both"])
+@pytest.mark.parametrize("how", ["close", "end_input"])
+async def test_the_end_of_the_input_of_those_who_wait_ends_no_run(
+    house: Any, leaves: str, how: str
+) -> None:
+    async with (
+        serving(house) as daemon,
+        daemon.connect() as writer,
+        daemon.connect() as first,
+        daemon.connect() as joined,
+    ):
+        await offer(writer)
+        await make(first)
+        waiting = {"first": (first, await ask(first))}
+        asked = await writer.next_request()
+        waiting["joined"] = (joined, await ask(joined))
+        await joined.call("server/ping")
+        gone = ["first", "joined"] if leaves == "both" else [leaves]
+        for name in gone:
+            getattr(waiting[name][0], how)()
+        await writer.reply(asked, {"summary": SAID})
+        heard = [name for name in waiting if name not in gone or how == "end_input"]
+        done = [await wire.answer(number) for wire, number in map(waiting.__getitem__, heard)]
+        assert done.count(done[0]) == len(done) if done else True
+        # Who has nobody left to tell stores it all the same.
+        while (found := await kinds(writer)).count("compaction") < 1:
+            pass
+        assert found.count("compaction") == 1
+
+
+async def test_each_head_has_a_run_of_its_own(house: Any) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await offer(wire)
+        await offer(other)
+        await make(wire)
+        await wire.call("branch", session_id=SESSION, entry_id="u2", head="side")
+        await say(wire, "on-main")
+        await say(wire, "on-side", head="side")
+        main, side = await ask(wire), await ask(other, head="side")
+        of_main, of_side = await wire.next_request(), await other.next_request()
+        assert (of_main["params"]["head"], of_side["params"]["head"]) == ("main", "side")
+        await other.reply(of_side, {"summary": "of the side"})
+        done_aside = await other.answer(side)
+        await wire.reply(of_main, {"summary": "of main"})
+        done = await wire.answer(main)
+        for head, leaf_id, summary in (
+            ("main", done["leaf_id"], "of main"),
+            ("side", done_aside["leaf_id"], "of the side"),
+        ):
+            context = await wire.call("build_context", session_id=SESSION, head=head)
+            assert context["leaf_id"] == leaf_id
+            assert context["messages"][0]["summary"] == summary
+
+
+async def test_with_nobody_to_summarise_a_full_context_is_told_once_and_looked_at_once_a_change(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+    judge = recommending.Recommending._judge
+
+    async def noted(self: recommending.Recommending, host: Any) -> None:
+        looks.append(host.session_id)
+        await judge(self, host)
+
+    monkeypatch.setattr(recommending.Recommending, "_judge", noted)
+    async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await make(wire, auto=True, context_window=8, reserve_tokens=0)
+        await watcher.call("subscribe", session_id=SESSION)
+        for number in range(5):
+            seen = len(looks)
+            await say(wire, f"a-long-message-that-fills-the-window-{number}")
+            with anyio.fail_after(10):
+                while len(looks) == seen:  # noqa: ASYNC110 - nobody is told of a look
+                    await anyio.sleep(0.01)
+        assert len(looks) <= 7
+        assert len(daemon.service.runs) == 0
+        await watcher.call("server/ping")
+        told = [each for each in watcher.notifications if each["method"] == "session/compaction"]
+        assert [each["params"]["state"] for each in told] == ["recommended"]
+
+
+async def test_a_look_that_nobody_asked_for_ends_nothing_when_it_fails(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(_self: recommending.Recommending, _host: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
+        monkeypatch.setattr(recommending.Recommending, "_judge", fails)
+        await make(wire, auto=True, context_window=8, reserve_tokens=0)
+        with anyio.fail_after(10):
+            while daemon.service.hosts._recommending._changed:  # noqa: ASYNC110 - nobody is told of a look
+                await anyio.sleep(0.01)
+        monkeypatch.undo()
+        await wire.call("subscribe", session_id=SESSION)
+        await say(wire, "a-long-message-that-fills-the-window")
+        while (await wire.next_notification())["params"].get("state") != "completed":
+            pass
