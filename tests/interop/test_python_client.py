@@ -56,7 +56,7 @@ class Peer:
         line = self._lines.readline()
         assert line, "the client closed"
         request: dict[str, Any] = json.loads(line)
-        assert method in {None, request["method"]}
+        assert method in {None, request.get("method")}
         return request
 
     def ends(self) -> None:
@@ -698,3 +698,61 @@ def test_threads_share_one_blocking_client(stage: Stage) -> None:
 
         for thread, results in enumerate(pool.map(work, range(8))):
             assert results == [{"thread": thread, "number": number} for number in range(20)]
+
+
+# --- requests of the daemon
+
+
+def offers_twice() -> tuple[Scene, Scene, list[Any]]:
+    """A daemon that asks, hears the answer and goes, and one that asks and hears nothing."""
+    said: list[Any] = []
+    about = {"session_id": "s", "entry_id": "e1"}
+
+    def greets(peer: Peer) -> None:
+        hello = peer.read("initialize")
+        said.append(hello["params"])
+        peer.answer(hello, {"capabilities": {"summarize": True, "hooks": ["before_fork"]}})
+        peer.say(id=1, method="client/before_fork", params=about)
+
+    def answered(peer: Peer) -> None:
+        greets(peer)
+        said.append(peer.read()["result"])
+
+    def unanswered(peer: Peer) -> None:
+        greets(peer)
+        peer.ends()
+
+    return answered, unanswered, said
+
+
+HELLO = {"capabilities": {"summarize": False, "hooks": ["before_fork"]}}
+
+
+async def test_an_offer_is_made_on_every_connection(stage: Stage) -> None:
+    answered, unanswered, said = offers_twice()
+    stage.play(quiet, answered, unanswered)
+    async with (
+        connect(stage.path) as client,
+        client.offer(hooks=["before_fork"]) as offer,
+    ):
+        (await anext(offer)).veto("no")
+        second = await anext(offer)
+    assert second.is_withdrawn
+    assert said == [HELLO, {"veto": "no"}, HELLO]
+
+
+def test_an_offer_in_threads_is_made_on_every_connection(stage: Stage) -> None:
+    answered, unanswered, said = offers_twice()
+    stage.play(quiet, answered, unanswered)
+    with (
+        connect_blocking(stage.path) as client,
+        client.offer(hooks=["before_fork"]) as offer,
+    ):
+        first = next(offer)
+        # Answered by another thread, while this one waits for the next request.
+        with ThreadPoolExecutor(1) as pool:
+            vetoed = pool.submit(first.veto, "no")
+            second = next(offer)
+            vetoed.result(20)
+    assert second.is_withdrawn
+    assert said == [HELLO, {"veto": "no"}, HELLO]

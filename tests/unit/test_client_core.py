@@ -1,7 +1,6 @@
 """The client's core as plain function calls: what is sent again, what is yielded, when.
 
-`Daemon` is the other end of a conversation: it reads what was queued and says what
-the test wants it to say. Time is a number that the test moves.
+Time is a number that the test moves.
 """
 
 from __future__ import annotations
@@ -10,10 +9,10 @@ import inspect
 import json
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, cast
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +21,7 @@ from msgspec import Raw
 from sessiond_client import (
     BlockingCatalogSubscription,
     BlockingClient,
+    BlockingOffer,
     BlockingSubscription,
     CatalogSubscription,
     Client,
@@ -33,6 +33,7 @@ from sessiond_client import (
     Lagged,
     LeaseLost,
     Notice,
+    Offer,
     Presence,
     Present,
     ProtocolViolation,
@@ -47,7 +48,7 @@ from sessiond_client import (
 )
 from sessiond_client.calls import Call
 from sessiond_client.catalog import CatalogChanged, CatalogFeed
-from sessiond_client.conversation import Conversation, Setup, backoff
+from sessiond_client.conversation import Setup, backoff
 from sessiond_client.driver import CallDriver
 from sessiond_client.exchange import Exchange
 from sessiond_client.feed import Feed
@@ -59,56 +60,13 @@ from sessiond_client.starting import Reach
 from sessiond_client.steps import Outside, Wait
 from sessiond_client.tenure import Tenure
 from sessiond_client.tree_results import Lease
+from tests.unit.far_end import Daemon
 
 SETUP = Setup(hello=None, random=lambda: 1.0)
 OVERLOADED = {"code": -32001, "kind": "overloaded", "retryable": True}
 DRAINING = {"code": -32023, "kind": "draining", "retryable": True, "retry_after_ms": 700}
 STORAGE = {"code": -32060, "kind": "storage_error", "retryable": True, "errno": 28}
 PRECONDITION = {"code": -32031, "kind": "precondition_failed", "retryable": False}
-
-
-class Daemon:
-    """The far end of one conversation."""
-
-    def __init__(self, conversation: Conversation) -> None:
-        self.conversation = conversation
-        self.now = 0.0
-
-    def connect(self) -> list[dict[str, Any]]:
-        """Accepts; the requests that come at once."""
-        self.conversation.connected()
-        return self.requests()
-
-    def requests(self) -> list[dict[str, Any]]:
-        """Everything sent since the last time."""
-        outgoing = self.conversation.outgoing
-        data = b""
-        while outgoing:
-            buffers = outgoing.buffers()
-            data += b"".join(buffers)
-            self.conversation.sent(outgoing.taken(sum(map(len, buffers))))
-        return [json.loads(line) for line in data.splitlines()]
-
-    def lose(self) -> None:
-        self.conversation.lost(ConnectionResetError("gone"), self.now)
-
-    def say(self, **message: Any) -> None:
-        self.conversation.received(msgspec.json.encode(message) + b"\n", self.now)
-
-    def answer(self, call_id: int, result: object = None) -> None:
-        self.say(jsonrpc="2.0", id=call_id, result={} if result is None else result)
-
-    def refuse(self, call_id: int | None, error: dict[str, Any]) -> None:
-        data = {key: value for key, value in error.items() if key != "code"}
-        self.say(id=call_id, error={"code": error["code"], "message": "no", "data": data})
-
-    def event(self, seq: int, *, epoch: str = "A") -> None:
-        entry = {"type": "message", "id": f"e{seq}", "message": {"role": "user"}}
-        params = {"session_id": "s", "epoch": epoch, "seq": seq, "entry": entry}
-        self.say(method="session/event", params=params)
-
-    def notify(self, word: str, **params: Any) -> None:
-        self.say(method=f"session/{word}", params={"session_id": "s", **params})
 
 
 def new_call(method: str, params: dict[str, Any] | None = None, *, deadline: float = 30.0) -> Call:
@@ -753,6 +711,8 @@ class BrokenPort:
 
 
 class NoWaiter:
+    lock = nullcontext()
+
     def interrupt(self) -> None:
         raise AssertionError("nobody waits")
 
@@ -1073,6 +1033,7 @@ def test_every_entry_comes_once_and_in_order_whatever_breaks(
         (Client, BlockingClient),
         (Subscription, BlockingSubscription),
         (CatalogSubscription, BlockingCatalogSubscription),
+        (Offer, BlockingOffer),
     ],
 )
 def test_both_clients_offer_the_same(tasks: type, threads: type) -> None:

@@ -17,6 +17,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sessiond_client.aio import Client, connect
+    from sessiond_client.asked import (
+        Asked,
+        BeforeBranch,
+        BeforeCompact,
+        BeforeFork,
+        Summarize,
+    )
     from sessiond_client.blocking import BlockingClient, connect_blocking
     from sessiond_client.catalog import CatalogChanged
     from sessiond_client.errors import (
@@ -42,17 +49,23 @@ if TYPE_CHECKING:
         Synced,
     )
     from sessiond_client.task_leases import HeldLease
-    from sessiond_client.task_streams import CatalogSubscription, Subscription
+    from sessiond_client.task_streams import CatalogSubscription, Offer, Subscription
     from sessiond_client.thread_leases import BlockingHeldLease
     from sessiond_client.thread_streams import (
         BlockingCatalogSubscription,
+        BlockingOffer,
         BlockingSubscription,
     )
 
 __all__ = [
+    "Asked",
+    "BeforeBranch",
+    "BeforeCompact",
+    "BeforeFork",
     "BlockingCatalogSubscription",
     "BlockingClient",
     "BlockingHeldLease",
+    "BlockingOffer",
     "BlockingSubscription",
     "CatalogChanged",
     "CatalogSubscription",
@@ -67,6 +80,7 @@ __all__ = [
     "Lagged",
     "LeaseLost",
     "Notice",
+    "Offer",
     "Presence",
     "Present",
     "ProtocolViolation",
@@ -75,6 +89,7 @@ __all__ = [
     "SessiondClientError",
     "Signal",
     "Subscription",
+    "Summarize",
     "Synced",
     "Timeout",
     "__version__",
@@ -86,7 +101,7 @@ __version__ = "0.1.0"
 
 # What the names above come from, the quicker to import first.
 _MODULES = (
-    *("errors", "events", "catalog", "thread_streams", "thread_leases", "blocking"),
+    *("errors", "events", "catalog", "asked", "thread_streams", "thread_leases", "blocking"),
     *("task_streams", "task_leases", "aio"),
 )
 

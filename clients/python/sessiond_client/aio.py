@@ -21,10 +21,16 @@ from anyio.lowlevel import checkpoint
 from sessiond_client.async_entries import AsyncEntries
 from sessiond_client.async_sessions import AsyncSessions
 from sessiond_client.base import ClientBase
-from sessiond_client.options import AcquireOptions, ConnectOptions, SubscribeOptions, Timed
+from sessiond_client.options import (
+    AcquireOptions,
+    ConnectOptions,
+    OfferOptions,
+    SubscribeOptions,
+    Timed,
+)
 from sessiond_client.results import READ_ANY, Reader
 from sessiond_client.task_leases import HeldLease
-from sessiond_client.task_streams import CatalogSubscription, Subscription
+from sessiond_client.task_streams import CatalogSubscription, Offer, Subscription
 from sessiond_client.waiting import TaskWaiter
 
 __all__ = ["Client", "connect"]
@@ -99,6 +105,15 @@ class Client(AsyncSessions, AsyncEntries, ClientBase):
         """Hints that `list` shows something else. `timeout` bounds the first answer only."""
         waiter = TaskWaiter()
         return CatalogSubscription(self._new_catalog_feed(options, waiter), waiter)
+
+    def offer(self, **options: Unpack[OfferOptions]) -> Offer:
+        """Does something for the daemon inside the `async with`: what it asks, each to be answered.
+
+        On a connection of its own, offered anew on every one that is made. A compaction that this
+        client calls for asks its own offer first if `connect` was given a `client_id`.
+        """
+        waiter = TaskWaiter()
+        return Offer(self._new_offer(options, waiter), waiter)
 
     async def _ask(self, method: str, read: Reader[T], params: Mapping[str, Any]) -> T:
         call = self._new_call(method, params)

@@ -8,7 +8,7 @@ import random
 import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from sessiond_client.calls import Call
 from sessiond_client.catalog import CatalogFeed
@@ -17,7 +17,9 @@ from sessiond_client.driver import CallDriver, FeedDriver, StreamDriver
 from sessiond_client.exchange import Exchange
 from sessiond_client.feed import Feed
 from sessiond_client.limits import TIMEOUT_DEFAULT
-from sessiond_client.options import ConnectOptions
+from sessiond_client.offer_driver import OfferDriver
+from sessiond_client.offering import Offering
+from sessiond_client.options import ConnectOptions, Hook, OfferOptions
 from sessiond_client.place import socket_place
 from sessiond_client.port import Port
 from sessiond_client.requests import prepare
@@ -74,6 +76,17 @@ class ClientBase:
             self._setup, deadline=self._deadline(params.get("timeout", self._timeout))
         )
         driver = StreamDriver(feed, self._outside(waiter))
+        self._keep(driver)
+        return driver
+
+    def _new_offer(self, options: OfferOptions, waiter: Waiter) -> OfferDriver:
+        offered, wanted = options.get("hooks", False), options.get("summarize", False)
+        hooks = get_args(Hook) if offered is True else tuple(offered or ())
+        if not (hooks or wanted):
+            raise ValueError("offer something: summarize=True, or hooks")
+        deadline = self._deadline(options.get("timeout", self._timeout))
+        offering = Offering(self._setup, summarize=wanted, hooks=hooks, deadline=deadline)
+        driver = OfferDriver(offering, self._outside(waiter))
         self._keep(driver)
         return driver
 

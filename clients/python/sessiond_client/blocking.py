@@ -18,10 +18,20 @@ from typing import Any, Self, TypeVar, Unpack
 from sessiond_client.base import ClientBase
 from sessiond_client.blocking_entries import BlockingEntries
 from sessiond_client.blocking_sessions import BlockingSessions
-from sessiond_client.options import AcquireOptions, ConnectOptions, SubscribeOptions, Timed
+from sessiond_client.options import (
+    AcquireOptions,
+    ConnectOptions,
+    OfferOptions,
+    SubscribeOptions,
+    Timed,
+)
 from sessiond_client.results import READ_ANY, Reader
 from sessiond_client.thread_leases import BlockingHeldLease
-from sessiond_client.thread_streams import BlockingCatalogSubscription, BlockingSubscription
+from sessiond_client.thread_streams import (
+    BlockingCatalogSubscription,
+    BlockingOffer,
+    BlockingSubscription,
+)
 from sessiond_client.waiting import ThreadWaiter
 
 __all__ = ["BlockingClient", "connect_blocking"]
@@ -108,6 +118,16 @@ class BlockingClient(BlockingSessions, BlockingEntries, ClientBase):
             waiter = ThreadWaiter(self._lock)
             driver = self._new_catalog_feed(options, waiter)
             return BlockingCatalogSubscription(driver, waiter)
+
+    def offer(self, **options: Unpack[OfferOptions]) -> BlockingOffer:
+        """Does something for the daemon inside the `with`: what it asks, each to be answered.
+
+        On a connection of its own, offered anew on every one that is made. A compaction that this
+        client calls for asks its own offer first if `connect_blocking` was given a `client_id`.
+        """
+        with self._lock:
+            waiter = ThreadWaiter(self._lock)
+            return BlockingOffer(self._new_offer(options, waiter), waiter)
 
     def _ask(self, method: str, read: Reader[T], params: Mapping[str, Any]) -> T:
         call = self._new_call(method, params)

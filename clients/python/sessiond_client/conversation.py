@@ -117,6 +117,10 @@ class Conversation(ABC):
     def _notification(self, method: str, params: Raw, size: int) -> None:
         """The daemon tells something unasked, in a line of `size` bytes."""
 
+    def _asked(self, request_id: int | str | None, method: str, params: Raw) -> None:  # noqa: ARG002
+        """The daemon wants something done. Nothing was offered on most connections."""
+        self.outgoing.put(wire.refusal(request_id))
+
     @abstractmethod
     def _lost(self, error: Exception) -> None:
         """The requests of this connection get no answer any more."""
@@ -137,7 +141,7 @@ class Conversation(ABC):
             if message.id is UNSET:
                 self._notification(message.method, message.params, size)
             else:
-                self.outgoing.put(wire.refusal(message.id))
+                self._asked(message.id, message.method, message.params)
             return
         answer = _answer_of(message)
         if isinstance(message.id, int):

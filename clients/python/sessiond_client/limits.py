@@ -29,6 +29,11 @@ LEASE_RENEWALS: Final = 3
 # A lease that is not released by then ends by itself.
 RELEASE_SECONDS: Final = 5.0
 
+# What the daemon takes as a summary; a longer one is refused here.
+SUMMARY_BYTES_MAX: Final = 1024 * 1024
+# Who leaves an offer waits so long until the answers given are sent; then they are lost with it.
+LAST_ANSWERS_SECONDS: Final = 5.0
+
 # A daemon that does not answer by then is not coming; the command gives up before that.
 START_SECONDS: Final = 60.0
 # Of what a failed start said.

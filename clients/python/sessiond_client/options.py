@@ -23,9 +23,11 @@ __all__ = [
     "ConnectOptions",
     "ContextOptions",
     "EntriesOptions",
+    "Hook",
     "Json",
     "MoveOptions",
     "NavigateOptions",
+    "OfferOptions",
     "PageOptions",
     "PathOptions",
     "PlanBranchOptions",
@@ -39,6 +41,7 @@ __all__ = [
 ]
 
 Json = Mapping[str, Any]
+Hook = Literal["before_compact", "before_fork", "before_branch"]
 
 
 OnProgress = Callable[[int, int | None, str], None]
@@ -209,6 +212,16 @@ class CompactOptions(_Move, total=False):
     tokens_before: int
     idempotency_key: str
     instructions: str
+
+
+class OfferOptions(Timed, total=False):
+    """What a client does for the daemon: write summaries, have a word before changes.
+
+    `hooks` True are all three. `timeout` bounds the first answer only.
+    """
+
+    summarize: bool
+    hooks: bool | Sequence[Hook]
 
 
 class SubscribeOptions(Timed, total=False):

@@ -16,6 +16,7 @@ __all__ = [
     "BranchPlan",
     "CompactionPlan",
     "Navigated",
+    "PlanFacts",
     "PlannedCompaction",
     "PlannedFiles",
     "Totals",
@@ -51,18 +52,23 @@ class PlannedFiles(Struct, frozen=True):
     modified: list[str] = []
 
 
-class CompactionPlan(Struct, frozen=True):
-    """What to summarise. Send `plan_id` back with the summary that `prompt` asks for."""
+class PlanFacts(Struct, frozen=True):
+    """What is summarised and what is kept."""
 
     plan_id: str
     leaf_id: str
     first_kept_entry_id: str
-    prompt: str
     summarize: list[str] = []
     turn_prefix: list[str] = []
     previous_summary: str | None = None
     files: PlannedFiles = PlannedFiles()
     tokens_before: int | None = None
+
+
+class CompactionPlan(PlanFacts, frozen=True, kw_only=True):
+    """What to summarise. Send `plan_id` back with the summary that `prompt` asks for."""
+
+    prompt: str
 
 
 class PlannedCompaction(Struct, frozen=True):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -16,6 +17,11 @@ __all__ = ["Outside", "Turn", "Wait", "Waiter"]
 
 class Waiter(Protocol):
     """The part of a shell that waits, as far as a driver knows it."""
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Held by whoever moves a driver of this shell."""
+        ...
 
     def interrupt(self) -> None:
         """Ends the present `Wait` early, if there is one."""

@@ -1,4 +1,4 @@
-"""What the anyio client iterates: events of a session, hints of the catalog."""
+"""What the anyio client iterates: events of a session, hints of the catalog, requests."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import Any, Generic, Self, TypeVar
 
 from anyio.lowlevel import checkpoint
 
+from sessiond_client.asked import Asked
 from sessiond_client.catalog import CatalogChanged, CatalogFeed
 from sessiond_client.driver import FeedDriver, StreamDriver
 from sessiond_client.events import Cursor, Event
+from sessiond_client.offer_driver import OfferDriver
 from sessiond_client.steps import Wait
 from sessiond_client.stream import Stream
 from sessiond_client.waiting import TaskWaiter
 
-__all__ = ["CatalogSubscription", "Subscription"]
+__all__ = ["CatalogSubscription", "Offer", "Subscription"]
 
 E = TypeVar("E")
 
@@ -97,3 +99,27 @@ class CatalogSubscription(_Items[CatalogChanged]):
     def revision(self) -> int | None:
         """The newest one known; None before the first answer."""
         return self._driver.conversation.revision
+
+
+class Offer(_Items[Asked]):
+    """What the daemon asks of this client, endless. Ends when it or its client is closed.
+
+    It is read while the next request is asked for: what takes long is done in a task beside, or
+    nothing else is heard of meanwhile, not even that it is withdrawn.
+    """
+
+    def __init__(self, driver: OfferDriver, waiter: TaskWaiter) -> None:
+        super().__init__(driver.conversation, driver, waiter)
+        self._driver = driver
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None:
+                await self._wait(self._driver.finish())
+        finally:
+            self.close()

@@ -1,4 +1,4 @@
-"""What the blocking client iterates: events of a session, hints of the catalog."""
+"""What the blocking client iterates: events of a session, hints of the catalog, requests."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from contextlib import closing
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from sessiond_client.asked import Asked
 from sessiond_client.catalog import CatalogChanged, CatalogFeed
 from sessiond_client.driver import FeedDriver, StreamDriver
 from sessiond_client.events import Cursor, Event
+from sessiond_client.offer_driver import OfferDriver
 from sessiond_client.steps import Wait
 from sessiond_client.stream import Stream
 from sessiond_client.waiting import ThreadWaiter
 
-__all__ = ["BlockingCatalogSubscription", "BlockingSubscription"]
+__all__ = ["BlockingCatalogSubscription", "BlockingOffer", "BlockingSubscription"]
 
 E = TypeVar("E")
 
@@ -95,3 +97,27 @@ class BlockingCatalogSubscription(_Items[CatalogChanged]):
     def revision(self) -> int | None:
         """The newest one known; None before the first answer."""
         return self._driver.conversation.revision
+
+
+class BlockingOffer(_Items[Asked]):
+    """What the daemon asks of this client, endless. Ends when it or its client is closed.
+
+    It is read while the next request is asked for: what takes long is done in a thread beside, or
+    nothing else is heard of meanwhile, not even that it is withdrawn.
+    """
+
+    def __init__(self, driver: OfferDriver, waiter: ThreadWaiter) -> None:
+        super().__init__(driver.conversation, driver, waiter)
+        self._driver = driver
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None:
+                self._wait(self._driver.finish())
+        finally:
+            self.close()

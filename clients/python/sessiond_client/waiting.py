@@ -20,7 +20,9 @@ __all__ = ["TaskWaiter", "ThreadWaiter"]
 
 
 class TaskWaiter:
-    """Waits in a task."""
+    """Waits in a task. Tasks take turns by themselves: there is nothing to lock."""
+
+    lock = contextlib.nullcontext()
 
     def __init__(self) -> None:
         self._scope: anyio.CancelScope | None = None

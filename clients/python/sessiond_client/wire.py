@@ -24,6 +24,7 @@ __all__ = [
     "ErrorBody",
     "Incoming",
     "LineBuffer",
+    "answer",
     "decode",
     "notification",
     "reader",
@@ -35,6 +36,7 @@ __all__ = [
 T = TypeVar("T")
 
 _METHOD_NOT_FOUND: Final = -32601
+_NO_ANSWER: Final = -32000
 
 
 class ErrorBody(Struct, frozen=True):
@@ -137,9 +139,16 @@ def notification(method: str, params: Mapping[str, object]) -> bytes:
     return _frame({"jsonrpc": "2.0", "method": method, "params": params})
 
 
-def refusal(request_id: int | str | None) -> bytes:
-    """Our answer to a request of the daemon: this client offers it nothing to call."""
-    error = {"code": _METHOD_NOT_FOUND, "message": "this client serves no methods"}
+def answer(request_id: int, result: Mapping[str, object]) -> bytes:
+    """Our answer to a request of the daemon."""
+    return _frame({"jsonrpc": "2.0", "id": request_id, "result": result})
+
+
+def refusal(request_id: int | str | None, reason: str | None = None) -> bytes:
+    """Our error to a request of the daemon; without a reason, because it was never offered."""
+    error = {"code": _NO_ANSWER, "message": reason}
+    if reason is None:
+        error = {"code": _METHOD_NOT_FOUND, "message": "this client does not serve this method"}
     return _frame({"jsonrpc": "2.0", "id": request_id, "error": error})
 
 

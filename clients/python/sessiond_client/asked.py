@@ -1,0 +1,174 @@
+"""What the daemon asks of a client, and the one answer to it. Pure.
+
+Law: a request is answered once, or withdrawn; whichever comes first counts. Whatever becomes of
+it, the daemon goes on, so an answer that comes too late is dropped here as it would be there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, auto
+from types import TracebackType
+from typing import Final, Self
+
+from msgspec import Raw, Struct
+
+from sessiond_client import wire
+from sessiond_client.limits import SUMMARY_BYTES_MAX
+from sessiond_client.planning_results import PlanFacts
+
+__all__ = [
+    "SUBJECTS",
+    "Asked",
+    "BeforeBranch",
+    "BeforeCompact",
+    "BeforeFork",
+    "Subject",
+    "Summarize",
+]
+
+# What an error says to a daemon that only wants to know that there is no answer.
+_DECLINED: Final = "somebody else may do it"
+_FAILED: Final = "it went wrong here"
+
+
+class Summarize(Struct, frozen=True):
+    """Put `prompt` to a model, and answer with what it says."""
+
+    session_id: str
+    head: str
+    prompt: str
+    plan: PlanFacts
+
+
+class BeforeCompact(Struct, frozen=True):
+    """A head is about to be compacted.
+
+    Without a `plan` the caller brought what is to be stored, and a summary of yours has no use.
+    `automatic`: nobody asked for it.
+    """
+
+    session_id: str
+    head: str
+    plan: PlanFacts | None = None
+    automatic: bool = False
+
+
+class BeforeFork(Struct, frozen=True):
+    """A session is about to be made of this one, up to an entry; None where it is not named."""
+
+    session_id: str
+    entry_id: str | None = None
+
+
+class BeforeBranch(Struct, frozen=True):
+    """A head is about to leave `leaf_id` for an entry; None is before the first one."""
+
+    session_id: str
+    head: str
+    leaf_id: str | None = None
+    entry_id: str | None = None
+
+
+Subject = Summarize | BeforeCompact | BeforeFork | BeforeBranch
+SUBJECTS: Final[dict[str, Callable[[Raw], Subject]]] = {
+    "client/summarize": wire.reader(Summarize),
+    "client/before_compact": wire.reader(BeforeCompact),
+    "client/before_fork": wire.reader(BeforeFork),
+    "client/before_branch": wire.reader(BeforeBranch),
+}
+
+
+class _Fate(Enum):
+    OPEN = auto()
+    ANSWERED = auto()
+    WITHDRAWN = auto()
+
+
+class Asked:
+    """A request of the daemon. In a `with`, what is raised answers it with an error at once.
+
+    Left without an answer, the `with` passes it on. In the blocking client any thread may answer.
+    """
+
+    def __init__(self, about: Subject, number: int, reply: Callable[[Asked, bytes], None]) -> None:
+        self.about = about
+        self._number = number
+        self._reply = reply
+        self._fate = _Fate.OPEN
+        self._tell: Callable[[], object] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._fate is _Fate.OPEN:
+            if error is None:
+                self.pass_on()
+            else:
+                self._reply(self, wire.refusal(self._number, _FAILED))
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether nobody waits for the answer any more: it took too long, or the connection went."""
+        return self._fate is _Fate.WITHDRAWN
+
+    def on_withdrawn(self, tell: Callable[[], object]) -> None:
+        """Calls this when it is withdrawn; at once if it is. It returns at once and answers nothing.
+
+        It is noticed by whoever asks the offer for the next request.
+        """
+        self._tell = tell
+        if self.is_withdrawn:
+            tell()
+
+    def answer(self, summary: str) -> None:
+        """With the summary; before a branch or a compaction, one to use instead of theirs.
+
+        Raises ValueError for what no daemon takes: a blank one, or more than 1 MiB.
+        """
+        if not summary.strip():
+            raise ValueError("a summary that is blank is none: pass_on() leaves it to others")
+        if len(summary.encode()) > SUMMARY_BYTES_MAX:
+            raise ValueError(f"a summary has at most {SUMMARY_BYTES_MAX} bytes")
+        self._settle({"summary": summary})
+
+    def veto(self, reason: str = "") -> None:
+        """What was about to happen does not. Raises TypeError for a request to summarize."""
+        if isinstance(self.about, Summarize):
+            raise TypeError("nothing is about to happen here: pass_on() leaves it to others")
+        self._settle({"veto": reason})
+
+    def pass_on(self) -> None:
+        """Nothing against it; a summary, somebody else is asked for."""
+        if isinstance(self.about, Summarize):
+            self._send(wire.refusal(self._number, _DECLINED))
+        else:
+            self._settle({})
+
+    def take_answer(self) -> int | None:
+        """Its id, the first time, unless it was withdrawn: then there is an answer to send."""
+        if self._fate is not _Fate.OPEN:
+            return None
+        self._fate = _Fate.ANSWERED
+        return self._number
+
+    def withdraw(self) -> None:
+        """Nobody waits for it any more."""
+        if self._fate is _Fate.OPEN:
+            self._fate = _Fate.WITHDRAWN
+            if self._tell is not None:
+                self._tell()
+
+    def _settle(self, result: dict[str, str]) -> None:
+        self._send(wire.answer(self._number, result))
+
+    def _send(self, frame: bytes) -> None:
+        if self._fate is _Fate.ANSWERED:
+            raise RuntimeError("it is answered already")
+        self._reply(self, frame)
