@@ -56,8 +56,9 @@ class Opening:
         self._settled.set()
 
     def failed(self, error: SessiondError) -> None:
-        """It cannot be opened, or is not open any more."""
-        self._failure = error
+        """It cannot be opened; nothing else, once it was, for whoever waited for that."""
+        if self._opened is None:
+            self._failure = error
         self._settled.set()
 
     async def outcome(self) -> Opened:

@@ -160,9 +160,7 @@ class Service:
 
     async def info(self, session_id: str) -> SessionInfo:
         """What a session is, once it is open and summed up."""
-        opened = await self.host(session_id).ready()
-        await to_thread.run_sync(opened.sum_up)
-        return opened.whole()
+        return await _info(self.host(session_id))
 
     async def opened_host(self, session_id: str) -> Host:
         """The host of a session, open. Raises what the opening came to."""
@@ -180,11 +178,16 @@ class Service:
         """
         first = self.hosts.begin(session_id, lambda: self.store.make(session_id, chunks))
         host = self.host(session_id)
-        with CancelScope(shield=True):
-            await host.ready()
-        if not (first and host.opened.created):
-            raise SessionExists("a session of this id exists", session_id=session_id)
-        return await self.info(session_id)
+        # A stop of the daemon waits for the answer: it was made, and who asked is told so.
+        let_go = host.keep_open()
+        try:
+            with CancelScope(shield=True):
+                opened = await host.ready()
+            if not (first and opened.created):
+                raise SessionExists("a session of this id exists", session_id=session_id)
+            return await _info(host)
+        finally:
+            let_go()
 
     async def identify(self, path: Path) -> str:
         """The session id of a file."""
@@ -220,3 +223,14 @@ class Service:
             catalog=self.roster.statistics(),
             sessions={host.session_id: host.statistics() for host in hosts},
         )
+
+
+async def _info(host: Host) -> SessionInfo:
+    """What a session is, once it is open and summed up; until then it stays open."""
+    let_go = host.keep_open()
+    try:
+        opened = await host.ready()
+        await to_thread.run_sync(opened.sum_up)
+        return opened.whole()
+    finally:
+        let_go()

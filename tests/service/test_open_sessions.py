@@ -544,3 +544,19 @@ async def test_a_connection_that_watches_all_it_may_leaves_room_for_others(house
         assert watched == 2
         for n in range(6):
             assert (await append(other, "n2", f"session-{n}"))["seq"] == 2
+
+
+async def test_a_stop_that_catches_a_fork_at_its_opening_waits_for_its_answer(
+    house: Any, arrived: Any
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await wire.call("session/create", session_id=SESSION, cwd="/p", persist="immediate")
+        with house.disk.hold("rename") as gate:
+            sent = await wire.request("session/fork", session_id=SESSION, new_session_id="the-fork")
+            await arrived(gate)
+            await other.call("server/stop")
+            with anyio.fail_after(10):
+                while not daemon.service.draining:  # noqa: ASYNC110 - nobody is told of it
+                    await anyio.sleep(0.001)
+        # It was made, so its maker is told of it.
+        assert (await wire.answer(sent))["session"]["id"] == "the-fork"
