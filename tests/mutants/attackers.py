@@ -106,6 +106,16 @@ ATTACKERS: Final = (
         ("tests/service/test_group_commit.py", *_ONCE),
     ),
     Attacker(
+        "compactions",
+        "clients that summarise, veto, hang and leave while compactions are under way",
+        (
+            "tests/service/test_runs.py",
+            "tests/service/test_run_endings.py",
+            "tests/service/test_hooks.py",
+            *_ONCE,
+        ),
+    ),
+    Attacker(
         "limits",
         "clients that leave no room to others",
         ("tests/service/test_holdings.py", *_ONCE),

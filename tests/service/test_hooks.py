@@ -135,6 +135,37 @@ async def test_who_is_silent_wrong_or_gone_has_nothing_against_it(
         assert await leaf_of(wire) == "u1"
 
 
+@pytest.mark.parametrize(
+    "answer", [{"error": {"code": 1, "message": ""}}, "gone", "silent"], ids=str
+)
+@pytest.mark.parametrize(
+    ("method", "hook"), [("compact", "before_compact"), ("session/fork", "before_fork")]
+)
+async def test_it_is_the_same_for_every_hook(
+    house: Any, method: str, hook: str, answer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if answer == "silent":
+        monkeypatch.setattr(hooks, "HOOK_SECONDS", 0.05)
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await wire.call("initialize", capabilities={"summarize": True})
+        await offer(watcher, hook)
+        await make(wire)
+        number = await wire.request(method, session_id=SESSION)
+        asked = await watcher.next_request()
+        assert asked["method"] == f"client/{hook}"
+        if answer == "gone":
+            watcher.close()
+        elif answer != "silent":
+            await watcher.send({"id": asked["id"], **answer})
+        if method == "compact":
+            # It goes on where it would have without the hook.
+            await wire.reply(await wire.next_request(), {"summary": SAID})
+        await wire.answer(number)
+        if answer == "silent":
+            told = await watcher.next_notification()
+            assert (told["method"], told["params"]) == ("$/cancelRequest", {"id": asked["id"]})
+
+
 async def test_any_veto_wins_and_the_others_are_told(house: Any) -> None:
     async with (
         house.daemon() as daemon,

@@ -207,6 +207,23 @@ async def test_the_end_of_the_input_of_those_who_wait_ends_no_run(
         assert found.count("compaction") == 1
 
 
+async def test_a_late_summary_is_not_taken_for_the_next_one(house: Any) -> None:
+    async with serving(house) as daemon, daemon.connect() as writer, daemon.connect() as wire:
+        await offer(writer)
+        await make(wire)
+        number = await ask(wire)
+        first = await writer.next_request()
+        await wire.send({"method": "$/cancelRequest", "params": {"id": number}})
+        assert await kind_of(wire, number) == "cancelled"
+        number = await ask(wire)
+        second = await writer.next_request()
+        await writer.reply(first, {"summary": "late"})
+        await writer.reply(second, {"summary": SAID})
+        await wire.answer(number)
+        context = await wire.call("build_context", session_id=SESSION)
+        assert context["messages"][0]["summary"] == SAID
+
+
 async def test_each_head_has_a_run_of_its_own(house: Any) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
         await offer(wire)
