@@ -163,18 +163,19 @@ class Call(Generic[C]):
             return TooLarge(f"an answer may have {limit} bytes", limit=limit)
         # What was changed was changed, so only who asks can be told to ask again.
         if self._table.is_question(self.method) and not self._table.admits(size):
-            return Overloaded(
-                "too many bytes of answers wait to be read; read them, then ask again",
-                limit=RESULT_BYTES_MAX,
-                retry_after_ms=RETRY_AFTER_MS,
-            )
+            return _crowded()
         return None
 
     def fail(self, error: SessiondError) -> None:
-        """Queue an error."""
+        """Queue an error; a large one that finds no room is told as overloaded."""
         self._settle()
-        if self.id is not None:
-            self._put(error_body(self.id, error))
+        if self.id is None:
+            return
+        body = error_body(self.id, error)
+        # Only one that carries a plan is so large, and then nothing was changed.
+        if len(body) > SMALL_ANSWER_BYTES and not self._table.admits(len(body)):
+            body = error_body(self.id, _crowded())
+        self._put(body)
 
     def flush(self) -> None:
         """Send what is queued for the connection that asked."""
@@ -196,6 +197,14 @@ class Call(Generic[C]):
         self.settled = True
         if self._held:
             self._table.drop(self)
+
+
+def _crowded() -> Overloaded:
+    return Overloaded(
+        "too many bytes of answers wait to be read; read them, then ask again",
+        limit=RESULT_BYTES_MAX,
+        retry_after_ms=RETRY_AFTER_MS,
+    )
 
 
 class BatchAnswer:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from sessiond.errors import SummarizerUnavailable
 from sessiond.limits import SUMMARIZE_SECONDS, SUMMARIZERS_ASKED_MAX, SUMMARY_BYTES_MAX
@@ -113,6 +113,7 @@ def _unavailable(plan: CompactionPlan, tried: list[Tried]) -> SummarizerUnavaila
     return SummarizerUnavailable(
         f"{reason}; write it by the plan's prompt and send plan_id and summary, or call again when"
         " a client that offered to summarize is there or summarizer.command is configured",
-        plan=plan,
+        # Encoded once: many may have joined the call, and each is told.
+        plan=Raw(_encode(plan)),
         tried=tried,
     )

@@ -8,9 +8,10 @@ from typing import Any
 import anyio
 import pytest
 
-from sessiond.service import recommending
+from sessiond.service import recommending, runs, summaries
 from sessiond.testing.daemon import Refusal, Wire
 from sessiond.testing.faults import Gate
+from sessiond.transports import answers
 from tests.service.compacting import SAID, SESSION, Command, ask, kinds, make, offer, say, serving
 
 Arrived = Callable[[Gate], Awaitable[None]]
@@ -292,3 +293,76 @@ async def test_a_look_that_nobody_asked_for_ends_nothing_when_it_fails(
         await say(wire, "a-long-message-that-fills-the-window")
         while (await wire.next_notification())["params"].get("state") != "completed":
             pass
+
+
+async def test_so_many_are_asked_in_vain_and_then_the_command_has_its_turn(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summaries, "SUMMARIZERS_ASKED_MAX", 2)
+    command = Command(SAID)
+    async with (
+        serving(house, command) as daemon,
+        daemon.connect() as wire,
+        daemon.connect() as one,
+        daemon.connect() as two,
+        daemon.connect() as three,
+    ):
+        await make(wire)
+        for each in (one, two, three):
+            await offer(each)
+        number = await ask(wire)
+        for each in (one, two):
+            asked = await each.next_request()
+            await each.send({"id": asked["id"], "error": {"code": 1, "message": ""}})
+        await wire.answer(number)
+        await three.call("server/ping")
+        assert three.requests == []
+        assert len(command.prompts) == 1
+
+
+async def test_so_many_compactions_are_under_way_and_no_more(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "RUNS_MAX", 1)
+    async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await offer(wire)
+        await make(wire)
+        await wire.call("branch", session_id=SESSION, entry_id="u2", head="side")
+        number = await ask(wire)
+        asked = await wire.next_request()
+        refused = await other.refusal("compact", session_id=SESSION, head="side")
+        assert (refused.data["kind"], refused.data["limit"]) == ("overloaded", 1)
+        # Whoever joins begins none.
+        joined = await ask(other)
+        await wire.reply(asked, {"summary": SAID})
+        assert await wire.answer(number) == await other.answer(joined)
+        number = await ask(other, head="side")
+        await wire.reply(await wire.next_request(), {"summary": SAID})
+        await other.answer(number)
+
+
+async def test_a_plan_that_comes_back_to_many_at_once_leaves_room(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 1_000_000
+    monkeypatch.setattr(answers, "RESULT_BYTES_MAX", most)
+    calls = 40
+    async with serving(house) as daemon, daemon.connect() as wire:
+        await make(wire)
+        message = {"role": "user", "content": "x" * 200_000}
+        for _ in range(2):
+            await wire.call("append", session_id=SESSION, message=message)
+        numbers = range(100, 100 + calls)
+        await wire.send(*(call(number, "compact", session_id=SESSION) for number in numbers))
+        told: list[dict[str, Any]] = []
+        for number in numbers:
+            with pytest.raises(Refusal) as refused:
+                await wire.answer(number)
+            told.append(refused.value.data)
+        kinds_told = [data["kind"] for data in told]
+        assert set(kinds_told) == {"summarizer_unavailable", "overloaded"}
+        plans = [data["plan"] for data in told if "plan" in data]
+        assert len(plans[0]["prompt"]) > 200_000
+        # As many as there was room for, and what the socket took meanwhile.
+        assert len(plans) < calls // 2
+        assert all(data["retryable"] for data in told if data["kind"] == "overloaded")
