@@ -182,8 +182,8 @@ class Service:
         let_go = host.keep_open()
         try:
             with CancelScope(shield=True):
-                opened = await host.ready()
-            if not (first and opened.created):
+                await host.ready()
+            if not (first and host.opened.created):
                 raise SessionExists("a session of this id exists", session_id=session_id)
             return await _info(host)
         finally:
