@@ -307,9 +307,13 @@ async def test_so_many_are_asked_in_vain_and_then_the_command_has_its_turn(
         daemon.connect() as two,
         daemon.connect() as three,
     ):
+        await wire.call("initialize", client_id="caller")
         await make(wire)
-        for each in (one, two, three):
-            await offer(each)
+        # Each has a reason to be asked before the next.
+        await offer(one, "caller")
+        await offer(two)
+        await two.call("subscribe", session_id=SESSION)
+        await offer(three)
         number = await ask(wire)
         for each in (one, two):
             asked = await each.next_request()
