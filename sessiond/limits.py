@@ -170,6 +170,8 @@ VETO_REASON_CHARS_MAX: Final = 1_000
 SUMMARIZER_PROCESSES_MAX: Final = 4
 # service/runs: compactions that are under way by themselves in the daemon; one more is overloaded.
 RUNS_MAX: Final = 64
+# service/runs: plans that these make at the same time, each of so many bytes; the others wait.
+RUN_PLANS_MAX: Final = 4
 # service/runs: how long a head rests after an automatic compaction of it failed.
 AUTOMATIC_REST_SECONDS: Final = 60.0
 # methods: what a plan is asked to mind above all; more is invalid_params.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec import UNSET, Raw, UnsetType
@@ -26,7 +26,7 @@ from sessiond.errors import (
     SessiondError,
     exhausted,
 )
-from sessiond.limits import AUTOMATIC_REST_SECONDS, RETRY_AFTER_MS, RUNS_MAX
+from sessiond.limits import AUTOMATIC_REST_SECONDS, RETRY_AFTER_MS, RUN_PLANS_MAX, RUNS_MAX
 from sessiond.model.events import CompactionTold
 from sessiond.model.plans import CompactionPlan
 from sessiond.model.requests import BeforeCompact
@@ -61,6 +61,8 @@ class Runs:
         self._environment = environment
         self._summaries = summaries
         self._hooks = hooks
+        # They leave threads and memory to what is asked meanwhile.
+        self._planning = CapacityLimiter(RUN_PLANS_MAX)
         self._runs: dict[tuple[Host, str], Run] = {}
         # Until when a head rests on the monotonic clock, because an automatic run of it failed.
         self._resting: dict[tuple[Host, str], float] = {}
@@ -182,7 +184,7 @@ class Runs:
         if head is None:
             raise HeadNotFound("the head was dropped before its compaction began", head=wish.head)
         planned = PlanWish(wish.head, instructions=wish.instructions)
-        plan = await to_thread.run_sync(make_plan, host, head.leaf, planned)
+        plan = await to_thread.run_sync(make_plan, host, head.leaf, planned, limiter=self._planning)
         if not isinstance(plan, CompactionPlan):
             raise NothingToCompact(
                 "there is nothing to summarise at this head now", reason=plan, head=wish.head

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import anyio
 import pytest
 
 from sessiond.service import recommending, runs, summaries
+from sessiond.service.plans import make_plan
 from sessiond.testing.daemon import Refusal, Wire
 from sessiond.testing.faults import Gate
 from sessiond.transports import answers
@@ -370,3 +372,34 @@ async def test_a_plan_that_comes_back_to_many_at_once_leaves_room(
         # As many as there was room for, and what the socket took meanwhile.
         assert len(plans) < calls // 2
         assert all(data["retryable"] for data in told if data["kind"] == "overloaded")
+
+
+async def test_many_runs_that_plan_leave_threads_to_others(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on = threading.Event()
+
+    def slow(*args: Any) -> Any:
+        assert may_go_on.wait(60)
+        return make_plan(*args)
+
+    monkeypatch.setattr(runs, "make_plan", slow)
+    heads = [f"head-{number}" for number in range(50)]
+    async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
+        await make(wire)
+        for head in heads:
+            await wire.call("branch", session_id=SESSION, entry_id="u2", head=head)
+        try:
+            numbers = [await ask(wire, head=head) for head in heads]
+            await wire.call("session/get", session_id=SESSION)
+            assert len(daemon.service.runs) == len(heads)
+            # What is given up while it waits for its turn leaves it at once.
+            await wire.send({"method": "$/cancelRequest", "params": {"id": numbers[-1]}})
+            assert await kind_of(wire, numbers.pop()) == "cancelled"
+            async with daemon.connect() as other:
+                await other.call("session/create", session_id="another-one", cwd="/p")
+                assert (await other.call("session/verify", session_id="another-one"))["ok"]
+        finally:
+            may_go_on.set()
+        for number in numbers:
+            await wire.answer(number)
