@@ -50,7 +50,7 @@ class Request(Struct, gc=False):
 
 
 class Response(Struct, gc=False):
-    """A client's answer to a request of ours. With neither member it could not be read."""
+    """A client's answer to a request of ours."""
 
     id: bytes
     result: Raw | UnsetType = UNSET
@@ -98,6 +98,7 @@ _HALVES: Final = re.compile(
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD])[c-fC-F][0-9a-fA-F]{2})"
 )
 _MARK: Final = rb"\uf8ff"
+_REPLACEMENT: Final = rb"\ufffd"
 _HALF: Final = (
     "a text holds half of a surrogate pair, no character at all: send U+FFFD in its place"
 )
@@ -157,7 +158,12 @@ def _refused_if_marked(member: Member) -> Member:
         return Refused(InvalidRequest(_HALF), id_text)
     if isinstance(member, Refused):
         return Refused(member.error, id_text, was_answer=member.was_answer)
-    return Response(member.id)
+    # Nobody is told what is wrong with an answer, and a veto must not be lost for its reason.
+    return Response(member.id, _mended(member.result), member.error)
+
+
+def _mended(result: Raw | UnsetType) -> Raw | UnsetType:
+    return result if result is UNSET else Raw(bytes(result).replace(_MARK, _REPLACEMENT))
 
 
 def _batch(body: bytes) -> Batch | Refused:

@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, DecodeError, UnsetType
+from msgspec import DecodeError, UnsetType
 
 from sessiond.limits import OUTGOING_MAX
 from sessiond.model.requests import Reply, Trouble
@@ -62,7 +62,7 @@ class Outgoing:
     def receive(self, answer: Response) -> None:
         """The client answered something, perhaps one of these."""
         if isinstance(answer.result, UnsetType):
-            self.fail(answer.id, "malformed" if answer.error is UNSET else "refused")
+            self.fail(answer.id, "refused")
         elif (settle := self._taken(answer.id)) is not None:
             settle(Reply(answer.result))
 

@@ -245,5 +245,7 @@ def test_a_batch_with_half_a_surrogate_pair_is_refused_under_each_id() -> None:
     assert {type(member.error) for member in refused} == {InvalidRequest}
 
 
-def test_half_a_surrogate_pair_in_an_answer_to_nothing_is_ignored_with_it() -> None:
-    assert isinstance(decode(rb'{"id":1,"result":"\ud800"}'), Response)
+def test_half_a_surrogate_pair_in_an_answer_is_mended_for_nobody_is_told_of_it() -> None:
+    mended = Response(b"1", Raw(rb'"\ufffd"'))
+    assert decode(rb'{"id":1,"result":"\ud800"}') == mended
+    assert decode(rb'[{"id":1,"result":"\ud800"}]') == Batch([mended])
