@@ -64,6 +64,7 @@ MADE: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@one_backend
 @pytest.mark.parametrize("way", MADE)
 async def test_d4_what_was_answered_is_on_disk(house: Any, way: str) -> None:
     house.put(SOURCE)

@@ -352,7 +352,9 @@ async def test_an_append_to_a_session_that_nobody_watches_reads_no_payload(
         await compactions(watcher)
         watched = daemon.service.find("session-b")
         assert watched is not None
-        assert asked == [watched.estimates]
+        # On a slow machine the one that is watched is looked at more than once.
+        assert all(one is watched.estimates for one in asked)
+        assert asked
 
 
 async def test_no_message_is_read_while_its_size_tells_enough(
