@@ -12,6 +12,7 @@ the same bytes. A copy of everything is the same lines. The others are laid out 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Final
@@ -133,6 +134,7 @@ class _Chain:
         self._records = copying.source.session.rules.records
         self._without = _OWN_PLACE if copying.source.session.rules.named_heads else ()
         self._before: list[int] = []
+        self._here: set[int] = set()
         self._taken: set[str] = set(ids.values())
 
     def lines(self, steps: Sequence[Step]) -> Iterator[bytes]:
@@ -154,6 +156,7 @@ class _Chain:
             without=self._without,
         )
         self._before.append(seq)
+        self._here.add(seq)
         self._advance(session.kinds[seq], place.id)
         return self._copying.dialect.placed(line, place)
 
@@ -181,23 +184,35 @@ class _Chain:
         kept = session.kept_from.get(seq, 0)
         if not kept:
             return None
-        span = set(takewhile(lambda at: at >= kept, session.up(session.parents[seq])))
-        name = session.id_of(self._first_of(span))
+        first = self._picked_first(seq, kept) if self._copying.picked else self._first(kept)
+        name = session.id_of(first)
         return name if name is None else self._ids.get(name, name)
 
-    def _first_of(self, span: set[int]) -> int:
-        """The first of these lines here, 0 if none is.
+    def _first(self, kept: int) -> int:
+        """The first of one path from a line on; 0 if none is here."""
+        at = bisect_left(self._before, kept)
+        return self._before[at] if at < len(self._before) else 0
 
-        Of picked entries, one from which on no tool's result comes first whose call stayed behind.
+    def _picked_first(self, compaction: int, kept: int) -> int:
+        """The first of what was kept, in the order of picking; 0 if none is here.
+
+        It is one from which on no tool's result comes first whose call stayed behind.
         """
-        kinds = self._copying.source.session.kinds
+        session = self._copying.source.session
+        kinds = session.kinds
+        up = session.up(session.parents[compaction])
+        span = set(takewhile(lambda at: at >= kept, up))
         may_say = _SAYS | {Kind.BRANCH_SUMMARY}
         own = min((at for at in span if kinds[at] in may_say), default=0)
         first = says = 0
+        span &= self._here
         for at in reversed(self._before):
+            if not span:
+                break
             if kinds[at] in _SAYS:
                 says = at
-            begins_well = not says or kinds[says] != Kind.TOOL or says == own
-            if at in span and (begins_well or not self._copying.picked):
-                first = at
+            if at in span:
+                span.remove(at)
+                if not says or kinds[says] != Kind.TOOL or says == own:
+                    first = at
         return first
