@@ -18,7 +18,7 @@ from sessiond.journal.failures import explained
 from sessiond.journal.files import Files
 from sessiond.journal.lock import FileLock
 
-__all__ = ["make_file", "write_new", "write_pieces"]
+__all__ = ["make_file", "write_pieces"]
 
 
 def make_file(
@@ -49,13 +49,11 @@ def make_file(
     return fd, lock
 
 
-def write_new(files: Files, path: Path, data: bytes) -> int:
-    """A file with these bytes, synced, in place of one that a crash left under this name."""
-    return write_pieces(files, path, [data])
-
-
 def write_pieces(files: Files, path: Path, pieces: Iterable[bytes]) -> int:
-    """The same from pieces that come one after another. Gives the descriptor."""
+    """A file of these bytes, synced, in place of one that a crash left under this name.
+
+    Gives the descriptor.
+    """
     try:
         fd = files.create(path)
     except FileExistsError:

@@ -13,13 +13,12 @@ from typing import Final
 
 from sessiond.journal.descriptor import Descriptor
 from sessiond.journal.files import Files
-from sessiond.journal.making import write_new
+from sessiond.journal.making import write_pieces
 from sessiond.journal.reader import LineReader
-from sessiond.journal.recovery import split_whole
 from sessiond.journal.scanning import chunks_of
 from sessiond.limits import INTAKE_BYTES
 
-__all__ = ["adopt_lines", "copy_aside", "cut_back", "read_some"]
+__all__ = ["copy_aside", "cut_back", "keep_all", "read_some"]
 
 _CHUNK_BYTES: Final = 1024 * 1024
 
@@ -34,23 +33,21 @@ def cut_back(files: Files, reader: LineReader, out: Descriptor, durable: int) ->
     out.sync()
 
 
-def adopt_lines(
+def keep_all(
     files: Files, reader: LineReader, out: Descriptor, durable: int, closing: bytes
-) -> list[bytes]:
-    """Make durable what lies behind the last committed line; the lines found there.
+) -> None:
+    """Make durable what lies behind the last committed line, whoever wrote it.
 
     Half a line, ours or another program's, is ended with `closing`.
     """
     end = reader.ends[-1]
     _check_not_shorter(out, end)
-    found = _read_from(files, reader, end)
-    if found and not found.endswith(b"\n"):
+    size = out.size()
+    if size > end and reader.bytes_at(size - 1, 1) != b"\n":
         out.write(closing)
-        found = _read_from(files, reader, end)
-    lines, unfinished = split_whole(found)
-    _write_again(files, reader, durable, end + len(found) - len(unfinished))
+        size = out.size()
+    _write_again(files, reader, durable, size)
     out.sync()
-    return lines
 
 
 def copy_aside(files: Files, reader: LineReader, start: int, stamp: str) -> Path:
@@ -61,7 +58,7 @@ def copy_aside(files: Files, reader: LineReader, start: int, stamp: str) -> Path
     while files.exists(copy):
         number += 1
         copy = path.with_name(f"{path.name}.torn-{stamp}-{number}")
-    files.close(write_new(files, copy, _read_from(files, reader, start)))
+    files.close(write_pieces(files, copy, chunks_of(files, reader.fd, start)))
     try:
         files.fsync_folder(copy.parent)
     except OSError:
@@ -89,11 +86,6 @@ def _write_again(files: Files, reader: LineReader, start: int, end: int) -> None
         if not chunk:
             raise OSError(errno.ESTALE, "it was shortened by another program")
         at += files.pwrite(reader.fd, chunk, at)
-
-
-def _read_from(files: Files, reader: LineReader, start: int) -> bytes:
-    """Everything from `start` on, as much as there is when it is read."""
-    return b"".join(chunks_of(files, reader.fd, start))
 
 
 def read_some(files: Files, reader: LineReader, start: int) -> tuple[bytes, bool]:

@@ -26,7 +26,7 @@ from sessiond.journal.glued import Glued, lines_between, make_blank
 from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import split_whole, without_cr
 from sessiond.journal.refused import Refused
-from sessiond.journal.repair import adopt_lines, cut_back, read_some
+from sessiond.journal.repair import cut_back, keep_all, read_some
 from sessiond.journal.store import Found, Overtaken
 
 __all__ = ["CLOSING", "Writer"]
@@ -114,6 +114,9 @@ class Writer:
         # Only at the end of the file a piece of a line is half a one.
         self.half_bytes = len(half) if is_all else 0
         self.behind_bytes = 0 if is_all else self.out.size() - reader.ends[-1]
+        if is_all:
+            # What was left of it was found.
+            self._refused = Refused()
 
     def _add(self, lines: Sequence[bytes]) -> None:
         refused = self._refused.lines
@@ -227,7 +230,6 @@ class Writer:
 
     def _repair(self) -> None:
         reader, refused = self._reader, self._refused
-        lines: list[bytes] = []
         with telling("repair", reader.path):
             if self._state is _State.CLOSED:
                 raise OSError(errno.EBADF, "it is not open for writing")
@@ -239,9 +241,7 @@ class Writer:
                 among_others = not is_all_behind and (self.truncates or refused.is_torn)
                 if among_others or refused.again:
                     make_blank(self._files, reader, refused.data, refused.pieces)
-                lines = adopt_lines(self._files, reader, self.out, self.durable_bytes, CLOSING)
-        self._add(lines)
-        self.half_bytes = self.behind_bytes = 0
-        self.durable_bytes = reader.ends[-1]
+                keep_all(self._files, reader, self.out, self.durable_bytes, CLOSING)
+            self.durable_bytes = reader.ends[-1]
+            self._take_in()
         self._state = _State.READY
-        self._refused = Refused()

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from sessiond.errors import SessionLocked, StorageError
+from sessiond.journal import repair
 from sessiond.journal.journal import Journal
 from sessiond.journal.recovery import split_whole
 from sessiond.journal.store import Found, Overtaken, Replaced
@@ -464,6 +465,27 @@ def test_whatever_fails_while_others_write_their_bytes_stay(truncates: bool, par
         assert [*known, b"after"][-1] in lines_of(journal)
         assert found_after(disk, keep=0) == (lines_of(journal), b"")
         assert disk.content(FILE).count(b"after") == 1
+
+
+@DIALECTS
+def test_much_that_others_wrote_is_found_by_pieces_after_a_failure_too(
+    truncates: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repair, "INTAKE_BYTES", 40)
+    disk, journal = with_unsynced_lines(truncates=truncates)
+    theirs = [b'{"foreign":%d}' % n for n in range(20)]
+    disk.write_as_another(FILE, text(theirs))
+    disk.fail("fdatasync")
+    with pytest.raises(StorageError):
+        journal.append(BATCH, sync=True)
+    pieces = [found_in(journal)]
+    while journal.behind_bytes:
+        journal.look()
+        pieces.append(found_in(journal))
+    assert [line for piece in pieces for line in piece] == theirs
+    assert max(map(len, pieces)) <= 4
+    journal.append(BATCH, sync=True)
+    assert found_after(disk, keep=0) == (STORED + UNSYNCED + theirs + BATCH, b"")
 
 
 def test_a_refused_batch_among_lines_of_others_is_made_blank() -> None:
