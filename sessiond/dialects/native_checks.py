@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
+from sessiond.dialects.payload import read_payload
 from sessiond.errors import EntryInvalid
 from sessiond.model.entries import (
     ENTRY_TYPES,
@@ -88,7 +89,7 @@ def _compaction(entry: Compaction) -> None:
             raise EntryInvalid("a compaction has a summary or messages, not both", path=name)
     for index, message in enumerate(entry.messages):
         role = require_message(message, f"messages[{index}]")
-        if index == 0 and role in RESULT_ROLES:
+        if index == 0 and (role in RESULT_ROLES or read_payload(message).is_result):
             raise EntryInvalid(
                 "a tool result cannot be the first message: nothing before it calls for it",
                 path="messages[0]",

@@ -29,13 +29,14 @@ from sessiond.methods.moving import LeaseId
 from sessiond.model.entries import MessageBytes
 from sessiond.model.ids import MAIN, EntryId, HeadName, derive_entry_id
 from sessiond.model.requests import BeforeCompact
+from sessiond.model.settings import Tokens
 from sessiond.service.compacted import CompactResult, EntryRef, compacted
 from sessiond.service.host import Host
 from sessiond.service.inbox import Command
 from sessiond.service.planning import files_before
 from sessiond.service.run import RunWish
 from sessiond.session.append import Expected, Receipt
-from sessiond.session.compaction import CompactRequest, compact, require_may_run
+from sessiond.session.compaction import CompactRequest, compact, lines_of, require_may_run
 from sessiond.session.draft import Draft
 from sessiond.session.files import Files
 from sessiond.session.plan_id import PlanRef, decode_plan_id
@@ -54,7 +55,7 @@ class CompactParams(SessionParams):
     summary: str | UnsetType = UNSET
     first_kept_entry_id: EntryId | UnsetType | None = UNSET
     messages: list[MessageBytes] | UnsetType = UNSET
-    tokens_before: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
+    tokens_before: Tokens | UnsetType = UNSET
     details: Raw | UnsetType = UNSET
     head: HeadName | None = None
     expected: Expected | None = None
@@ -178,10 +179,14 @@ def _submit(
     key = request.idempotency_key
     messages = request.messages
 
+    def is_result(line: bytes) -> bool:
+        reading = host.opened.dialect.reading(line)
+        return reading is not None and reading.is_result
+
     def stage(draft: Draft) -> Receipt:
         if files is not None:
             request.details = host.opened.dialect.file_details(files.read, files.modified)
-        return compact(draft, request)
+        return compact(draft, request, is_result)
 
     return host.submit(
         Command(
@@ -189,6 +194,7 @@ def _submit(
             lambda receipt, _durability: _result(host, request, call, receipt),
             stage,
             ids=(derive_entry_id(request.session_id, key, 0),) if key is not None else (),
+            reads=lambda session: lines_of(session, request),
             size=0 if isinstance(messages, UnsetType) else sum(map(len, messages)),
         )
     )

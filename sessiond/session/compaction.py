@@ -8,14 +8,15 @@ head that did not move at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.errors import EntryInvalid, IdempotencyConflict, InvalidParams, PlanStale
 from sessiond.model.entries import Compaction
 from sessiond.model.ids import MAIN, derive_entry_id
-from sessiond.model.row import Kind
+from sessiond.model.row import CONTEXT_KINDS, Kind
 from sessiond.session.append import (
     AppendRequest,
     Expected,
@@ -25,8 +26,14 @@ from sessiond.session.append import (
 )
 from sessiond.session.draft import Draft
 from sessiond.session.plan_id import PlanRef
+from sessiond.session.state import Session
 
-__all__ = ["CompactRequest", "compact", "require_may_run"]
+__all__ = ["CompactRequest", "compact", "lines_of", "require_may_run"]
+
+_SAID: Final = CONTEXT_KINDS - {Kind.CONTEXT_EDIT}
+"""What gives a context a message of its own."""
+IsResult = Callable[[bytes], bool]
+"""Whether the message of a line answers a tool call, in whatever words."""
 
 
 class CompactRequest(Struct):
@@ -45,7 +52,18 @@ class CompactRequest(Struct):
     plan: PlanRef | None = None
 
 
-def compact(draft: Draft, request: CompactRequest) -> Receipt:
+def lines_of(session: Session, request: CompactRequest) -> Iterable[int]:
+    """The entry that the context would go on with: its line is looked at when this is staged."""
+    kept, head = request.first_kept_entry_id, session.heads.get(request.head)
+    if not isinstance(kept, str) or head is None:
+        return
+    kinds, parents = session.kinds, session.parents
+    first = _first_said(parents.__getitem__, kinds.__getitem__, head.leaf, session.node(kept))
+    if kinds[first] == Kind.USER:
+        yield first
+
+
+def compact(draft: Draft, request: CompactRequest, is_result: IsResult | None = None) -> Receipt:
     """Stage the compaction below the head's leaf. The receipt is that of an append."""
     if isinstance(request.messages, UnsetType):
         entry = _pointer(request)
@@ -61,7 +79,7 @@ def compact(draft: Draft, request: CompactRequest) -> Receipt:
         elif entry.messages is UNSET:
             _require_something_new(draft, request.head)
         if entry.messages is UNSET:
-            _require_no_result_first(draft, entry)
+            _require_no_result_first(draft, entry, request.head, is_result)
     if entry.messages is not UNSET and request.plan is not None:
         # The plan says it, and it was held against the head just now.
         expected = expected or Expected(leaf_id=request.plan.leaf_id)
@@ -163,13 +181,36 @@ def _require_fits(draft: Draft, plan: PlanRef, *, grown: bool) -> None:
     )
 
 
-def _require_no_result_first(draft: Draft, entry: Compaction) -> None:
+def _require_no_result_first(
+    draft: Draft, entry: Compaction, head: str, is_result: IsResult | None
+) -> None:
     """Raises EntryInvalid if the context would go on with the answer to a call that is gone."""
     kept = entry.first_kept_entry_id
-    if isinstance(kept, str) and draft.kind(draft.find(kept)) == Kind.TOOL:
+    if not isinstance(kept, str):
+        return
+    first = _first_said(draft.parent, draft.kind, draft.leaf(head), draft.find(kept))
+    kind = draft.kind(first)
+    if kind == Kind.USER and is_result is not None:
+        line = draft.known_line_of(first)
+        is_first_result = line is not None and is_result(line)
+    else:
+        is_first_result = kind == Kind.TOOL
+    if is_first_result:
         raise EntryInvalid(
-            "a tool result cannot be the first entry kept: its call would be gone;"
+            "what is kept would begin with a tool result, and its call would be gone;"
             " keep from the message with the call on, or from the next one",
-            entry_id=kept,
+            entry_id=draft.id_of(first),
             path="first_kept_entry_id",
         )
+
+
+def _first_said(
+    parent: Callable[[int], int], kind: Callable[[int], int], leaf: int, kept: int
+) -> int:
+    """The first entry from `kept` on that gives the context a message; 0 for none."""
+    first, at = 0, leaf
+    while kept and at >= kept:
+        if kind(at) in _SAID:
+            first = at
+        at = parent(at)
+    return first

@@ -162,6 +162,11 @@ class Draft:
             return self._stored[seq]
         return self.codec.encode(self.entries[seq - self.base_seq - 1])
 
+    def known_line_of(self, seq: int) -> bytes | None:
+        """The same, if it is one of those."""
+        is_known = seq > self.base_seq or seq in self._stored
+        return self.line_of(seq) if is_known else None
+
     def wire_of(self, seq: int) -> bytes:
         """An entry as clients see it."""
         return self.codec.wire(self.line_of(seq))

@@ -1,0 +1,250 @@
+"""What cannot be planned or committed is refused in clear words, and nothing is changed by it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sessiond.testing.wire import Wire
+
+SESSION = "session-a"
+
+
+async def make(wire: Wire, session_id: str = SESSION, **more: Any) -> None:
+    settings = {"keep_recent_tokens": 1}
+    asked = {"cwd": "/p", "session_id": session_id, "compaction": settings, "persist": "immediate"}
+    await wire.call("session/create", **(asked | more))
+
+
+async def append(wire: Wire, entry_id: str, message: dict[str, Any], **more: Any) -> None:
+    entry = {"type": "message", "id": entry_id, "message": message}
+    await wire.call("append", session_id=SESSION, entry=entry, **more)
+
+
+async def say(wire: Wire, entry_id: str, role: str = "user", **more: Any) -> None:
+    await append(wire, entry_id, {"role": role, "content": entry_id}, **more)
+
+
+async def plan(wire: Wire, **more: Any) -> dict[str, Any]:
+    found: dict[str, Any] = (
+        await wire.call("session/plan_compaction", session_id=SESSION, **more)
+    )["plan"]
+    return found
+
+
+CALL = {"type": "toolCall", "id": "c1", "name": "ls", "arguments": {}}
+RESULT = {"role": "toolResult", "toolCallId": "c1", "content": "out"}
+USERS_RESULT = {
+    "role": "user",
+    "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "out"}],
+}
+
+
+async def grow(wire: Wire, result: dict[str, Any] = RESULT) -> None:
+    """u1, a1 with a call, a setting, its result r1, u2; aside, off the path, s1; a label on u1."""
+    await make(wire)
+    await say(wire, "u1")
+    await append(wire, "a1", {"role": "assistant", "content": [CALL]})
+    level = {"type": "thinking_level_change", "id": "t1", "thinking_level": "high"}
+    await wire.call("append", session_id=SESSION, entry=level)
+    await append(wire, "r1", result)
+    await say(wire, "u2")
+    await say(wire, "s1", head="side", parent_id="u1")
+    label = {"type": "label", "id": "l1", "target_id": "u1", "label": "x"}
+    await wire.call("append", session_id=SESSION, entry=label)
+
+
+async def everything(wire: Wire) -> str:
+    """All that a client can see of the session."""
+    entries = await wire.call("session/entries", session_id=SESSION)
+    heads = await wire.call("session/heads", session_id=SESSION)
+    context = await wire.call("build_context", session_id=SESSION)
+    return json.dumps([entries, heads, context])
+
+
+BAD: list[tuple[dict[str, Any], str, str]] = [
+    # What is sent, the kind of the refusal, and the member it names.
+    ({"summary": "S", "first_kept_entry_id": "s1"}, "entry_invalid", "first_kept_entry_id"),
+    ({"summary": "S", "first_kept_entry_id": "nobody"}, "entry_not_found", "first_kept_entry_id"),
+    ({"summary": "S", "first_kept_entry_id": "l1"}, "entry_not_found", "first_kept_entry_id"),
+    ({"summary": "S", "first_kept_entry_id": "r1"}, "entry_invalid", "first_kept_entry_id"),
+    ({"summary": "S", "first_kept_entry_id": "t1"}, "entry_invalid", "first_kept_entry_id"),
+    ({"summary": "S", "first_kept_entry_id": ""}, "invalid_params", "first_kept_entry_id"),
+    ({"summary": "S", "first_kept_entry_id": 5}, "invalid_params", "first_kept_entry_id"),
+    ({"summary": ""}, "entry_invalid", "summary"),
+    ({"summary": " \n\t"}, "entry_invalid", "summary"),
+    ({"summary": None}, "invalid_params", "summary"),
+    ({"summary": ["S"]}, "invalid_params", "summary"),
+    ({"summary": "S", "messages": []}, "invalid_params", "messages"),
+    ({"summary": "S", "instructions": "I"}, "invalid_params", "instructions"),
+    ({"summary": "S", "head": "nobody"}, "head_not_found", ""),
+    ({"summary": "S", "tokens_before": -1}, "invalid_params", "tokens_before"),
+    ({"summary": "S", "tokens_before": 2**70}, "invalid_params", "tokens_before"),
+    ({"summary": "S", "plan_id": ""}, "invalid_params", "plan_id"),
+    ({"summary": "S", "plan_id": "plan-1-AAAA"}, "invalid_params", "plan_id"),
+    ({"summary": "S", "plan_id": "p" * 100_000}, "invalid_params", "plan_id"),
+    ({"messages": []}, "invalid_params", "expected.leaf_id"),
+    ({"messages": [RESULT], "expected": {"leaf_id": "u2"}}, "entry_invalid", "messages[0]"),
+    ({"messages": [USERS_RESULT], "expected": {"leaf_id": "u2"}}, "entry_invalid", "messages[0]"),
+    ({"messages": [{"content": "x"}], "expected": {"leaf_id": "u2"}}, "entry_invalid", "messages"),
+    ({"messages": ["x"], "expected": {"leaf_id": "u2"}}, "entry_invalid", "messages[0]"),
+    ({"messages": [], "expected": {"leaf_id": "u1"}}, "precondition_failed", ""),
+    ({"first_kept_entry_id": "u2"}, "invalid_params", "first_kept_entry_id"),
+    ({"details": {}}, "invalid_params", "details"),
+]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize(("sent", "kind", "path"), BAD, ids=lambda value: str(value)[:60])
+async def test_a_bad_compaction_is_refused_and_changes_nothing(
+    house: Any, sent: dict[str, Any], kind: str, path: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await grow(wire)
+        before, file = await everything(wire), house.stored()
+        refused = await wire.refusal("compact", session_id=SESSION, **sent)
+        assert refused.data["kind"] == kind, refused
+        assert refused.data.get("path", "").startswith(path), refused
+        assert await everything(wire) == before
+        assert house.stored() == file
+        # And the next one is taken.
+        await wire.call("compact", session_id=SESSION, summary="S", first_kept_entry_id="u2")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert house.stored()[: len(file)] == file
+
+
+async def test_a_result_in_the_users_words_is_no_first_entry_either(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await grow(wire, USERS_RESULT)
+        for kept in ("t1", "r1"):
+            sent = {"summary": "S", "first_kept_entry_id": kept}
+            refused = await wire.refusal("compact", session_id=SESSION, **sent)
+            assert (refused.data["kind"], refused.data["path"]) == (
+                "entry_invalid",
+                "first_kept_entry_id",
+            )
+        await wire.call("compact", session_id=SESSION, summary="S", first_kept_entry_id="a1")
+        roles = (await wire.call("build_context", session_id=SESSION))["messages"]
+        assert [message["role"] for message in roles][:2] == ["compaction_summary", "assistant"]
+
+
+BAD_PLANS: list[tuple[str, dict[str, Any], str]] = [
+    ("session/plan_compaction", {"keep_recent_tokens": -1}, "keep_recent_tokens"),
+    ("session/plan_compaction", {"keep_recent_tokens": 2**63}, "keep_recent_tokens"),
+    ("session/plan_compaction", {"keep_recent_tokens": 1.5}, "keep_recent_tokens"),
+    ("session/plan_compaction", {"instructions": "x" * 100_001}, "instructions"),
+    ("session/plan_compaction", {"head": ""}, "head"),
+    ("session/plan_branch_summary", {"entry_id": None, "budget_tokens": -1}, "budget_tokens"),
+    ("session/plan_branch_summary", {}, "entry_id"),
+    ("session/usage", {"context_window": 0}, "context_window"),
+    ("session/usage", {"context_window": 2**70}, "context_window"),
+    ("build_context", {"known": {"leaf_id": "u1", "count": -1}}, "known.count"),
+    ("build_context", {"known": {"leaf_id": "u1"}}, "known"),
+    ("build_context", {"shape": "cohere"}, "shape"),
+    ("build_context", {"include": ["all"]}, "include"),
+    ("build_context", {"head": "main", "entry_id": "u1"}, ""),
+]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize(("method", "sent", "path"), BAD_PLANS, ids=lambda value: str(value)[:50])
+async def test_bad_questions_name_what_is_wrong(
+    house: Any, method: str, sent: dict[str, Any], path: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await grow(wire)
+        refused = await wire.refusal(method, session_id=SESSION, **sent)
+        assert refused.data["kind"] == "invalid_params"
+        assert refused.data.get("path", "").startswith(path), refused
+
+
+async def test_a_compaction_below_a_compaction_needs_something_between(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await grow(wire)
+        made = await plan(wire)
+        compact = {"session_id": SESSION, "summary": "S"}
+        await wire.call("compact", **compact, plan_id=made["plan_id"])
+        before = await everything(wire)
+        refused = await wire.refusal("compact", **compact)
+        assert (refused.data["kind"], refused.data["path"]) == ("entry_invalid", "head")
+        # The same plan once more, without a key, is one of what is no more.
+        refused = await wire.refusal("compact", **compact, plan_id=made["plan_id"])
+        assert refused.data["kind"] == "plan_stale"
+        refused = await wire.refusal("compact", session_id=SESSION)
+        assert (refused.data["kind"], refused.data["reason"]) == ("nothing_to_compact", "compacted")
+        # A record is nothing that came between.
+        await wire.call("session/label", session_id=SESSION, entry_id="u1", label="y")
+        refused = await wire.refusal("compact", **compact)
+        assert refused.data["path"] == "head"
+        assert json.loads(await everything(wire))[2] == json.loads(before)[2] | {
+            "seq": json.loads(before)[2]["seq"] + 1
+        }
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        "garbage",
+        [1, [2]],
+        None,
+        7,
+        {"read_files": "a", "modified_files": [1, None, {"x": 1}, "m"]},
+        {"read_files": [f"folder/{n}.py" for n in range(50_000)]},
+    ],
+    ids=lambda value: str(value)[:30],
+)
+async def test_details_may_be_anything_and_the_next_plan_takes_from_them_what_it_can(
+    house: Any, details: Any
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await grow(wire)
+        sent = {"summary": "S", "first_kept_entry_id": "u2", "details": details}
+        done = await wire.call("compact", session_id=SESSION, **sent)
+        stored = await wire.call("session/entry", session_id=SESSION, entry_id=done["entry"]["id"])
+        assert stored["entry"]["details"] == details
+        await say(wire, "u3")
+        files = (await plan(wire))["files"]
+        read, modified = [], []
+        if isinstance(details, dict):
+            read = sorted(details["read_files"]) if len(details["read_files"]) > 1 else []
+            modified = ["m"] if "modified_files" in details else []
+        assert files == {"read": read, "modified": modified}
+
+
+async def test_while_a_plan_waits_ten_appends_and_a_branch_elsewhere_the_commit_lands(
+    house: Any,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await grow(wire)
+        made = await plan(wire)
+        for n in range(10):
+            await say(other, f"later{n}")
+        branched = {"session_id": SESSION, "entry_id": "u1", "head": "elsewhere"}
+        await other.call("session/branch", **branched)
+        await say(other, "there", head="elsewhere")
+        sent = {"session_id": SESSION, "summary": "S", "plan_id": made["plan_id"]}
+        done = await wire.call("compact", **sent)
+        built = await wire.call("build_context", session_id=SESSION)
+        later = [f"later{n}" for n in range(10)]
+        assert built["sources"] == [done["entry"]["id"], "u2", *later]
+
+
+@pytest.mark.parametrize("to", ["a1", "u1"])
+async def test_a_rewind_below_the_plans_leaf_makes_it_stale_and_tells_both_leaves(
+    house: Any, to: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await grow(wire)
+        made = await plan(wire)
+        await wire.call("session/rewind", session_id=SESSION, to=to)
+        before = await everything(wire)
+        sent = {"session_id": SESSION, "summary": "S", "plan_id": made["plan_id"]}
+        refused = await wire.refusal("compact", **sent)
+        assert refused.data["kind"] == "plan_stale"
+        assert (refused.data["plan_leaf_id"], refused.data["leaf_id"]) == ("u2", to)
+        assert await everything(wire) == before
+        # Back where it was, the plan is as good as ever.
+        await wire.call("session/branch", session_id=SESSION, entry_id="u2")
+        await wire.call("compact", **sent)
