@@ -16,6 +16,7 @@ from sessiond.session.stringify import (
     cut_units,
     members_of,
     utf16_units,
+    whole_text,
     written,
 )
 
@@ -88,7 +89,7 @@ def _call(block: Block) -> str:
     if members is None:
         said = "" if block.arguments is None else compact_json(block.arguments)
         return f"{block.name}({said})"
-    named = (f"{name}={written(value)}" for name, value in members.items())
+    named = (f"{whole_text(name)}={written(value)}" for name, value in members.items())
     return f"{block.name}({', '.join(named)})"
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from sessiond.model.reading import Reading
-from sessiond.session.stringify import members_of
+from sessiond.session.stringify import members_of, whole_text
 
 __all__ = ["NO_FILES", "FileTools", "Files", "touched"]
 
@@ -58,7 +58,7 @@ def _named(arguments: Raw, names: tuple[str, ...]) -> Iterable[str]:
     """The file that a call names: the first of these arguments that is a text."""
     said = [(members_of(arguments) or {}).get(name) for name in names]
     path = next((path for path in said if isinstance(path, str) and path), None)
-    return () if path is None else (path,)
+    return () if path is None else (whole_text(path),)
 
 
 def _in_order(paths: Iterable[str]) -> tuple[str, ...]:

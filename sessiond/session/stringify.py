@@ -19,7 +19,15 @@ from msgspec import Raw
 
 from sessiond.model.escapes import whole_characters
 
-__all__ = ["compact_json", "cut_units", "members_of", "object_in", "utf16_units", "written"]
+__all__ = [
+    "compact_json",
+    "cut_units",
+    "members_of",
+    "object_in",
+    "utf16_units",
+    "whole_text",
+    "written",
+]
 
 _LONE: Final = re.compile("[\ud800-\udfff]")
 _INDEX: Final = re.compile("0|[1-9][0-9]{0,9}")
@@ -46,6 +54,11 @@ def cut_units(text: str, units: int) -> str:
     while utf16_units(kept) > units:
         kept = kept[:-1]
     return kept
+
+
+def whole_text(text: str) -> str:
+    """The text with U+FFFD for each half of a character, which no answer could hold."""
+    return _LONE.sub("\ufffd", text)
 
 
 def compact_json(raw: Raw) -> str:

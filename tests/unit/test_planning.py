@@ -402,6 +402,21 @@ def test_a_long_result_is_cut_where_no_character_is_halved() -> None:
 # -- what a plan is called -----------------------------------------------------------------------
 
 
+def test_half_a_character_is_in_no_plan() -> None:
+    arguments = {"path": "a\ud83d", "k\ude00": "v\ud83d", "2": 1, "1": 2}
+    call = {"type": "toolCall", "id": "c", "name": "read", "arguments": arguments}
+    session = opened([message(1, {"role": "assistant", "content": [call]}), user("on", 2)], HEADER)
+    found = planned(session, 1)
+    assert isinstance(found, Division)
+    assert found.parts.files.read == ("a\ufffd",)
+    prompt = compaction_prompt(
+        Material([read({"role": "assistant", "content": [call]})], [], None, found.parts.files)
+    )
+    # As JavaScript tells it: members that are numbers first, half a character as it is escaped.
+    assert 'read(1=2, 2=1, path="a\\ud83d", k\ufffd="v\\ud83d")' in prompt
+    assert prompt.encode()
+
+
 def test_an_id_says_what_its_plan_was_made_for() -> None:
     plan = PlanRef("session-a", "main", "e9", "e5", 1234)
     plan_id = encode_plan_id(plan)
