@@ -141,6 +141,31 @@ ATTACKERS: Final = (
         ("tests/fuzz/test_campaign.py", "-k", "frames and (short or 10000)"),
     ),
     Attacker(
+        "known-deltas",
+        "contexts of a session that grows, branches and is compacted, held against deltas and APIs",
+        ("tests/service/test_known.py",),
+    ),
+    Attacker(
+        "kept-messages",
+        "compactions by every program's rules, however little is kept",
+        ("tests/service/test_kept.py",),
+    ),
+    Attacker(
+        "bad-plans",
+        "plans and compactions that must be refused, and some that must not",
+        ("tests/service/test_bad_plans.py", "tests/service/test_planning.py", *_ONCE),
+    ),
+    Attacker(
+        "recommendations",
+        "contexts that get too large, by whoever's figures",
+        ("tests/service/test_recommended.py", *_ONCE),
+    ),
+    Attacker(
+        "recorded-answers",
+        "what pi answered itself, and sharur's figures",
+        ("tests/service/test_vectors.py", "tests/service/test_sharur.py", *_ONCE),
+    ),
+    Attacker(
         "two-daemons",
         "a second daemon wants the profile, a session's file, or a copy of it",
         ("tests/processes/test_two_daemons.py",),

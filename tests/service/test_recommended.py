@@ -1,0 +1,140 @@
+"""When a context is too large: by whose figures, told to whom, and how often."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sessiond.testing.wire import Wire
+
+SESSION = "session-a"
+PRESETS = {"pi": 16_384, "operator": 8_192, "piglet": 16_384, "sharur": 2_048}
+TINY: dict[str, Any] = {"context_window": 10, "reserve_tokens": 2, "keep_recent_tokens": 1}
+
+
+async def make(wire: Wire, session_id: str = SESSION, **settings: Any) -> None:
+    asked = {"cwd": "/p", "session_id": session_id, "persist": "immediate"}
+    await wire.call("session/create", **asked, compaction=settings)
+
+
+async def say(wire: Wire, text: str, session_id: str = SESSION, **more: Any) -> Any:
+    message = {"role": "user", "content": text} | more
+    return await wire.call("append", session_id=session_id, message=message)
+
+
+async def answer(wire: Wire, text: str, usage: Any) -> Any:
+    said = {"role": "assistant", "content": [{"type": "text", "text": text}]}
+    return await wire.call("append", session_id=SESSION, message=said | {"usage": usage})
+
+
+async def usage(wire: Wire, **more: Any) -> dict[str, Any]:
+    found: dict[str, Any] = await wire.call("session/usage", session_id=SESSION, **more)
+    return found
+
+
+async def told_so_far(wire: Wire, watcher: Wire, mark: str) -> list[str]:
+    """The sessions that were recommended.
+
+    Whatever happened before is looked at before a second session that gets too large now.
+    """
+    found: list[str] = []
+    for session_id in (f"first-{mark}", f"second-{mark}"):
+        await make(wire, session_id, **TINY)
+        await watcher.call("subscribe", session_id=session_id)
+        await say(wire, "x" * 100, session_id)
+        while session_id not in found:
+            message = await watcher.next_notification()
+            if message["method"] == "session/compaction":
+                found.append(message["params"]["session_id"])
+    return [name for name in found if not name.endswith(f"-{mark}")]
+
+
+@pytest.mark.parametrize(("preset", "reserve"), PRESETS.items())
+async def test_more_than_the_window_less_the_reserve_is_too_much_and_no_less(
+    house: Any, preset: str, reserve: int
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, preset=preset)
+        for _ in range(8):
+            await say(wire, "abcd" * 5)
+        found = await usage(wire)
+        assert found["reserve"] == reserve
+        tokens = found["tokens"]
+        assert tokens == (48 if preset == "sharur" else 40)
+        for window, is_too_much in ((tokens + reserve, False), (tokens + reserve - 1, True)):
+            found = await usage(wire, context_window=window)
+            assert found["should_compact"] is is_too_much
+        # The session's own word comes before the preset's.
+        own = {"preset": preset, "reserve_tokens": 5, "context_window": tokens + 4}
+        await wire.call("session/update", session_id=SESSION, compaction=own)
+        assert (await usage(wire))["should_compact"] is True
+        await wire.call(
+            "session/update", session_id=SESSION, compaction=own | {"context_window": tokens + 5}
+        )
+        assert (await usage(wire))["should_compact"] is False
+
+
+async def test_with_piglets_rules_seven_messages_are_never_too_many(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, preset="piglet", reserve_tokens=0)
+        for n in range(8):
+            await say(wire, "abcd" * 5)
+            assert (await usage(wire, context_window=1))["should_compact"] is (n == 7)
+
+
+@pytest.mark.parametrize("said", [None, {}, {"totalTokens": 0}, {"input": 0, "output": 0}, "x"])
+async def test_usage_from_before_a_compaction_counts_no_more_and_none_is_an_estimate(
+    house: Any, said: Any
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, keep_recent_tokens=1)
+        await say(wire, "go")
+        await answer(wire, "abcdefgh", {"totalTokens": 190_000})
+        assert await usage(wire) == (await usage(wire)) | {
+            "tokens": 190_000,
+            "should_compact": True,
+        }
+        plan = (await wire.call("session/plan_compaction", session_id=SESSION))["plan"]
+        sent = {"session_id": SESSION, "plan_id": plan["plan_id"], "summary": "SSSS"}
+        done = await wire.call("compact", **sent)
+        # The answer is kept, but what it cost was the whole of before.
+        assert (done["tokens_before"], done["tokens_after"]) == (190_000, 1 + 2)
+        assert ((await usage(wire))["tokens"], (await usage(wire))["should_compact"]) == (3, False)
+        await answer(wire, "abcd", said)
+        assert (await usage(wire))["tokens"] == 4
+        await answer(wire, "abcd", {"totalTokens": 77})
+        assert (await usage(wire))["tokens"] == 77
+        built = await wire.call("build_context", session_id=SESSION)
+        assert built["tokens"] == 77
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await usage(wire))["tokens"] == 77
+
+
+async def test_a_head_that_stays_too_large_is_told_once_and_once_more_after_a_restart(
+    house: Any,
+) -> None:
+    for life in ("one", "two"):
+        async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+            if life == "one":
+                await make(wire, **TINY)
+            await watcher.call("subscribe", session_id=SESSION)
+            for n in range(3):
+                for _ in range(4):
+                    await say(wire, "x" * 40)
+                told = await told_so_far(wire, watcher, f"{life}{n}")
+                assert told == ([SESSION] if n == 0 else [])
+
+
+async def test_what_is_switched_on_again_is_told_again(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await make(wire, **TINY)
+        await watcher.call("subscribe", session_id=SESSION)
+        await say(wire, "x" * 100)
+        assert await told_so_far(wire, watcher, "on") == [SESSION]
+        off = TINY | {"enabled": False}
+        await wire.call("session/update", session_id=SESSION, compaction=off)
+        await say(wire, "x" * 100)
+        assert await told_so_far(wire, watcher, "off") == []
+        await wire.call("session/update", session_id=SESSION, compaction=TINY)
+        assert await told_so_far(wire, watcher, "again") == [SESSION]

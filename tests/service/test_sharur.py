@@ -1,0 +1,90 @@
+"""sharur's figures, asked of a session with its preset as any client asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sessiond.testing.wire import Wire
+
+SESSION = "session-a"
+IMAGE = {"type": "image", "mimeType": "image/png", "data": "x" * 750}
+HELLO_WITH_IMAGE = [{"type": "text", "text": "hello"}, IMAGE]
+RECORDED: list[tuple[dict[str, Any], int]] = [
+    ({"role": "user", "content": "u" * 40}, 12),
+    ({"role": "assistant", "content": "a" * 400}, 120),
+    ({"role": "tool", "toolCallId": "call_1", "content": "t" * 400}, 121),
+    ({"role": "assistant", "content": "a" * 400}, 120),
+    ({"role": "tool", "toolCallId": "call_2", "content": "t" * 400}, 121),
+    ({"role": "user", "content": "u" * 40}, 12),
+    ({"role": "assistant", "content": "a" * 40}, 12),
+]
+# Of those: how much is kept, the first message kept, and where the turn began that is split.
+CUTS = [(10, 6, 5), (24, 5, None), (150, 3, 0), (270, 3, 0), (400, 1, 0), (10_000, None, None)]
+
+
+async def make(wire: Wire, **settings: Any) -> None:
+    preset = {"preset": "sharur", **settings}
+    await wire.call("session/create", cwd="/p", session_id=SESSION, compaction=preset)
+
+
+async def say(wire: Wire, n: int, message: dict[str, Any]) -> None:
+    entry = {"type": "message", "id": f"m{n}", "message": message}
+    await wire.call("append", session_id=SESSION, entry=entry)
+
+
+async def tokens(wire: Wire) -> int:
+    found: int = (await wire.call("session/usage", session_id=SESSION))["tokens"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"), [("hello", 1), ("héllo", 7), (HELLO_WITH_IMAGE, 1230)]
+)
+async def test_a525_the_estimator_says_what_sharurs_says(
+    house: Any, content: Any, expected: int
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await say(wire, 0, {"role": "user", "content": content})
+        assert await tokens(wire) == expected
+
+
+async def test_a525_the_cuts_are_where_sharurs_are(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        so_far = 0
+        for n, (message, estimate) in enumerate(RECORDED):
+            await say(wire, n, message)
+            so_far += estimate
+            assert await tokens(wire) == so_far
+        for budget, kept, turn in CUTS:
+            asked = {"session_id": SESSION, "keep_recent_tokens": budget}
+            answer = await wire.call("session/plan_compaction", **asked)
+            if kept is None:
+                assert answer == {"plan": None, "reason": "fits"}, budget
+                continue
+            plan = answer["plan"]
+            assert plan["first_kept_entry_id"] == f"m{kept}", budget
+            begun = kept if turn is None else turn
+            assert plan["summarize"] == [f"m{n}" for n in range(begun)], budget
+            assert plan["turn_prefix"] == [f"m{n}" for n in range(begun, kept)], budget
+
+
+async def test_what_is_kept_leaves_room_for_the_summary_and_the_system_prompt(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        # 2048 are for the summary, so 600 are left; of those the prompt takes 96, but never below 512.
+        await make(wire, keep_recent_tokens=2048 + 600)
+        for n, (message, _) in enumerate(RECORDED * 2):
+            await say(wire, n, message)
+
+        async def first_kept() -> str:
+            plan = (await wire.call("session/plan_compaction", session_id=SESSION))["plan"]
+            assert plan["prompt"].count("<!-- sharur-summary -->") == 1
+            found: str = plan["first_kept_entry_id"]
+            return found
+
+        assert await first_kept() == "m5"
+        await wire.call("session/update", session_id=SESSION, system_prompt="s" * 320)
+        assert await first_kept() == "m7"
