@@ -39,6 +39,7 @@ CONTENTS: Final[tuple[Listed, ...]] = (
     Listed("Tree", "rewind", "rewind", "Put a head back on its own path."),
     Listed("Tree", "heads", "heads", "List the heads of a session."),
     Listed("Tree", "label", "label", "Name entries, and list the names."),
+    Listed("Tree", "plan", "plan", "Print what a compaction would summarise."),
     Listed("Tree", "compact", "compact", "Replace what precedes by a summary."),
     Listed("Files", "import", "import_sessions", "Bring session files in."),
     Listed("Files", "export", "export", "Write a session to a file of its own."),

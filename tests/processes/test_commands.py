@@ -66,6 +66,7 @@ JSON: Final[dict[str, tuple[str, set[str]]]] = {
     "rewind": ("sessiond rewind my-session entry-1 --json", {"leaf_id", "rewound"}),
     "heads": ("sessiond heads my-session --json", {"heads"}),
     "label": ("sessiond label my-session --json", {"labels"}),
+    "plan": ("sessiond plan my-session --keep 1 --json", {"plan"}),
     "compact": ("sessiond compact my-session --summary s --json", {"entry", "tokens_after"}),
     "import": ("sessiond import session.jsonl --json", {"imported", "failed"}),
     "export": ("sessiond export my-session --json", {"content", "entries"}),
@@ -156,6 +157,30 @@ def test_json_is_one_document_or_lines_of_them(shell: Shell, name: str) -> None:
     for text in lines:
         document: dict[str, Any] = json.loads(text)
         assert members <= set(document)
+
+
+def test_a_plan_and_the_views_of_a_context_are_for_pipes(shell: Shell) -> None:
+    script = """
+        plan=$(sessiond plan my-session --keep 1 --id)
+        sessiond plan my-session --keep 1 --instructions 'the tests' | tail -n 1 >last
+        sessiond compact my-session --plan "$plan" --summary - <last
+        sessiond context my-session --repair --shape openai
+    """
+    done = shell.run(f"set -e\n{script}")
+    check(done)
+    compacted, *context = done.stdout.splitlines()
+    assert re.search(r"^\S+: \d+ tokens before, \d+ tokens after$", compacted)
+    # The prompt went through the pipe, and what came of it is what a model is given.
+    assert "Above all, mind this: the tests" in context
+    assert context[0].startswith("--- user (")
+    nothing = shell.run("sessiond plan my-session")
+    assert (nothing.returncode, nothing.stdout) == (1, "")
+    assert "nothing to compact" in nothing.stderr
+    document = shell.json("sessiond plan my-session --json")
+    assert document == {"plan": None, "reason": "compacted"}
+    again = shell.run("sessiond compact my-session --plan plan-1-x --summary s")
+    assert again.returncode != 0
+    assert "no plan has this id" in again.stderr
 
 
 def test_the_json_of_no_command_is_left_out() -> None:

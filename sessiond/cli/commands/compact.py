@@ -14,7 +14,7 @@ from sessiond.cli.arguments import (
     key_option,
     session_argument,
 )
-from sessiond.cli.asking import answer, ask, connected, session_id
+from sessiond.cli.asking import answer, ask_long, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import say
 
@@ -31,26 +31,43 @@ __all__ = ["COMMAND"]
 @click.option("--summary", type=TEXT, help='What everything before came to; "-": stdin.')
 @click.option("--keep-from", "first_kept_entry_id", metavar="ENTRY", help="Keep from here on.")
 @click.option(
+    "--plan",
+    "plan_id",
+    metavar="ID",
+    help="The plan that the summary was made of: it says what is kept. See `sessiond plan`.",
+)
+@click.option(
     "--messages",
     type=JSON_LIST,
     help='Instead of a summary: the whole context as a list of messages ("-": stdin). '
-    "Needs --expect-leaf.",
+    "Needs --expect-leaf or --plan.",
+)
+@click.option(
+    "--instructions",
+    metavar="TEXT",
+    help="Without a summary: what the one that is written shall mind above all.",
 )
 @head_option
 @expect_option
 @key_option
 def compact(shared: Shared, session: str, **params: Any) -> None:
-    """Give the model a summary in place of what precedes; nothing is taken out of the file."""
+    """Give the model a summary in place of what precedes; nothing is taken out of the file.
+
+    Without --summary and --messages the daemon has a summary written, by a client that offers it
+    or by the configured `summarizer.command`.
+    """
     with connected(shared) as client:
-        done = ask(client, "session/compact", session_id=session_id(client, session), **params)
-    answer(
-        shared,
-        done,
-        lambda result: say(
-            f"{result['entry']['id']}: "
-            f"{result['tokens_before']} tokens before, {result['tokens_after']} after"
-        ),
-    )
+        done = ask_long(client, "session/compact", session_id=session_id(client, session), **params)
+    answer(shared, done, _show)
+
+
+def _show(result: dict[str, Any]) -> None:
+    before, after = (_tokens(result[name]) for name in ("tokens_before", "tokens_after"))
+    say(f"{result['entry']['id']}: {before} before, {after} after")
+
+
+def _tokens(count: int | None) -> str:
+    return "unknown tokens" if count is None else f"{count} tokens"
 
 
 COMMAND = compact

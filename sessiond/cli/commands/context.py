@@ -21,28 +21,48 @@ _TEXTS = ("content", "text", "summary", "output")
 @click.command(
     "context",
     cls=Command,
-    examples=("sessiond context my-session", "sessiond context my-session --json"),
+    examples=(
+        "sessiond context my-session",
+        "sessiond context my-session --repair --shape anthropic --system --json",
+    ),
 )
 @shared_options
 @session_argument
 @head_option
 @click.option("--entry", "entry_id", metavar="ENTRY", help="Of this entry instead of a head.")
-def context(shared: Shared, session: str, head: str | None, entry_id: str | None) -> None:
+@click.option("--repair", is_flag=True, default=None, help="Every tool call with its one result.")
+@click.option(
+    "--shape",
+    type=click.Choice(["stored", "openai", "anthropic"]),
+    help="As they are stored, or ready for a provider's API.  [default: stored]",
+)
+@click.option(
+    "--system",
+    "include",
+    flag_value="system",
+    default=None,
+    help="With the system prompt.",
+)
+def context(shared: Shared, session: str, include: str | None, **params: Any) -> None:
     """Print the messages that a model is given, and about how many tokens they are."""
     with connected(shared) as client:
         built = ask_long(
             client,
             "session/build_context",
             session_id=session_id(client, session),
-            head=head,
-            entry_id=entry_id,
+            include=[include] if include else None,
+            **params,
         )
     answer(shared, built, _show)
 
 
 def _show(result: dict[str, Any]) -> None:
+    # With openai's shape it is the first message.
+    if (prompt := result.get("system")) and None not in result["sources"]:
+        say("--- system")
+        say(prompt)
     for message, source in zip(result["messages"], result["sources"], strict=True):
-        say(f"--- {message.get('role', '')} ({source})")
+        say(f"--- {message.get('role', '')} ({source or 'the system prompt'})")
         say(_text(message))
     count = counted(len(result["messages"]), "message")
     click.echo(f"{count}, about {result['tokens']} tokens", err=True)
@@ -50,7 +70,7 @@ def _show(result: dict[str, Any]) -> None:
 
 def _text(message: dict[str, Any]) -> str:
     """What a message says; what is no text as JSON."""
-    said = next((message[name] for name in _TEXTS if name in message), message)
+    said = next((message[name] for name in _TEXTS if message.get(name) is not None), message)
     if isinstance(said, str):
         return said
     blocks = msgspec.convert(said, list[Any]) if isinstance(said, list) else [said]

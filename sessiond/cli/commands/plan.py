@@ -1,0 +1,70 @@
+"""`sessiond plan`: what a compaction would summarise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sessiond.cli.arguments import head_option, session_argument
+from sessiond.cli.asking import answer, ask_long, connected, session_id
+from sessiond.cli.failures import Failure
+from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.output import say
+from sessiond.cli.text import counted
+
+__all__ = ["COMMAND"]
+
+_REASONS = {
+    "empty": "there is no entry yet",
+    "compacted": "the head stands right below a compaction",
+    "fits": "everything is within what is kept; --keep TOKENS keeps less",
+}
+
+
+@click.command(
+    "plan",
+    cls=Command,
+    examples=(
+        "sessiond plan my-session --keep 1",
+        'sessiond compact my-session --summary s --plan "$(sessiond plan my-session --keep 1 --id)"',
+    ),
+)
+@shared_options
+@session_argument
+@click.option(
+    "--keep",
+    "keep_recent_tokens",
+    type=click.IntRange(min=0),
+    metavar="TOKENS",
+    help="About how much of the newest messages is kept.  [default: the session's setting]",
+)
+@click.option("--instructions", metavar="TEXT", help="What the summary shall mind above all.")
+@click.option("--id", "only_id", is_flag=True, help="Print the plan's id instead of its prompt.")
+@head_option
+def plan(shared: Shared, session: str, *, only_id: bool, **params: Any) -> None:
+    """Print the prompt for a summary of what a compaction would replace; nothing is changed.
+
+    The answer of a model goes to `sessiond compact SESSION --plan ID --summary -`.
+    """
+    with connected(shared) as client:
+        planned = ask_long(
+            client, "session/plan_compaction", session_id=session_id(client, session), **params
+        )
+    answer(shared, planned, lambda result: _show(result, only_id=only_id))
+
+
+def _show(result: dict[str, Any], *, only_id: bool) -> None:
+    found = result["plan"]
+    if found is None:
+        raise Failure("there is nothing to compact", _REASONS.get(result["reason"], "go on"))
+    say(found["plan_id"] if only_id else found["prompt"])
+    count = counted(len(found["summarize"]) + len(found["turn_prefix"]), "entry")
+    click.echo(
+        f"{count} to summarise, kept from {found['first_kept_entry_id']} on; "
+        f"about {found['tokens_before']} tokens now",
+        err=True,
+    )
+
+
+COMMAND = plan
