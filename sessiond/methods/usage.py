@@ -13,6 +13,7 @@ from sessiond.methods.place import head_leaf
 from sessiond.model.ids import MAIN, HeadName
 from sessiond.model.usage import Usage
 from sessiond.service.host import Host
+from sessiond.session.context import messages_seen
 
 __all__ = ["METHOD"]
 
@@ -59,7 +60,7 @@ def handle(client: Client, params: UsageParams, call: Call[Client]) -> Any:
 def _result(host: Host, params: UsageParams, leaf: int, tokens: int) -> UsageResult:
     policy = host.environment.policies.of(host.opened)
     window = params.context_window or policy.context_window
-    messages = host.opened.session.message_counts[leaf]
+    messages = messages_seen(host.opened.session, leaf)
     return UsageResult(
         tokens=tokens,
         window=window,

@@ -22,6 +22,7 @@ from sessiond.service.host import Host
 from sessiond.service.live import Live
 from sessiond.service.policies import Policies
 from sessiond.service.runs import Runs
+from sessiond.session.context import messages_seen
 from sessiond.session.policy import Policy
 
 __all__ = ["Recommending"]
@@ -116,7 +117,7 @@ async def _judged(live: Live, policies: Policies, leaf: int, known: _Judged | No
     opened, estimates = live.opened, live.estimates
     more = None if known is None else await estimates.growth(known.leaf, leaf)
     policy = policies.of(opened)
-    messages = opened.session.message_counts[leaf]
+    messages = messages_seen(opened.session, leaf)
     if known is not None and more is not None and known.policy == policy:
         tokens = known.tokens + more
         if known.over or not policy.should_compact(tokens, policy.context_window, messages):

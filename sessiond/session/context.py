@@ -20,6 +20,7 @@ __all__ = [
     "BEGINS",
     "ContextPlan",
     "entries_between",
+    "messages_seen",
     "plan_context",
     "shared_prefix",
 ]
@@ -84,6 +85,17 @@ def _kept(session: Session, compaction: int) -> list[int]:
     if not first:
         return []
     return entries_between(session, first - 1, session.parents[compaction])[::-1]
+
+
+def messages_seen(session: Session, leaf: int) -> int:
+    """How many messages the model sees at `leaf`; whatever a compaction put in place counts one."""
+    counts, parents = session.message_counts, session.parents
+    compaction = session.compaction_refs[leaf]
+    if not compaction:
+        return counts[leaf]
+    first = session.kept_from.get(compaction, 0)
+    kept = counts[parents[compaction]] - counts[parents[first]] if first else 0
+    return 1 + kept + counts[leaf] - counts[compaction]
 
 
 def shared_prefix(ours: Sequence[bytes], theirs: Sequence[bytes]) -> int:

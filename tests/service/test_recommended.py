@@ -81,6 +81,16 @@ async def test_with_piglets_rules_seven_messages_are_never_too_many(house: Any) 
         for n in range(8):
             await say(wire, "abcd" * 5)
             assert (await usage(wire, context_window=1))["should_compact"] is (n == 7)
+        # It is the messages that the model sees: a summary is one, and what it kept.
+        sent = {"session_id": SESSION, "keep_recent_tokens": 7}
+        plan = (await wire.call("session/plan_compaction", **sent))["plan"]
+        kept = 8 - len(plan["summarize"])
+        assert kept == 2
+        sent = {"session_id": SESSION, "plan_id": plan["plan_id"], "summary": "S"}
+        await wire.call("compact", **sent)
+        for n in range(1 + kept, 9):
+            assert (await usage(wire, context_window=1))["should_compact"] is (n == 8)
+            await say(wire, "abcd" * 5)
 
 
 @pytest.mark.parametrize("said", [None, {}, {"totalTokens": 0}, {"input": 0, "output": 0}, "x"])
