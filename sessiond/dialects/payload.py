@@ -66,6 +66,9 @@ def read_payload(message: Raw) -> Reading:
 
 def _read(found: dict[str, Raw]) -> Reading:
     role = text(found.get("role")) or ""
+    if role == "custom" and text(found.get("custom_role")) == "assistant":
+        # It stands for an entry, but the assistant is who says it.
+        role = "assistant"
     content = found.get("content", found.get("contents"))
     said = _blocks(content)
     said += [_image(lenient(raw)) for raw in items(found.get("images", b"")) or ()]

@@ -52,6 +52,7 @@ class _Message(Struct, gc=False):
     thinking: Raw | UnsetType = UNSET
     stop_reason: Raw | UnsetType = UNSET
     finish_reason: Raw | UnsetType = UNSET
+    custom_role: Raw | UnsetType = UNSET
 
 
 _ROLES: Final = frozenset({"user", "assistant", "toolResult", "system", "custom"})
@@ -73,6 +74,7 @@ def usual_reading(message: Raw) -> Reading | None:
         is found.thinking
         is found.stop_reason
         is found.finish_reason
+        is found.custom_role
         is UNSET
     ):
         return None

@@ -238,6 +238,7 @@ MESSAGES = st.fixed_dictionaries(
         "isError": st.one_of(st.booleans(), st.none()),
         "is_error": st.booleans(),
         "tool_calls": BLOCKS,
+        "custom_role": st.sampled_from(["user", "assistant", None]),
         "timestamp": st.integers(),
     },
 )

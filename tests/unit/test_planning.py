@@ -328,6 +328,17 @@ def test_files_are_carried_from_details_in_either_spelling() -> None:
     assert NATIVE.summary(b'{"summary":"s","details":[1]}').modified == ()
 
 
+def test_a_custom_message_of_the_assistants_begins_no_turn() -> None:
+    note = {"type": "custom_message", "custom_type": "x", "content": "x" * 40, "display": True}
+    entries = [user("go", 1), {**note, "id": "n2", "parent_id": "n1", "role": "assistant"}]
+    found = planned(opened(entries, HEADER), 1)
+    assert isinstance(found, Division)
+    assert (found.parts.first_kept.id, [one.id for one in found.parts.turn_prefix]) == (
+        "n2",
+        ["n1"],
+    )
+
+
 def test_the_files_of_sharur_are_listed_under_both() -> None:
     calls = [
         {"type": "toolCall", "id": "1", "name": "grep", "arguments": {"target": "a"}},

@@ -253,6 +253,14 @@ def test_blocks_that_only_one_api_knows_go_to_it_as_they_are() -> None:
     assert shaped("anthropic", said) == []
 
 
+def test_a_custom_message_is_told_in_the_place_of_who_says_it() -> None:
+    note = {"role": "custom", "custom_type": "x", "content": "note", "display": True}
+    for shape in ("openai", "anthropic"):
+        for role, told_as in ((None, "user"), ("user", "user"), ("assistant", "assistant")):
+            said = note | ({} if role is None else {"custom_role": role})
+            assert shaped(shape, {"role": "user", "content": "a"}, said)[-1]["role"] == told_as
+
+
 def test_thoughts_go_to_the_provider_that_had_them_only() -> None:
     thought = {"type": "thinking", "thinking": "hm", "thinkingSignature": "sig"}
     hidden = {"type": "thinking", "thinking": "", "thinkingSignature": "data", "redacted": True}
