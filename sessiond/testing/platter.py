@@ -8,6 +8,7 @@ still under way, in the order in which they were made.
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 from msgspec import Struct
@@ -102,20 +103,32 @@ class NameChange(Struct, frozen=True):
 
 
 class Names:
-    """The names on a disk: as programs see them, and as they are on the platter."""
+    """The names on a disk: as programs see them, and as they are on the platter.
+
+    Any number of threads may change and look at them.
+    """
 
     def __init__(self, durable: dict[Path, Inode | bool]) -> None:
+        self._mutex = threading.Lock()
         self.seen = dict(durable)
+        """Replaced with every change, so whoever goes through it sees one moment."""
         self._durable = dict(durable)
         self._under_way: list[NameChange] = []
 
     def change(self, change: NameChange) -> None:
         """Make, replace or take away a name."""
-        _rename(self.seen, change)
-        self._under_way.append(change)
+        with self._mutex:
+            seen = dict(self.seen)
+            _rename(seen, change)
+            self.seen = seen
+            self._under_way.append(change)
 
     def sync(self, folder: Path) -> None:
         """The names in this folder reach the platter, and with a name what it was before."""
+        with self._mutex:
+            self._sync(folder)
+
+    def _sync(self, folder: Path) -> None:
         kept: list[NameChange] = []
         synced: list[NameChange] = []
         touched: set[Path | None] = set()
