@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -168,3 +169,18 @@ async def test_what_is_held_and_what_is_sent_are_the_whole(
                     at = {"entry_id": entry["entry"]["id"]} if is_node else {}
                 for holder in views(chance, holders):
                     await holder.ask(wire, session_id, at, chance.randrange(100))
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("name", ["large-session.jsonl", "before-compaction.jsonl"])
+async def test_a_real_session_is_one_that_every_api_takes(
+    house: Any, shared: Path, name: str
+) -> None:
+    content = (shared / "fixtures" / name).read_text("utf-8")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        taken = await wire.call("session/import", content=content)
+        at = {"session_id": taken["session"]["id"], "repair": True}
+        for shape, troubles in RULES.items():
+            built = await wire.call("build_context", **at, shape=shape)
+            assert len(built["messages"]) > 400
+            assert troubles(built["messages"]) == []
