@@ -183,6 +183,7 @@ async def test_a_compaction_below_a_compaction_needs_something_between(house: An
         }
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize(
     "details",
     [

@@ -93,6 +93,7 @@ async def test_with_piglets_rules_seven_messages_are_never_too_many(house: Any) 
             await say(wire, "abcd" * 5)
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("said", [None, {}, {"totalTokens": 0}, {"input": 0, "output": 0}, "x"])
 async def test_usage_from_before_a_compaction_counts_no_more_and_none_is_an_estimate(
     house: Any, said: Any
@@ -121,6 +122,7 @@ async def test_usage_from_before_a_compaction_counts_no_more_and_none_is_an_esti
         assert (await usage(wire))["tokens"] == 77
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_head_that_stays_too_large_is_told_once_and_once_more_after_a_restart(
     house: Any,
 ) -> None:
@@ -136,6 +138,7 @@ async def test_a_head_that_stays_too_large_is_told_once_and_once_more_after_a_re
                 assert told == ([SESSION] if n == 0 else [])
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_what_is_switched_on_again_is_told_again(house: Any) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await make(wire, **TINY)
