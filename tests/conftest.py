@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -49,6 +50,11 @@ settings.register_profile(
     "attack", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate]
 )
 settings.load_profile("ci" if IN_CI else "home")
+
+# A shell starts what it runs in the background deaf to SIGINT, which programs inherit. Those that
+# are interrupted here are not to be.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", params=["asyncio", "trio"])
