@@ -4,7 +4,8 @@
 BIN := .venv/bin
 ARGS ?=
 MINUTES ?= 2
-FAST := -m "not slow and not interop"
+# One process a core; ARGS="-n 0" for one in all.
+FAST := -n auto --dist worksteal -m "not slow and not interop"
 SLOW := -m "slow or interop" --timeout 600
 SOURCES := sessiond clients tests
 SCHEMAS := jsonschema:protocol.schema.json openrpc:protocol.openrpc.json typescript:clients/typescript/protocol.d.ts

@@ -43,7 +43,9 @@ async def test_its_examples_happen_as_written(
     if recording and happened != text:
         PAGE.write_text(happened)
         return
-    assert happened == text, "it happened otherwise; to take it over: UPDATE=1 make test"
+    assert happened == text, (
+        "it happened otherwise; to take it over: UPDATE=1 make test ARGS='-n 0 tests/protocol'"
+    )
 
 
 async def as_played(

@@ -31,7 +31,9 @@ async def test_it_happens_as_written(
     if recording and render(happened) != text:
         path.write_text(render(happened))
         return
-    assert render(happened) == text, "it happened otherwise; to take it over: UPDATE=1 make test"
+    assert render(happened) == text, (
+        "it happened otherwise; to take it over: UPDATE=1 make test ARGS='-n 0 tests/protocol'"
+    )
 
 
 def test_a_transcript_is_parsed_and_rendered_back() -> None:
