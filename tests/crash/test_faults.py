@@ -120,7 +120,10 @@ def test_a_refused_batch_leaves_memory_and_the_reopened_file_as_they_were(
 
 
 @pytest.mark.parametrize("partial", PARTIAL)
-def test_while_the_repair_fails_too_nothing_is_written_and_reads_go_on(partial: int) -> None:
+@pytest.mark.parametrize("third", range(1, 9))
+def test_while_the_repair_fails_too_nothing_is_written_and_reads_go_on(
+    partial: int, third: int
+) -> None:
     before = STORED + UNSYNCED
     refusals = 0
     for nth in range(1, CALLS_MAX):
@@ -140,9 +143,19 @@ def test_while_the_repair_fails_too_nothing_is_written_and_reads_go_on(partial: 
             # Storage error means: whole atoms of the batch may be found. Nothing else.
             assert found[: len(STORED)] == STORED
             assert found == (before + BATCH)[: len(found)]
+        # And a third, in the repair before the next append.
+        disk.fail(None, nth=third, partial=partial)
+        expected = [*before]
+        with suppress(StorageError):
+            journal.append([b"again"], sync=True)
+            expected.append(b"again")
+        disk.heal()
+        assert lines_of(journal) == expected
         journal.append([b"after"], sync=True)
-        assert lines_of(journal) == [*before, b"after"]
-        assert found_after(disk, keep=0) == ([*before, b"after"], b"")
+        expected.append(b"after")
+        assert lines_of(journal) == expected
+        assert disk.content(FILE) == text(expected)
+        assert found_after(disk, keep=0) == (expected, b"")
     assert refusals > 3
 
 
