@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from anyio import to_thread
@@ -19,7 +20,7 @@ from sessiond.dialects.base import ContextLine
 from sessiond.limits import INLINE_READ_BYTES, INLINE_WALK_STEPS
 from sessiond.model.reading import Reading
 from sessiond.model.row import CONTEXT_KINDS, MESSAGE_KINDS, Kind
-from sessiond.service.growth import growth
+from sessiond.service.growth import growth, may_be_less
 from sessiond.service.log import chunks
 from sessiond.service.opened import Opened
 from sessiond.service.policies import Policies
@@ -72,12 +73,18 @@ class Estimates:
 
     async def growth(self, since: int, leaf: int) -> int | None:
         """How many tokens more than at `since` there are at `leaf` at most; None if it takes `ask`."""
-        estimator = self._current(leaf).estimator
-        if leaf - since <= INLINE_WALK_STEPS:
-            size = self._opened.journal.span_bytes(since + 1, leaf) if leaf > since else 0
-            if size <= INLINE_READ_BYTES:
-                return growth(self._opened, estimator, since, leaf)
-        return await to_thread.run_sync(growth, self._opened, estimator, since, leaf)
+        look = partial(growth, self._opened, self._current(leaf).estimator, since, leaf)
+        return look() if self._is_near(since, leaf) else await to_thread.run_sync(look)
+
+    async def may_be_less(self, since: int, leaf: int) -> bool:
+        """Whether there may be fewer tokens at `leaf` than at `since`."""
+        look = partial(may_be_less, self._opened, since, leaf)
+        return look() if self._is_near(since, leaf) else await to_thread.run_sync(look)
+
+    def _is_near(self, since: int, leaf: int) -> bool:
+        if not since < leaf <= since + INLINE_WALK_STEPS:
+            return leaf <= since
+        return self._opened.journal.span_bytes(since + 1, leaf) <= INLINE_READ_BYTES
 
     def find(self, leaf: int) -> int:
         """The same; reads whatever it takes. For worker threads."""

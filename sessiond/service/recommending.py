@@ -34,7 +34,7 @@ class _Judged(Struct, frozen=True):
     leaf: int
     over: bool
     tokens: int
-    """Of its context, or more than it has."""
+    """Of its context, or more than it has while that is not too much."""
     policy: Policy
 
 
@@ -115,13 +115,16 @@ class Recommending:
 async def _judged(live: Live, policies: Policies, leaf: int, known: _Judged | None) -> _Judged:
     """Whether the context at `leaf` is too large, from what was known of the head before."""
     opened, estimates = live.opened, live.estimates
-    more = None if known is None else await estimates.growth(known.leaf, leaf)
-    policy = policies.of(opened)
     messages = messages_seen(opened.session, leaf)
-    if known is not None and more is not None and known.policy == policy:
-        tokens = known.tokens + more
-        if known.over or not policy.should_compact(tokens, policy.context_window, messages):
-            return _Judged(leaf, known.over, tokens, policy)
+    if known is not None and known.policy == policies.of(opened):
+        policy = known.policy
+        if known.over and not await estimates.may_be_less(known.leaf, leaf):
+            return _Judged(leaf, known.over, known.tokens, policy)
+        more = None if known.over else await estimates.growth(known.leaf, leaf)
+        if more is not None:
+            tokens = known.tokens + more
+            if not policy.should_compact(tokens, policy.context_window, messages):
+                return _Judged(leaf, known.over, tokens, policy)
     tokens = await estimates.ask(leaf)
     policy = policies.of(opened)
     over = policy.should_compact(tokens, policy.context_window, messages)

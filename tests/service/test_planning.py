@@ -363,7 +363,8 @@ async def test_no_message_is_read_while_its_size_tells_enough(
     settings = {"context_window": 100_000, "reserve_tokens": 0}
     read: list[int] = []
     glanced: list[int] = []
-    ask, growth = Estimates.ask, Estimates.growth
+    still_over: list[int] = []
+    ask, growth, may_be_less = Estimates.ask, Estimates.growth, Estimates.may_be_less
 
     async def asked(self: Estimates, leaf: int) -> int:
         read.append(leaf)
@@ -374,7 +375,13 @@ async def test_no_message_is_read_while_its_size_tells_enough(
         return await growth(self, since, leaf)
 
     monkeypatch.setattr(Estimates, "ask", asked)
+
+    async def fallen(self: Estimates, since: int, leaf: int) -> bool:
+        still_over.append(leaf)
+        return await may_be_less(self, since, leaf)
+
     monkeypatch.setattr(Estimates, "growth", grown)
+    monkeypatch.setattr(Estimates, "may_be_less", fallen)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await make(wire, compaction=settings)
         await watcher.call("subscribe", session_id=SESSION)
@@ -397,9 +404,9 @@ async def test_no_message_is_read_while_its_size_tells_enough(
         await said("x" * 300_000, 7, read)
         assert (await compactions(watcher))["tokens_before"] > 100_000
         # From now on it is too large, whatever is added.
-        await said("x" * 300_000, 8, glanced)
-        await said("small", 9, glanced)
-        assert read == [1, 6, 7]
+        await said("x" * 300_000, 8, still_over)
+        await said("small", 9, still_over)
+        assert (read, glanced) == ([1, 6, 7], [2, 3, 4, 5, 6, 7])
 
 
 # -- going elsewhere ----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from sessiond.model.settings import CompactionSettings
 from sessiond.service import estimating
 from sessiond.service.contexts import build_context
 from sessiond.service.estimating import Estimates
-from sessiond.service.growth import growth
+from sessiond.service.growth import growth, may_be_less
 from sessiond.service.opened import Opened
 from sessiond.service.policies import Policies
 from sessiond.session.estimates import BYTES, CHARACTERS, Estimator, spent
@@ -137,6 +137,35 @@ def test_what_was_added_comes_to_no_more_than_a_glance_says(
                 assert not spent(reading)
                 tokens += estimator.message(reading)
         assert tokens <= more
+
+
+@given(entries=TREES)
+def test_a_context_that_came_to_less_may_be_less_at_a_glance(
+    entries: list[dict[str, Any]],
+) -> None:
+    for n, line in enumerate(entries):
+        if usage := line.get("message", {}).get("usage"):
+            # Each answer has cost less than the one before.
+            line["message"]["usage"] = usage | {"input": 1000 - n}
+    session = opened(entries)
+    estimates = Estimates(session, Policies())
+    nodes = [0, *filter(session.session.is_node, range(1, len(entries) + 1))]
+    for since, leaf in product(nodes, nodes):
+        if estimates.find(leaf) < estimates.find(since):
+            assert may_be_less(session, since, leaf)
+
+
+def test_only_answers_are_read_to_see_whether_a_context_may_be_less() -> None:
+    kinds = ["user", "user", "tool", "user", "model", "answer", "user", "user"]
+    session = opened([entry(n, kind, n - 1, 1) for n, kind in enumerate(kinds, 1)])
+    journal = session.journal
+    assert isinstance(journal, Counted)
+    assert not may_be_less(session, 1, 5)
+    assert journal.read_lines == 0
+    assert may_be_less(session, 1, 8)
+    assert journal.read_lines == 1
+    assert not may_be_less(session, 6, 8)
+    assert may_be_less(session, 8, 6)
 
 
 def test_a_glance_sees_what_no_size_tells() -> None:
