@@ -19,7 +19,7 @@ from sessiond.cli.failures import Failure, Status
 from sessiond.cli.options import Place, Shared
 from sessiond.cli.output import emit_raw
 from sessiond.cli.progress import Steps
-from sessiond.cli.reaching.meant import find_socket
+from sessiond.cli.reaching.meant import find_socket, require_meant_on
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
@@ -49,7 +49,9 @@ def connected(shared: Shared) -> Generator[BlockingClient]:
 
     with ExitStack() as ending:
         try:
-            client = connect_blocking(find_socket(shared.place), client_id=CLIENT_ID)
+            path = find_socket(shared.place)
+            require_meant_on(shared.place, path)
+            client = connect_blocking(path, client_id=CLIENT_ID)
             ending.enter_context(client)
         except ConnectionLost:
             client = connect_blocking(started(shared), client_id=CLIENT_ID)

@@ -13,8 +13,8 @@ from click.shell_completion import CompletionItem
 
 from sessiond.cli.asking import is_path
 from sessiond.cli.failures import Failure
-from sessiond.cli.options import Place
-from sessiond.cli.reaching.meant import find_socket
+from sessiond.cli.options import Place, place_of
+from sessiond.cli.reaching.meant import find_socket, require_meant_on
 
 __all__ = ["complete_session"]
 
@@ -46,9 +46,13 @@ def _sessions(ctx: click.Context) -> list[dict[str, Any]]:
     """The latest sessions of a daemon that runs. Raises what connecting raises."""
     from sessiond_client import connect_blocking
 
-    named = (ctx.params.get(name) for name in Place._fields)
-    place = Place(*named)
-    with connect_blocking(find_socket(place), timeout=_SECONDS) as client:
+    socket, profile, home, config = (
+        ctx.params.get(name) for name in ("socket", "profile", "home", "config")
+    )
+    place = place_of(ctx, Place(socket, profile, home, config))
+    path = find_socket(place)
+    require_meant_on(place, path)
+    with connect_blocking(path, timeout=_SECONDS) as client:
         page = client.call_raw("session/list", limit=_SHOWN)
     sessions: list[dict[str, Any]] = msgspec.json.decode(page)["sessions"]
     return sessions

@@ -18,7 +18,7 @@ from sessiond.cli.asking import started
 from sessiond.cli.options import Shared
 from sessiond.cli.progress import Steps
 from sessiond.cli.reaching.contact import connect
-from sessiond.cli.reaching.meant import find_socket
+from sessiond.cli.reaching.meant import find_socket, require_meant_on
 from sessiond_client import ConnectionLost, Timeout, wire
 
 __all__ = ["call_once"]
@@ -56,7 +56,9 @@ def call_once(
 
 
 def _connected(shared: Shared, timeout: float | None) -> socket.socket:
-    sock = connect(find_socket(shared.place), timeout)
+    path = find_socket(shared.place)
+    require_meant_on(shared.place, path)
+    sock = connect(path, timeout)
     if sock is None:
         sock = connect(started(shared), timeout)
     if sock is None:

@@ -11,12 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import click
+from click.core import ParameterSource
 
 __all__ = [
     "Command",
     "Place",
     "Shared",
     "json_option",
+    "place_of",
     "place_options",
     "shared_options",
     "start_option",
@@ -37,6 +39,8 @@ class Place(NamedTuple):
     profile: str | None
     home: str | None
     config: str | None = None
+    is_named: bool = False
+    """Whether the command line named a profile or a home, and no socket."""
 
 
 class Shared(NamedTuple):
@@ -88,11 +92,24 @@ def place_options(command: F) -> F:
         config: str | None,
         **named: Any,
     ) -> Any:
-        return command(*arguments, place=Place(socket, profile, home, config), **named)
+        place = place_of(click.get_current_context(), Place(socket, profile, home, config))
+        return command(*arguments, place=place, **named)
 
     for add in (_CONFIG, _HOME, _SOCKET, _PROFILE):
         run = add(run)
     return run  # type: ignore[return-value]  # click's decorators give back what they are given
+
+
+def place_of(context: click.Context, said: Place) -> Place:
+    """Return the place without a socket that the environment names against the command line."""
+    on_line = {
+        name
+        for name in ("socket", "profile", "home")
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    if not on_line or "socket" in on_line:
+        return said
+    return said._replace(socket=None, is_named=True)
 
 
 def json_option(command: F) -> F:
@@ -135,7 +152,8 @@ _SOCKET = click.option(
     "--socket",
     envvar="SESSIOND_SOCKET",
     metavar="PATH",
-    help="The daemon's Unix socket.  [env: SESSIOND_SOCKET; default: by profile and home]",
+    help="The daemon's Unix socket.  [env: SESSIOND_SOCKET, unless --profile or --home is given; "
+    "default: by profile and home]",
 )
 _HOME = click.option(
     "--home",

@@ -155,6 +155,70 @@ def test_who_is_named_and_who_listens_are_the_same(machine: Machine) -> None:
     os.close(process)
 
 
+def test_a_profile_on_the_command_line_wins_over_the_socket_of_the_environment(
+    machine: Machine,
+) -> None:
+    place = machine.tell("start")["socket"]
+    machine.tell("start", "--profile", "work")
+    for profile in ("default", "work"):
+        machine.tell("new", "--id", "plan-of-mine", "--profile", profile)
+    machine.environment["SESSIOND_SOCKET"] = place
+    try:
+        assert machine.run("delete", "plan-of-mine", "--profile", "work").returncode == 0
+        kept = {
+            profile: machine.tell("list", "--profile", profile)["sessions"]
+            for profile in ("default", "work")
+        }
+        work = machine.tell("start", "--profile", "work")
+        assert (work["profile"], work["started"]) == ("work", False)
+        named = machine.tell("sockname", "--home", machine.home / "other")["socket"]
+    finally:
+        del machine.environment["SESSIOND_SOCKET"]
+    assert [session["id"] for session in kept["default"]] == ["plan-of-mine"]
+    assert kept["work"] == []
+    assert named != place
+
+
+def test_a_profile_on_the_command_line_wins_over_the_socket_of_the_configuration(
+    machine: Machine,
+) -> None:
+    place = machine.runtime / "configured.sock"
+    file = machine.home / "config.toml"
+    file.write_text(f'socket = "{place}"\n', "utf-8")
+    machine.environment["SESSIOND_CONFIG"] = str(file)
+    try:
+        assert machine.tell("start")["socket"] == str(place)
+        work = machine.tell("start", "--profile", "work")
+        assert work["profile"] == "work"
+        assert work["socket"] != str(place)
+        machine.tell("stop", "--profile", "work")
+    finally:
+        del machine.environment["SESSIOND_CONFIG"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["list"], ["call", "session/list"], ["stdio"], ["status"], ["delete", "plan-of-mine"]],
+    ids=lambda command: command[0],
+)
+@pytest.mark.parametrize("said_by", ["flag", "environment"])
+def test_a_socket_that_serves_another_profile_than_the_named_one_is_refused(
+    machine: Machine, command: list[str], said_by: str
+) -> None:
+    place = machine.tell("start")["socket"]
+    machine.tell("new", "--id", "plan-of-mine")
+    if said_by == "flag":
+        done = machine.run(*command, "--socket", place, "--profile", "work")
+    else:
+        machine.environment |= {"SESSIOND_SOCKET": place, "SESSIOND_PROFILE": "work"}
+        done = machine.run(*command)
+        del machine.environment["SESSIOND_SOCKET"], machine.environment["SESSIOND_PROFILE"]
+    assert done.returncode == 3, done
+    assert "serves profile default, not profile work" in done.stderr.decode()
+    assert done.stdout == b""
+    assert [each["id"] for each in machine.tell("list")["sessions"]] == ["plan-of-mine"]
+
+
 @pytest.mark.parametrize("command", ["start", "stdio"])
 def test_why_a_daemon_cannot_start_is_what_its_starter_says(machine: Machine, command: str) -> None:
     machine.socket.parent.mkdir(mode=0o700)

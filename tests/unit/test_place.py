@@ -31,6 +31,13 @@ def test_what_is_said_comes_before_the_environment_before_the_rule() -> None:
     assert socket_place(RUNTIME) == Path("/run/user/7/sessiond/default.sock")
 
 
+def test_a_profile_or_a_home_that_is_named_wins_over_the_socket_of_the_environment() -> None:
+    environ = {**RUNTIME, "SESSIOND_SOCKET": "/e.sock"}
+    assert socket_place(environ, profile="work") == socket_place(RUNTIME, profile="work")
+    assert socket_place(environ, home="/h") == socket_place(RUNTIME, home="/h")
+    assert socket_place(environ, profile="work", socket="/a.sock") == Path("/a.sock")
+
+
 def test_a_home_of_its_own_is_in_the_name() -> None:
     digits = hashlib.sha256(b"/h").hexdigest()[:8]
     place = Path(f"/run/user/7/sessiond/default-{digits}.sock")

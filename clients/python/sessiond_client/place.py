@@ -3,7 +3,7 @@
 Law: standard library only and quick to import, since `sessiond stdio` waits for it.
 
     --socket or an argument
-    $SESSIOND_SOCKET
+    $SESSIOND_SOCKET, unless a profile or a home was named beside the environment
     $XDG_RUNTIME_DIR/sessiond/<name>.sock
     $TMPDIR (else /tmp)/sessiond-<uid>/<name>.sock     the folder must be ours, 0700 and no link
 
@@ -52,8 +52,14 @@ def socket_place(
     profile: str | None = None,
     home: str | os.PathLike[str] | None = None,
 ) -> Path:
-    """The path of the socket, absolute. Raises UnsafeFolder for a folder others may write to."""
-    named = os.fspath(socket) if socket else environ.get("SESSIOND_SOCKET")
+    """Return the absolute path of the socket.
+
+    A profile or a home that is given here wins over the socket of the environment. Raises
+    UnsafeFolder for a folder that other users may write to.
+    """
+    named = os.fspath(socket) if socket else None
+    if named is None and not (profile or home):
+        named = environ.get("SESSIOND_SOCKET")
     if named:
         return Path(named).expanduser().absolute()
     place = default_place(environ, profile=profile, home=home)

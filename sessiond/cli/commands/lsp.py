@@ -27,7 +27,7 @@ def lsp(place: Place, *, may_start: bool) -> None:
     from sessiond.cli.failures import Failure
     from sessiond.cli.log import configure_log
     from sessiond.cli.reaching.joining import join
-    from sessiond.cli.reaching.meant import find_socket
+    from sessiond.cli.reaching.meant import find_socket, require_meant_on
     from sessiond.lsp.link import CannotJoin
     from sessiond.lsp.server import serve
 
@@ -35,9 +35,11 @@ def lsp(place: Place, *, may_start: bool) -> None:
 
     def find(start: bool) -> Path:  # noqa: FBT001 - the shape of Join
         try:
-            return join(place).socket if start and may_start else find_socket(place)
+            path = join(place).socket if start and may_start else find_socket(place)
+            require_meant_on(place, path)
         except Failure as failure:
             raise CannotJoin(f"{failure.what}: {failure.then}") from failure
+        return path
 
     raise SystemExit(serve(find))
 

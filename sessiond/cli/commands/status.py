@@ -23,12 +23,14 @@ def status(context: click.Context, place: Place, *, as_json: bool) -> None:
     from sessiond.cli.output import emit, say
     from sessiond.cli.reaching.contact import about, ask, who_serves
     from sessiond.cli.reaching.described import running
-    from sessiond.cli.reaching.meant import find_socket, layout_of
+    from sessiond.cli.reaching.meant import find_socket, layout_of, require_meant
     from sessiond.cli.text import counted
     from sessiond.limits import ANSWER_SECONDS
 
     path = find_socket(place)
     found = about(path, ANSWER_SECONDS)
+    if found is not None:
+        require_meant(place, path, found)
     stats = ask(path, "server/stats", seconds=ANSWER_SECONDS) if found is not None else None
     if found is None or stats is None:
         layout = layout_of(place)

@@ -27,12 +27,13 @@ def stdio(place: Place) -> None:
     """
     from sessiond.cli.reaching.bridge import bridge
     from sessiond.cli.reaching.contact import connect
-    from sessiond.cli.reaching.meant import find_socket
+    from sessiond.cli.reaching.meant import find_socket, require_meant_on
     from sessiond.limits import ANSWER_SECONDS
 
     # An interrupt ends a bridge, it is no error to report.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     path = find_socket(place)
+    require_meant_on(place, path)
     sock = connect(path, ANSWER_SECONDS)
     if sock is None:
         from sessiond.cli.reaching.joining import join

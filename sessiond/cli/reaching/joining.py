@@ -22,7 +22,13 @@ from typing import Final, NamedTuple
 from sessiond.cli.failures import Failure, Status
 from sessiond.cli.options import Place
 from sessiond.cli.reaching.contact import About, about, ask, who_serves
-from sessiond.cli.reaching.meant import find_socket, layout_of, profile_of, require_meant
+from sessiond.cli.reaching.meant import (
+    find_socket,
+    layout_of,
+    named_socket,
+    profile_of,
+    require_meant,
+)
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
 from sessiond.limits import ANSWER_SECONDS, LOG_BYTES_MAX, START_SECONDS
@@ -160,7 +166,7 @@ def _command(place: Place, told: int) -> list[str]:
     """The daemon's command line: what was said to us, with paths that are true anywhere."""
     command = [sys.executable, "-P", "-m", "sessiond", "serve", "--detached", str(told)]
     command += ["--profile", profile_of(place)]
-    if place.socket:
+    if named_socket(place):
         command += ["--socket", os.fspath(find_socket(place))]
     for flag, path in (("--home", place.home), ("--config", place.config)):
         if path:

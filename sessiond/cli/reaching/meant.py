@@ -1,7 +1,8 @@
 """Which daemon is meant: by flags, the environment, a configuration, or by default.
 
-Law: nothing is asked of a daemon and nothing of the service is imported: `sessiond stdio`
-goes through here each time an editor opens.
+Law: a daemon is asked who it is only where a socket and a profile or a home were named.
+Nothing of the service is imported: `sessiond stdio` goes through here each time an editor
+opens.
 """
 
 from __future__ import annotations
@@ -13,13 +14,22 @@ from typing import TYPE_CHECKING
 from sessiond.cli.config_file import BadConfiguration, file_of
 from sessiond.cli.failures import Failure, Status
 from sessiond.cli.options import Place
-from sessiond.cli.reaching.contact import About
+from sessiond.cli.reaching.contact import About, about
+from sessiond.limits import ANSWER_SECONDS
 from sessiond_client.place import DEFAULT_PROFILE, UnsafeFolder, socket_place
 
 if TYPE_CHECKING:
     from sessiond.journal.layout import Layout
 
-__all__ = ["bad_configuration", "find_socket", "layout_of", "profile_of", "require_meant"]
+__all__ = [
+    "bad_configuration",
+    "find_socket",
+    "layout_of",
+    "named_socket",
+    "profile_of",
+    "require_meant",
+    "require_meant_on",
+]
 
 
 def profile_of(place: Place) -> str:
@@ -28,11 +38,15 @@ def profile_of(place: Place) -> str:
 
 
 def find_socket(place: Place) -> Path:
-    """Where the daemon listens, or would. Raises Failure."""
+    """Return where the daemon listens, or would. Raises Failure.
+
+    A profile or a home on the command line wins over a socket in the environment or in
+    the configuration.
+    """
     try:
         return socket_place(
             os.environ,
-            socket=place.socket or _configured_socket(place),
+            socket=named_socket(place),
             profile=place.profile,
             home=place.home,
         )
@@ -40,6 +54,13 @@ def find_socket(place: Place) -> Path:
         raise Failure(str(error), "nothing was started", Status.NO_DAEMON) from error
     except ValueError as error:
         raise _no_profile(profile_of(place)) from error
+
+
+def named_socket(place: Place) -> str | None:
+    """Return the socket that was named; None where profile and home decide. Raises Failure."""
+    if place.is_named:
+        return None
+    return place.socket or _configured_socket(place)
 
 
 def _configured_socket(place: Place) -> str | None:
@@ -72,6 +93,18 @@ def layout_of(place: Place) -> Layout:
 def _no_profile(profile: str) -> Failure:
     what = f"{profile!r} cannot be a profile"
     return Failure(what, "a plain name of A-Z a-z 0-9 _ . - is needed", Status.USAGE)
+
+
+def require_meant_on(place: Place, path: Path) -> None:
+    """Ask who listens on a socket that was named beside a profile or a home. Raises Failure.
+
+    Nothing is asked where only one of them was named, or nobody listens.
+    """
+    if (place.profile is None and place.home is None) or named_socket(place) is None:
+        return
+    found = about(path, ANSWER_SECONDS)
+    if found is not None:
+        require_meant(place, path, found)
 
 
 def require_meant(place: Place, path: Path, found: About) -> None:
