@@ -6,8 +6,8 @@ provider is in no turn, nor is what the assistant only thought before the others
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct, field
 
@@ -15,26 +15,51 @@ from sessiond.model.reading import Block, Reading
 from sessiond.session.mending import Told, paired
 from sessiond.session.naming import Legal
 
-__all__ = ["ProviderShape", "Says", "Turn", "turns_of"]
+__all__ = ["ProviderShape", "Result", "Says", "Turn", "turns_of"]
 
 Says = Literal["nothing", "thoughts", "something"]
+
+
+class Result(NamedTuple):
+    """A result of a tool, and the message that it stands in."""
+
+    told: Told
+    block: Block
 
 
 class Turn(Struct):
     """What one side says before the other has its turn."""
 
     is_assistant: bool
-    results: list[tuple[Told, Block]] = field(default_factory=list[tuple[Told, Block]])
-    """Of the calls in the assistant's turn before this one; they come first."""
-    messages: list[Told] = field(default_factory=list[Told])
+    answers: list[Result] = field(default_factory=list[Result])
+    """The results of the calls in the assistant's turn before this one; they come first."""
+    said: list[Told | Result] = field(default_factory=list[Told | Result])
+    """The messages, and the results without a call, in the order of the context."""
     has_calls: bool = False
     is_said: bool = False
 
     @property
+    def messages(self) -> list[Told]:
+        """The messages that say more than results."""
+        return [one for one in self.said if isinstance(one, Told)]
+
+    @property
+    def results(self) -> list[Result]:
+        """Every result of the turn: first those of calls, then those without one."""
+        return [*self.answers, *(one for one in self.said if isinstance(one, Result))]
+
+    @property
     def place(self) -> int:
-        """Of the first message of the context that it is made of."""
-        told = [*self.messages[:1], *(told for told, _ in self.results[:1])]
+        """The place of the first message of the context that the turn is made of."""
+        told = [*self.messages[:1], *(result.told for result in self.results)]
         return min(one.place for one in told)
+
+    def pieces(self) -> Iterator[Turn]:
+        """Yield turns that say one thing each, the answers to calls together."""
+        if self.answers:
+            yield Turn(self.is_assistant, self.answers)
+        for one in self.said:
+            yield Turn(self.is_assistant, said=[one])
 
 
 class ShowTurn(Protocol):
@@ -53,7 +78,7 @@ class ProviderShape(Struct, frozen=True):
     messages: ShowTurn
     legal: Legal
     splits: bool
-    """Of a turn without results, each message is shown as one."""
+    """Each message of the user's turn is shown as one of its own."""
 
 
 def turns_of(messages: Sequence[Told], says: Callable[[Reading], Says]) -> list[Turn]:
@@ -62,18 +87,26 @@ def turns_of(messages: Sequence[Told], says: Callable[[Reading], Says]) -> list[
     turns: list[Turn] = []
     turn_of: dict[int, Turn] = {}
     for at, told in enumerate(messages):
+        own: list[Result] = []
         for number, block in enumerate(told.reading.blocks):
             if block.kind == "tool_result":
+                result = Result(told, block)
                 called = calls.get((at, number))
-                caller = None if called is None else turn_of.get(called[0])
-                _answers(turns, caller).results.append((told, block))
+                if called is None:
+                    _turn(turns, is_assistant=False).said.append(result)
+                elif called[0] == at:
+                    own.append(result)
+                else:
+                    _answers(turns, turn_of[called[0]]).answers.append(result)
         said = says(told.reading)
         if said != "nothing":
             turn = _turn(turns, is_assistant=told.reading.role == "assistant")
-            turn.messages.append(told)
+            turn.said.append(told)
             turn.is_said |= said == "something"
             turn.has_calls |= any(block.kind == "tool_call" for block in told.reading.blocks)
             turn_of[at] = turn
+        for result in own:
+            _answers(turns, turn_of[at]).answers.append(result)
     if turns and not turns[-1].is_said:
         turns.pop()
     return turns
@@ -88,9 +121,9 @@ def _turn(turns: list[Turn], *, is_assistant: bool) -> Turn:
     return turns[-1]
 
 
-def _answers(turns: list[Turn], caller: Turn | None) -> Turn:
-    """The turn for a result: behind that of its call, or where it stands when it has none."""
-    if caller is None or caller is turns[-1]:
+def _answers(turns: list[Turn], caller: Turn) -> Turn:
+    """Return the turn behind that of the call, which is the place of the call's result."""
+    if caller is turns[-1]:
         return _turn(turns, is_assistant=False)
     # Few turns lie between a call and its result.
     at = next(at for at in range(len(turns) - 1, -1, -1) if turns[at] is caller)

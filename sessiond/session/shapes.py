@@ -136,19 +136,20 @@ def _as_provided(
     provider: ProviderShape, messages: Sequence[Told], *, is_first: bool
 ) -> Iterator[_Unit]:
     has_calls = False
+    place = -1
     for turn in turns_of(messages, provider.says):
         begins = turn.is_assistant or (provider.splits and not has_calls)
         has_calls = turn.has_calls
-        shown = [
-            (source, whole_characters(body))
-            for source, body in provider.messages(turn, is_first=is_first)
-        ]
-        is_first = is_first and not shown
-        if provider.splits and not turn.is_assistant and not turn.results:
-            for told, message in zip(turn.messages, shown, strict=True):
-                yield _Unit(begins, told.place, [message])
-        else:
-            yield _Unit(begins, turn.place, shown)
+        is_split = provider.splits and not turn.is_assistant
+        for piece in turn.pieces() if is_split else (turn,):
+            shown = [
+                (source, whole_characters(body))
+                for source, body in provider.messages(piece, is_first=is_first)
+            ]
+            is_first = is_first and not shown
+            # Pieces of one message of the context stay together.
+            yield _Unit(begins and piece.place != place, piece.place, shown)
+            place = piece.place
 
 
 def _cut(units: Sequence[_Unit]) -> int:

@@ -24,7 +24,7 @@ VIEWS = [
     if repair or shape != "stored"
 ]
 KINDS = ["user", "call", "calls", "result", "results", "text", "thought", "nothing", "image"]
-KINDS += ["system", "unknown", "note", "compaction"]
+KINDS += ["system", "unknown", "note", "compaction", "answered", "users_call"]
 
 
 def name(n: int) -> str | None:
@@ -61,6 +61,8 @@ def said(n: int, kind: str, call: str) -> dict[str, Any]:
         "image": {"role": "user", "content": [image]},
         "system": {"role": "system", "content": f"system {n}"},
         "unknown": {"role": "critic", "content": f"critic {n}"},
+        "answered": {"role": "assistant", "content": [asked, result, text]},
+        "users_call": {"role": "user", "content": [asked, text]},
     }
     return messages[kind]
 
@@ -114,6 +116,11 @@ def test_a_view_that_is_kept_is_the_one_that_the_whole_context_gives(
 
 
 LATE = [
+    # Results without a call, in messages of their own and beside a text; one in its call's message.
+    ["user", "user", "result", "user"],
+    ["results", "user", "results", "user", "text"],
+    ["user", "text", "user", "result", "user", "call", "result", "user"],
+    ["answered", "text", "user", "answered", "answered", "user"],
     # A result that comes after the assistant spoke again, and one that stood there from the start.
     ["user", "call", "user", "text", "user", "result", "text", "user"],
     ["user", "call", "user", "text", "result", "user", "text", "user", "text"],

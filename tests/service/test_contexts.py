@@ -1,0 +1,107 @@
+"""Contexts as clients get them: the answer depends on the session alone, not on earlier calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sessiond.testing.daemon import Wire
+
+SESSION = "session-a"
+IMAGE = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}
+CALL = {"type": "toolCall", "id": "c", "name": "ls", "arguments": {}}
+MESSAGES: dict[str, dict[str, Any]] = {
+    "user": {"role": "user", "content": "said"},
+    "call": {"role": "assistant", "content": [CALL]},
+    "text": {"role": "assistant", "content": "answered"},
+    "result": {"role": "toolResult", "toolCallId": "c", "content": "r"},
+    "picture": {
+        "role": "toolResult",
+        "toolCallId": "c",
+        "content": [{"type": "text", "text": "r"}, IMAGE],
+    },
+    "results": {
+        "role": "user",
+        "content": [
+            {"type": "tool_result", "tool_use_id": "c", "content": "r"},
+            {"type": "text", "text": "said too"},
+        ],
+    },
+    "answered": {
+        "role": "assistant",
+        "content": [CALL, {"type": "toolResult", "toolCallId": "c", "content": "r"}],
+    },
+}
+VIEWS = [
+    {"shape": shape, "repair": repair}
+    for shape in ("stored", "openai", "anthropic")
+    for repair in (False, True)
+]
+
+
+async def make(wire: Wire) -> None:
+    await wire.call("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+
+
+async def append(wire: Wire, entry_id: str, kind: str = "user", **more: Any) -> Any:
+    entry = {"type": "message", "id": entry_id, "message": MESSAGES[kind]}
+    return await wire.call("append", session_id=SESSION, entry=entry, **more)
+
+
+async def ask(wire: Wire, **more: Any) -> Any:
+    return await wire.call("build_context", session_id=SESSION, **more)
+
+
+# -- the same answer whatever was asked before ------------------------------------------------
+
+GROWN = [
+    "user user result user",
+    "user user picture user",
+    "results user",
+    "user text result result user",
+    "call user result user text result user",
+    "call result result user text",
+    "result call text user",
+    "answered text user",
+    "user picture text user picture user",
+]
+
+
+@pytest.mark.parametrize("kinds", GROWN)
+async def test_a_view_of_a_session_that_grew_is_the_one_after_it_was_opened_again(
+    house: Any, kinds: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        for n, kind in enumerate(kinds.split()):
+            await append(wire, f"e{n}", kind)
+            grown = [await ask(wire, **view) for view in VIEWS]
+        await wire.call("session/close", session_id=SESSION)
+        assert [await ask(wire, **view) for view in VIEWS] == grown
+
+
+@pytest.mark.parametrize(
+    ("kinds", "openai", "anthropic"),
+    [
+        # Without a call: where the result stands; in the turn that the API has for results.
+        ("user user result", "e0 e1 e2", "e2"),
+        ("user text result text", "e0 e1 e2 e3", "e0 e1 e2 e3"),
+        ("call user result", "e0 e2 e1", "e0 e0 e2"),
+        ("result call", "e0 e1", "e0 e1"),
+        # Of two results of one call the first is its answer.
+        ("call user result result", "e0 e2 e1 e3", "e0 e0 e2"),
+        ("call result text result", "e0 e1 e2 e3", "e0 e0 e1 e2 e3"),
+        # A result in the message of its own call stands behind the call.
+        ("answered text", "e0 e0 e1", "e0 e0 e0 e1"),
+    ],
+)
+async def test_a_result_stands_behind_its_call_and_without_one_where_it_is(
+    house: Any, kinds: str, openai: str, anthropic: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        for n, kind in enumerate(kinds.split()):
+            await append(wire, f"e{n}", kind)
+        for shape, sources in (("openai", openai), ("anthropic", anthropic)):
+            assert (await ask(wire, shape=shape))["sources"] == sources.split()
