@@ -139,8 +139,9 @@ export interface BuildContextParams {
 }
 
 /**
- * The messages from the `unchanged`th on, and the entry each comes from (null: from none). `tokens`
- * is an estimate of the whole context, see "Estimates" in protocol.md.
+ * The messages from the `unchanged`th on, and the entry each comes from (null: from none). The
+ * first `unchanged` messages are the same bytes from the same entries in both contexts. `tokens` is
+ * an estimate of the whole context, see "Estimates" in protocol.md.
  */
 export interface BuildContextResult {
   messages: AgentMessage[];

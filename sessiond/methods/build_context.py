@@ -34,6 +34,8 @@ class BuildContextParams(SessionParams):
 class BuildContextResult(Struct, frozen=True):
     """The messages from the `unchanged`th on, and the entry each comes from (null: from none).
 
+    The first `unchanged` messages are the same bytes from the same entries in both contexts.
+
     `tokens` is an estimate of the whole context, see "Estimates" in protocol.md.
     """
 

@@ -18,7 +18,6 @@ from sessiond.model.ids import EntryId
 from sessiond.service.contexts import Context, build_context
 from sessiond.service.host import Host
 from sessiond.service.viewing import Viewed, shared
-from sessiond.session.context import shared_prefix
 from sessiond.session.shapes import STORED, View
 
 __all__ = ["ContextQuestion", "Known"]
@@ -142,7 +141,7 @@ class ContextQuestion(Struct, frozen=True):
         unchanged = 0
         if theirs is not None:
             if self.known is not None and self.known.count == theirs.count:
-                unchanged = shared_prefix(context.messages(), theirs.messages())
+                unchanged = context.shared(theirs)
         elif self._held:
             count = self._prefix(context, self._held) or 0
             if self.known is not None and count == self.known.count:

@@ -26,6 +26,7 @@ from sessiond.session.context import (
     ContextPlan,
     entries_between,
     plan_context,
+    shared_prefix,
 )
 
 __all__ = ["Context", "ContextCache", "build_context"]
@@ -46,6 +47,11 @@ class Context(Struct, frozen=True):
     def messages(self, start: int = 0) -> Sequence[bytes]:
         """The message bytes from `start` on."""
         return self.bodies[start : self.count]
+
+    def shared(self, other: Context) -> int:
+        """Return how many messages two have in common from the start: their bytes and sources."""
+        sources = shared_prefix(self.sources[: self.count], other.sources[: other.count])
+        return min(sources, shared_prefix(self.messages(), other.messages()))
 
 
 class ContextCache:

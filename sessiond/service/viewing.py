@@ -106,9 +106,10 @@ class Viewed(Struct, frozen=True, eq=False):
 
 
 def shared(one: Viewed, other: Viewed) -> int:
-    """How many messages two have in common from the start."""
+    """Return how many messages two have in common from the start: their bytes and sources."""
     same = min(one.settled, other.settled) if one.trunk is other.trunk else 0
-    return same + shared_prefix(one.bodies(same), other.bodies(same))
+    sources = shared_prefix(one.sources(same), other.sources(same))
+    return same + min(sources, shared_prefix(one.bodies(same), other.bodies(same)))
 
 
 class Views:

@@ -9,7 +9,7 @@ kept entry, so its cost is that of the context, not of the session.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
@@ -28,6 +28,7 @@ __all__ = [
 BEGINS: Final = frozenset({int(Kind.COMPACTION), int(Kind.CONTEXT_EDIT)})
 """Where the context is another than that above with more to it."""
 
+T = TypeVar("T")
 _IN_CONTEXT: Final = bytes(kind in CONTEXT_KINDS for kind in range(256))
 
 
@@ -98,8 +99,8 @@ def messages_seen(session: Session, leaf: int) -> int:
     return 1 + kept + counts[leaf] - counts[compaction]
 
 
-def shared_prefix(ours: Sequence[bytes], theirs: Sequence[bytes]) -> int:
-    """How many messages two contexts have in common from the start."""
+def shared_prefix(ours: Sequence[T], theirs: Sequence[T]) -> int:
+    """Return how many items two lists have in common from the start."""
     count = 0
     for one, other in zip(ours, theirs, strict=False):
         if one != other:

@@ -105,3 +105,53 @@ async def test_a_result_stands_behind_its_call_and_without_one_where_it_is(
             await append(wire, f"e{n}", kind)
         for shape, sources in (("openai", openai), ("anthropic", anthropic)):
             assert (await ask(wire, shape=shape))["sources"] == sources.split()
+
+
+# -- what a caller holds and what it is sent -----------------------------------------------------
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+async def test_a_prompt_that_is_sent_again_on_another_branch_is_another_source(
+    house: Any, view: dict[str, Any]
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await append(wire, "root")
+        await append(wire, "first")
+        await append(wire, "answer", "text")
+        held = await ask(wire, **view)
+        await wire.call("session/branch", session_id=SESSION, entry_id="root")
+        await append(wire, "again")
+        known = {"leaf_id": "answer", "count": len(held["messages"])}
+        told = await ask(wire, known=known, **view)
+        whole = await ask(wire, **view)
+        assert told["sources"] == whole["sources"][told["unchanged"] :]
+        assert held["messages"][: told["unchanged"]] + told["messages"] == whole["messages"]
+        assert held["sources"][: told["unchanged"]] + told["sources"] == whole["sources"]
+        # In Anthropic's shape both prompts are one message, which names the first of its entries.
+        assert told["sources"] == ([] if view["shape"] == "anthropic" else ["again"])
+
+
+@pytest.mark.parametrize("shape", ["stored", "openai", "anthropic"])
+async def test_a_result_that_repair_makes_is_held_as_long_as_its_call(
+    house: Any, shape: str
+) -> None:
+    view = {"shape": shape, "repair": True}
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        for entry_id, kind in (("ask", "user"), ("call", "call"), ("left", "user")):
+            await append(wire, entry_id, kind)
+        held = await ask(wire, **view)
+        known = {"leaf_id": "left", "count": len(held["messages"])}
+        await wire.call("session/branch", session_id=SESSION, entry_id="ask")
+        await append(wire, "call-again", "call")
+        await append(wire, "right", "text")
+        told = await ask(wire, known=known, **view)
+        # The call and its made result have the bytes of those that are held, and another source.
+        assert (told["unchanged"], told["sources"]) == (1, ["call-again", "call-again", "right"])
+        await wire.call("session/branch", session_id=SESSION, entry_id="call")
+        await append(wire, "text", "text")
+        told = await ask(wire, known=known, **view)
+        # The call is the one that is held, and so is its made result; in Anthropic's shape that
+        # stands in one message with what is said behind it.
+        assert told["sources"] == (["call", "text"] if shape == "anthropic" else ["text"])

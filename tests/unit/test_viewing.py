@@ -85,6 +85,10 @@ def meaning(shown: Viewed) -> tuple[Any, ...]:
     return shown.count, shown.bodies(), shown.sources(), shown.system()
 
 
+def shown_pairs(shown: Viewed) -> list[tuple[bytes, str]]:
+    return list(zip(shown.bodies(), shown.sources(), strict=True))
+
+
 def anew(session: Opened, context: Context, view: View) -> Viewed:
     shown = Views(session).now(context, view)
     assert shown is not None
@@ -112,7 +116,7 @@ def test_a_view_that_is_kept_is_the_one_that_the_whole_context_gives(
         # Who still holds one sees what was there, although others grew from it since.
         assert meaning(one) == meant
         for other, _ in held:
-            assert shared(one, other) == shared_prefix(one.bodies(), other.bodies())
+            assert shared(one, other) == shared_prefix(shown_pairs(one), shown_pairs(other))
 
 
 LATE = [
