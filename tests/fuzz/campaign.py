@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from sessiond_client import connect_blocking
+from tests.fuzz.deltas import followed
 from tests.fuzz.files import mutated_file
 from tests.fuzz.frames import attacks, besiege
 from tests.fuzz.inspection import inspected
@@ -26,7 +27,17 @@ from tests.fuzz.readers import edited, read
 from tests.fuzz.walk import walk
 from tests.processes.harness.daemon import Daemon, running
 
-__all__ = ["ROUNDS", "Round", "files", "frames", "intrusions", "lies", "profiles", "walks"]
+__all__ = [
+    "ROUNDS",
+    "Round",
+    "deltas",
+    "files",
+    "frames",
+    "intrusions",
+    "lies",
+    "profiles",
+    "walks",
+]
 
 Round = Callable[[Path, int, int], Iterator[str]]
 """A round in a folder of its own, with a seed and a size."""
@@ -147,6 +158,14 @@ def intrusions(folder: Path, seed: int, size: int) -> Iterator[str]:
             yield from (f"intrusions, seed {at}: {fault}" for fault in found)
 
 
+def deltas(folder: Path, seed: int, size: int) -> Iterator[str]:
+    """Sessions whose contexts are asked for again and again, by callers that hold older ones."""
+    with attacked(folder) as daemon, Plain(daemon.socket_path) as client:
+        for at in range(seed, seed + size):
+            found = followed(client, daemon.profile, at)
+            yield from (f"deltas, seed {at}: {fault}" for fault in found)
+
+
 def profiles(folder: Path, seed: int, size: int) -> Iterator[str]:
     """Profiles that were damaged while no daemon ran."""
     for at in range(seed, seed + size):
@@ -176,6 +195,7 @@ ROUNDS: Final[tuple[tuple[Round, int], ...]] = (
     (walks, 400),
     (files, 12),
     (intrusions, 10),
+    (deltas, 20),
     (profiles, 3),
     (lies, 3),
 )

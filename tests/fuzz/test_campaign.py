@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.campaign import ROUNDS, Round, files, frames, lies, profiles, walks
+from tests.fuzz.campaign import ROUNDS, Round, deltas, files, frames, lies, profiles, walks
 
 
 @pytest.fixture
@@ -16,7 +16,8 @@ def folder(socket_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("attack", "size"), [(frames, 4), (walks, 60), (files, 1), (profiles, 1), (lies, 1)]
+    ("attack", "size"),
+    [(frames, 4), (walks, 60), (files, 1), (deltas, 1), (profiles, 1), (lies, 1)],
 )
 def test_a_short_attack_finds_nothing(folder: Path, attack: Round, size: int) -> None:
     assert list(attack(folder, 1, size)) == []

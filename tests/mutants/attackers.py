@@ -141,6 +141,11 @@ ATTACKERS: Final = (
         ("tests/fuzz/test_campaign.py", "-k", "frames and (short or 10000)"),
     ),
     Attacker(
+        "fuzz-deltas",
+        "contexts in every view by callers that hold older ones, and after another opening",
+        ("tests/fuzz/test_campaign.py", "-k", "deltas and (short or 10000)"),
+    ),
+    Attacker(
         "known-deltas",
         "contexts of a session that grows, branches and is compacted, held against deltas and APIs",
         ("tests/service/test_known.py",),

@@ -1,7 +1,7 @@
 """What a client holds and what it is sent are the whole context, whatever happened in between.
 
-Law: one who asks with `known` and one who asks for all of it see the same; and nothing is sent
-that both contexts begin with. What is mended and in a provider's shape breaks none of its rules.
+Law: one who asks with `known` and one who asks for all of it see the same, messages and sources; and
+nothing is sent that both contexts begin with. What is mended and in a provider's shape breaks none of its rules.
 Drawn at random, the same for the same seed.
 """
 
@@ -38,30 +38,32 @@ class Holder:
 
     def __init__(self, view: dict[str, Json]) -> None:
         self.view = view
-        self.held: list[tuple[str | None, list[Json]]] = []
+        self.held: list[tuple[str | None, list[tuple[str | None, Json]]]] = []
 
     async def ask(self, wire: Wire, session_id: str, at: dict[str, Json], pick: int) -> None:
         asked = {"session_id": session_id, **at, **self.view}
         whole = await wire.call("build_context", **asked)
         known: Json = None
-        held: list[Json] = []
+        held: list[tuple[str | None, Json]] = []
         if self.held:
             leaf_id, held = self.held[pick % len(self.held)]
             known = {"leaf_id": leaf_id, "count": len(held)}
         told = await wire.call("build_context", **asked, known=known)
         unchanged = told["unchanged"]
-        assert held[:unchanged] + told["messages"] == whole["messages"]
-        assert len(told["sources"]) == len(told["messages"])
-        assert whole["sources"][unchanged:] == told["sources"]
+        pairs = self.pairs(whole)
+        assert held[:unchanged] + self.pairs(told) == pairs
         if "repair" in self.view and self.view["repair"] and self.view["shape"] in RULES:
             assert RULES[self.view["shape"]](whole["messages"]) == []
         if not self.may_begin_anew(unchanged):
-            assert unchanged == common(held, whole["messages"])
+            assert unchanged == common(held, pairs)
         for name in ("leaf_id", "etag", "tokens", "model", "thinking_level"):
             assert told[name] == whole[name]
         again = await wire.call("build_context", **asked, if_none_match=whole["etag"])
         assert again == {"etag": whole["etag"], "not_modified": True}
-        self.held.append((whole["leaf_id"], whole["messages"]))
+        self.held.append((whole["leaf_id"], pairs))
+
+    def pairs(self, context: Json) -> list[tuple[str | None, Json]]:
+        return list(zip(context["sources"], context["messages"], strict=True))
 
     def may_begin_anew(self, unchanged: int) -> bool:
         """A prompt that is a message and changed makes the whole anew; who holds nothing, too."""

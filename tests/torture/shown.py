@@ -101,9 +101,7 @@ def _unchanged(
     if len(held) != known["count"]:
         return 0
     pairs = zip(messages, held, strict=False)
-    return next(
-        (i for i, (a, b) in enumerate(pairs) if a[1] != b[1]), min(len(messages), len(held))
-    )
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(messages), len(held)))
 
 
 def entry(replay: Replay, params: Params, sight: Params) -> str | None:

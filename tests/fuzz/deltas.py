@@ -1,0 +1,226 @@
+"""Contexts of a session that grows, branches and is compacted, in every view, held against deltas.
+
+Law: what a caller holds and what it is sent are the whole, messages and sources; nothing is sent that
+both contexts begin with; the whole is what the file says, and the same after the session was opened
+again. The file is replayed by the rules of protocol.md, which know nothing of sessiond.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Final
+
+from tests.fuzz.plain import Answer, Plain
+from tests.torture.replay import RECORDS, Replay, read_rows
+
+__all__ = ["followed"]
+
+_STEPS: Final = 40
+_VIEWS: Final[tuple[dict[str, Any], ...]] = (
+    *(
+        {"shape": shape, "repair": repair}
+        for shape in ("stored", "openai", "anthropic")
+        for repair in (False, True)
+    ),
+    {"shape": "openai", "include": ["system"]},
+)
+_CALL: Final = {"type": "toolCall", "id": "c", "name": "ls", "arguments": {}}
+_IMAGE: Final = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}
+_RESULT: Final = {"type": "tool_result", "tool_use_id": "c", "content": "out"}
+# So few that the same one is sent again and again, also on other branches.
+_MESSAGES: Final[tuple[dict[str, Any], ...]] = (
+    {"role": "user", "content": "continue"},
+    {"role": "user", "content": "continue"},
+    {"role": "user", "content": [_RESULT, {"type": "text", "text": "and this"}]},
+    {"role": "assistant", "content": "done", "model": "m-1", "provider": "p"},
+    {"role": "assistant", "content": [_CALL]},
+    {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "look"}, _CALL, _CALL | {"id": "d"}],
+    },
+    {"role": "assistant", "content": [_CALL, _RESULT]},
+    {"role": "toolResult", "toolCallId": "c", "content": "out"},
+    {"role": "toolResult", "toolCallId": "d", "content": [{"type": "text", "text": "out"}, _IMAGE]},
+    {"role": "system", "content": "be brief"},
+)
+_ENTRIES: Final[tuple[dict[str, Any], ...]] = (
+    {"type": "custom_message", "custom_type": "x", "content": "note", "display": True},
+    {"type": "branch_summary", "summary": "there was more", "from_id": None},
+    {"type": "model_change", "model_id": "m-2"},
+    {"type": "thinking_level_change", "thinking_level": "high"},
+    {"type": "custom", "custom_type": "x", "data": 1},
+)
+_INFO: Final[tuple[dict[str, Any], ...]] = (
+    {"name": "a title"},
+    {"system_prompt": "Be brief."},
+    {"system_prompt": None},
+)
+
+
+def followed(client: Plain, profile: Path, seed: int) -> Iterator[str]:
+    """Give what was wrong with the contexts of one session."""
+    session_id = f"session-{seed}"
+    answer = client.call("session/create", cwd="/p", session_id=session_id, persist="immediate")
+    path = Path(answer.result["session"]["path"])
+    assert path.is_relative_to(profile), "the daemon's own"
+    life = _Life(client, session_id, path, random.Random(seed))
+    for step in range(_STEPS):
+        yield from (f"step {step}: {fault}" for fault in life.step())
+    yield from life.opened_again()
+    yield from client.faults
+    client.faults.clear()
+    client.told.clear()
+
+
+class _Life:
+    """One session, and the contexts that callers of each view were given."""
+
+    def __init__(self, client: Plain, session_id: str, path: Path, dice: random.Random) -> None:
+        self._client = client
+        self._id = session_id
+        self._path = path
+        self._dice = dice
+        self._held: list[list[tuple[str | None, Any]]] = [[] for _ in _VIEWS]
+        self._foreign = 0
+
+    def _call(self, method: str, **params: Any) -> Answer:
+        return self._client.call(method, session_id=self._id, **params)
+
+    def step(self) -> Iterator[str]:
+        acts = [self._say] * 6 + [self._set, self._go, self._compact, self._inform, self._intrude]
+        acts += [self._send_again] * 2
+        self._dice.choice(acts)()
+        replay = self._replay()
+        yield from self._path_faults(replay)
+        for _ in range(3):
+            view = self._dice.randrange(len(_VIEWS))
+            nodes = [row.id for row in replay.rows if replay.node(row.id)]
+            at: dict[str, Any] = {}
+            if nodes and self._dice.random() < 0.3:
+                at = {"entry_id": self._dice.choice(nodes)}
+            yield from (f"{_VIEWS[view]} at {at}: {fault}" for fault in self._ask(replay, view, at))
+
+    # -- acts: what does not fit where it is drawn is refused, and changes nothing ----------------
+
+    def _say(self) -> None:
+        more: dict[str, Any] = {}
+        if self._dice.random() < 0.2 and (ids := self._ids()):
+            more["parent_id"] = self._dice.choice([None, *ids])
+        entry = {"type": "message", "message": self._dice.choice(_MESSAGES)}
+        self._call("session/append", entry=entry, **more)
+
+    def _set(self) -> None:
+        self._call("session/append", entry=self._dice.choice(_ENTRIES))
+
+    def _inform(self) -> None:
+        nodes = self._nodes()
+        if nodes and self._dice.random() < 0.5:
+            self._call("session/label", entry_id=self._dice.choice(nodes), label="here")
+        else:
+            entry = {"type": "session_info"} | self._dice.choice(_INFO)
+            self._call("session/append", entry=entry)
+
+    def _go(self) -> None:
+        if nodes := self._nodes():
+            self._call("session/branch", entry_id=self._dice.choice(nodes))
+
+    def _send_again(self) -> None:
+        """Go back to before a message of the path and send that message again."""
+        path = self._call("session/path", limit=1000).result["entries"]
+        said = [(at, row["entry"]) for at, row in enumerate(path) if "message" in row["entry"]]
+        if said:
+            at, entry = self._dice.choice(said[-4:])
+            parent = path[at - 1]["entry"]["id"] if at else None
+            sent = {"type": "message", "message": entry["message"]}
+            self._call("session/append", entry=sent, parent_id=parent)
+
+    def _compact(self) -> None:
+        path = [row["entry"]["id"] for row in self._call("session/path").result["entries"]]
+        entry: dict[str, Any] = {"type": "compaction", "summary": "before"}
+        entry["first_kept_entry_id"] = self._dice.choice([None, *path[-5:]])
+        self._call("session/append", entry=entry)
+
+    def _intrude(self) -> None:
+        """Append lines of another program, to which every entry may be a parent."""
+        self._call("session/close")
+        lines: list[dict[str, Any]] = []
+        parent = self._dice.choice([None, *self._ids()])
+        for _ in range(self._dice.randrange(1, 4)):
+            self._foreign += 1
+            line = {"id": f"f{self._foreign}", "parent_id": parent}
+            line["timestamp"] = "2026-01-15T10:30:00.000Z"
+            lines.append(line | self._foreign_body())
+            parent = line["id"]
+        fd = os.open(self._path, os.O_WRONLY | os.O_APPEND)
+        os.write(fd, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        os.close(fd)
+
+    def _foreign_body(self) -> dict[str, Any]:
+        return {"type": "message", "message": self._dice.choice(_MESSAGES)}
+
+    # -- what it is held against --------------------------------------------------------------
+
+    def _replay(self) -> Replay:
+        replay = Replay(read_rows(self._path.read_bytes())[0])
+        for _ in replay.rows:
+            replay.advance()
+        return replay
+
+    def _ids(self) -> list[str]:
+        return self._nodes()
+
+    def _nodes(self) -> list[str]:
+        rows = read_rows(self._path.read_bytes())[0]
+        return [row.id for row in rows if row.is_entry and row.type not in RECORDS]
+
+    def _path_faults(self, replay: Replay) -> Iterator[str]:
+        answer = self._call("session/path", limit=1000)
+        seqs = [row["seq"] for row in answer.result["entries"]]
+        if seqs != replay.path(replay.heads["main"][0]):
+            yield f"the path is {seqs}, not {replay.path(replay.heads['main'][0])}"
+
+    def _ask(self, replay: Replay, view: int, at: dict[str, Any]) -> Iterator[str]:
+        whole = self._call("session/build_context", **at, **_VIEWS[view]).result
+        pairs = list(zip(whole["sources"], whole["messages"], strict=True))
+        if _VIEWS[view] == {"shape": "stored", "repair": False}:
+            leaf = replay.node(at["entry_id"]) if at else replay.heads["main"][0]
+            sources = [source for source, _ in replay.context(leaf)]
+            if whole["sources"] != sources:
+                yield f"the sources are {whole['sources']}, not {sources}"
+        if self._held[view]:
+            leaf_id, held = self._dice.choice(self._held[view])
+            known = {"leaf_id": leaf_id, "count": len(held)}
+            told = self._call("session/build_context", **at, **_VIEWS[view], known=known).result
+            yield from (f"with {known}: {fault}" for fault in _delta_faults(held, told, pairs))
+        self._held[view].append((whole["leaf_id"], pairs))
+
+    def opened_again(self) -> Iterator[str]:
+        """Give what another opening of the session shows otherwise."""
+        asked = [(node, view) for node in self._nodes() for view in range(len(_VIEWS))]
+        before = [self._at(*one) for one in asked]
+        self._call("session/close")
+        self._dice.shuffle(order := list(enumerate(asked)))
+        for number, (node, view) in order:
+            if (now := self._at(node, view)) != before[number]:
+                yield f"{_VIEWS[view]} at {node}: {now} after another opening, not {before[number]}"
+
+    def _at(self, node: str, view: int) -> Any:
+        return self._call("session/build_context", entry_id=node, **_VIEWS[view]).result
+
+
+def _delta_faults(
+    held: list[tuple[str | None, Any]], told: dict[str, Any], whole: list[tuple[str | None, Any]]
+) -> Iterator[str]:
+    unchanged = told["unchanged"]
+    sent = list(zip(told["sources"], told["messages"], strict=True))
+    if held[:unchanged] + sent != whole:
+        yield f"{unchanged} that are held and {told['sources']} are not {whole}"
+    same = list(takewhile(lambda pair: pair[0] == pair[1], zip(held, whole, strict=False)))
+    # A prompt that is the first message and changed makes the whole anew.
+    if unchanged != len(same) and not (unchanged == 0 and (not held or whole[0][0] is None)):
+        yield f"{unchanged} are unchanged, not {len(same)}"
