@@ -74,6 +74,7 @@ async def test_a_view_of_a_session_that_grew_is_the_one_after_it_was_opened_agai
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
+        grown: list[Any] = []
         for n, kind in enumerate(kinds.split()):
             await append(wire, f"e{n}", kind)
             grown = [await ask(wire, **view) for view in VIEWS]
