@@ -254,13 +254,19 @@ async def test_each_head_has_a_run_of_its_own(house: Any) -> None:
 async def test_with_nobody_to_summarise_a_full_context_is_told_once_and_looked_at_once_a_change(
     house: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    changes: list[str] = []
     looks: list[str] = []
-    judge = recommending.Recommending._judge
+    touch, judge = recommending.Recommending.touch, recommending.Recommending._judge
+
+    def counted(self: recommending.Recommending, host: Any) -> None:
+        changes.append(host.session_id)
+        touch(self, host)
 
     async def noted(self: recommending.Recommending, host: Any) -> None:
         looks.append(host.session_id)
         await judge(self, host)
 
+    monkeypatch.setattr(recommending.Recommending, "touch", counted)
     monkeypatch.setattr(recommending.Recommending, "_judge", noted)
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await make(wire, auto=True, context_window=8, reserve_tokens=0)
@@ -271,7 +277,8 @@ async def test_with_nobody_to_summarise_a_full_context_is_told_once_and_looked_a
             with anyio.fail_after(10):
                 while len(looks) == seen:  # noqa: ASYNC110 - nobody is told of a look
                     await anyio.sleep(0.01)
-        assert len(looks) <= 7
+        # A slow machine looks after each change, a fast one once for several: never more often.
+        assert len(looks) <= len(changes) <= 12
         assert len(daemon.service.runs) == 0
         await watcher.call("server/ping")
         told = [each for each in watcher.notifications if each["method"] == "session/compaction"]

@@ -20,8 +20,12 @@ from sessiond.transports import outbox as outbox_module
 SESSION = "session-a"
 
 
+# Contexts get large here, and a session/compaction about one comes when the clock says so.
+QUIET = {"enabled": False}
+
+
 async def make(wire: Wire) -> None:
-    await wire.call("session/create", cwd="/p", session_id=SESSION)
+    await wire.call("session/create", cwd="/p", session_id=SESSION, compaction=QUIET)
 
 
 def entry(entry_id: str, text: str = "hi") -> dict[str, Any]:
