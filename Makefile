@@ -6,6 +6,8 @@ ARGS ?=
 MINUTES ?= 2
 # One process a core; ARGS="-n 0" for one in all.
 FAST := -n auto --dist worksteal -m "not slow and not interop"
+# No dice: the order of tests, of sets and of trio's tasks, and hypothesis' examples, are the same in every run.
+FIXED := PYTHONHASHSEED=0 $(BIN)/pytest -p no:randomly $(FAST)
 SLOW := -m "slow or interop" --timeout 600
 SOURCES := sessiond clients tests
 SCHEMAS := jsonschema:protocol.schema.json openrpc:protocol.openrpc.json typescript:clients/typescript/protocol.d.ts
@@ -17,13 +19,14 @@ RUN := .venv/ready-run
 ALL := .venv/ready-all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint check-slow torture fuzz mutants bench schema fix lock bare-root clean
+.PHONY: help demo test luck check lint check-slow torture fuzz mutants bench schema fix lock bare-root clean
 
 help:
 	@echo 'make demo        four processes write one session, nothing is lost (under three minutes)'
 	@echo 'make test        the tests; make test ARGS="-k torn tests/unit" for some of them'
+	@echo 'make luck        the same tests in random order, with examples that nobody has looked at'
 	@echo 'make check       what every commit passes: format, lint, types, layers, spelling, tests'
-	@echo 'make check-slow  processes, torture and clients of other makes'
+	@echo 'make check-slow  processes, torture, clients of other makes, and make luck'
 	@echo 'make torture     attack a real daemon, then prove that nothing was lost; MINUTES=10 SEED=7'
 	@echo 'make mutants     plant known bugs in a copy, and see the tests find each; ARGS="NAME NAME"'
 	@echo 'make fuzz        mutated frames, files, parameters and answers; MINUTES=10, SEED=7 to see one again'
@@ -48,7 +51,10 @@ demo: $(RUN)
 	@$(BIN)/python tests/demo/demo.py $(ARGS)
 
 test: $(RUN)
-	@$(BIN)/pytest $(FAST) $(ARGS)
+	@$(FIXED) $(ARGS)
+
+luck: $(RUN)
+	@$(BIN)/pytest $(FAST) --hypothesis-profile=luck $(ARGS)
 
 lint: $(ALL)
 	$(BIN)/ruff format --check $(SOURCES)
@@ -59,10 +65,11 @@ lint: $(ALL)
 	$(BIN)/pyright
 
 check: lint
-	$(BIN)/pytest $(FAST) $(ARGS)
+	$(FIXED) $(ARGS)
 
 check-slow: $(ALL)
 	$(BIN)/pytest $(SLOW) $(ARGS)
+	@$(MAKE) --no-print-directory luck
 
 torture: $(RUN)
 	@$(BIN)/python -m tests.torture.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)

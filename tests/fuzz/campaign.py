@@ -23,6 +23,7 @@ from tests.fuzz.intrusion import intruded
 from tests.fuzz.liar import ask_anyio, ask_blocking, lying
 from tests.fuzz.plain import Plain
 from tests.fuzz.profile import damage, examined, fill, still_there
+from tests.fuzz.properties import properties
 from tests.fuzz.readers import edited, read
 from tests.fuzz.walk import walk
 from tests.processes.harness.daemon import Daemon, running
@@ -198,5 +199,6 @@ ROUNDS: Final[tuple[tuple[Round, int], ...]] = (
     (deltas, 20),
     (profiles, 3),
     (lies, 3),
+    (properties, 1),
 )
 """Every attack, and how large a round of it is when there is time."""

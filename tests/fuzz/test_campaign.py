@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.campaign import ROUNDS, Round, deltas, files, frames, lies, profiles, walks
+from tests.fuzz.properties import drawn, properties
 
 
 @pytest.fixture
@@ -24,7 +25,21 @@ def test_a_short_attack_finds_nothing(folder: Path, attack: Round, size: int) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("attack", "size"), ROUNDS)
+@pytest.mark.parametrize(
+    ("attack", "size"), [(attack, size) for attack, size in ROUNDS if attack is not properties]
+)
 @pytest.mark.parametrize("seed", [10_000, 20_000])
 def test_a_longer_attack_finds_nothing(folder: Path, attack: Round, size: int, seed: int) -> None:
     assert list(attack(folder, seed, size)) == []
+
+
+@pytest.mark.slow
+def test_a_property_that_few_examples_break_is_found_by_some_seed(tmp_path: Path) -> None:
+    text = "from hypothesis import given, strategies\n"
+    text += "@given(strategies.integers(0, 300))\n"
+    text += "def test_it(number):\n    assert number != 234\n"
+    (tmp_path / "test_rare.py").write_text(text)
+    luck = "from hypothesis import settings\nsettings.register_profile('luck', database=None)\n"
+    (tmp_path / "conftest.py").write_text(luck)
+    found = (fault for seed in range(20) for fault in drawn(tmp_path, tmp_path, seed))
+    assert "test_it" in next(found)
