@@ -262,6 +262,8 @@ SEARCH_TEXT_CHARS_MAX: Final = 200_000
 SEARCH_BATCH_CHARS: Final = 2_000_000
 # methods: the query of a search; more is invalid_params.
 SEARCH_QUERY_CHARS_MAX: Final = 1_000
+# catalog: characters of a snippet of a search; the rest is left out.
+SNIPPET_CHARS_MAX: Final = 240
 
 # lsp: entries in an outline; its last symbol says how many are left out.
 OUTLINE_SYMBOLS_MAX: Final = 5_000

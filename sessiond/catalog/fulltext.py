@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from sessiond.catalog.database import connect, refused, remove_database
+from sessiond.catalog.snippets import HIT_MARK, clipped
 from sessiond.errors import StorageError
 
 __all__ = ["Found", "Indexed", "Text", "TextIndex"]
@@ -52,7 +53,7 @@ _EMPTY_LOG: Final = "PRAGMA wal_checkpoint(TRUNCATE)"
 _OPTIMIZE: Final = "INSERT INTO words (words) VALUES ('optimize')"
 _FIND: Final = """
 SELECT sessions.session_id, entries.entry_id, entries.seq,
-    snippet(words, 0, '', '', '…', 24)
+    snippet(words, 0, ?, '', '…', 24)
 FROM words
 JOIN entries ON entries.row = words.rowid
 JOIN wanted ON wanted.number = entries.number
@@ -170,9 +171,9 @@ class TextIndex:
                 "INSERT INTO wanted SELECT number FROM sessions WHERE session_id = ?",
                 ((session_id,) for session_id in wanted),
             )
-            rows = connection.execute(_FIND, (match, limit)).fetchall()
+            rows = connection.execute(_FIND, (HIT_MARK, match, limit)).fetchall()
             return [
-                Found(session_id, entry_id, seq, " ".join(snippet.split()))
+                Found(session_id, entry_id, seq, clipped(snippet))
                 for session_id, entry_id, seq, snippet in rows
             ]
 

@@ -64,6 +64,26 @@ async def test_a_hit_names_the_entry_and_shows_the_words_around(home: Path) -> N
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "needle" + "x" * 150_000,
+        "-" * 90_000 + "needle" + "!" * 90_000,
+        "word " * 3_000 + "needle " + "word " * 3_000,
+        "\n" * 90_000 + "a needle" + " " * 90_000 + "z",
+        "needle " + "needle " * 20_000,
+    ],
+    ids=["a long word", "long signs", "many words", "blanks", "many hits"],
+)
+async def test_a_snippet_has_a_bound_and_holds_the_words(home: Path, text: str) -> None:
+    async with wire(home) as asker:
+        await make(asker, "session-a", text)
+        (hit,) = (await asker.call("session/search", query="needle"))["hits"]
+    assert len(hit["snippet"]) <= 240
+    assert "needle" in hit["snippet"]
+    assert not set(hit["snippet"]) & set("\x01\x02\x03\n")
+
+
+@pytest.mark.parametrize(
     ("query", "found"),
     [
         ("rain", [1]),
