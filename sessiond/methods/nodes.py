@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -16,6 +16,7 @@ from sessiond.service.events import type_word
 from sessiond.service.log import chunks
 from sessiond.service.opened import Opened
 from sessiond.session.drawing import Gutter, Place
+from sessiond.session.tree_part import Part
 
 __all__ = ["FlatNode", "NestedNode", "TreeNode", "drawn", "laid_out", "read_nodes"]
 
@@ -115,11 +116,11 @@ def laid_out(place: Place, node: TreeNode, *, layout: bool) -> FlatNode:
     )
 
 
-def drawn(place: Place, node: TreeNode, *, kind: int, leaf: int, ids: bool) -> str:
-    """A node as a line of the text form, with `ids` its id at the end."""
-    marker = "▶" if node.seq == leaf else "•" if node.on_active_path else " "
+def drawn(part: Part, node: TreeNode, kind: int, mark: str, heads: Sequence[str] | None) -> str:
+    """Return a node as a line of the text form, without its id."""
     what = _ROLES.get(Kind(kind), cut(node.type))
     preview = f": {node.preview}" if node.preview else ""
     label = f" [{cut(node.label)}]" if node.label else ""
-    name = f" ({cut(node.id)})" if ids else ""
-    return f"{place.prefix}{marker} {what}{preview}{label}{name}"
+    names = f" ◀ {', '.join(heads)}" if heads else ""
+    more = f" … {part.hidden} more" if part.hidden else ""
+    return f"{part.prefix}{mark} {what}{preview}{label}{names}{more}"

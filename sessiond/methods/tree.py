@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from anyio import to_thread
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
-from sessiond.errors import InvalidParams, TooLarge
+from sessiond.dialects.preview import cut
+from sessiond.errors import EntryNotFound, InvalidParams, TooLarge
 from sessiond.limits import NESTED_LEVELS_MAX, RESULT_BYTES_MAX
 from sessiond.methods.common import (
     Call,
@@ -21,27 +23,39 @@ from sessiond.methods.common import (
     page_limit,
     raw,
 )
-from sessiond.methods.nodes import FlatNode, NestedNode, drawn, laid_out, read_nodes
-from sessiond.model.ids import MAIN
+from sessiond.methods.nodes import FlatNode, NestedNode, TreeNode, drawn, laid_out, read_nodes
+from sessiond.model.ids import MAIN, EntryId
 from sessiond.service.host import Host
 from sessiond.session.drawing import Place, lay_out
+from sessiond.session.refs import short_ids
+from sessiond.session.state import Session
 from sessiond.session.tree import preorder
+from sessiond.session.tree_part import Part, TreePart
 
 __all__ = ["METHOD"]
 
 
 class TreeParams(SessionParams):
-    """Which form; `layout`, `limit` and `cursor` are for the flat one, `ids` for text."""
+    """Which form, and what of it: `_FORMS` says which parameter is for which form."""
 
     form: Literal["flat", "nested", "text"] = "flat"
     layout: bool = False
-    ids: bool = False
+    ids: bool | Literal["short"] = False
+    depth: Annotated[int, Meta(ge=0)] | None = None
+    around: EntryId | None = None
     limit: int | None = None
     cursor: str | None = None
 
 
 # Ids are in every node of the other forms, which are whole but for the flat one.
-_FORMS: Final = {"layout": "flat", "limit": "flat", "cursor": "flat", "ids": "text"}
+_FORMS: Final = {
+    "layout": "flat",
+    "limit": "flat",
+    "cursor": "flat",
+    "ids": "text",
+    "depth": "text",
+    "around": "text",
+}
 
 
 class TreeResult(Struct, frozen=True):
@@ -60,18 +74,19 @@ class NestedTree(Struct, frozen=True):
 
 
 class TextTree(Struct, frozen=True):
-    """The whole tree as lines of text."""
+    """The tree, or a part of it, as lines of text."""
 
     text: str
     seq: int
 
 
 class _Sight(Struct, frozen=True):
-    """The tree as of one moment: the last line then, and the leaf of main."""
+    """The tree as of one moment: the last line then, the leaf of main, and the other heads."""
 
     host: Host
     seq: int
     leaf: int
+    heads: Mapping[int, list[str]]
 
     def places(self) -> Iterator[Place]:
         """Every node where it is drawn."""
@@ -92,7 +107,8 @@ def handle(client: Client, params: TreeParams, call: Call[Client]) -> Any:
         seq, leaf, start = session.seq, session.heads[MAIN].leaf, 0
         if params.cursor is not None:
             seq, leaf, start = _cursor(params.cursor, session.seq)
-        sight = _Sight(host, seq, leaf)
+        sight = _Sight(host, seq, leaf, _other_heads(session))
+        part = TreePart(session, around=_around(session, params.around), depth=params.depth)
 
         def work() -> Raw:
             match params.form:
@@ -101,17 +117,37 @@ def handle(client: Client, params: TreeParams, call: Call[Client]) -> Any:
                 case "nested":
                     return _nested(sight)
                 case "text":
-                    return _text(sight, ids=params.ids)
+                    return _text(sight, part, ids=params.ids)
 
         return host.later(call, lambda: to_thread.run_sync(work))
 
     return ask(client, call, params.session_id, look)
 
 
+def _other_heads(session: Session) -> dict[int, list[str]]:
+    """Return the names of the heads that stand at each entry, without main."""
+    found: dict[int, list[str]] = {}
+    for name, head in sorted(session.heads.items()):
+        if name != MAIN:
+            found.setdefault(head.leaf, []).append(name)
+    return found
+
+
+def _around(session: Session, entry_id: str | None) -> int:
+    """Return the seq of the entry, or 0 for none. Raises EntryNotFound."""
+    if entry_id is None:
+        return 0
+    if seq := session.node(entry_id):
+        return seq
+    what = "no entry of the tree has this id"
+    raise EntryNotFound(what, entry_id=entry_id, path="around")
+
+
 def _require_form(params: TreeParams) -> None:
     """Raises InvalidParams for what belongs to another form."""
     for name, form in _FORMS.items():
-        if params.form != form and getattr(params, name) not in {None, False}:
+        value = getattr(params, name)
+        if params.form != form and value is not None and value is not False:
             raise InvalidParams(f"{name} is for the {form} form", path=name)
 
 
@@ -150,16 +186,39 @@ def _nested(sight: _Sight) -> Raw:
     return raw(parts)
 
 
-def _text(sight: _Sight, *, ids: bool) -> Raw:
-    kinds = sight.host.opened.session.kinds
+def _text(sight: _Sight, part: TreePart, *, ids: bool | str) -> Raw:
+    """Return the drawing. Raises TooLarge."""
+    session = sight.host.opened.session
+    above = [f"… {part.ancestors_hidden} above"] if part.ancestors_hidden else []
     lines: list[str] = []
+    seqs: list[int] = []
     size = 0
-    for place, node in read_nodes(sight.host.opened, sight.places(), sight.seq):
-        lines.append(drawn(place, node, kind=kinds[node.seq], leaf=sight.leaf, ids=ids))
-        size += len(lines[-1])
+    for row, node in _shown(sight, part):
+        mark = "▶" if node.seq == sight.leaf else "•" if node.on_active_path else " "
+        lines.append(drawn(row, node, session.kinds[node.seq], mark, sight.heads.get(node.seq)))
+        seqs.append(node.seq)
+        size += len(lines[-1]) + (len(node.id) if ids else 0)
         if size > RESULT_BYTES_MAX:
             raise _too_large("the drawing is over the limit of an answer", RESULT_BYTES_MAX)
-    return Raw(encode(TextTree("\n".join(lines), sight.seq)))
+    if ids:
+        names = short_ids(session, seqs) if ids == "short" else None
+        for at, seq in enumerate(seqs):
+            name = cut(session.names[seq]) if names is None else names[seq]
+            lines[at] += f" ({name})"
+    return Raw(encode(TextTree("\n".join([*above, *lines]), sight.seq)))
+
+
+def _shown(sight: _Sight, part: TreePart) -> Iterator[tuple[Part, TreeNode]]:
+    """Yield the rows that are drawn, each with its node; no line of another row is read."""
+    ahead: deque[Part] = deque()
+
+    def places() -> Iterator[Place]:
+        for row in part.rows(sight.places()):
+            ahead.append(row)
+            yield row.place
+
+    for _, node in read_nodes(sight.host.opened, places(), sight.seq):
+        yield ahead.popleft(), node
 
 
 def _too_large(what: str, limit: int) -> TooLarge:
@@ -180,4 +239,5 @@ METHOD = Method(
     params=TreeParams,
     result=TreeResult | NestedTree | TextTree,
     handle=handle,
+    errors=(EntryNotFound,),
 )

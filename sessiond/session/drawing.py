@@ -13,12 +13,16 @@ This is pi's layout: what is drawn here looks as it does there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from msgspec import Struct
 
 from sessiond.session.tree import TreeRow
 
-__all__ = ["Gutter", "Place", "lay_out"]
+__all__ = ["COLUMN_CHARS", "Gutter", "Place", "lay_out"]
+
+# Of a column of a drawing.
+COLUMN_CHARS: Final = 4
 
 
 class Gutter(Struct, frozen=True):

@@ -1,0 +1,110 @@
+"""Which entry of a session a person means, and the short form of an entry's id.
+
+Law: a short form that this module gives is one that it takes, and means that entry alone.
+UUIDs of version 7 begin alike when they were made in the same minute, and an entry that comes
+later can begin like one that was printed before. So the short form is the end of an id, which
+is random in a UUID and in a hash; an id of another form is a name that somebody chose, and
+stays whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from sessiond.session.state import Session
+
+__all__ = ["entries_meant", "short_ids", "steps_to_resolve"]
+
+_BEGINNING_MIN: Final = 4
+_END_MIN: Final = 6
+# In a thousand entries two such ends are alike once in ten thousand sessions.
+_SHORT_CHARS: Final = 8
+# Of more ids that end alike the end says nothing.
+_RIVALS_MAX: Final = 64
+_RANDOM: Final = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+
+
+def entries_meant(session: Session, refs: Sequence[str]) -> list[list[int]]:
+    """Return for each ref the seqs of the entries that it may mean, in the order of the file.
+
+    A ref is an id, or a label, or at least four characters that ids begin with, or at least
+    six that ids end with: the first of these readings that means any entry counts.
+    """
+    partial = [ref for ref in refs if ref not in session.ids]
+    labelled: dict[str, list[int]] = {}
+    names: list[str] = []
+    if partial:
+        for seq, state in sorted(session.labels.copy().items()):
+            labelled.setdefault(state.label, []).append(seq)
+        starts = {ref[:_BEGINNING_MIN] for ref in partial}
+        ends = {ref[-_END_MIN:] for ref in partial}
+        names = [
+            name
+            for name in session.names
+            if name[:_BEGINNING_MIN] in starts or name[-_END_MIN:] in ends
+        ]
+    return [
+        [session.ids[ref]]
+        if ref in session.ids
+        else labelled.get(ref) or _found(session, ref, names)
+        for ref in refs
+    ]
+
+
+def _found(session: Session, ref: str, names: Sequence[str]) -> list[int]:
+    """Return the entries whose ids begin with `ref`, else those whose ids end with it."""
+    found: set[str] = set()
+    if len(ref) >= _BEGINNING_MIN:
+        found = {name for name in names if name.startswith(ref)}
+    if not found and len(ref) >= _END_MIN:
+        found = {name for name in names if name.endswith(ref)}
+    return sorted(session.ids[name] for name in found)
+
+
+def steps_to_resolve(session: Session, refs: Sequence[str]) -> int:
+    """Return about how many comparisons of ids `entries_meant` and `short_ids` make."""
+    partial = sum(ref not in session.ids for ref in refs)
+    compared = partial + any(map(_RANDOM.fullmatch, refs))
+    return len(refs) + compared * session.seq
+
+
+def short_ids(session: Session, seqs: Iterable[int]) -> Mapping[int, str]:
+    """Return for each entry the shortest end of its id that means this entry alone."""
+    names = {seq: session.names[seq] for seq in seqs}
+    ends = {name[-_SHORT_CHARS:] for name in names.values() if _RANDOM.fullmatch(name)}
+    if not ends:
+        return names
+    labels = {state.label for state in session.labels.copy().values()}
+    rivals = [
+        name
+        for name in session.names
+        if name[-_SHORT_CHARS:] in ends or name[:_SHORT_CHARS] in ends
+    ]
+    by_end: dict[str, set[str]] = {end: set() for end in ends}
+    for name in rivals:
+        for end in {name[-_SHORT_CHARS:], name[:_SHORT_CHARS]} & ends:
+            by_end[end].add(name)
+    return {
+        seq: _shortest(name, by_end.get(name[-_SHORT_CHARS:], set()), labels)
+        for seq, name in names.items()
+    }
+
+
+def _shortest(name: str, rivals: set[str], labels: set[str]) -> str:
+    if not _RANDOM.fullmatch(name):
+        return name
+    others = rivals - {name}
+    if len(others) > _RIVALS_MAX:
+        return name
+    for size in range(_SHORT_CHARS, len(name)):
+        end = name[-size:]
+        # A word that begins with a dash is an option on a command line.
+        if end[0] != "-" and end not in labels and not any(_fits(end, other) for other in others):
+            return end
+    return name
+
+
+def _fits(end: str, name: str) -> bool:
+    return name.startswith(end) or name.endswith(end)

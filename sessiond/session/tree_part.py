@@ -1,0 +1,98 @@
+"""Which rows of a drawn tree are shown, when only a part of the tree is wanted.
+
+Law: what is left out hangs below a row that is shown, and that row says how much it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from msgspec import Struct
+
+from sessiond.session.drawing import COLUMN_CHARS, Place
+from sessiond.session.state import Session
+
+__all__ = ["Part", "TreePart"]
+
+_ANCESTORS_SHOWN: Final = 10
+
+
+class Part(Struct, frozen=True):
+    """A row that is shown; `hidden`: how many rows below it are not."""
+
+    place: Place
+    hidden: int
+    prefix: str
+
+
+class TreePart:
+    """The rows around one entry, or of a whole tree, down to a level of forks.
+
+    Around an entry are its nearest ancestors, their other children without what is below
+    those, and all that is below the entry. `depth` counts levels of the drawing: from the
+    entry, or from the root.
+    """
+
+    def __init__(self, session: Session, *, around: int = 0, depth: int | None = None) -> None:
+        self._session = session
+        self._around = around
+        self._depth = depth
+        self._path = frozenset(islice(session.up(around), _ANCESTORS_SHOWN + 1))
+        self._top = min(self._path, default=0)
+        # The entry while the rows below it come.
+        self._entry: Place | None = None
+
+    @property
+    def ancestors_hidden(self) -> int:
+        """How many ancestors the first row that is shown has."""
+        return self._session.depths[self._top] - 1 if self._top else 0
+
+    def rows(self, places: Iterable[Place]) -> Iterator[Part]:
+        """Yield the rows that are shown; the places come in pre-order."""
+        first: Place | None = None
+        shown: Place | None = None
+        hidden = 0
+        for place in self._whole(places):
+            first = first or place
+            if self._hides(place, first):
+                hidden += 1
+                continue
+            if shown is not None:
+                yield self._part(shown, hidden, first)
+            shown, hidden = place, 0
+        if first is not None and shown is not None:
+            yield self._part(shown, hidden, first)
+
+    def _whole(self, places: Iterable[Place]) -> Iterator[Place]:
+        """Yield the subtree that the part is taken from."""
+        top: Place | None = None
+        for place in places:
+            if top is not None and place.row.depth <= top.row.depth:
+                return
+            if top is None and self._top:
+                if place.row.seq != self._top:
+                    continue
+                top = place
+            yield place
+
+    def _hides(self, place: Place, first: Place) -> bool:
+        seq = place.row.seq
+        if not self._around:
+            return self._is_deeper(place, first)
+        if seq in self._path:
+            self._entry = place if seq == self._around else None
+            return False
+        parent = self._session.parents[seq]
+        if parent in self._path and parent != self._around:
+            self._entry = None
+            return False
+        return self._entry is None or self._is_deeper(place, self._entry)
+
+    def _is_deeper(self, place: Place, top: Place) -> bool:
+        return self._depth is not None and place.indent > top.indent + self._depth
+
+    def _part(self, place: Place, hidden: int, first: Place) -> Part:
+        cut = COLUMN_CHARS * first.indent if self._around else 0
+        return Part(place, hidden, place.prefix[cut:])

@@ -1,0 +1,120 @@
+"""session/tree as text: a part of a tree, the heads in it, and short ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sessiond.testing.daemon import Refusal
+from tests.service.test_tree import chain, message, tree
+
+SESSION = "session-a"
+
+
+def forks(levels: int) -> list[Any]:
+    """A chain whose every entry has a second child: each one level deeper."""
+    lines = [message("n0", None, "x")]
+    for at in range(1, levels + 1):
+        lines += [message(f"n{at}", f"n{at - 1}", "x"), message(f"m{at}", f"n{at - 1}", "x")]
+    # The branches m come first, so that every n is drawn below them.
+    return lines
+
+
+async def test_a_depth_leaves_out_what_hangs_by_more_forks_and_says_how_much(house: Any) -> None:
+    house.put(forks(100))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/branch", session_id=SESSION, entry_id="n100")
+        whole = (await tree(wire, form="text"))["text"].split("\n")
+        text = (await tree(wire, form="text", depth=2, ids=True))["text"]
+        none = (await tree(wire, form="text", depth=0, ids=True))["text"]
+    assert max(map(len, whole)) > 400
+    assert text == (
+        "• user: x (n0)\n"
+        "├── • user: x (n1)\n"
+        "│   ├── • user: x … 196 more (n2)\n"
+        "│   └──   user: x (m2)\n"
+        "└──   user: x (m1)"
+    )
+    assert none == "• user: x … 200 more (n0)"
+
+
+async def test_around_an_entry_are_what_led_to_it_its_siblings_and_what_follows(
+    house: Any,
+) -> None:
+    lines = [
+        *chain(20),
+        message("other", "n18", "x"),
+        message("below", "other", "x"),
+        message("side", "n15", "x"),
+        message("deep", "side", "x"),
+        message("root", None, "x"),
+    ]
+    house.put(lines)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/branch", session_id=SESSION, entry_id="n19")
+        text = (await tree(wire, form="text", around="n18", ids=True))["text"]
+        less = (await tree(wire, form="text", around="n18", ids=True, depth=0))["text"]
+        first = (await tree(wire, form="text", around="n0", depth=1, ids=True))["text"]
+    rows = [f"• user: x (n{at})" for at in range(8, 16)]
+    assert text.split("\n") == [
+        "… 8 above",
+        *rows,
+        "├── • user: x (n16)",
+        "│       • user: x (n17)",
+        "│       • user: x (n18)",
+        "│       ├── ▶ user: x (n19)",
+        "│       └──   user: x (other)",
+        "│                 user: x (below)",
+        "└──   user: x … 1 more (side)",
+    ]
+    assert less.split("\n")[-2:] == [
+        "│       • user: x … 3 more (n18)",
+        "└──   user: x … 1 more (side)",
+    ]
+    assert first.split("\n")[0] == "• user: x (n0)"
+    assert first.endswith("… 8 more (n15)")
+
+
+async def test_a_drawing_shows_where_every_named_head_stands(house: Any) -> None:
+    house.put(chain(3))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for head in ("writer", "reviewer"):
+            await wire.call("session/branch", session_id=SESSION, entry_id="n1", head=head)
+        await wire.call("session/label", session_id=SESSION, entry_id="n1", label="here")
+        text = (await tree(wire, form="text", ids=True))["text"]
+    assert text.split("\n")[1:] == [
+        "• user: x [here] ◀ reviewer, writer (n1)",
+        "▶ user: x (n2)",
+    ]
+
+
+async def test_short_ids_of_a_drawing_are_those_that_name_the_entries(house: Any) -> None:
+    ids = [f"3f2a77c0{at:024x}" for at in range(3)]
+    house.put([message(one, ids[at - 1] if at else None, "x") for at, one in enumerate(ids)])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        text = (await tree(wire, form="text", ids="short"))["text"]
+        shorts = [row[row.index("(") + 1 : -1] for row in text.split("\n")]
+        found = await wire.call("session/resolve_entries", session_id=SESSION, refs=shorts)
+    assert shorts == ["00000000", "00000001", "00000002"]
+    assert [one["entry_id"] for one in found["entries"]] == ids
+
+
+@pytest.mark.parametrize(
+    ("params", "kind", "path"),
+    [
+        ({"form": "text", "around": "nobody"}, "entry_not_found", "around"),
+        ({"form": "flat", "around": "n0"}, "invalid_params", "around"),
+        ({"form": "nested", "depth": 0}, "invalid_params", "depth"),
+        ({"form": "text", "depth": -1}, "invalid_params", "depth"),
+        ({"form": "flat", "ids": "short"}, "invalid_params", "ids"),
+    ],
+)
+async def test_a_part_is_of_the_text_and_around_an_entry_of_the_tree(
+    house: Any, params: dict[str, Any], kind: str, path: str
+) -> None:
+    house.put(chain(1))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        with pytest.raises(Refusal) as refused:
+            await tree(wire, **params)
+    assert (refused.value.data["kind"], refused.value.data["path"]) == (kind, path)
