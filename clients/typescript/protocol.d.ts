@@ -428,6 +428,13 @@ export interface EntryAt {
   entry: AnyEntry;
 }
 
+/** An entry, and the shortest text that means this entry alone. */
+export interface EntryMeant {
+  entry_id: string;
+  seq: number;
+  short: string;
+}
+
 /** Which entry. */
 export interface EntryParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
@@ -1369,6 +1376,19 @@ export interface ResetParams {
   _meta?: RequestMeta | null;
 }
 
+/** What a person wrote for each entry. */
+export interface ResolveEntriesParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  refs: string[];
+  _meta?: RequestMeta | null;
+}
+
+/** The entries in the order of the refs. */
+export interface ResolveEntriesResult {
+  entries: EntryMeant[];
+}
+
 /** What somebody wrote for a session. */
 export interface ResolveParams {
   ref: string;
@@ -1636,7 +1656,7 @@ export interface Synced {
   seq: number;
 }
 
-/** The whole tree as lines of text. */
+/** The tree, or a part of it, as lines of text. */
 export interface TextTree {
   text: string;
   seq: number;
@@ -1655,7 +1675,7 @@ export interface ThinkingLevelChange {
   thinking_level: string;
 }
 
-/** Which form; `layout`, `limit` and `cursor` are for the flat one, `ids` for text. */
+/** Which form, and what of it: `_FORMS` says which parameter is for which form. */
 export interface TreeParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1664,7 +1684,11 @@ export interface TreeParams {
   /** Default: false. */
   layout?: boolean;
   /** Default: false. */
-  ids?: boolean;
+  ids?: boolean | "short";
+  /** Default: null. */
+  depth?: number | null;
+  /** Default: null. */
+  around?: string | null;
   /** Default: null. */
   limit?: number | null;
   /** Default: null. */
@@ -1847,6 +1871,8 @@ export interface Methods {
   "session/heads": { params: SessionParams; result: HeadsResult };
   /** one entry and how it stands in the tree. Access: read. */
   "session/entry": { params: EntryParams; result: EntryResult };
+  /** the entries that are meant by ids, labels, or parts of ids. Access: read. */
+  "session/resolve_entries": { params: ResolveEntriesParams; result: ResolveEntriesResult };
   /** the log, forwards or backwards, a page at a time. Access: read. */
   "session/entries": { params: EntriesParams; result: EntriesResult };
   /** the entries from a root to a leaf. Access: read. */

@@ -5,6 +5,7 @@ Every function takes a connection and runs inside the transaction of `Catalog.as
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from typing import Final
@@ -14,6 +15,7 @@ from sessiond.catalog.rows import Brief, Found, Relative
 __all__ = ["find_by_ref", "relatives"]
 
 _PREFIX_MIN: Final = 4
+_ID_END: Final = re.compile(r"[0-9a-f-]{6,36}")
 _FOUND: Final = "session_id, title, cwd, updated_at, info"
 _RELATIVE: Final = (
     "session_id, path, parent_id, parent_path, title, cwd, archived, created_at, updated_at, "
@@ -24,8 +26,9 @@ _RELATIVE: Final = (
 def find_by_ref(connection: sqlite3.Connection, ref: str, limit: int) -> list[Found]:
     """The sessions that `ref` may mean: of its readings, the first one that means any.
 
-    It is an id, or at least four leading characters of ids, or a title: exact, whatever
-    its case, or a part of one. Drafts have no title that anybody was shown.
+    It is an id, or at least four leading characters of ids, or a title: exact or whatever
+    its case; or at least six hex digits that ids end with; or a part of a title. Drafts have
+    no title that anybody was shown.
     """
     for condition, *values in _readings(ref):
         rows = connection.execute(
@@ -48,6 +51,10 @@ def _readings(ref: str) -> Iterator[tuple[str, ...]]:
     if key:
         yield "draft = 0 AND title_key = ? AND title = ?", key, ref
         yield "draft = 0 AND title_key = ?", key
+    if _ID_END.fullmatch(ref):
+        # UUIDs of version 7 begin alike when they were made in the same minute.
+        yield "substr(session_id, -length(?)) = ?", ref, ref
+    if key:
         yield "draft = 0 AND instr(title_key, ?) > 0", key
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Unpack
 
 from sessiond_client.asking import Asking
@@ -49,6 +50,7 @@ from sessiond_client.results import (
 from sessiond_client.tree_results import (
     READ_COMPACTED,
     READ_CONTEXT,
+    READ_ENTRIES_MEANT,
     READ_LABEL_PAGE,
     READ_LEASE,
     READ_MOVED,
@@ -56,6 +58,7 @@ from sessiond_client.tree_results import (
     READ_TREE_PAGE,
     Compacted,
     Context,
+    EntriesMeant,
     LabelPage,
     Lease,
     Moved,
@@ -138,6 +141,16 @@ class BlockingEntries(Asking):
         """One entry and its place."""
         return self._ask(
             "session/entry", READ_ENTRY, {"session_id": session_id, "entry_id": entry_id, **options}
+        )
+
+    def resolve_entries(
+        self, session_id: str, refs: Sequence[str], **options: Unpack[Timed]
+    ) -> EntriesMeant:
+        """Return the entries meant by ids, labels, or the beginnings or ends of ids."""
+        return self._ask(
+            "session/resolve_entries",
+            READ_ENTRIES_MEANT,
+            {"session_id": session_id, "refs": [*refs], **options},
         )
 
     def entries(self, session_id: str, **options: Unpack[EntriesOptions]) -> EntryPage:

@@ -143,14 +143,16 @@ class PathOptions(Timed, total=False):
 
 
 class TreeOptions(Timed, total=False):
-    """session/tree; `layout`, `limit` and `cursor` for the flat form, `ids` for text.
+    """session/tree; `layout`, `limit` and `cursor` for the flat form, the others for text.
 
     A nested tree of more than about 480 levels needs a higher `sys.setrecursionlimit`.
     """
 
     form: Literal["flat", "nested", "text"]
     layout: bool
-    ids: bool
+    ids: bool | Literal["short"]
+    depth: int
+    around: str
     limit: int
     cursor: str
 

@@ -70,6 +70,7 @@ _READS: Final = frozenset(
         "session/renew",
         "session/presence",
         "session/resolve",
+        "session/resolve_entries",
         "session/search",
         "session/stats",
         "session/tree",

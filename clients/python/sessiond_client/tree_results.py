@@ -14,6 +14,7 @@ from sessiond_client import wire
 __all__ = [
     "READ_COMPACTED",
     "READ_CONTEXT",
+    "READ_ENTRIES_MEANT",
     "READ_LABEL_PAGE",
     "READ_LEASE",
     "READ_MOVED",
@@ -22,6 +23,8 @@ __all__ = [
     "Compacted",
     "CompactedEntry",
     "Context",
+    "EntriesMeant",
+    "EntryMeant",
     "Label",
     "LabelPage",
     "Lease",
@@ -75,6 +78,20 @@ class LabelPage(Struct, frozen=True):
 
     labels: list[Label]
     next_cursor: str | None = None
+
+
+class EntryMeant(Struct, frozen=True):
+    """An entry that a ref means, and a short ref that means this entry alone."""
+
+    entry_id: str
+    seq: int
+    short: str = ""
+
+
+class EntriesMeant(Struct, frozen=True):
+    """The entries that refs mean, in the order of the refs."""
+
+    entries: list[EntryMeant]
 
 
 class TreeNode(Struct, frozen=True):
@@ -166,6 +183,7 @@ class Compacted(Struct, frozen=True):
 READ_MOVED: Final = wire.reader(Moved)
 READ_REWOUND: Final = wire.reader(Rewound)
 READ_LABEL_PAGE: Final = wire.reader(LabelPage)
+READ_ENTRIES_MEANT: Final = wire.reader(EntriesMeant)
 READ_LEASE: Final = wire.reader(Lease)
 READ_TREE_PAGE: Final = wire.reader(TreePage)
 READ_CONTEXT: Final = wire.reader(Context)

@@ -1,0 +1,100 @@
+"""session/resolve_entries: the entries that are meant by ids, labels, or parts of ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import msgspec
+from anyio import to_thread
+from msgspec import Meta, Struct
+
+from sessiond.errors import AmbiguousRef, EntryNotFound
+from sessiond.limits import INLINE_WALK_STEPS, MATCHES_SHOWN_MAX, PAGE_ROWS_DEFAULT
+from sessiond.methods.common import Call, Client, Method, SessionParams, ask
+from sessiond.model.ids import EntryId
+from sessiond.service.host import Host
+from sessiond.session.refs import entries_meant, short_ids, steps_to_resolve
+from sessiond.session.state import Session
+
+__all__ = ["METHOD"]
+
+
+class ResolveEntriesParams(SessionParams):
+    """What a person wrote for each entry."""
+
+    refs: Annotated[list[EntryId], Meta(min_length=1, max_length=PAGE_ROWS_DEFAULT)]
+
+
+class EntryMeant(Struct, frozen=True):
+    """An entry, and the shortest text that means this entry alone."""
+
+    entry_id: str
+    seq: int
+    short: str
+
+
+class EntryMatch(EntryMeant, frozen=True):
+    """One of several entries that a ref may mean."""
+
+    label: str | None
+
+
+class ResolveEntriesResult(Struct, frozen=True):
+    """The entries in the order of the refs."""
+
+    entries: list[EntryMeant]
+
+
+def handle(client: Client, params: ResolveEntriesParams, call: Call[Client]) -> Any:
+    """Answer from the index; in a worker thread where all ids of a long session are compared."""
+    refs = params.refs
+
+    def look(host: Host) -> Any:
+        session = host.opened.session
+        if steps_to_resolve(session, refs) <= INLINE_WALK_STEPS:
+            return _resolve(session, refs)
+        return host.later(call, lambda: to_thread.run_sync(_resolve, session, refs))
+
+    return ask(client, call, params.session_id, look)
+
+
+def _resolve(session: Session, refs: list[str]) -> ResolveEntriesResult:
+    found = entries_meant(session, refs)
+    seqs = [_only(session, refs, at, seqs) for at, seqs in enumerate(found)]
+    return ResolveEntriesResult([*_meant(session, seqs)])
+
+
+def _only(session: Session, refs: list[str], at: int, found: list[int]) -> int:
+    """Return the one entry that a ref means. Raises EntryNotFound, AmbiguousRef."""
+    ref, path = refs[at], f"refs[{at}]"
+    if not found:
+        what = "no entry has this id or label, and no id begins or ends with this"
+        raise EntryNotFound(what, entry_id=ref, path=path)
+    if len(found) > 1:
+        matches = [
+            EntryMatch(one.entry_id, one.seq, one.short, session.label_at(one.seq, session.seq))
+            for one in _meant(session, found[:MATCHES_SHOWN_MAX])
+        ]
+        what = "more than one entry is meant; use an id"
+        raise AmbiguousRef(what, path=path, ref=ref, matches=msgspec.to_builtins(matches))
+    return found[0]
+
+
+def _meant(session: Session, seqs: list[int]) -> Iterator[EntryMeant]:
+    shorts = short_ids(session, seqs)
+    for seq in seqs:
+        yield EntryMeant(session.names[seq], seq, shorts[seq])
+
+
+METHOD = Method(
+    name="session/resolve_entries",
+    params=ResolveEntriesParams,
+    result=ResolveEntriesResult,
+    handle=handle,
+    access="read",
+    errors=(
+        EntryNotFound,
+        AmbiguousRef,
+    ),
+)

@@ -1,0 +1,116 @@
+"""session/resolve_entries: an entry by its id, a label, or a part of its id; and short forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sessiond.testing.daemon import Refusal, Wire
+from tests.service.test_tree import message, pi_text
+
+SESSION = "session-a"
+
+# Made within one minute: UUIDv7s begin alike, and two end alike.
+MINUTE = [
+    "019a1b2c-3d4e-7a10-8b6f-0c1d2e3f4a5b",
+    "019a1b2c-3d4f-7c22-9111-5566778899aa",
+    "019a1b2c-4d4f-7d33-9222-1266778899aa",
+]
+# As keys make them.
+DIGESTS = ["3f2a77c01b9e4d5f8a6b7c8d9e0f1a2b", "3f2a77c0ffffffffffffffff00000001"]
+
+
+async def resolved(wire: Wire, *refs: str) -> list[Any]:
+    answer = await wire.call("session/resolve_entries", session_id=SESSION, refs=[*refs])
+    entries: list[Any] = answer["entries"]
+    return entries
+
+
+def chained(ids: list[str]) -> list[Any]:
+    return [message(one, ids[at - 1] if at else None, "x") for at, one in enumerate(ids)]
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+async def test_an_entry_goes_by_id_by_label_by_its_beginning_and_by_its_end(
+    house: Any, dialect: str
+) -> None:
+    lines = chained(["entry-1", *MINUTE, *DIGESTS])
+    house.put(pi_text(lines) if dialect == "pi" else lines)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/label", session_id=SESSION, entry_id=MINUTE[1], label="the turn")
+        refs = ("entry-1", "the turn", "entr", MINUTE[0][:13], "2e3f4a5b", "3f2a77c01", "00000001")
+        found = await resolved(wire, *refs)
+    ids = ["entry-1", MINUTE[1], "entry-1", MINUTE[0], MINUTE[0], *DIGESTS]
+    assert [one["entry_id"] for one in found] == ids
+    assert [one["seq"] for one in found] == [1, 3, 1, 2, 2, 5, 6]
+
+
+async def test_every_short_form_means_its_entry_and_is_as_short_as_the_session_allows(
+    house: Any,
+) -> None:
+    own = ["ab12cd34", "entry-1", "msg_01AbCdEfGhIjKlMnOpQrStUv", "778899aa"]
+    ids = [*own, *MINUTE, *DIGESTS]
+    house.put(chained(ids))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        shorts = [one["short"] for one in await resolved(wire, *ids)]
+        again = [one["entry_id"] for one in await resolved(wire, *shorts)]
+    assert again == ids
+    # Names that somebody chose stay whole; of the rest the random end is shown.
+    assert shorts[:4] == own
+    assert shorts[4] == "2e3f4a5b"
+    assert shorts[5:7] == ["566778899aa", "266778899aa"]
+    assert shorts[7:] == ["9e0f1a2b", "00000001"]
+
+
+async def test_a_short_form_is_no_label_and_no_beginning_of_another_id(house: Any) -> None:
+    ids = ["2e3f4a5b-other", "00000000000000000000000012345678", MINUTE[0]]
+    house.put(chained(ids))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        label = {"entry_id": ids[0], "label": "12345678"}
+        await wire.call("session/label", session_id=SESSION, **label)
+        found = await resolved(wire, *ids)
+        assert [one["short"] for one in found] == [ids[0], "012345678", "d2e3f4a5b"]
+        again = await resolved(wire, *(one["short"] for one in found))
+    assert [one["entry_id"] for one in again] == ids
+
+
+async def test_what_means_several_entries_names_them_and_what_means_none_is_not_found(
+    house: Any,
+) -> None:
+    house.put(chained(["entry-1", "entry-2", "ab", *MINUTE]))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for entry_id in ("entry-1", "ab"):
+            await wire.call("session/label", session_id=SESSION, entry_id=entry_id, label="twin")
+        for ref, ids in (("entry", ["entry-1", "entry-2"]), ("twin", ["entry-1", "ab"])):
+            with pytest.raises(Refusal) as refused:
+                await resolved(wire, "ab", ref)
+            assert refused.value.data["kind"] == "ambiguous_ref"
+            assert refused.value.data["path"] == "refs[1]"
+            matches = refused.value.data["matches"]
+            assert [one["entry_id"] for one in matches] == ids
+            assert matches[0] == {
+                "entry_id": "entry-1",
+                "seq": 1,
+                "short": "entry-1",
+                "label": "twin",
+            }
+        # Three characters begin too much, five end too much, and a beginning has its case.
+        for ref in ("ent", "a", "f4a5b", "ENTRY-1", "nobody"):
+            with pytest.raises(Refusal) as refused:
+                await resolved(wire, ref)
+            assert refused.value.data["kind"] == "entry_not_found"
+            assert refused.value.data["entry_id"] == ref
+            assert refused.value.data["path"] == "refs[0]"
+        with pytest.raises(Refusal) as refused:
+            await resolved(wire)
+        assert refused.value.data["path"] == "refs"
+
+
+async def test_of_a_long_session_the_entries_are_looked_for_beside_the_loop(house: Any) -> None:
+    ids = [f"{at:032x}" for at in range(1, 3001)]
+    house.put(chained(ids))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        found = await resolved(wire, ids[0], ids[-1], "00000000000000000000000000000bb8")
+    assert [one["entry_id"] for one in found] == [ids[0], ids[-1], ids[-1]]
+    assert [one["short"] for one in found] == ["00000001", "00000bb8", "00000bb8"]
