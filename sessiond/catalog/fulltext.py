@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from sessiond.catalog.database import connect, refused, remove_database
-from sessiond.catalog.snippets import HIT_MARK, clipped
+from sessiond.catalog.snippets import SNIPPET_SQL, clipped
 from sessiond.errors import StorageError
 
 __all__ = ["Found", "Indexed", "Text", "TextIndex"]
@@ -51,15 +51,14 @@ COMMIT;
 
 _EMPTY_LOG: Final = "PRAGMA wal_checkpoint(TRUNCATE)"
 _OPTIMIZE: Final = "INSERT INTO words (words) VALUES ('optimize')"
-_FIND: Final = """
-SELECT sessions.session_id, entries.entry_id, entries.seq,
-    snippet(words, 0, ?, '', '…', 24)
+_FIND: Final = f"""
+SELECT sessions.session_id, entries.entry_id, entries.seq, {SNIPPET_SQL}
 FROM words
 JOIN entries ON entries.row = words.rowid
 JOIN wanted ON wanted.number = entries.number
 JOIN sessions ON sessions.number = entries.number
 WHERE words MATCH ? ORDER BY rank, words.rowid DESC LIMIT ?
-"""
+"""  # noqa: S608 - nothing of it comes from outside
 
 
 class Indexed(Struct, frozen=True):
@@ -171,7 +170,7 @@ class TextIndex:
                 "INSERT INTO wanted SELECT number FROM sessions WHERE session_id = ?",
                 ((session_id,) for session_id in wanted),
             )
-            rows = connection.execute(_FIND, (HIT_MARK, match, limit)).fetchall()
+            rows = connection.execute(_FIND, (match, limit)).fetchall()
             return [
                 Found(session_id, entry_id, seq, clipped(snippet))
                 for session_id, entry_id, seq, snippet in rows
