@@ -15,7 +15,11 @@ from sessiond.catalog.rows import Brief, Found, Relative
 __all__ = ["find_by_ref", "relatives"]
 
 _PREFIX_MIN: Final = 4
-_ID_END: Final = re.compile(r"[0-9a-f-]{6,36}")
+# Behind every character that an id may have.
+_BEGINS: Final = "session_id >= ? AND session_id < ?"
+_RANDOM_END: Final = re.compile(r"[0-9a-f-]{6,36}")
+# A UUID, or the 32 hex digits of a path's hash.
+_IS_RANDOM: Final = "length(session_id) IN (32, 36) AND session_id NOT GLOB '*[^0-9a-f-]*'"
 _FOUND: Final = "session_id, title, cwd, updated_at, info"
 _RELATIVE: Final = (
     "session_id, path, parent_id, parent_path, title, cwd, archived, created_at, updated_at, "
@@ -26,9 +30,9 @@ _RELATIVE: Final = (
 def find_by_ref(connection: sqlite3.Connection, ref: str, limit: int) -> list[Found]:
     """The sessions that `ref` may mean: of its readings, the first one that means any.
 
-    It is an id, or at least four leading characters of ids, or a title: exact or whatever
-    its case; or at least six hex digits that ids end with; or a part of a title. Drafts have
-    no title that anybody was shown.
+    It is an id, or at least four leading characters of ids, or at least six trailing ones of
+    random ids, or a title: exact, whatever its case, or a part of one. Drafts have no title
+    that anybody was shown.
     """
     for condition, *values in _readings(ref):
         rows = connection.execute(
@@ -44,17 +48,17 @@ def find_by_ref(connection: sqlite3.Connection, ref: str, limit: int) -> list[Fo
 
 def _readings(ref: str) -> Iterator[tuple[str, ...]]:
     yield "session_id = ?", ref
-    if len(ref) >= _PREFIX_MIN and ref.isascii():
-        # Behind every character that an id may have.
-        yield "session_id >= ? AND session_id < ?", ref, f"{ref}\x7f"
+    if _RANDOM_END.fullmatch(ref):
+        # UUIDs of version 7 begin alike when they were made in the same minute. Both readings
+        # count, so that the end of one id is never taken for the beginning of another.
+        is_end = f"(substr(session_id, -length(?)) = ? AND {_IS_RANDOM})"
+        yield f"({_BEGINS} OR {is_end})", ref, f"{ref}\x7f", ref, ref
+    elif len(ref) >= _PREFIX_MIN and ref.isascii():
+        yield _BEGINS, ref, f"{ref}\x7f"
     key = ref.casefold()
     if key:
         yield "draft = 0 AND title_key = ? AND title = ?", key, ref
         yield "draft = 0 AND title_key = ?", key
-    if _ID_END.fullmatch(ref):
-        # UUIDs of version 7 begin alike when they were made in the same minute.
-        yield "substr(session_id, -length(?)) = ?", ref, ref
-    if key:
         yield "draft = 0 AND instr(title_key, ?) > 0", key
 
 

@@ -29,8 +29,8 @@ _RANDOM: Final = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}
 def entries_meant(session: Session, refs: Sequence[str]) -> list[list[int]]:
     """Return for each ref the seqs of the entries that it may mean, in the order of the file.
 
-    A ref is an id, or a label, or at least four characters that ids begin with, or at least
-    six that ids end with: the first of these readings that means any entry counts.
+    A ref is an id, or a label, or at least four characters that an id begins with or six that
+    a random id ends with: the first of these readings that means any entry counts.
     """
     partial = [ref for ref in refs if ref not in session.ids]
     labelled: dict[str, list[int]] = {}
@@ -54,13 +54,15 @@ def entries_meant(session: Session, refs: Sequence[str]) -> list[list[int]]:
 
 
 def _found(session: Session, ref: str, names: Sequence[str]) -> list[int]:
-    """Return the entries whose ids begin with `ref`, else those whose ids end with it."""
-    found: set[str] = set()
-    if len(ref) >= _BEGINNING_MIN:
-        found = {name for name in names if name.startswith(ref)}
-    if not found and len(ref) >= _END_MIN:
-        found = {name for name in names if name.endswith(ref)}
-    return sorted(session.ids[name] for name in found)
+    """Return the entries whose ids begin with `ref`, and those whose random ids end with it."""
+    fits = (name for name in names if _fits(ref, name))
+    return sorted({session.ids[name] for name in fits})
+
+
+def _fits(ref: str, name: str) -> bool:
+    if len(ref) >= _BEGINNING_MIN and name.startswith(ref):
+        return True
+    return len(ref) >= _END_MIN and name.endswith(ref) and bool(_RANDOM.fullmatch(name))
 
 
 def steps_to_resolve(session: Session, refs: Sequence[str]) -> int:
@@ -104,7 +106,3 @@ def _shortest(name: str, rivals: set[str], labels: set[str]) -> str:
         if end[0] != "-" and end not in labels and not any(_fits(end, other) for other in others):
             return end
     return name
-
-
-def _fits(end: str, name: str) -> bool:
-    return name.startswith(end) or name.endswith(end)

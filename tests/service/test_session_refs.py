@@ -35,13 +35,18 @@ async def test_a_session_goes_by_the_end_of_its_id(house: Any) -> None:
         assert refused.value.data["kind"] == "session_not_found"
 
 
-async def test_a_title_that_is_meant_goes_before_the_end_of_an_id(house: Any) -> None:
+async def test_only_of_a_random_id_does_the_end_count(house: Any) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, "session-in-the-facade")
         await make(wire, "another-session", "Facade")
-        await make(wire, "a-third-session", "the decades of the session")
-        await make(wire, "ends-in-decade")
         assert await resolved(wire, "facade") == "another-session"
-        # The end of an id goes before a part of a title, but only if it is all digits of a UUID.
-        assert await resolved(wire, "decade") == "ends-in-decade"
-        assert await resolved(wire, "the session") == "a-third-session"
+
+
+async def test_the_end_of_one_id_is_not_taken_for_the_beginning_of_another(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, MINUTE[0])
+        await make(wire, MINUTE[0][-8:] + "-other")
+        with pytest.raises(Refusal) as refused:
+            await resolved(wire, MINUTE[0][-8:])
+        assert refused.value.data["kind"] == "ambiguous_ref"
+        assert await resolved(wire, MINUTE[0][-9:]) == MINUTE[0]
