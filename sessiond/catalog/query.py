@@ -36,7 +36,9 @@ _COLUMN_OF: Final[dict[str, str]] = {
     "created_at": "created_at",
     "title": "title_key",
     "message_count": "message_count",
+    "written": "mtime_ns",
 }
+_NUMBERS: Final = frozenset({"message_count", "written"})
 
 
 class Query(Struct, frozen=True, kw_only=True):
@@ -53,10 +55,12 @@ class Query(Struct, frozen=True, kw_only=True):
     created_before: str | None = None
     updated_after: str | None = None
     updated_before: str | None = None
+    written_before_ns: int | None = None
+    """Files whose own time is earlier, and files whose time the catalog does not know."""
     root: str | None = None
     drafts: bool = False
     has_assistant: bool = False
-    sort: Sort = "updated_at"
+    sort: Sort | Literal["written"] = "updated_at"
     descending: bool = True
 
 
@@ -89,7 +93,7 @@ def position_of(query: Query, cursor: str) -> Position:
         stamp, value, session_id = _cursor.decode(base64.b64decode(padded, b"-_", validate=True))
     except (UnicodeEncodeError, binascii.Error, msgspec.DecodeError, UnicodeDecodeError):
         raise BadCursor from None
-    if stamp != _stamp(query) or isinstance(value, int) != (query.sort == "message_count"):
+    if stamp != _stamp(query) or isinstance(value, int) != (query.sort in _NUMBERS):
         raise BadCursor
     return value, session_id
 
@@ -154,3 +158,4 @@ def _filters(query: Query) -> Iterator[tuple[str, str | int | tuple[str, str] | 
     # What has no time is neither before nor after anything.
     yield "created_at > '' AND created_at < ?", query.created_before
     yield "updated_at > '' AND updated_at < ?", query.updated_before
+    yield "mtime_ns < ?", query.written_before_ns

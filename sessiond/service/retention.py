@@ -1,25 +1,33 @@
-"""Old sessions into the trash: those that nobody has changed for a while and nobody uses.
+"""Old sessions into the trash: those whose files nobody has written to for a while and nobody uses.
 
-Law: only sessions of this profile that have their place, never an archived one,
-never one that is open for somebody, and none that was written to since the look.
+Rule 1: only sessions of this profile that have their place, never an archived one,
+never one that is open for a client.
+Rule 2: the age is that of the file, by the disk's clock; the times that entries say of
+themselves decide nothing here, since a client may have sent any. Right before a
+file goes, its time is looked at again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 import msgspec
+from anyio import to_thread
 from msgspec import Raw, Struct
 
 from sessiond.catalog.query import Position, Query
-from sessiond.errors import SessiondError, SessionNotFound
+from sessiond.errors import SessiondError, SessionNotFound, StorageError
 from sessiond.limits import PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX
-from sessiond.model.times import rfc3339, unix_ms
+from sessiond.service.files.keeping import Keeping
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Progress
 from sessiond.service.service import Service
 
 __all__ = ["Failed", "Retention", "retain"]
 
-_HOUR_MS = 3_600_000
+_HOUR_SECONDS: Final = 3600.0
+_SECOND_NS: Final = 1_000_000_000
 
 
 class Failed(Struct, frozen=True):
@@ -49,19 +57,17 @@ async def retain(
     service: Service, max_age_hours: float, *, dry_run: bool, progress: Progress
 ) -> Retention:
     """Move what is older to the trash, or only say what that would be. Raises Draining, StorageError."""
-    now = unix_ms(service.environment.now())
-    assert now is not None, "the clock tells the time"
-    before = rfc3339((now - max_age_hours * _HOUR_MS) / 1000)
-    if max_age_hours * _HOUR_MS >= now or not before:
-        return Retention([], [], dry_run)
     done = Retention([], [], dry_run)
-    began = service.store.keeping.now()
-    old = await _older(service, before, progress)
+    before = service.store.keeping.now() - max_age_hours * _HOUR_SECONDS
+    if before <= 0:
+        return done
+    before_ns = int(before * _SECOND_NS)
+    old = await _older(service, before_ns, progress)
     for count, info in enumerate(old):
         progress.report(count, len(old), "sessions")
         session_id = _named.decode(info).id
         try:
-            if dry_run or await _discard(service, session_id, began):
+            if dry_run or await _discard(service, session_id, before_ns):
                 done.sessions.append(info)
         except SessionNotFound:
             # Somebody deleted it meanwhile.
@@ -71,19 +77,40 @@ async def retain(
     return done
 
 
-async def _older(service: Service, before: str, progress: Progress) -> list[Raw]:
-    """What lists show of the sessions that are due, the oldest first."""
+async def _older(service: Service, before_ns: int, progress: Progress) -> list[Raw]:
+    """Return what lists show of the sessions that are due, the oldest first."""
     folder = service.store.keeping.folder
-    query = Query(updated_before=before, root=str(folder), descending=False)
-    found: list[Raw] = []
+    query = Query(written_before_ns=before_ns, root=str(folder), sort="written", descending=False)
+    found: list[tuple[int, bytes]] = []
     after: Position | None = None
     while len(found) < PAGE_ROWS_MAX:
         page = await service.roster.select(query, PAGE_ROWS_DEFAULT, after, progress)
-        found += [Raw(info) for info in page.sessions if _unused(service, _named.decode(info).id)]
+        unused = [info for info in page.sessions if _unused(service, _named.decode(info).id)]
+        found += await to_thread.run_sync(_due, service.store.keeping, unused, before_ns)
         after = page.last
         if after is None:
             break
-    return found[:PAGE_ROWS_MAX]
+    found.sort()
+    return [Raw(info) for _, info in found[:PAGE_ROWS_MAX]]
+
+
+def _due(keeping: Keeping, infos: Sequence[bytes], before_ns: int) -> list[tuple[int, bytes]]:
+    """Return the sessions whose files are old, with the files' times.
+
+    The catalog does not know the time of a file that was written a moment ago. A file that
+    cannot be looked at now may be due: whoever moves it says why it stays.
+    """
+    found: list[tuple[int, bytes]] = []
+    for info in infos:
+        try:
+            written_ns = keeping.written_at(_named.decode(info).id)
+        except SessionNotFound:
+            continue
+        except StorageError:
+            written_ns = 0
+        if written_ns < before_ns:
+            found.append((written_ns, info))
+    return found
 
 
 def _unused(service: Service, session_id: str) -> bool:
@@ -91,14 +118,14 @@ def _unused(service: Service, session_id: str) -> bool:
     return host is None or host.can_unload
 
 
-async def _discard(service: Service, session_id: str, began: float) -> bool:
+async def _discard(service: Service, session_id: str, before_ns: int) -> bool:
     """Whether it went; not if it is used, or was written to, by now."""
     if not _unused(service, session_id):
         return False
     keeping = service.store.keeping
 
     def discard(opened: Opened | None) -> bool:
-        if keeping.written_since(session_id, began):
+        if keeping.written_at(session_id) >= before_ns:
             return False
         keeping.discard(session_id, opened)
         return True

@@ -138,6 +138,10 @@ class FaultDisk(Files):
         """A durable file that was always there."""
         self._names = Names({**self._names.seen, path: self._new_inode(content)})
 
+    def set_time(self, path: Path, seconds: float) -> None:
+        """Let a file have been written last at this time, as `touch -d` does."""
+        self._inode(path).mtime = int(seconds * 1_000_000_000)
+
     def content(self, path: Path) -> bytes:
         """What a reader of the file sees."""
         return bytes(self._inode(path).seen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,17 @@ HI = {"role": "user", "content": "hi"}
 PI = b'{"type":"session","version":3,"id":"session-p","timestamp":"2020-01-15T10:30:00.000Z","cwd":"/p"}\n'
 
 
-def put(house: Any, name: str, day: str) -> Path:
-    """A session whose last entry is of this day; today is 2026-01-15."""
+def put(house: Any, name: str, day: str, timestamp: str = "2026-01-15T10:30:00.000Z") -> Path:
+    """Put a session whose file was written on this day; today is 2026-01-15."""
     entry = {
         "type": "message",
         "id": "n1",
         "parent_id": None,
-        "timestamp": f"{day}T10:30:00.000Z",
+        "timestamp": timestamp,
         "message": {"role": "assistant"},
     }
     path: Path = house.put([entry], name)
+    house.disk.set_time(path, datetime.fromisoformat(f"{day}T10:30:00Z").timestamp())
     return path
 
 
@@ -52,6 +54,27 @@ async def test_what_is_older_goes_and_only_when_it_is_meant(house: Any) -> None:
         assert [one["id"] for one in listed] == ["session-new"]
         assert await run(wire, 47.9, dry_run=False) == []
         assert await run(wire, 1e12) == []
+
+
+async def test_the_time_of_a_file_decides_and_not_what_entries_say_of_themselves(
+    house: Any,
+) -> None:
+    put(house, "session-old", "2025-01-01", timestamp="2033-01-01T00:00:00Z")
+    put(house, "session-now", "2026-01-15", timestamp="2001-01-01T00:00:00Z")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        # Written two seconds ago, by a client that says otherwise.
+        entry = {"type": "message", "timestamp": "2020-01-01T00:00:00Z", "message": HI}
+        await wire.call("session/create", cwd="/p", session_id="session-a", persist="immediate")
+        await wire.call("append", session_id="session-a", entry=entry)
+        await wire.call("session/close", session_id="session-a")
+        house.disk.seconds += 2
+        assert await run(wire, 24) == ["session-old"]
+        assert await run(wire, 24, dry_run=False) == ["session-old"]
+        listed = (await wire.call("session/list"))["sessions"]
+        assert [one["id"] for one in listed] == ["session-a", "session-now"]
+        # Nobody writes to them for a day.
+        house.disk.seconds += 24 * 3600
+        assert await run(wire, 24, dry_run=False) == ["session-now", "session-a"]
 
 
 async def test_what_is_archived_watched_a_draft_or_anothers_stays(

@@ -31,7 +31,7 @@ __all__ = ["COMMAND"]
 def retention(ctx: click.Context, /, shared: Shared, *, hours: float, apply: bool) -> None:
     """Put the sessions that nobody has changed for so many hours into the trash.
 
-    Archived sessions, drafts, and what somebody watches stay. Exit status 1 if one that should
+    The time of a session's file counts, not the times that its entries name. Archived sessions, drafts, and what somebody watches stay. Exit status 1 if one that should
     have gone could not. A daemon does the same by itself with `retention.max_age_hours` in its configuration.
     """
     with connected(shared) as client:

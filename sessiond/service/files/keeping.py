@@ -91,14 +91,17 @@ class Keeping:
         return self._layout.sessions
 
     def now(self) -> float:
-        """The disk's clock, for `written_since`."""
+        """Return the disk's clock, which `written_at` goes by."""
         return self._files.now()
 
-    def written_since(self, session_id: str, moment: float) -> bool:
-        """Whether somebody wrote to a session's file after that. Raises SessionNotFound, StorageError."""
+    def written_at(self, session_id: str) -> int:
+        """Return when a session's file was written last, in nanoseconds since 1970.
+
+        Raises SessionNotFound, StorageError.
+        """
         path = self.require(session_id)
         with telling("look at", path):
-            return self._files.stat(path).st_mtime_ns > moment * 1e9
+            return self._files.stat(path).st_mtime_ns
 
     # -- the archive -----------------------------------------------------------------
 
