@@ -15,6 +15,7 @@ from sessiond.dialects.base import BadLine
 from sessiond.dialects.loose import fields, lenient, reference, require_utf8, text
 from sessiond.dialects.native_checks import HEADER_TYPES, RESULT_ROLES, check
 from sessiond.dialects.native_effects import effect_of_entry, effect_of_fields
+from sessiond.dialects.times import raw_time
 from sessiond.model.entries import Entry, Message, ModelChange, Opaque
 from sessiond.model.ids import MAIN
 from sessiond.model.row import KIND_OF_TYPE, Kind, Row
@@ -53,6 +54,7 @@ class _Line(Struct, gc=False):
     parent_id: str | None = None
     head: str = MAIN
     atom: tuple[int, int] | None = None
+    timestamp: str | float | None = None
     message: _Said | None = None
 
 
@@ -77,6 +79,7 @@ def row(line: bytes) -> Row:
     kind = _KIND_OF_ROLE.get(said.role, _OTHER_ROLE)
     names_model = kind == _ASSISTANT and bool(said.model)
     made = Row(kind, found.id, found.parent_id, found.head, names_model)
+    made.timestamp = found.timestamp
     if found.atom is not None:
         made.atom = _sane(found.atom)
     return made
@@ -104,6 +107,7 @@ def row_of(entry: Entry | Opaque) -> Row:
         names_model,
         effect_of_entry(entry),
         None if isinstance(entry.atom, UnsetType) else entry.atom,
+        None if isinstance(entry.timestamp, UnsetType) else entry.timestamp,
     )
 
 
@@ -136,6 +140,7 @@ def _unusual_row(line: bytes) -> Row:
         names_model,
         effect_of_fields(kind, found),
         _atom_of(found.get("atom")),
+        raw_time(found.get("timestamp")),
     )
 
 

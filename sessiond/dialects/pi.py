@@ -36,7 +36,7 @@ from sessiond.dialects.pi_context import messages_of
 from sessiond.dialects.pi_migrate import migrate
 from sessiond.dialects.preview import entry_preview
 from sessiond.dialects.summaries import summary_of
-from sessiond.dialects.times import raw_rfc3339
+from sessiond.dialects.times import raw_rfc3339, raw_time
 from sessiond.dialects.usage import usage_of
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
@@ -79,6 +79,7 @@ class _Line(Struct, gc=False, rename={"parent_id": "parentId"}):
     type: str
     id: str
     parent_id: str | None = None
+    timestamp: str | float | None = None
     message: _Said | None = None
 
 
@@ -123,7 +124,13 @@ class Pi:
             return _unusual_row(line)
         kind = _KIND_OF_ROLE.get(said.role, _OTHER_ROLE)
         names_model = kind == _ASSISTANT and bool(said.model)
-        return Row(kind, found.id, found.parent_id or None, names_model=names_model)
+        return Row(
+            kind,
+            found.id,
+            found.parent_id or None,
+            names_model=names_model,
+            timestamp=found.timestamp,
+        )
 
     def row_of(self, entry: Entry | Opaque) -> Row:
         """The same of an entry about to be stored. Raises EntryInvalid."""
@@ -222,6 +229,7 @@ def _unusual_row(line: bytes) -> Row:
         reference(found.get("parentId")) or None,
         names_model=names_model,
         effect=_effect(kind, entry_id, found),
+        timestamp=raw_time(found.get("timestamp")),
     )
 
 

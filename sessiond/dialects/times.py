@@ -10,19 +10,24 @@ from msgspec import Raw
 from sessiond.dialects.loose import text
 from sessiond.model.times import rfc3339
 
-__all__ = ["raw_rfc3339"]
+__all__ = ["raw_rfc3339", "raw_time"]
 
 _number: Final = msgspec.json.Decoder(float)
 
 
 def raw_rfc3339(raw: Raw | None) -> str:
     """The time that a raw field holds; "" for what is no time."""
+    return rfc3339(raw_time(raw))
+
+
+def raw_time(raw: Raw | None) -> str | float | None:
+    """Return the text or number that a raw field spells its time with; None for anything else."""
     if raw is None:
-        return ""
+        return None
     found = text(raw)
     if found is not None:
-        return rfc3339(found)
+        return found
     try:
-        return rfc3339(_number.decode(raw))
+        return _number.decode(raw)
     except msgspec.DecodeError:
-        return ""
+        return None

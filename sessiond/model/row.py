@@ -131,6 +131,8 @@ class Row(Struct):
     """A model change, or an assistant message that says which model wrote it."""
     effect: Effect | None = None
     atom: tuple[int, int] | None = None
+    timestamp: str | float | None = None
+    """When the entry was made, as it is spelled; None where the line has no time."""
 
 
 class Rules(Struct, frozen=True):

@@ -2,23 +2,46 @@
 
 A number is seconds since 1970, or milliseconds where it is too large for
 seconds; a text without an offset is UTC. The daemon itself writes RFC 3339 UTC
-with milliseconds.
+with milliseconds. A client's time must be RFC 3339 (`is_rfc3339`); a file of
+another program is read as leniently as Python reads ISO 8601.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = ["rfc3339", "unix_ms"]
+__all__ = ["is_rfc3339", "rfc3339", "unix_ms"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # Seconds reach this in the year 5138, milliseconds did in March 1973.
 _SECONDS_MAX: Final = 1e11
+_FIRST: Final = datetime.min.replace(tzinfo=UTC)
+_LAST: Final = datetime.max.replace(tzinfo=UTC)
+# RFC 3339 has a year 0, which Python lacks: the calendar repeats itself every 400 years.
+_SAME_CALENDAR: Final = 400
+_LEAP_SECOND: Final = 60
+
+_own_spelling: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z"
+).fullmatch
+_rfc3339: Final = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?"
+    r"(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
+).fullmatch
 
 
 def rfc3339(value: str | float | None) -> str:
-    """The one spelling; "" for what is no time."""
+    """Return a time in the daemon's own spelling; "" for what is no time."""
+    if isinstance(value, str) and _own_spelling(value):
+        # The usual case, once per line when a file opens.
+        try:
+            datetime.fromisoformat(value)
+        except ValueError:
+            pass
+        else:
+            return value
     moment = _moment(value)
     if moment is None:
         return ""
@@ -26,9 +49,14 @@ def rfc3339(value: str | float | None) -> str:
 
 
 def unix_ms(value: str) -> int | None:
-    """Milliseconds since 1970; None for what is no time."""
+    """Return a time as milliseconds since 1970; None for what is no time."""
     moment = _moment(value)
     return None if moment is None else (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def is_rfc3339(text: str) -> bool:
+    """Return whether a text is a date-time of RFC 3339, section 5.6, leap seconds included."""
+    return _strict(text) is not None
 
 
 def _moment(value: str | float | None) -> datetime | None:
@@ -38,9 +66,44 @@ def _moment(value: str | float | None) -> datetime | None:
         if not isinstance(value, str):
             seconds = value if abs(value) < _SECONDS_MAX else value / 1000
             return datetime.fromtimestamp(seconds, tz=UTC)
+        strict = _strict(value)
+        if strict is not None:
+            return strict
         moment = datetime.fromisoformat(value)
         if moment.tzinfo is None:
             return moment.replace(tzinfo=UTC)
         return moment.astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def _strict(text: str) -> datetime | None:
+    """Return the moment that an RFC 3339 text names; None for every other text.
+
+    A leap second is the second before midnight UTC at the end of a month, and counts as the
+    first second of the next day. A moment that Python cannot hold becomes the nearest one.
+    """
+    found = _rfc3339(text)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second = map(int, found.groups()[:6])
+    fraction, sign, offset_hours, offset_minutes = found.groups()[6:]
+    if second > _LEAP_SECOND or int(offset_hours or 0) > 23 or int(offset_minutes or 0) > 59:
+        return None
+    offset = timedelta(hours=int(offset_hours or 0), minutes=int(offset_minutes or 0))
+    micros = int((fraction or "0")[:6].ljust(6, "0"))
+    shift = _SAME_CALENDAR if year <= _SAME_CALENDAR else -_SAME_CALENDAR
+    try:
+        # Far from both ends of Python's calendar, so that an offset cannot leave it.
+        far = datetime(year + shift, month, day, hour, minute, min(second, 59), micros, UTC)
+    except ValueError:
+        return None
+    far += offset if sign == "-" else -offset
+    if second == _LEAP_SECOND:
+        far += timedelta(seconds=1)
+        if (far.day, far.hour, far.minute, far.second) != (1, 0, 0, 0):
+            return None
+    try:
+        return far.replace(year=far.year - shift)
+    except ValueError:
+        return _FIRST if shift > 0 else _LAST

@@ -43,7 +43,6 @@ class Opened(Struct, eq=False):
     persist: Persist
     place: Path | None
     created_at: str
-    updated_at: str
     created: bool = False
     archived: bool = False
     """It lies in the archive: kept to be read, no longer to be changed."""
@@ -79,7 +78,7 @@ class Opened(Struct, eq=False):
             status=self._fact("status"),
             dry_run=self._fact("dry_run", header.dry_run),
             created_at=self.created_at,
-            updated_at=self.updated_at,
+            updated_at=session.updated_at or self.created_at,
             seq=session.seq,
             leaf_id=session.id_of(session.heads[MAIN].leaf),
             heads=head_infos(session),
@@ -176,16 +175,11 @@ class Opened(Struct, eq=False):
         if not found:
             return []
         first = self.intake.take_later(one.line for one in found)
-        events = [
+        return [
             self.event(seq, one.line, EXTERNAL if one.external else None)
             for seq, one in enumerate(found, first)
             if self.session.is_entry(seq)
         ]
-        if events:
-            self.updated_at = (
-                self.dialect.timestamp(found[events[-1].seq - first].line) or self.updated_at
-            )
-        return events
 
     def event(self, seq: int, line: bytes, origin: Origin | None = None) -> Event:
         """A stored entry as an event, without origin unless one is given."""

@@ -167,7 +167,6 @@ class Writer:
             batch.draft.commit()
             lines = opened.journal.line_count
             assert opened.session.seq == lines - 1, "index and file number the lines alike"
-            opened.updated_at = batch.draft.now
             if hub.has_live:
                 hub.publish(batch.events(), touched)
             self._batches += 1

@@ -35,6 +35,7 @@ from sessiond.model.row import (
     Row,
     Rules,
 )
+from sessiond.model.times import rfc3339
 
 __all__ = ["Head", "LabelState", "Session"]
 
@@ -72,6 +73,7 @@ class Session:
 
     __slots__ = (
         "_record",
+        "_timestamp",
         "compaction_refs",
         "depths",
         "fact_seqs",
@@ -94,6 +96,7 @@ class Session:
         "rules",
         "skipped",
         "thinking_refs",
+        "updated_at",
     )
 
     def __init__(self, rules: Rules) -> None:
@@ -124,6 +127,9 @@ class Session:
         self.problems: list[Problem] = []
         self.problem_count = 0
         self.read_only_line: int | None = None
+        # The newest time that an entry has, RFC 3339 UTC; "" while no entry has one.
+        self.updated_at = ""
+        self._timestamp: str | float | None = None
 
     @property
     def seq(self) -> int:
@@ -181,6 +187,10 @@ class Session:
                 self.message_total += 1
                 if kind == _ASSISTANT:
                     self.has_assistant = True
+        if row.timestamp != self._timestamp:
+            # The entries of a batch share one time, which is then looked at once.
+            self._timestamp = row.timestamp
+            self.updated_at = max(self.updated_at, rfc3339(row.timestamp))
         if row.effect is not None:
             self._apply(row, seq)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
@@ -35,6 +36,8 @@ PARTIAL = st.sampled_from([0, 30, 200, 10_000])
 FAULTS = st.none() | st.tuples(st.integers(1, 3), PARTIAL) | st.tuples(st.integers(1, 25), PARTIAL)
 WHICH = st.integers(0, 1000)
 SESSIONS_MAX = 6
+# What entries say of when they were made; None: the daemon says it.
+TIMES = st.sampled_from([None, "2020-05-01T00:00:00Z", "2031-01-01T00:00:00+01:00"])
 
 
 class Known(Struct):
@@ -63,9 +66,13 @@ class Life(RuleBasedStateMachine):
         self.start()
 
     def teardown(self) -> None:
-        """Everything that was opened is closed, and no half-made file lies about."""
+        """Every session is what it was once more; all is closed, no half-made file lies about."""
         try:
-            self.life.close()
+            try:
+                if sys.exc_info()[0] is None:
+                    self.restart()
+            finally:
+                self.life.close()
             assert self.house.disk.open_descriptors == 0
             assert [path for path in self.house.disk.paths if path.suffix == ".new"] == []
         finally:
@@ -151,20 +158,22 @@ class Life(RuleBasedStateMachine):
         fault=FAULTS,
         sizes=st.lists(st.integers(1, 3), min_size=1, max_size=3),
         role=st.sampled_from(["user", "assistant"]),
+        time=TIMES,
         again=st.booleans(),
     )
-    def append(
+    def append(  # noqa: PLR0913 - what a rule draws
         self,
         which: int,
         fault: tuple[int, int] | None,
         sizes: list[int],
         role: str,
+        time: str | None,
         again: bool,
     ) -> None:
         """Several at once, in one batch or two; what was refused may be sent again, the same."""
         session_id, known = self.pick(which)
         batches = [[self.new_id("own") for _ in range(size)] for size in sizes]
-        calls = [append(session_id, batch, role) for batch in batches]
+        calls = [append(session_id, batch, role, time) for batch in batches]
         answers = self.attempt(fault, *calls)
         self.take(known, batches, answers)
         self.settle(session_id, known)
@@ -259,9 +268,17 @@ class Life(RuleBasedStateMachine):
         session_id, known = self.pick(which, writable=False)
         if known.in_memory:
             return
+        live = self.shown(session_id)
         self.ask("session/close", session_id=session_id)
         self.attempt(fault, ("session/open", {"session_id": session_id}))
         self.settle(session_id, known)
+        assert self.shown(session_id) == live
+
+    def shown(self, session_id: str) -> dict[str, Any]:
+        """Return what a session says of itself, live as reopened."""
+        info: dict[str, Any] = self.ask("session/get", session_id=session_id)["session"]
+        # What is opened from its place was put there at once, as far as its file tells.
+        return {name: value for name, value in info.items() if name != "persist"}
 
     def kind_of(self, session_id: str) -> str:
         return self.run(_kind, self.wire, session_id)
@@ -305,8 +322,14 @@ class Life(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
+        live = {
+            session_id: self.shown(session_id)
+            for session_id, known in self.sessions.items()
+            if known.gone is False and not known.in_memory
+        }
         self.life.close()
         self.start()
+        assert {session_id: self.shown(session_id) for session_id in live} == live
         for session_id, known in self.sessions.items():
             if known.in_memory:
                 known.gone = True
@@ -326,9 +349,13 @@ class Life(RuleBasedStateMachine):
         assert alive <= listed <= alive | unsure
 
 
-def append(session_id: str, ids: list[str], role: str) -> tuple[str, dict[str, Any]]:
+def append(
+    session_id: str, ids: list[str], role: str, time: str | None
+) -> tuple[str, dict[str, Any]]:
+    made = {} if time is None else {"timestamp": time}
     entries = [
-        {"type": "message", "id": entry_id, "message": {"role": role, "content": entry_id * 9}}
+        {"type": "message", "id": entry_id, **made}
+        | {"message": {"role": role, "content": entry_id * 9}}
         for entry_id in ids
     ]
     params: dict[str, Any] = {"session_id": session_id, "entries": entries}

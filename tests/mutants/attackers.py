@@ -42,6 +42,11 @@ ATTACKERS: Final = (
         ("tests/crash/test_service_faults.py", *_ONCE),
     ),
     Attacker(
+        "service-model",
+        "requests in any order, closings, restarts and power cuts; what was told is what is there",
+        ("tests/crash/test_service_model.py::TestLife",),
+    ),
+    Attacker(
         "waiting-disk",
         "clients look at everything while the disk works on an entry, and when it fails",
         ("tests/service/test_durability.py", *_ONCE),

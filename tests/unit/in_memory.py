@@ -48,5 +48,4 @@ def opened_lines(lines: list[bytes]) -> Opened:
         persist="never",
         place=None,
         created_at=TIME,
-        updated_at=TIME,
     )

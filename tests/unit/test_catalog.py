@@ -16,6 +16,7 @@ from sessiond.catalog.finding import find_by_ref
 from sessiond.catalog.forest import plant, tree_of
 from sessiond.catalog.query import BadCursor, Query, cursor_of, position_of
 from sessiond.catalog.rows import Facts, Fingerprint, Mark, Relative, Stored
+from sessiond.catalog.schema import VERSION
 from sessiond.errors import StorageError
 
 MARK = Mark("epoch-1", 3, "digest")
@@ -225,7 +226,7 @@ def test_epochs_of_version_1_are_carried_over_and_nothing_else_is_believed(tmp_p
         assert (known.listed, known.fingerprint) == (False, Fingerprint(0, 0, 0))
 
 
-@pytest.mark.parametrize("version", [4, 99])
+@pytest.mark.parametrize("version", [VERSION + 1, 99])
 def test_a_newer_catalog_is_begun_anew(tmp_path: Path, version: int) -> None:
     path = tmp_path / "catalog.sqlite"
     with sqlite3.connect(path) as other:

@@ -36,7 +36,6 @@ class Assembly:
         place = None
         if self._layout.is_pending(path):
             place = self._layout.session_path(session_id, self._environment.file_stamp())
-        created_at, updated_at = _times(indexer, journal)
         epoch, summary = self._register.recall(known, journal)
         return Opened(
             session_id,
@@ -49,20 +48,6 @@ class Assembly:
             summary=summary,
             persist="immediate" if place is None else "on_assistant",
             place=place,
-            created_at=created_at,
-            updated_at=updated_at,
+            created_at=rfc3339(indexer.header.timestamp),
             archived=self._layout.is_archived(path),
         )
-
-
-def _times(indexer: Indexer, journal: Journal) -> tuple[str, str]:
-    """When the session began and when its last entry was made."""
-    session = indexer.session
-    created = updated = rfc3339(indexer.header.timestamp)
-    last = session.seq
-    while last and not session.is_entry(last):
-        last -= 1
-    if last:
-        (line,) = journal.read(last, last)
-        updated = indexer.dialect.timestamp(line) or created
-    return created, updated

@@ -23,12 +23,10 @@ def rehearse(session_id: str, chunks: Iterable[Sequence[bytes]], epoch: str) -> 
     _, header = next(lines)
     indexer.visit(0, header)
     session, tally = indexer.session, Tally(indexer.dialect, Summary())
-    created = updated = rfc3339(indexer.header.timestamp)
     for seq, line in lines:
         indexer.visit(seq, line)
         if SUMMED_KINDS[session.kinds[seq]]:
             tally.take(session.kinds[seq], line)
-        updated = indexer.dialect.timestamp(line) or created
     opened = Opened(
         session_id,
         session,
@@ -39,8 +37,7 @@ def rehearse(session_id: str, chunks: Iterable[Sequence[bytes]], epoch: str) -> 
         epoch=epoch,
         persist="immediate",
         place=None,
-        created_at=created,
-        updated_at=updated,
+        created_at=rfc3339(indexer.header.timestamp),
         summary=tally.summary(session.seq),
     )
     return opened.whole()

@@ -102,7 +102,6 @@ class Store:
         persist: Persist,
         place: Path | None,
     ) -> Opened:
-        created = str(header.timestamp)
         session = Session(NATIVE.rules)
         return Opened(
             header.id,
@@ -114,8 +113,7 @@ class Store:
             epoch=self.environment.new_epoch(),
             persist=persist,
             place=place,
-            created_at=created,
-            updated_at=created,
+            created_at=str(header.timestamp),
             created=True,
         )
 
