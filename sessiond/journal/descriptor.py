@@ -15,7 +15,13 @@ from typing import NamedTuple
 
 from sessiond.journal.files import Files, FileStat
 
-__all__ = ["Descriptor", "Piece", "write_all"]
+__all__ = ["Descriptor", "Piece", "close_quietly", "write_all"]
+
+
+def close_quietly(files: Files, fd: int) -> None:
+    """Close a descriptor. A close that fails has closed all the same; what counts was synced before."""
+    with suppress(OSError):
+        files.close(fd)
 
 
 class Piece(NamedTuple):

@@ -18,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
+from sessiond.journal.renaming import rename_without_replacing
+
 __all__ = ["FileStat", "Files"]
 
 _COMMON: Final = os.O_CLOEXEC | os.O_NOCTTY
@@ -58,8 +60,8 @@ class Files:
     # -- descriptors -------------------------------------------------------------
 
     def create(self, path: Path) -> int:
-        """A new file for reading and writing; FileExistsError if the name is taken."""
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _COMMON, 0o600)
+        """A new file for reading and writing; FileExistsError if the name is taken, also by a link."""
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | _COMMON, 0o600)
         try:
             os.fchmod(fd, 0o600)
         except BaseException:
@@ -137,8 +139,12 @@ class Files:
         """What the name refers to."""
         return os.stat(path)  # noqa: PTH116 - asked before every write
 
+    def lstat(self, path: Path) -> FileStat:
+        """What has the name: of a link the link, wherever it leads."""
+        return os.lstat(path)
+
     def exists(self, path: Path | str) -> bool:
-        """Whether there is something of this name."""
+        """Whether the name leads to something; a link that leads nowhere is not there."""
         return Path(path).exists()
 
     def listdir(self, folder: Path) -> list[str]:
@@ -163,6 +169,10 @@ class Files:
     def rename(self, old: Path, new: Path) -> None:
         """Give a file another name; replaces what had that name."""
         old.rename(new)
+
+    def rename_new(self, old: Path, new: Path) -> None:
+        """Give a file another name; FileExistsError if that is taken. Some file systems cannot."""
+        rename_without_replacing(old, new)
 
     def link(self, old: Path, new: Path) -> None:
         """Give a file a second name; FileExistsError if that is taken."""
@@ -238,3 +248,7 @@ class Files:
     def pause(self, seconds: float) -> None:
         """Let time pass in this thread."""
         time.sleep(seconds)
+
+    def random_digits(self) -> str:
+        """32 hex digits that no program can foretell."""
+        return os.urandom(16).hex()

@@ -17,7 +17,7 @@ from sessiond.journal.failures import explained, storage_error, telling
 from sessiond.journal.files import Files
 from sessiond.journal.following import Following
 from sessiond.journal.lock import FileLock, own_session
-from sessiond.journal.making import make_file
+from sessiond.journal.making import make_file, move, remove_own
 from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import Visit, ends_of
 from sessiond.journal.repair import copy_aside
@@ -63,8 +63,7 @@ class Journal:
                 journal._own(lock, locks)
                 journal._writer.start()
             except BaseException:
-                with suppress(OSError):
-                    files.unlink(path)
+                remove_own(files, path, fd)
                 lock.release()
                 files.close(fd)
                 raise
@@ -252,9 +251,7 @@ class Journal:
         old = self.path
         with telling("move", old):
             if path != old:
-                if self._files.exists(path):
-                    raise OSError(errno.EEXIST, "the new name is taken")
-                self._files.rename(old, path)
+                move(self._files, old, path)
                 self._reader.path = path
                 self._unsynced_folders = {path.parent, old.parent}
             # The new name first: a crash between the two must not find neither.

@@ -1,6 +1,7 @@
 """The folders and names of a profile.
 
-Law: names are made and taken apart here and nowhere else.
+Law: paths are made and taken apart here and nowhere else; the forms of the names themselves
+stand in `names`.
 
     <data>/                       $SESSIOND_HOME, else the platform's user data directory
       locks/<device>-<inode>      who has a session file open, for every profile of this home
@@ -24,14 +25,22 @@ from typing import Final
 from sessiond.errors import StorageError
 from sessiond.journal.failures import storage_error, telling
 from sessiond.journal.files import Files
+from sessiond.journal.lookup import is_regular
+from sessiond.journal.names import (
+    SUFFIX,
+    draft_id_in,
+    id_in_name,
+    is_copy_in_trash,
+    is_torn_end,
+    is_unfinished,
+    trashed_id,
+)
 from sessiond.model.ids import is_session_id
 
-__all__ = ["DEFAULT_PROFILE", "Layout", "data_home", "id_in_name", "is_profile"]
+__all__ = ["DEFAULT_PROFILE", "Layout", "data_home", "is_profile"]
 
 DEFAULT_PROFILE: Final = "default"
 _PROFILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
-_STAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{6}", re.ASCII)
-_SUFFIX: Final = ".jsonl"
 
 
 def is_profile(name: str) -> bool:
@@ -110,12 +119,12 @@ class Layout:
     def session_path(self, session_id: str, stamp: str) -> Path:
         """The place of a session, `stamp` being the moment it was begun."""
         assert is_session_id(session_id), "ids are checked at the edge"
-        return self.sessions / f"{stamp}_{session_id}{_SUFFIX}"
+        return self.sessions / f"{stamp}_{session_id}{SUFFIX}"
 
     def pending_path(self, session_id: str) -> Path:
         """The place of a draft."""
         assert is_session_id(session_id), "ids are checked at the edge"
-        return self.pending / f"{session_id}{_SUFFIX}"
+        return self.pending / f"{session_id}{SUFFIX}"
 
     def is_pending(self, path: Path) -> bool:
         """Whether the file is a draft of this profile."""
@@ -129,15 +138,22 @@ class Layout:
 
     def trashed_id(self, path: Path) -> str | None:
         """Whose a file in the trash is; None if its name does not say."""
-        return _trashed_id(path.name)
+        return trashed_id(path.name)
 
     def trashed(self, files: Files, session_id: str) -> list[Path]:
         """What is in the trash of a session. Raises StorageError."""
-        return [
+        named = [
             self.trash / name
             for name in sorted(_names(files, self.trash))
-            if _trashed_id(name) == session_id
+            if trashed_id(name) == session_id
         ]
+        return [path for path in named if self.is_trashed(files, path)]
+
+    def is_trashed(self, files: Files, path: Path) -> bool:
+        """Whether sessiond put the file into the trash. Raises StorageError."""
+        # A session's file may have been a link, which delete moved as it was. Copies are files.
+        may_be_link = not is_copy_in_trash(path.name)
+        return trashed_id(path.name) is not None and is_regular(files, path, or_link=may_be_link)
 
     def is_archived(self, path: Path) -> bool:
         """Whether the file is an archived session of this profile."""
@@ -148,7 +164,7 @@ class Layout:
         if path.parent in (self.sessions, self.archive):
             return id_in_name(path.name)
         if path.parent == self.pending:
-            return _draft_id_in(path.name)
+            return draft_id_in(path.name)
         return None
 
     # -- what is there -------------------------------------------------------------
@@ -164,7 +180,7 @@ class Layout:
         found = [
             folder / name
             for folder in (self.sessions, self.archive)
-            for name in sorted(_names_ending(files, folder, f"_{session_id}{_SUFFIX}"))
+            for name in sorted(_names_ending(files, folder, f"_{session_id}{SUFFIX}"))
             if id_in_name(name) == session_id
         ]
         draft = self.pending_path(session_id) if is_session_id(session_id) else None
@@ -190,47 +206,31 @@ class Layout:
         """
         for folder in (self.sessions, self.archive):
             for name in _names(files, folder):
-                if name.endswith(_SUFFIX) and not name.startswith("."):
+                if name.endswith(SUFFIX) and not name.startswith("."):
                     yield folder / name
         if drafts:
             yield from self.drafts(files)
 
     def half_made(self, files: Files) -> Iterator[Path]:
-        """What a crash left of files of our own names before they had them."""
+        """Every file that sessiond was making when it was ended, before the file had its name."""
         for folder in (*self.folders, self.trash):
             for name in _names(files, folder):
-                if name.endswith(f"{_SUFFIX}.new") and _trashed_id(name) is not None:
+                if is_unfinished(name) and is_regular(files, folder / name):
                     yield folder / name
 
     def cut_ends(self, files: Files) -> Iterator[Path]:
-        """What openings moved aside of files of our own names, beside them."""
+        """Every copy of a torn end that lies beside a session or a draft."""
         for folder in self.folders:
             for name in sorted(_names(files, folder)):
-                if f"{_SUFFIX}.torn-" in name and _trashed_id(name) is not None:
+                own = name[: name.find(SUFFIX) + len(SUFFIX)]
+                if self.id_of(folder / own) is not None and is_torn_end(name, own):
                     yield folder / name
 
     def drafts(self, files: Files) -> Iterator[Path]:
         """The files of drafts."""
         for name in _names(files, self.pending):
-            if _draft_id_in(name) is not None:
+            if draft_id_in(name) is not None:
                 yield self.pending / name
-
-
-def id_in_name(name: str) -> str | None:
-    """The session id in the name of a session's file, wherever it lies; None in any other."""
-    stamp, _, rest = name.partition("_")
-    return _draft_id_in(rest) if _STAMP.fullmatch(stamp) else None
-
-
-def _trashed_id(name: str) -> str | None:
-    # Ids have no dot: the first suffix ends the name of the session's file.
-    own = name[: name.find(_SUFFIX) + len(_SUFFIX)]
-    return id_in_name(own) or _draft_id_in(own)
-
-
-def _draft_id_in(name: str) -> str | None:
-    session_id = name.removesuffix(_SUFFIX)
-    return session_id if session_id != name and is_session_id(session_id) else None
 
 
 def _names_ending(files: Files, folder: Path, ending: str) -> list[str]:

@@ -25,6 +25,7 @@ from sessiond.errors import SessionLocked, StorageError
 from sessiond.journal.failures import storage_error, telling
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
+from sessiond.journal.scanning import check_regular
 from sessiond.model.times import rfc3339
 
 __all__ = [
@@ -126,11 +127,13 @@ def own_session(files: Files, fd: int, locks: Path) -> FileLock:
 def owned(files: Files, path: Path, locks: Path) -> Generator[int]:
     """A session's file, locked but not read: for what is done to it as a whole.
 
-    Gives a descriptor. Raises SessionLocked, StorageError.
+    Gives a descriptor. Raises SessionLocked, StorageError for what is no regular file.
     """
     with telling("open", path):
         fd = files.open_update(path)
     try:
+        with telling("open", path):
+            check_regular(files, fd)
         with telling("lock", path):
             lock = own_session(files, fd, locks)
         try:

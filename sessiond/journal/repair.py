@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import errno
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Final
 
-from sessiond.journal.descriptor import Descriptor
+from sessiond.journal.descriptor import Descriptor, close_quietly
 from sessiond.journal.files import Files
-from sessiond.journal.making import write_pieces
+from sessiond.journal.making import fill, remove_own
+from sessiond.journal.names import torn_end_name
 from sessiond.journal.reader import LineReader
 from sessiond.journal.scanning import chunks_of
 from sessiond.limits import INTAKE_BYTES
@@ -52,20 +54,24 @@ def keep_all(
 
 def copy_aside(files: Files, reader: LineReader, start: int, stamp: str) -> Path:
     """Everything from `start` on, durably, in a file beside this one."""
-    path = reader.path
-    copy = path.with_name(f"{path.name}.torn-{stamp}")
-    number = 1
-    while files.exists(copy):
-        number += 1
-        copy = path.with_name(f"{path.name}.torn-{stamp}-{number}")
-    files.close(write_pieces(files, copy, chunks_of(files, reader.fd, start)))
+    fd, copy = _create_copy(files, reader.path, stamp)
+    fill(files, fd, copy, chunks_of(files, reader.fd, start))
     try:
         files.fsync_folder(copy.parent)
     except OSError:
-        with suppress(OSError):
-            files.unlink(copy)
+        remove_own(files, copy, fd)
         raise
+    finally:
+        close_quietly(files, fd)
     return copy
+
+
+def _create_copy(files: Files, path: Path, stamp: str) -> tuple[int, Path]:
+    for number in count(1):
+        copy = torn_end_name(path, stamp, number)
+        with suppress(FileExistsError):
+            return files.create(copy), copy
+    raise AssertionError("there is always another number")
 
 
 def _check_not_shorter(out: Descriptor, end: int) -> None:

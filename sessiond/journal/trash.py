@@ -2,13 +2,8 @@
 
 Law: a file is under its old name or whole in the trash; a crash may leave both,
 never neither. Nothing in the trash is overwritten. A name there begins with the
-name of the session's file, so it says whose it was:
-
-    2026-01-15T10-30-00-000000_<session id>.jsonl
-    ….jsonl.torn-<stamp>               what was cut from its end when it was opened
-    ….jsonl.before-repair-<stamp>      as it was before session/repair
-    ….jsonl.from-<name>                a file that lay outside the profile
-    ….jsonl.2                          a second one of the same name
+name of the session's file and has one of the forms of `names`: a file of any other name
+is neither moved here nor removed from here.
 """
 
 from __future__ import annotations
@@ -18,17 +13,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from sessiond.errors import StorageError
+from sessiond.journal.descriptor import close_quietly
 from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
-from sessiond.journal.making import write_pieces
+from sessiond.journal.lookup import is_regular, is_taken
+from sessiond.journal.making import NO_LINKS, give_name, move, remove_own, write_unfinished
+from sessiond.journal.names import is_torn_end
 from sessiond.journal.scanning import chunks_of
 
 __all__ = ["Trash"]
 
 _NAME_BYTES_MAX: Final = 240
-# What a file system says that cannot give one file two names.
-_NO_LINKS: Final = frozenset({errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
 
 class Trash:
@@ -45,7 +42,7 @@ class Trash:
         return self._layout.trashed(self._files, session_id)
 
     def take(self, path: Path, name: str) -> Path:
-        """Move a file in, durably, and what lies beside it under its name. Raises StorageError."""
+        """Move a file in, durably, with the copies of torn ends beside the file. Raises StorageError."""
         with telling("move to the trash", path):
             # Copies of torn ends go first: if this is cut off the session is still there, and
             # the next attempt finds them all.
@@ -60,7 +57,7 @@ class Trash:
             try:
                 self._files.link(path, place)
             except OSError as error:
-                if error.errno not in _NO_LINKS:
+                if error.errno not in NO_LINKS:
                     raise
                 self._copy(path, place)
             self._files.fsync_folder(self._folder)
@@ -78,29 +75,47 @@ class Trash:
         return session_id in self._half_purged or bool(self.of(session_id))
 
     def purge(self, session_id: str) -> None:
-        """Remove what there is of a session, for good. Raises StorageError.
+        """Remove what there is of a session, for good; also what follows a file that stays.
+
+        Raises StorageError for the first file that could not be removed.
 
         Until it is `purged` it can be repeated: its files are gone, but what else knows of it
         may not be done, and a power cut may bring them back.
         """
         self._half_purged.add(session_id)
+        refused: StorageError | None = None
+        for path in self.of(session_id):
+            try:
+                self._remove(path)
+            except StorageError as error:
+                # The other files have words of the session, too.
+                refused = refused or error
         with telling("empty", self._folder):
-            for path in self.of(session_id):
-                self._files.unlink(path)
             self._files.fsync_folder(self._folder)
+        if refused is not None:
+            raise refused
 
     def purged(self, session_id: str) -> None:
         """Nothing knows of the session any more."""
         self._half_purged.discard(session_id)
 
+    def _remove(self, path: Path) -> None:
+        with telling("remove", path), suppress(FileNotFoundError):
+            self._files.unlink(path)
+
     def _companions(self, path: Path) -> list[Path]:
-        names = self._files.listdir(path.parent)
-        return [path.with_name(name) for name in names if name.startswith(f"{path.name}.")]
+        """The copies of torn ends that openings of the file have made beside the file."""
+        found = [path.with_name(name) for name in self._files.listdir(path.parent)]
+        return [
+            beside
+            for beside in found
+            if is_torn_end(beside.name, path.name) and is_regular(self._files, beside)
+        ]
 
     def _move(self, path: Path, name: str) -> Path:
         place = self._free(name)
         try:
-            self._files.rename(path, place)
+            move(self._files, path, place)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
@@ -114,7 +129,7 @@ class Trash:
         except OSError:
             # What was refused did not happen. If that fails as well it is in the trash, whole.
             with suppress(OSError):
-                self._files.rename(place, path)
+                move(self._files, place, path)
             raise
         return place
 
@@ -136,20 +151,26 @@ class Trash:
 
     def _copy(self, path: Path, place: Path) -> None:
         files = self._files
-        young = place.with_name(place.name + ".new")
         source = files.open_read(path)
         try:
             # To the end of the file, also where another program goes on writing meanwhile.
-            files.close(write_pieces(files, young, chunks_of(files, source)))
+            fd, unfinished = write_unfinished(files, place.parent, chunks_of(files, source))
         finally:
-            files.close(source)
-        files.rename(young, place)
+            close_quietly(files, source)
+        try:
+            give_name(files, unfinished, place)
+        except OSError:
+            for name in (unfinished, place):
+                remove_own(files, name, fd)
+            raise
+        finally:
+            close_quietly(files, fd)
 
     def _free(self, name: str) -> Path:
         """A name that is not taken."""
         name = name.encode(errors="surrogateescape")[:_NAME_BYTES_MAX].decode(errors="replace")
         place, number = self._folder / name, 1
-        while self._files.exists(place):
+        while is_taken(self._files, place):
             number += 1
             place = self._folder / f"{name}.{number}"
         return place

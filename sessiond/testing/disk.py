@@ -65,6 +65,7 @@ class FaultDisk(Files):
         self._locks: dict[int, int] = {}
         self._next_fd = 3
         self._next_inode = 1
+        self._next_digits = 0
         self._ticks = 0
         self._landing: tuple[Inode, bytes] | None = None
         known: dict[Path, Inode | bool] = {Path("/"): True}
@@ -112,6 +113,7 @@ class FaultDisk(Files):
             }
         )
         rebooted._next_inode = self._next_inode
+        rebooted._next_digits = self._next_digits
         rebooted._ticks = self._ticks
         rebooted.seconds = self.seconds
         return rebooted
@@ -296,6 +298,14 @@ class FaultDisk(Files):
     def stat(self, path: Path) -> FileStat:
         """What the name refers to."""
         self.faults.arrive("stat")
+        return self._stat(path)
+
+    def lstat(self, path: Path) -> FileStat:
+        """What has the name; there are no links here."""
+        self.faults.arrive("lstat")
+        return self._stat(path)
+
+    def _stat(self, path: Path) -> FileStat:
         target = self._names.seen.get(path)
         if target is True:
             # Names may have changed a moment ago.
@@ -332,6 +342,16 @@ class FaultDisk(Files):
         """Give a file another name."""
         self.faults.arrive("rename")
         inode = self._inode(old)
+        if self._names.seen.get(new.parent) is not True:
+            raise _error(errors.ENOENT)
+        self._names.change(NameChange(new, inode, gone=old))
+
+    def rename_new(self, old: Path, new: Path) -> None:
+        """Give a file another name that is free. Counted and failed as a `rename`."""
+        self.faults.arrive("rename")
+        inode = self._inode(old)
+        if new in self._names.seen:
+            raise _error(errors.EEXIST)
         if self._names.seen.get(new.parent) is not True:
             raise _error(errors.ENOENT)
         self._names.change(NameChange(new, inode, gone=old))
@@ -402,6 +422,12 @@ class FaultDisk(Files):
     def pause(self, seconds: float) -> None:
         """Time is moved instead."""
         self.seconds += seconds
+
+    def random_digits(self) -> str:
+        """32 hex digits, counted: they differ on one disk and on what a power cut leaves of it."""
+        with self._mutex:
+            self._next_digits += 1
+            return f"{self._next_digits:032x}"
 
     # -- inside ------------------------------------------------------------------------
 

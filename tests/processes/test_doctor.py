@@ -143,7 +143,7 @@ def test_what_crashes_and_deletes_left_is_named_and_is_no_complaint(shell: Shell
     shell.run("sessiond stop")
     root, path = root_of(shell), session_file(shell)
     left = {
-        path.with_name(path.name + ".new"): b"half",
+        path.with_name(f".sessiond-{'0' * 32}.new"): b"half",
         path.with_name(path.name + ".torn-2026-01-01T00-00-00-000000"): b"torn",
         root / "trash" / "notes.txt": b"nobody's",
         root / "trash" / path.name.replace("my-session-id", "my-third-one"): b"garbage\n",

@@ -338,12 +338,12 @@ async def test_a_full_trash_of_another_device_leaves_the_session_where_it_was(
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist="immediate")
         with monkeypatch.context() as patch:
-            patch.setattr(Files, "rename", rename)
+            patch.setattr(Files, "rename_new", rename)
             patch.setattr(Files, "fsync", _no_space)
             assert await kind_of(wire, "session/delete") == "storage_error"
         assert list(real_house.layout.trash.iterdir()) == []
         assert (await wire.call("append", session_id=SESSION, message=HI))["seq"] == 2
-        monkeypatch.setattr(Files, "rename", rename)
+        monkeypatch.setattr(Files, "rename_new", rename)
         assert await delete(wire) == {}
         (kept,) = real_house.layout.trash.iterdir()
         assert kept.read_bytes().count(b"\n") == 3

@@ -368,7 +368,7 @@ async def test_a_fork_that_waits_for_the_disk_keeps_no_writer_waiting(
             sent = await one.request("session/fork", session_id=SESSION, new_session_id="the-fork")
             await arrived(gate)
             # Nothing that anybody could take for a session is there yet.
-            assert [path.suffix for path in house.session_files()] == [".jsonl", ".new"]
+            assert [path.suffix for path in house.session_files()] == [".new", ".jsonl"]
             message = {"role": "user", "content": "meanwhile"}
             assert (await other.call("append", session_id=SESSION, message=message))["seq"] == 11
             assert await context_of(other, SESSION)

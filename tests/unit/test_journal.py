@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import os
 import stat
 import threading
@@ -387,10 +389,110 @@ def test_a_name_that_is_taken_is_not_overwritten(disk: FaultDisk) -> None:
     assert disk.open_descriptors == 0
 
 
-def test_what_an_interrupted_creation_left_is_replaced(disk: FaultDisk) -> None:
-    disk.put(FILE.with_name("s.jsonl.new"), b'{"half')
+def test_a_file_that_is_named_like_a_new_one_is_left_alone(disk: FaultDisk) -> None:
+    theirs = FILE.with_name("s.jsonl.new")
+    disk.put(theirs, b"somebody's")
     Journal.create(disk, FILE, HEADER, locks=LOCKS).close()
+    assert disk.paths == [FILE, theirs]
+    assert disk.content(theirs) == b"somebody's"
+
+
+@pytest.mark.parametrize("can", ["rename without replacing", "link", "neither"])
+def test_whatever_call_of_a_creation_fails_there_is_a_whole_file_or_none(can: str) -> None:
+    for nth in itertools.count(1):
+        disk = FaultDisk(FILE.parent, LOCKS)
+        if can != "rename without replacing":
+            disk.fail("rename", errno=errno.EINVAL)
+        if can == "neither":
+            disk.fail("link", errno=errno.EPERM)
+        fault = disk.fail(None, nth=nth)
+        try:
+            Journal.create(disk, FILE, HEADER, locks=LOCKS).close()
+        except StorageError:
+            assert [path for path in disk.paths if path.parent != LOCKS] == []
+        else:
+            assert [path for path in disk.paths if path.parent != LOCKS] == [FILE]
+            assert disk.crash().content(FILE) == HEADER + b"\n"
+        assert disk.open_descriptors == 0
+        for names in range(5):
+            left = disk.crash(names=names)
+            # With neither the name is taken first, by an empty file.
+            whole = [HEADER + b"\n", b""] if can == "neither" else [HEADER + b"\n"]
+            assert FILE not in left.paths or left.content(FILE) in whole
+        if not fault.hit:
+            break
+
+
+@pytest.mark.parametrize("can", ["rename without replacing", "link", "neither"])
+def test_a_name_that_is_taken_in_the_last_moment_is_not_overwritten(
+    disk: FaultDisk, monkeypatch: pytest.MonkeyPatch, can: str
+) -> None:
+    if can != "rename without replacing":
+        disk.fail("rename", errno=errno.EINVAL)
+    if can == "neither":
+        disk.fail("link", errno=errno.EPERM)
+    rename_new = disk.rename_new
+
+    def late(old: Path, new: Path) -> None:
+        disk.put(new, b"somebody's\n")
+        rename_new(old, new)
+
+    monkeypatch.setattr(disk, "rename_new", late)
+    with pytest.raises(StorageError) as caught:
+        Journal.create(disk, FILE, HEADER, locks=LOCKS)
+    assert caught.value.data()["errno"] == "EEXIST"
     assert disk.paths == [FILE]
+    assert disk.content(FILE) == b"somebody's\n"
+    assert disk.open_descriptors == 0
+
+
+@pytest.mark.parametrize("taken", [True, False])
+@pytest.mark.parametrize("can", [True, False])
+def test_a_file_is_moved_to_a_free_name_only(disk: FaultDisk, *, can: bool, taken: bool) -> None:
+    journal = Journal.create(disk, FILE, HEADER, locks=LOCKS)
+    place = FOLDER / "other.jsonl"
+    if taken:
+        disk.put(place, b"somebody's\n")
+    if not can:
+        disk.fail("rename", errno=errno.EINVAL)
+    if taken:
+        with pytest.raises(StorageError, match="the name is taken"):
+            journal.move(place)
+        assert (journal.path, disk.content(place)) == (FILE, b"somebody's\n")
+    else:
+        journal.move(place)
+        assert (journal.path, disk.content(place)) == (place, HEADER + b"\n")
+    journal.close()
+
+
+def test_a_rename_on_this_machine_replaces_nothing(tmp_path: Path) -> None:
+    files, old = Files(), tmp_path / "old"
+    old.write_bytes(b"old")
+    names = {name: tmp_path / name for name in ("file", "folder", "link", "free")}
+    names["file"].write_bytes(b"mine")
+    names["folder"].mkdir()
+    names["link"].symlink_to(tmp_path / "nowhere")
+    for name, path in names.items():
+        if name != "free":
+            with pytest.raises(FileExistsError):
+                files.rename_new(old, path)
+    files.rename_new(old, names["free"])
+    assert (names["free"].read_bytes(), names["file"].read_bytes()) == (b"old", b"mine")
+    with pytest.raises(FileNotFoundError):
+        files.rename_new(old, names["free"].with_name("another"))
+
+
+def test_what_took_the_place_of_a_new_file_is_not_removed_with_it(
+    disk: FaultDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_folder: Path) -> None:
+        disk.put(FILE, b"somebody's\n")
+        raise OSError(errno.EIO, "input/output error")
+
+    monkeypatch.setattr(disk, "fsync_folder", refused)
+    with pytest.raises(StorageError):
+        Journal.create(disk, FILE, HEADER, locks=LOCKS)
+    assert disk.content(FILE) == b"somebody's\n"
 
 
 def test_an_import_is_one_file_of_many_lines(disk: FaultDisk) -> None:

@@ -11,6 +11,12 @@ import pytest
 from sessiond.errors import StorageError
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout, data_home, is_profile
+from sessiond.journal.names import (
+    is_torn_end,
+    is_unfinished,
+    torn_end_name,
+    unfinished_name,
+)
 from sessiond.testing.disk import FaultDisk
 
 STAMP = "2026-01-15T10-30-00-000000"
@@ -112,15 +118,73 @@ def test_a_scan_gives_what_may_be_a_session_and_drafts_on_request(disk: FaultDis
     assert set(LAYOUT.scan(disk, drafts=True)) == {session, dropped, archived, draft}
 
 
-def test_what_a_crash_left_half_made_is_known_by_its_name(disk: FaultDisk) -> None:
-    own = [LAYOUT.session_path("abcdefgh", STAMP), LAYOUT.pending_path("draft-one")]
-    own += [LAYOUT.archive / own[0].name, LAYOUT.trash / own[0].name]
+def test_what_was_being_made_when_sessiond_was_ended_is_known_by_its_whole_name(
+    disk: FaultDisk,
+) -> None:
     disk.make_folder(LAYOUT.trash)
-    for path in (*own, LAYOUT.sessions / "notes.jsonl", LAYOUT.sessions / "of-somebody.txt"):
-        disk.put(path, b"h\n")
-        disk.put(path.with_name(path.name + ".new"), b"")
-    disk.put(LAYOUT.trash / f"{own[0].name}.torn-{STAMP}", b"")
-    assert set(LAYOUT.half_made(disk)) == {path.with_name(path.name + ".new") for path in own}
+    folders = (LAYOUT.sessions, LAYOUT.archive, LAYOUT.pending, LAYOUT.trash)
+    own = [folder / unfinished_name(disk.random_digits()) for folder in folders]
+    session = LAYOUT.session_path("abcdefgh", STAMP).name
+    for path in own:
+        disk.put(path, b"")
+        for name in (session, "abcdefgh.jsonl", "notes.jsonl", path.name.removesuffix(".new")):
+            for ending in ("", ".new", ".new.new"):
+                if name + ending != path.name:
+                    disk.put(path.with_name(name + ending), b"")
+        disk.make_folder(path.with_name(unfinished_name("f" * 32)))
+    disk.put(LAYOUT.root / own[0].name, b"")
+    assert set(LAYOUT.half_made(disk)) == set(own)
+
+
+OURS_IN_THE_TRASH = (
+    *("", ".2", ".10", f".torn-{STAMP}", f".torn-{STAMP}-2", f".torn-{STAMP}-2.2"),
+    *(f".before-repair-{STAMP}", f".before-repair-{STAMP}.3"),
+)
+FROM_ELSEWHERE = (".from-x", ".from-a b\n.txt", f".from-x.torn-{STAMP}", ".from-.from-.2")
+NOT_OURS = (
+    *(".", ".0", ".1", ".02", ".bak", ".new", ".2.bak", "2", "-2", ".torn-", ".torn-now", ".from-"),
+    *(f".torn-{STAMP}.", f".torn-{STAMP}-1", f".torn-{STAMP}-02", f".torn-{STAMP}\n"),
+    *(f".torn-{STAMP}.txt", f".before-repair-{STAMP}-2", f".before-repair-{STAMP}~", "\n"),
+    *(".torn-" + STAMP.replace("1", "\u0661"), f".notes.torn-{STAMP}"),
+)
+
+
+@pytest.mark.parametrize("session_id", ["abcdefgh", "x_abcdefgh"])
+def test_a_name_in_the_trash_says_whose_it_is_only_as_a_whole(session_id: str) -> None:
+    session, draft = LAYOUT.session_path(session_id, STAMP), LAYOUT.pending_path(session_id)
+    for own in (session, draft):
+        for ending in OURS_IN_THE_TRASH:
+            assert LAYOUT.trashed_id(LAYOUT.trash / f"{own.name}{ending}") == session_id
+        for ending in NOT_OURS:
+            assert LAYOUT.trashed_id(LAYOUT.trash / f"{own.name}{ending}") is None
+    for ending in FROM_ELSEWHERE:
+        assert LAYOUT.trashed_id(LAYOUT.trash / f"{session.name}{ending}") == session_id
+        # What lay outside the profile was no draft.
+        assert LAYOUT.trashed_id(LAYOUT.trash / f"{draft.name}{ending}") is None
+    for name in ("", ".jsonl", "notes.txt", "short.jsonl", f"{STAMP}.jsonl.2.2"):
+        assert LAYOUT.trashed_id(LAYOUT.trash / name) is None
+
+
+def test_every_name_that_is_made_is_recognised(disk: FaultDisk) -> None:
+    path = LAYOUT.session_path("abcdefgh", STAMP)
+    names = [torn_end_name(path, LATER, number).name for number in range(1, 12)]
+    assert len(set(names)) == 11
+    assert all(is_torn_end(name, path.name) for name in names)
+    assert not any(is_torn_end(name, path.name[:-1]) for name in names)
+    assert is_unfinished(unfinished_name(Files().random_digits()))
+    assert is_unfinished(unfinished_name(disk.random_digits()))
+    assert Files().random_digits() != Files().random_digits()
+    outside = LAYOUT.trash_name(Path("/p/chat"), "abcdefgh", STAMP)
+    assert LAYOUT.trashed_id(LAYOUT.trash / outside) == "abcdefgh"
+
+
+def test_torn_ends_are_listed_of_sessions_and_drafts_alone(disk: FaultDisk) -> None:
+    own = [LAYOUT.session_path("abcdefgh", STAMP), LAYOUT.pending_path("draft-one")]
+    for path in (*own, LAYOUT.sessions / "notes.jsonl", LAYOUT.sessions / "of-somebody"):
+        for ending in (f".torn-{LATER}", f".torn-{LATER}.bak", ".torn-x"):
+            disk.put(path.with_name(path.name + ending), b"")
+    torn = {path.with_name(f"{path.name}.torn-{LATER}") for path in own}
+    assert set(LAYOUT.cut_ends(disk)) == torn
 
 
 def test_folders_that_are_not_there_are_empty() -> None:

@@ -14,7 +14,6 @@ from sessiond.testing.disk import FaultDisk
 
 HEADER = b'{"type":"session_header","version":1,"id":"session-a","timestamp":"2026-01-15T10:30:00Z","cwd":"/p"}\n'
 PATH = Path("/sessions/s.jsonl")
-YOUNG = Path("/sessions/s.jsonl.new")
 LOCKS = Path("/locks")
 
 
@@ -44,24 +43,27 @@ def test_one_repair_is_enough(lines: list[bytes], tail: bytes) -> None:
     plan = plan_repair(disk, PATH)
     assert (plan.reason is None) is verify_file(disk, PATH).repairable
     fd = disk.open_update(PATH)
-    done = write_repaired(disk, PATH, fd, YOUNG).plan
+    written = write_repaired(disk, PATH, fd)
+    done, young = written.plan, written.unfinished
     disk.close(fd)
     assert (done.kept, done.dropped_lines) == (plan.kept, plan.dropped_lines)
     if plan.reason is not None:
-        assert YOUNG not in disk.paths
+        assert young is None
+        assert disk.paths == [PATH]
         return
 
-    kept = disk.content(YOUNG)
+    assert young is not None
+    kept = disk.content(young)
     whole = [HEADER[:-1], *lines, *([tail] if tail else [])]
     expected = [line for at, line in enumerate(whole, 1) if at not in plan.dropped_lines]
     assert kept == b"".join(line + b"\n" for line in expected)
-    found = verify_file(disk, YOUNG)
+    found = verify_file(disk, young)
     assert (found.repairable, found.read_only, found.lines) == (False, False, plan.kept)
-    assert plan_repair(disk, YOUNG).dropped == 0
+    assert plan_repair(disk, young).dropped == 0
     # An opening agrees: there is nothing to cut.
-    journal, indexer = open_mended(disk, YOUNG, locks=LOCKS, stamp=lambda: "now")
+    journal, indexer = open_mended(disk, young, locks=LOCKS, stamp=lambda: "now")
     journal.close()
-    assert (indexer.session.read_only_line, disk.content(YOUNG)) == (None, kept)
+    assert (indexer.session.read_only_line, disk.content(young)) == (None, kept)
     # What was left out was no entry, or one of an append that never was whole.
     for at in plan.dropped_lines:
         assert (

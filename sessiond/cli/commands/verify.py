@@ -44,7 +44,7 @@ def verify(ctx: click.Context, /, shared: Shared, session: str) -> None:
 
 def _look(path: Path) -> bytes:
     from sessiond.journal.files import Files
-    from sessiond.journal.layout import id_in_name
+    from sessiond.journal.names import id_in_name
     from sessiond.service.files.verifying import Look, verify_file
 
     steps = Steps("verify")

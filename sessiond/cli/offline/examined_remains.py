@@ -59,7 +59,7 @@ def _cut_ends(layout: Layout, files: Files) -> Iterator[Finding]:
 
 def _trash(layout: Layout, files: Files) -> Iterator[Finding]:
     paths = [layout.trash / name for name in _names(files, layout.trash)]
-    owned = [path for path in paths if layout.trashed_id(path) is not None]
+    owned = [path for path in paths if layout.is_trashed(files, path)]
     if owned:
         sessions = {layout.trashed_id(path) for path in owned}
         size = sum(path.lstat().st_size for path in owned if os.path.lexists(path))
@@ -70,10 +70,10 @@ def _trash(layout: Layout, files: Files) -> Iterator[Finding]:
             what = f"{counted(len(bad), 'file')} that cannot be read, the first {bad[0]}"
             then = "they cannot be brought back as sessions; sessiond dump shows their lines"
             yield Finding("trash", ok=True, what=what, next=then)
-    strange = [path for path in paths if layout.trashed_id(path) is None]
+    strange = [path for path in paths if path not in owned]
     if strange:
         what = f"{counted(len(strange), 'file')} of no session, the first {strange[0]}"
-        then = "no purge finds them: remove them by hand, or give them their names back"
+        then = "no purge removes them: move them away or remove them by hand"
         yield Finding("trash", ok=True, what=what, next=then)
 
 

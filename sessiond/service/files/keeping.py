@@ -7,6 +7,7 @@ the rest has the file to itself (`hosts.retire`).
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -15,11 +16,13 @@ from msgspec import structs
 
 from sessiond.errors import InvalidParams, SessionExists, SessionNotFound, StorageError
 from sessiond.journal.failures import printable, telling
-from sessiond.journal.files import Files
+from sessiond.journal.files import Files, FileStat
 from sessiond.journal.layout import Layout
 from sessiond.journal.lock import owned
+from sessiond.journal.lookup import has_file
 from sessiond.journal.trash import Trash
 from sessiond.limits import AVAILABLE_IDS_MAX
+from sessiond.service.files.headers import require_header
 from sessiond.service.files.register import Register
 from sessiond.service.files.repairing import Repair, bring_over, write_repaired
 from sessiond.service.files.verifying import Look
@@ -154,7 +157,8 @@ class Keeping:
     def discard(self, session_id: str, opened: Opened | None) -> None:
         """Move every file of a session to the trash. Safe to repeat.
 
-        Raises SessionNotFound if there never was one, SessionLocked, StorageError.
+        Raises SessionNotFound if there never was one, SessionCorrupt for a file outside the
+        profile that is no session any more, SessionLocked, StorageError.
         """
         if opened is not None and opened.path is None:
             return
@@ -167,6 +171,9 @@ class Keeping:
         with ExitStack() as locks:
             for path in found:
                 locks.enter_context(owned(self._files, path, self._layout.locks))
+                if path.parent not in self._layout.folders:
+                    # No name of ours says that the file is a session, however damaged.
+                    require_header(self._files, path)
             # The session itself comes last: cut off, this leaves it whole where it was.
             for path in reversed(found):
                 self._take(path, session_id)
@@ -190,12 +197,11 @@ class Keeping:
         found = self.require(session_id)
         # Of a link it is the file that is made anew, where it lies.
         path = Path(os.path.realpath(found))
-        young = path.with_name(path.name + ".new")
         with owned(self._files, path, self._layout.locks) as fd:
             look = Look(named=self._layout.id_of(found))
-            written = write_repaired(self._files, path, fd, young, look)
-            plan, covered = written.plan, written.size
-            if plan.reason is not None:
+            written = write_repaired(self._files, path, fd, look)
+            plan, unfinished = written.plan, written.unfinished
+            if unfinished is None:
                 return plan
             stamp = self._environment.file_stamp()
             name = f"{self._trash_name(found, session_id)}.before-repair-{stamp}"
@@ -203,12 +209,14 @@ class Keeping:
                 backup = self.trash.keep(path, name)
                 # Before the new file is there: a new epoch costs a replay, an old one a gap.
                 with telling("repair", path):
-                    self._register.expect_another(session_id, found, self._files.fstat(fd).st_ino)
-                    covered = bring_over(self._files, fd, covered, young)
-                    self._files.rename(young, path)
+                    identity = self._files.fstat(fd)
+                    self._register.expect_another(session_id, found, identity.st_ino)
+                    covered = bring_over(self._files, fd, written.size, unfinished)
+                    self._require_same(path, identity)
+                    self._files.rename(unfinished, path)
             except StorageError:
                 with suppress(OSError):
-                    self._files.unlink(young)
+                    self._files.unlink(unfinished)
                 raise
             self._unsynced.add(path.parent)
             try:
@@ -218,10 +226,14 @@ class Keeping:
             except StorageError:
                 # What was refused did not happen. If that fails as well it is repaired, whole.
                 with suppress(OSError):
-                    self._files.link(backup, young)
-                    self._files.rename(young, path)
+                    self._files.link(backup, unfinished)
+                    self._files.rename(unfinished, path)
                 raise
         return structs.replace(plan, repaired=True, backup=str(backup))
+
+    def _require_same(self, path: Path, identity: FileStat) -> None:
+        if not has_file(self._files, path, identity):
+            raise OSError(errno.ESTALE, "another program has put another file in its place")
 
     def settle_names(self, path: Path) -> None:
         """Make sure that a file which replaced another keeps its name. Raises StorageError.

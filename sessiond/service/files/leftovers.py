@@ -12,9 +12,9 @@ __all__ = ["remove_half_made", "settle_drafts"]
 
 
 def remove_half_made(store: Store) -> None:
-    """Remove what a crash left of files that nobody was told of, before anybody asks.
+    """Remove the files that sessiond was making when it was ended, before anybody asks.
 
-    A purge would not find it: it has the words of a session, but not its name.
+    A purge would not find such a file: it has the words of a session, but not the name.
     """
     with suppress(StorageError):
         for path in store.layout.half_made(store.files):

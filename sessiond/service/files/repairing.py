@@ -16,7 +16,7 @@ from sessiond.errors import SessionCorrupt
 from sessiond.journal.descriptor import write_all
 from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
-from sessiond.journal.making import write_pieces
+from sessiond.journal.making import write_unfinished
 from sessiond.journal.scanning import check_regular, chunks_of
 from sessiond.limits import PROBLEMS_MAX
 from sessiond.model.problems import Problem
@@ -45,10 +45,15 @@ class Repair(Struct, frozen=True):
 
 
 class Repaired(Struct, frozen=True):
-    """A plan that was carried out, and how many bytes of the old file it covers."""
+    """A plan that was carried out, and how many bytes of the old file the plan covers.
+
+    `unfinished` is the new file, which has no name of its own yet; None if the plan has a reason
+    not to write one.
+    """
 
     plan: Repair
     size: int
+    unfinished: Path | None
 
 
 def plan_repair(files: Files, path: Path, look: Look = WHOLE, *, dry_run: bool = True) -> Repair:
@@ -78,17 +83,19 @@ def plan_in_memory(opened: Opened, *, dry_run: bool) -> Repair:
     )
 
 
-def write_repaired(files: Files, path: Path, fd: int, young: Path, look: Look = WHOLE) -> Repaired:
-    """Write what is kept of a file to `young`, durably, if the plan has no reason not to.
+def write_repaired(files: Files, path: Path, fd: int, look: Look = WHOLE) -> Repaired:
+    """Write what is kept of a file to a new one, durably, if the plan has no reason not to.
 
     Raises SessionCorrupt for a file that is not to be made anew, StorageError.
     """
     with telling("repair", path):
         found = _survey(files, path, fd, look)
         plan = _plan(found, path, dry_run=False)
+        unfinished = None
         if plan.reason is None:
-            files.close(write_pieces(files, young, _kept(files, fd, found)))
-    return Repaired(plan, found.size)
+            out, unfinished = write_unfinished(files, path.parent, _kept(files, fd, found))
+            files.close(out)
+    return Repaired(plan, found.size, unfinished)
 
 
 def bring_over(files: Files, fd: int, start: int, young: Path) -> int:

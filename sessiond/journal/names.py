@@ -1,0 +1,105 @@
+"""The names of files that sessiond makes, each put together and recognised here alone.
+
+Law: a file is ours to move, to replace or to remove only if its whole name has one of
+these forms. A name that merely begins like one belongs to the user.
+
+    <stamp>_<session id>.jsonl            a session
+    <session id>.jsonl                    a draft
+    <file>.torn-<stamp>                   what an opening cut from the end of a file
+    <file>.torn-<stamp>-2                 a second such copy with that stamp
+    .sessiond-<32 hex digits>.new         a file that is not finished
+
+In the trash the name of a session or a draft may be followed by
+
+    .torn-<stamp>  .torn-<stamp>-2        as above
+    .before-repair-<stamp>                the file as it was before session/repair
+    .from-<name>                          the file lay outside the profile under that name
+    .2                                    last of all: the name without it was taken
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from sessiond.model.ids import is_session_id
+
+__all__ = [
+    "SUFFIX",
+    "draft_id_in",
+    "id_in_name",
+    "is_copy_in_trash",
+    "is_torn_end",
+    "is_unfinished",
+    "torn_end_name",
+    "trashed_id",
+    "unfinished_name",
+]
+
+SUFFIX: Final = ".jsonl"
+
+_STAMP: Final = r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{6}"
+# A number is added to a name that is taken, so the first one is 2.
+_NUMBER: Final = r"(?:[2-9]|[1-9]\d+)"
+_TORN: Final = rf"\.torn-{_STAMP}(?:-{_NUMBER})?"
+_BEGUN: Final = re.compile(_STAMP, re.ASCII)
+_TORN_END: Final = re.compile(_TORN, re.ASCII)
+_COPY: Final = rf"(?:{_TORN}|\.before-repair-{_STAMP})"
+_ENDING: Final = re.compile(rf"(?:{_COPY})?(?:\.{_NUMBER})?", re.ASCII)
+_COPY_ENDING: Final = re.compile(rf"(?:\.from-.+)?{_COPY}(?:\.{_NUMBER})?", re.ASCII | re.DOTALL)
+_UNFINISHED: Final = re.compile(r"\.sessiond-[0-9a-f]{32}\.new", re.ASCII)
+
+
+def id_in_name(name: str) -> str | None:
+    """Return the session id in the name of a session's file; None for any other name."""
+    stamp, _, rest = name.partition("_")
+    return draft_id_in(rest) if _BEGUN.fullmatch(stamp) else None
+
+
+def draft_id_in(name: str) -> str | None:
+    """Return the session id in the name of a draft's file; None for any other name."""
+    session_id = name.removesuffix(SUFFIX)
+    return session_id if session_id != name and is_session_id(session_id) else None
+
+
+def torn_end_name(path: Path, stamp: str, number: int) -> Path:
+    """Return the `number`th name for a copy of the torn end of a file."""
+    ending = f"-{number}" if number > 1 else ""
+    return path.with_name(f"{path.name}.torn-{stamp}{ending}")
+
+
+def is_torn_end(name: str, of: str) -> bool:
+    """Whether a name is that of a torn end of the file with the name `of`."""
+    return name.startswith(of) and _TORN_END.fullmatch(name, len(of)) is not None
+
+
+def unfinished_name(digits: str) -> str:
+    """Return the name of a file that is being made, from 32 random hex digits."""
+    name = f".sessiond-{digits}.new"
+    assert is_unfinished(name), "32 hex digits"
+    return name
+
+
+def is_unfinished(name: str) -> bool:
+    """Whether sessiond gave the name to a file that was not finished."""
+    return _UNFINISHED.fullmatch(name) is not None
+
+
+def trashed_id(name: str) -> str | None:
+    """Return the session id in the name of a file in the trash; None for any other name."""
+    own, rest = _split(name)
+    if rest.startswith(".from-"):
+        return id_in_name(own) if rest != ".from-" else None
+    return (id_in_name(own) or draft_id_in(own)) if _ENDING.fullmatch(rest) else None
+
+
+def is_copy_in_trash(name: str) -> bool:
+    """Whether a name in the trash may be that of a torn end or of a copy from before a repair."""
+    return _COPY_ENDING.fullmatch(_split(name)[1]) is not None
+
+
+def _split(name: str) -> tuple[str, str]:
+    # Ids have no dot: the first suffix ends the name of the session's file.
+    at = name.find(SUFFIX) + len(SUFFIX)
+    return name[:at], name[at:]

@@ -1,0 +1,337 @@
+"""Files of users beside session files: no call of sessiond and no start removes or replaces one."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import to_thread
+
+from sessiond.service.files.leftovers import remove_half_made
+from sessiond.testing.daemon import Refusal, Wire
+from tests.service.conftest import as_text
+from tests.service.damage import GOOD
+
+SESSION = "session-a"
+HI = {"role": "user", "content": "hi"}
+STAMP = "2026-01-15T10-30-00-000000"
+TORN = b'{"type":"mess'
+# Endings of names that users and other programs give; sessiond gives none of them.
+THEIRS = (
+    *(".bak", ".notes.md", ".py", ".new", ".2", ".from-elsewhere", ".torn", ".torn-notes"),
+    *(f".torn-{STAMP}.txt", f".torn-{STAMP}-old", f".torn-{STAMP}-1", f".before-repair-{STAMP}"),
+    *(f"~.torn-{STAMP}", "-wal", "", f".torn-{STAMP}\n"),
+)
+
+
+def their_files(path: Path, endings: tuple[str, ...] = THEIRS) -> dict[Path, object]:
+    """Put files, a folder, a link and a dangling link of a user beside a session file."""
+    for ending in endings:
+        if ending:
+            path.with_name(path.name + ending).write_bytes(b"of the user: " + ending.encode())
+    folder = path.with_name(f"{path.name}.d")
+    folder.mkdir(exist_ok=True)
+    (folder / "notes.md").write_bytes(b"notes")
+    # Exactly as sessiond names copies of torn ends, but no regular files.
+    path.with_name(f"{path.name}.torn-{STAMP}-7").mkdir(exist_ok=True)
+    for number, target in ((8, path.with_name(f"{path.name}.bak")), (9, folder / "nowhere")):
+        link = path.with_name(f"{path.name}.torn-{STAMP}-{number}")
+        if not os.path.lexists(link):
+            link.symlink_to(target)
+    return seen(path.parent, path)
+
+
+def seen(folder: Path, *besides: Path) -> dict[Path, object]:
+    """Everything in a folder: what each file holds, where each link leads."""
+    return {path: _content(path) for path in folder.rglob("*") if path not in besides}
+
+
+def _content(path: Path) -> object:
+    if path.is_symlink():
+        return path.readlink()
+    return "folder" if path.is_dir() else path.read_bytes()
+
+
+async def _session(wire: Wire, **more: Any) -> Path:
+    made = await wire.call(
+        "session/create", cwd="/p", session_id=SESSION, persist="immediate", **more
+    )
+    await wire.call("append", session_id=SESSION, message=HI)
+    return Path(made["session"]["path"])
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    """A folder of the user outside the profile."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    return folder
+
+
+# -- delete and purge ------------------------------------------------------------------------
+
+
+async def test_delete_and_purge_take_only_what_sessiond_made_of_a_file_outside_the_profile(
+    real_house: Any, elsewhere: Path
+) -> None:
+    project = elsewhere
+    chat = project / "chat"
+    chat.write_bytes(as_text([], SESSION) + TORN)
+    theirs = their_files(chat, (*THEIRS, ".md"))
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        opened = (await wire.call("session/open", path=str(chat)))["session"]["id"]
+        (torn,) = set(project.iterdir()) - {chat} - set(theirs)
+        assert torn.read_bytes() == TORN
+        await wire.call("session/delete", session_id=opened)
+        assert seen(project) == theirs
+        assert sorted(path.read_bytes() for path in real_house.layout.trash.iterdir()) == sorted(
+            [as_text([], SESSION), TORN]
+        )
+        await wire.call("session/purge", session_id=opened)
+        assert seen(project) == theirs
+        assert list(real_house.layout.trash.iterdir()) == []
+
+
+async def test_delete_and_purge_leave_files_of_the_user_in_the_folders_of_the_profile(
+    real_house: Any,
+) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        path = await _session(wire)
+        theirs = their_files(path)
+        await wire.call("session/delete", session_id=SESSION)
+        assert seen(path.parent) == theirs
+        trashed = real_house.layout.trash / path.name
+        # An earlier version moved such files, and a user may have moved some by hand.
+        ours = {".2", ".from-elsewhere", f".before-repair-{STAMP}"}
+        in_trash = their_files(trashed, tuple(e for e in THEIRS if e not in ours))
+        await wire.call("session/purge", session_id=SESSION)
+        assert seen(real_house.layout.trash) == in_trash
+        assert seen(path.parent) == theirs
+        refused = await wire.refusal("session/purge", session_id=SESSION)
+        assert refused.data["kind"] == "session_not_found"
+
+
+async def test_a_purge_takes_everything_that_sessiond_put_into_the_trash(real_house: Any) -> None:
+    ours = [
+        *("", ".2", ".17", f".torn-{STAMP}", f".torn-{STAMP}-2", f".torn-{STAMP}.3"),
+        *(f".before-repair-{STAMP}", f".before-repair-{STAMP}.2", ".from-chat", ".from-a.b c.2"),
+        *(f".from-chat.torn-{STAMP}", f".from-chat.before-repair-{STAMP}"),
+    ]
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        for own in (f"{STAMP}_{SESSION}.jsonl", f"{SESSION}.jsonl"):
+            for ending in ours:
+                if not (ending.startswith(".from-") and own.startswith(SESSION)):
+                    (real_house.layout.trash / f"{own}{ending}").write_bytes(b"x")
+        await wire.call("session/purge", session_id=SESSION)
+        assert list(real_house.layout.trash.iterdir()) == []
+
+
+async def test_a_purge_removes_the_rest_when_one_file_cannot_be_removed(house: Any) -> None:
+    path = house.put(GOOD + TORN)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/get", session_id=SESSION)
+        await wire.call("session/delete", session_id=SESSION)
+        trash = house.layout.trash
+        house.disk.put(trash / f"{path.name}.before-repair-{STAMP}", b"x")
+        assert len(in_trash(house)) == 3
+        house.disk.fail("unlink", errno=errno.EPERM)
+        refused = await wire.refusal("session/purge", session_id=SESSION)
+        (left,) = in_trash(house)
+        assert (refused.data["errno"], refused.data["path"]) == ("EPERM", str(left))
+        assert in_trash(house, house.disk.crash()) == [left]
+        await wire.call("session/purge", session_id=SESSION)
+        assert in_trash(house) == []
+
+
+def in_trash(house: Any, disk: Any = None) -> list[Path]:
+    return [p for p in (disk or house.disk).paths if p.parent == house.layout.trash]
+
+
+async def test_what_took_the_place_of_a_session_file_outside_the_profile_is_not_deleted(
+    real_house: Any, elsewhere: Path
+) -> None:
+    chat = elsewhere / "chat"
+    chat.write_bytes(as_text([], SESSION))
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/open", path=str(chat))
+        await wire.call("session/close", session_id=SESSION)
+        chat.write_bytes(b"print('a program of the user')\n")
+        refused = await wire.refusal("session/delete", session_id=SESSION)
+        assert (refused.data["kind"], refused.data["path"]) == ("session_corrupt", str(chat))
+        assert chat.read_bytes() == b"print('a program of the user')\n"
+        assert list(real_house.layout.trash.iterdir()) == []
+
+
+async def test_a_pipe_at_the_place_of_a_session_is_not_moved(real_house: Any) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        pipe = real_house.layout.session_path(SESSION, STAMP)
+        os.mkfifo(pipe)
+        refused = await wire.refusal("session/delete", session_id=SESSION)
+        assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", "EINVAL")
+        assert pipe.is_fifo()
+
+
+# -- names that are being made ---------------------------------------------------------------
+
+
+async def test_an_export_leaves_what_stands_beside_its_path(
+    real_house: Any, elsewhere: Path
+) -> None:
+    copy = elsewhere / "copy.jsonl"
+    theirs = their_files(copy)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await _session(wire)
+        await wire.call("session/export", session_id=SESSION, path=str(copy))
+    assert seen(elsewhere, copy) == theirs
+    assert copy.read_bytes().count(b"\n") == 2
+    assert copy.stat().st_nlink == 1
+
+
+@pytest.mark.parametrize("kind", ["dangling link", "circle", "folder", "file"])
+async def test_an_export_replaces_nothing_that_has_its_name(
+    real_house: Any, elsewhere: Path, kind: str
+) -> None:
+    copy = elsewhere / "copy.jsonl"
+    make: dict[str, Callable[[], object]] = {
+        "dangling link": lambda: copy.symlink_to(elsewhere / "nowhere"),
+        "circle": lambda: copy.symlink_to(copy),
+        "folder": copy.mkdir,
+        "file": lambda: copy.write_bytes(b"mine"),
+    }
+    make[kind]()
+    before = seen(elsewhere)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await _session(wire)
+        refused = await wire.refusal("session/export", session_id=SESSION, path=str(copy))
+        assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", "EEXIST")
+    assert seen(elsewhere) == before
+
+
+async def test_an_export_to_a_name_as_long_as_a_name_may_be_succeeds(
+    real_house: Any, elsewhere: Path
+) -> None:
+    copy = elsewhere / ("x" * 255)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await _session(wire)
+        await wire.call("session/export", session_id=SESSION, path=str(copy))
+    assert copy.read_bytes().count(b"\n") == 2
+
+
+async def test_of_twenty_exports_to_one_new_path_one_succeeds(
+    real_house: Any, elsewhere: Path
+) -> None:
+    copy = elsewhere / "copy.jsonl"
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        source = await _session(wire)
+        asked = [
+            await wire.request("session/export", session_id=SESSION, path=str(copy))
+            for _ in range(20)
+        ]
+        refused: list[str] = []
+        for number in asked:
+            try:
+                assert (await wire.answer(number))["path"] == str(copy)
+            except Refusal as refusal:
+                refused.append(refusal.data["errno"])
+        assert refused == ["EEXIST"] * 19
+        assert copy.read_bytes() == source.read_bytes()
+    assert list(elsewhere.iterdir()) == [copy]
+
+
+async def test_a_repair_leaves_what_stands_beside_the_file(real_house: Any) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        path = await _session(wire)
+        await wire.call("session/close", session_id=SESSION)
+        path.write_bytes(path.read_bytes() + b"garbage\n")
+        theirs = their_files(path)
+        assert (await wire.call("session/repair", session_id=SESSION, dry_run=False))["repaired"]
+        assert seen(path.parent, path) == theirs
+        assert path.read_bytes().count(b"\n") == 2
+
+
+async def test_a_repair_replaces_no_file_that_another_program_has_put_there_meanwhile(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = house.put(GOOD + b"garbage\n")
+    link = house.disk.link
+
+    def linked(old: Path, new: Path) -> None:
+        if old == path:
+            house.disk.put(path, GOOD)
+        link(old, new)
+
+    monkeypatch.setattr(house.disk, "link", linked)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        refused = await wire.refusal("session/repair", session_id=SESSION, dry_run=False)
+        assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", "ESTALE")
+        assert house.disk.content(path) == GOOD
+        assert [p for p in house.disk.paths if p.suffix == ".new"] == []
+
+
+async def test_no_start_removes_a_file_of_a_user(real_house: Any) -> None:
+    layout = real_house.layout
+    own = f"{STAMP}_{SESSION}.jsonl"
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await _session(wire)
+    theirs: dict[Path, object] = {}
+    for folder in (layout.sessions, layout.archive, layout.pending, layout.trash):
+        for name in (own, "x.jsonl", f"{SESSION}.jsonl", "notes"):
+            theirs |= their_files(folder / name, (".new", ".new.new", ".jsonl.new"))
+        # Nearly as sessiond names what it has not finished.
+        for name in (".sessiond-.new", f".sessiond-{'0' * 31}.new", f".sessiond-{'g' * 32}.new"):
+            (folder / name).write_bytes(b"mine")
+        (folder / f".sessiond-{'0' * 32}.new").mkdir()
+        (folder / f".sessiond-{'1' * 32}.new").symlink_to(folder / "notes.new")
+    before = seen(layout.root)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await to_thread.run_sync(remove_half_made, daemon.service.store)
+        await wire.call("session/list", drafts=True)
+        after = seen(layout.root)
+    assert {path: after.get(path) for path in theirs} == {path: before[path] for path in theirs}
+    assert set(before) <= set(after) | {layout.daemon_lock}
+
+
+async def test_what_a_crash_left_unfinished_is_removed_at_the_next_start(real_house: Any) -> None:
+    layout = real_house.layout
+    async with real_house.daemon() as daemon:
+        left = [
+            folder / f".sessiond-{'0123456789abcdef' * 2}.new"
+            for folder in (layout.sessions, layout.archive, layout.pending, layout.trash)
+        ]
+        for path in left:
+            path.write_bytes(b"words of a session")
+        await to_thread.run_sync(remove_half_made, daemon.service.store)
+        assert [path for path in left if path.exists()] == []
+
+
+# -- other places where a name must be free --------------------------------------------------
+
+
+async def test_a_dangling_link_is_not_replaced_in_the_archive_the_trash_or_beside_a_torn_end(
+    real_house: Any,
+) -> None:
+    layout = real_house.layout
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        path = await _session(wire)
+        nowhere = layout.root / "nowhere"
+        archived, trashed = layout.archive / path.name, layout.trash / path.name
+        for link in (archived, trashed):
+            link.symlink_to(nowhere)
+        refused = await wire.refusal("session/archive", session_id=SESSION)
+        assert refused.data["errno"] == "EEXIST"
+        assert archived.readlink() == nowhere
+        archived.unlink()
+        await wire.call("session/close", session_id=SESSION)
+        path.write_bytes(path.read_bytes() + TORN)
+        links = [path.with_name(f"{path.name}.torn-2026-01-15T10-30-00-{n:06d}") for n in range(9)]
+        for link in links:
+            link.symlink_to(nowhere)
+        await wire.call("session/get", session_id=SESSION)
+        await wire.call("session/delete", session_id=SESSION)
+        kept = sorted(p.name for p in layout.trash.iterdir() if not p.is_symlink())
+        assert len(kept) == 2
+        assert [link.readlink() for link in (trashed, *links)] == [nowhere] * 10
