@@ -7,14 +7,15 @@ is one that was written anew in place: known by its last line, since nothing kee
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
-from sessiond.journal.descriptor import Descriptor
 from sessiond.journal.files import Files
 from sessiond.journal.lock import FileLock, own_session
 from sessiond.journal.reader import LineReader
 from sessiond.journal.scanning import check_regular, same_beginning
 from sessiond.journal.store import Replaced
+from sessiond.journal.writer import Writer
 
 __all__ = ["Following"]
 
@@ -23,13 +24,27 @@ class Following:
     """The place of one open file, and the lock that says whose it is."""
 
     def __init__(
-        self, files: Files, reader: LineReader, out: Descriptor, lock: FileLock, locks: Path
+        self, files: Files, reader: LineReader, writer: Writer, lock: FileLock, locks: Path
     ) -> None:
         self._files = files
         self._reader = reader
-        self._out = out
+        self._writer = writer
+        self._out = writer.out
         self._lock = lock
         self._locks = locks
+
+    def require_note(self) -> None:
+        """Require that a later owner can tell what a failure has left in doubt. Raises OSError."""
+        if not self._lock.is_noted:
+            self.note_durable(self._writer.durable_bytes)
+
+    def note_durable(self, durable: int) -> None:
+        """Record up to which byte the file is known to be on disk. Raises OSError."""
+        try:
+            self._lock.note_durable(durable)
+        except FileNotFoundError:
+            self._files.make_folder(self._locks)
+            self._lock.note_durable(durable)
 
     def size(self) -> int:
         """How long the file at the path is now. Raises OSError, SessionLocked, Replaced."""
@@ -54,16 +69,16 @@ class Following:
             check_regular(files, fd)
             found = files.fstat(fd)
             self._check_beginning(fd, found.st_size, end)
-            lock = own_session(files, fd, self._locks)
+            lock = own_session(files, fd, self._locks, durable=0)
         except BaseException:
             files.close(fd)
             raise
-        self._lock.release()
+        self._lock.release(settled=self._writer.is_settled)
         self._lock = lock
         files.replace(self._reader.fd, fd)
-        self._out.belong_to((found.st_dev, found.st_ino), path)
-        # Nobody knows whether whoever copied it waited for the disk.
-        self._out.sync()
+        self._writer.go_over((found.st_dev, found.st_ino), lock.doubt)
+        with suppress(OSError):
+            lock.note_durable(end)
 
     def _check_beginning(self, fd: int, size: int, end: int) -> None:
         if size < end:
@@ -71,6 +86,9 @@ class Following:
         if not same_beginning(self._files, self._reader.fd, fd, end):
             raise Replaced("epoch")
 
-    def release(self) -> None:
-        """Take the record of the lock away; the lock itself goes with the descriptor."""
-        self._lock.release()
+    def release(self, *, settled: bool) -> None:
+        """Take the record of the lock away, unless the file is not `settled`.
+
+        The lock itself goes with the descriptor.
+        """
+        self._lock.release(settled=settled)

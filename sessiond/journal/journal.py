@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Self
 
+from sessiond.journal.doubt import Doubt
 from sessiond.journal.failures import explained, storage_error, telling
 from sessiond.journal.files import Files
 from sessiond.journal.following import Following
@@ -97,12 +98,12 @@ class Journal:
         try:
             check_regular(files, reader.fd)
             journal = cls(files, reader, truncates=truncates)
-            if locks is not None:
-                journal._own(own_session(files, reader.fd, locks), locks)
-            journal.tail = index_lines(files, reader, visit)
-            if locks is not None:
-                journal._writer.start()
-                journal._writer.out.sync()
+            if locks is None:
+                journal.tail = index_lines(files, reader, visit)
+            else:
+                lock = own_session(files, reader.fd, locks, durable=0)
+                journal._own(lock, locks)
+                journal._open_whole(visit, lock)
         except BaseException:
             if journal is None:
                 reader.close()
@@ -112,7 +113,21 @@ class Journal:
         return journal
 
     def _own(self, lock: FileLock, locks: Path) -> None:
-        self._following = Following(self._files, self._reader, self._writer.out, lock, locks)
+        self._following = Following(self._files, self._reader, self._writer, lock, locks)
+
+    def _open_whole(self, visit: Visit, lock: FileLock) -> None:
+        writer = self._writer
+        see = None
+        if lock.doubt is not None:
+            writer.doubt, writer.is_settled = Doubt(lock.doubt), False
+            see = writer.doubt.see
+        self.tail = index_lines(self._files, self._reader, visit, see)
+        writer.start()
+        writer.secure()
+        if writer.is_settled:
+            # If that fails more is in doubt than has to be.
+            with suppress(OSError):
+                lock.note_durable(self.size_bytes)
 
     # -- what is there -------------------------------------------------------------
 
@@ -161,6 +176,7 @@ class Journal:
         assert not self.tail, "the tail is kept or cut before the first append"
         try:
             size = self._size()
+            self._require_note()
         except OSError as error:
             raise storage_error(error, "append to", self.path) from error
         self._writer.append(lines, size, sync=sync, late=late)
@@ -210,6 +226,10 @@ class Journal:
         """Make a line of it, with a blank before the newline. Raises StorageError."""
         self._writer.close_half()
 
+    def _require_note(self) -> None:
+        if self._following is not None:
+            self._following.require_note()
+
     def _size(self) -> int:
         if self._following is None:
             raise OSError(errno.EBADF, "it is not open for writing")
@@ -226,6 +246,8 @@ class Journal:
         Gives that line, and any that others have added behind it meanwhile.
         """
         assert self.tail, "there is a tail to keep"
+        with telling("complete the last line of", self.path):
+            self._require_note()
         lines = self._writer.complete(closing)
         self.tail = b""
         return lines
@@ -240,6 +262,9 @@ class Journal:
         keep = self.line_count if from_seq is None else from_seq
         with telling("cut the torn end of", self.path):
             copy = copy_aside(self._files, self._reader, self._reader.ends[keep], stamp)
+            if self._following is not None:
+                # What is appended behind the cut is known to be durable no longer.
+                self._following.note_durable(self._reader.ends[keep])
             self._writer.cut(keep)
         self.tail = b""
         return str(copy)
@@ -277,7 +302,7 @@ class Journal:
         """Let go of the file and its lock, once no read runs."""
         self._writer.close()
         if self._following is not None:
-            self._following.release()
+            self._following.release(settled=self._writer.is_settled)
             self._following = None
         # What counts was synced; a close that fails has closed all the same.
         with suppress(OSError):

@@ -1,14 +1,8 @@
 """Who owns a file: flock for the truth, a record beside it for the reader.
 
 The lock lives and dies with a descriptor, so it cannot outlast its process. The
-record only tells the loser whom to ask; it may be missing or stale after a
-crash and nothing is decided by it. It is keyed by device and inode, so that a
-renamed file keeps it and two profiles that open one file find the same record.
-
-    pid 4242
-    host workstation
-    since 2026-01-15T10:30:00.000Z
-    socket /run/user/1000/sessiond/default.sock        (of a daemon that listens)
+record (`holder`) tells the loser whom to ask, and the next owner what is in doubt;
+who owns the file is not decided by it.
 """
 
 from __future__ import annotations
@@ -19,11 +13,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
-
 from sessiond.errors import SessionLocked, StorageError
 from sessiond.journal.failures import storage_error, telling
 from sessiond.journal.files import Files
+from sessiond.journal.holder import (
+    Holder,
+    doubt_in,
+    may_live,
+    read_record,
+    record_of,
+    write_record,
+)
 from sessiond.journal.layout import Layout
 from sessiond.journal.scanning import check_regular
 from sessiond.model.times import rfc3339
@@ -32,28 +32,13 @@ __all__ = [
     "DaemonLock",
     "FileLock",
     "Held",
-    "Holder",
-    "holders",
     "lock_daemon",
-    "may_live",
     "own_session",
     "owned",
-    "read_holder",
 ]
 
 # What a file system says that has no locks.
 _NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
-# A path has at most 4096 bytes.
-_RECORD_BYTES_MAX: Final = 8192
-
-
-class Holder(Struct, frozen=True):
-    """A process that holds a lock."""
-
-    pid: int
-    host: str
-    since: str
-    socket: str | None = None
 
 
 class Held(Exception):
@@ -67,29 +52,56 @@ class Held(Exception):
 class FileLock:
     """A lock that is held. The descriptor stays its owner's to close."""
 
-    def __init__(self, files: Files, record: Path) -> None:
+    def __init__(self, files: Files, record: Path, holder: Holder, doubt: int | None) -> None:
+        self.doubt = doubt
+        """From which byte on an earlier owner left the file in doubt; None: nowhere."""
+        self.is_noted = False
+        """Whether a later owner would find a record of this one, should this process be killed."""
         self._files = files
         self._record = record
+        self._holder = holder
 
     @classmethod
-    def take(cls, files: Files, fd: int, locks: Path, socket: str | None = None) -> FileLock:
-        """Lock what the descriptor refers to. Raises Held, OSError."""
-        record = _record_of(files, fd, locks)
+    def take(
+        cls,
+        files: Files,
+        fd: int,
+        locks: Path,
+        socket: str | None = None,
+        *,
+        durable: int | None = None,
+    ) -> FileLock:
+        """Lock what the descriptor refers to. Raises Held, OSError.
+
+        `durable` is how much of the file is known to be on disk if no earlier owner left it in
+        doubt; None is right for an owner that writes nothing into the file.
+        """
+        record = record_of(files, fd, locks)
         if not _lock(files, fd):
-            holder = _read(files, record)
+            holder = read_record(files, record)
             # A record of somebody who is gone is not the holder's.
             raise Held(holder if may_live(files, holder) else None)
         holder = Holder(files.pid(), files.host(), rfc3339(files.now()), socket)
+        lock = cls(files, record, holder, doubt_in(files, record))
         # A full disk must not keep a session from being read: the lock itself is taken.
         with suppress(OSError):
-            _write(files, record, holder)
-        return cls(files, record)
+            lock.note_durable(durable if lock.doubt is None else lock.doubt)
+        return lock
 
-    def release(self) -> None:
-        """Remove the record. Comes before the close that lets go of the lock itself, so
-        that it is never the next owner's record that goes."""
-        with suppress(OSError):
-            self._files.unlink(self._record)
+    def note_durable(self, durable: int | None) -> None:
+        """Record up to which byte the file is known to be on disk; None is all. Raises OSError."""
+        write_record(self._files, self._record, self._holder, durable)
+        self.is_noted = True
+
+    def release(self, *, settled: bool = True) -> None:
+        """Remove the record, or leave it to the next owner if the file is not `settled`.
+
+        Comes before the close that lets go of the lock itself, so that it is never the next
+        owner's record that goes.
+        """
+        if settled:
+            with suppress(OSError):
+                self._files.unlink(self._record)
 
 
 class DaemonLock:
@@ -110,10 +122,10 @@ class DaemonLock:
         self._files.close(self._fd)
 
 
-def own_session(files: Files, fd: int, locks: Path) -> FileLock:
-    """Lock a session's file. Raises SessionLocked, OSError."""
+def own_session(files: Files, fd: int, locks: Path, *, durable: int | None = None) -> FileLock:
+    """Lock a session's file; `durable` as in `FileLock.take`. Raises SessionLocked, OSError."""
     try:
-        return FileLock.take(files, fd, locks)
+        return FileLock.take(files, fd, locks, durable=durable)
     except Held as held:
         holder = held.holder
         raise SessionLocked(
@@ -139,7 +151,8 @@ def owned(files: Files, path: Path, locks: Path) -> Generator[int]:
         try:
             yield fd
         finally:
-            lock.release()
+            # Nothing was written, so a doubt that an earlier owner left is the next one's.
+            lock.release(settled=lock.doubt is None)
     finally:
         # A close that fails has closed all the same.
         with suppress(OSError):
@@ -169,23 +182,6 @@ def lock_daemon(files: Files, layout: Layout, socket: str | None = None) -> Daem
         raise StorageError(text, **told.data()) from error
 
 
-def read_holder(files: Files, fd: int, locks: Path) -> Holder | None:
-    """What is recorded of the holder of an open file; true only while somebody holds it."""
-    return _read(files, _record_of(files, fd, locks))
-
-
-def holders(files: Files, locks: Path) -> list[tuple[Path, Holder | None]]:
-    """Every record there is, with who left it if that can be read. Raises OSError."""
-    return [(locks / name, _read(files, locks / name)) for name in sorted(files.listdir(locks))]
-
-
-def may_live(files: Files, holder: Holder | None) -> bool:
-    """Whether whoever left a record may still be there; on another machine nobody can say."""
-    if holder is None or holder.host != files.host():
-        return holder is not None
-    return files.is_alive(holder.pid)
-
-
 def _lock(files: Files, fd: int) -> bool:
     try:
         return files.lock(fd)
@@ -194,34 +190,3 @@ def _lock(files: Files, fd: int) -> bool:
             text = "its file system has no locks (flock), and without them it may get two writers"
             raise OSError(error.errno, text) from error
         raise
-
-
-def _record_of(files: Files, fd: int, locks: Path) -> Path:
-    found = files.fstat(fd)
-    return locks / f"{found.st_dev:x}-{found.st_ino}"
-
-
-def _write(files: Files, record: Path, holder: Holder) -> None:
-    text = f"pid {holder.pid}\nhost {holder.host}\nsince {holder.since}\n"
-    if holder.socket is not None:
-        text += f"socket {holder.socket}\n"
-    with suppress(FileNotFoundError):
-        files.unlink(record)
-    fd = files.create(record)
-    try:
-        files.write(fd, text.encode())
-    finally:
-        files.close(fd)
-
-
-def _read(files: Files, record: Path) -> Holder | None:
-    try:
-        fd = files.open_read(record)
-        try:
-            text = files.pread(fd, _RECORD_BYTES_MAX, 0).decode()
-        finally:
-            files.close(fd)
-        fields = dict(line.split(" ", 1) for line in text.split("\n") if line)
-        return Holder(int(fields["pid"]), fields["host"], fields["since"], fields.get("socket"))
-    except (OSError, ValueError, KeyError):
-        return None

@@ -44,6 +44,9 @@ def make_file(
     lock: FileLock | None = None
     try:
         lock = FileLock.take(files, fd, locks)
+        # Whatever a record says of an earlier file with this inode; what was written is synced.
+        with suppress(OSError):
+            lock.note_durable(files.fstat(fd).st_size)
         give_name(files, unfinished, path)
         files.fsync_folder(path.parent)
     except BaseException:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 from sessiond.journal.descriptor import Descriptor, close_quietly
 from sessiond.journal.files import Files
@@ -20,7 +21,7 @@ from sessiond.journal.reader import LineReader
 from sessiond.journal.scanning import chunks_of
 from sessiond.limits import INTAKE_BYTES
 
-__all__ = ["copy_aside", "cut_back", "keep_all", "read_some"]
+__all__ = ["copy_aside", "cut_back", "keep_all", "read_some", "write_again"]
 
 _CHUNK_BYTES: Final = 1024 * 1024
 
@@ -31,7 +32,7 @@ def cut_back(files: Files, reader: LineReader, out: Descriptor, durable: int) ->
     if out.size() != end:
         _check_not_shorter(out, end)
         out.truncate(end)
-    _write_again(files, reader, durable, end)
+    write_again(files, reader, durable, end)
     out.sync()
 
 
@@ -48,7 +49,7 @@ def keep_all(
     if size > end and reader.bytes_at(size - 1, 1) != b"\n":
         out.write(closing)
         size = out.size()
-    _write_again(files, reader, durable, size)
+    write_again(files, reader, durable, size)
     out.sync()
 
 
@@ -80,18 +81,21 @@ def _check_not_shorter(out: Descriptor, end: int) -> None:
         raise OSError(errno.ESTALE, "it was shortened by another program")
 
 
-def _write_again(files: Files, reader: LineReader, start: int, end: int) -> None:
-    """Give the kernel bytes that are to be durable, but may not be, once more.
+def write_again(files: Files, reader: LineReader, start: int, end: int) -> int:
+    """Give the kernel bytes that are to be durable, but may not be, once more; return their CRC-32.
 
     A failed sync may have marked their pages clean without storing them, and no later
-    sync would look at them again.
+    sync would look at them again, on whichever descriptor. Raises OSError.
     """
-    at = start
+    at, checksum = start, 0
     while at < end:
         chunk = files.pread(reader.fd, min(_CHUNK_BYTES, end - at), at)
         if not chunk:
             raise OSError(errno.ESTALE, "it was shortened by another program")
-        at += files.pwrite(reader.fd, chunk, at)
+        count = files.pwrite(reader.fd, chunk, at)
+        checksum = crc32(chunk[:count], checksum)
+        at += count
+    return checksum
 
 
 def read_some(files: Files, reader: LineReader, start: int) -> tuple[bytes, bool]:

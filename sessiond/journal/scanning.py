@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import stat
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final
@@ -48,11 +48,15 @@ def same_beginning(files: Files, one: int, other: int, end: int) -> bool:
     return all(mine == theirs for mine, theirs in pairs)
 
 
-def index_lines(files: Files, reader: LineReader, visit: Visit) -> bytes:
-    """Visit every whole line and note where it ends; gives the tail."""
+def index_lines(
+    files: Files, reader: LineReader, visit: Visit, see: Callable[[bytes], None] | None = None
+) -> bytes:
+    """Visit every whole line and note where it ends; gives the tail. `see` gets every byte, in order."""
     splitter = Splitter(reader.ends, visit)
     for chunk in chunks_of(files, reader.fd):
         splitter.feed(chunk)
+        if see is not None:
+            see(chunk)
     return splitter.rest()
 
 

@@ -20,13 +20,14 @@ from typing import Final, NoReturn
 
 from sessiond.errors import StorageError
 from sessiond.journal.descriptor import Descriptor
+from sessiond.journal.doubt import Doubt
 from sessiond.journal.failures import storage_error, telling
 from sessiond.journal.files import Files
 from sessiond.journal.glued import Glued, lines_between, make_blank
 from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import split_whole, without_cr
 from sessiond.journal.refused import Refused
-from sessiond.journal.repair import cut_back, keep_all, read_some
+from sessiond.journal.repair import cut_back, keep_all, read_some, write_again
 from sessiond.journal.store import Found, Overtaken
 
 __all__ = ["CLOSING", "Writer"]
@@ -53,6 +54,10 @@ class Writer:
         """Behind the last line: somebody is not done with it yet."""
         self.behind_bytes = 0
         """What others wrote and the next looks take in."""
+        self.doubt: Doubt | None = None
+        """What an earlier owner left that is not known to be durable, until it is."""
+        self.is_settled = True
+        """Whether a later owner may trust a sync: nothing failed, or was made good since."""
         self.out = Descriptor(files, files.fstat(reader.fd))
         self._files = files
         self._reader = reader
@@ -66,6 +71,36 @@ class Writer:
         self.out.note_change()
         self.durable_bytes = self._reader.ends[-1]
         self._state = _State.READY
+
+    def secure(self) -> None:
+        """Make durable what an opening has found, before anybody is told of it. Raises OSError.
+
+        What an earlier owner left in doubt is written again, unless no line tells yet that the
+        file is a session: then `complete` does it.
+        """
+        doubt, self.is_settled = self.doubt, False
+        if self._reader.line_count and doubt is not None:
+            doubt.write_again(self._files, self._reader)
+            self.out.note_change()
+            self.doubt = None
+        self.out.sync()
+        self.is_settled = self.doubt is None
+
+    def go_over(self, identity: tuple[int, int], doubt: int | None) -> None:
+        """Go on in the file that has taken the place of this one. Raises OSError.
+
+        If that fails, nothing of the file is known to be durable, and a repair comes first.
+        """
+        state, self._state = self._state, _State.DAMAGED
+        self.durable_bytes = 0
+        self.out.belong_to(identity, self._reader.path)
+        end = self._reader.ends[-1]
+        if doubt is not None:
+            write_again(self._files, self._reader, doubt, end)
+        # Nobody knows whether the program that copied it waited for the disk.
+        self.out.sync()
+        self.durable_bytes = end
+        self._state = state
 
     def close(self) -> None:
         """Nothing is written or repaired from here on."""
@@ -179,17 +214,23 @@ class Writer:
 
         Raises StorageError.
         """
+        self.is_settled = False
         with telling("complete the last line of", self._reader.path):
+            if self.doubt is not None:
+                self.doubt.write_again(self._files, self._reader)
             self.out.write(closing)
             self._take_in()
+        self.doubt, self.is_settled = None, True
         found, self.found = self.found, []
         return [one.line for one in found]
 
     def cut(self, line_count: int) -> None:
         """Keep so many lines and nothing behind them. Raises OSError."""
         size = self._reader.ends[line_count]
+        self.is_settled = False
         self.out.truncate(size)
         self.out.sync()
+        self.is_settled = True
         del self._reader.ends[line_count + 1 :]
         self._reader.expect_what_is_there()
         self.out.note_change()
@@ -220,7 +261,7 @@ class Writer:
         self, error: OSError, doing: str, data: bytes = b"", *, again: bool = False
     ) -> StorageError:
         self.failures += 1
-        self._state = _State.DAMAGED
+        self._state, self.is_settled = _State.DAMAGED, False
         written = tuple(self.out.pieces) if data else ()
         self._refused = Refused(data, self.out.position(), written, again)
         # If the repair fails as well the file stays damaged, and the next call tries again.
@@ -244,4 +285,4 @@ class Writer:
                 keep_all(self._files, reader, self.out, self.durable_bytes, CLOSING)
             self.durable_bytes = reader.ends[-1]
             self._take_in()
-        self._state = _State.READY
+        self._state, self.is_settled = _State.READY, True

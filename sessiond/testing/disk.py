@@ -3,7 +3,8 @@
     disk = FaultDisk("/profile")
     disk.fail("fdatasync", nth=2)            the second sync from now says EIO
     disk.fail(None, nth=7)                   the seventh call of any kind
-    rebooted = disk.crash(keep=100)          what the next start finds
+    rebooted = disk.crash(keep=100)          what the next start finds after a power cut
+    orphaned = disk.kill()                   what it finds when only the process was killed
 
 It stands in wherever `sessiond.journal.files.Files` is asked for. A sync that
 fails loses what it should have stored although readers still see it, which is
@@ -105,18 +106,32 @@ class FaultDisk(Files):
             for target in left.values()
             if isinstance(target, Inode)
         }
-        rebooted = FaultDisk()
-        rebooted._names = Names(
-            {
-                path: inodes[target.number] if isinstance(target, Inode) else target
-                for path, target in left.items()
-            }
-        )
-        rebooted._next_inode = self._next_inode
-        rebooted._next_digits = self._next_digits
-        rebooted._ticks = self._ticks
-        rebooted.seconds = self.seconds
-        return rebooted
+        kept = {
+            path: inodes[target.number] if isinstance(target, Inode) else target
+            for path, target in left.items()
+        }
+        return self._with(Names(kept))
+
+    def kill(self) -> FaultDisk:
+        """The disk as the next process finds it when this one is killed and the machine goes on.
+
+        The page cache stays, also the bytes that a failed sync has lost and no later one looks for.
+        """
+        return self._with(self._names.copy())
+
+    def evict(self, path: Path) -> None:
+        """Let the kernel drop a file's clean pages: what a failed sync has lost is zeros now."""
+        with self._mutex:
+            self._inode(path).evict()
+
+    def _with(self, names: Names) -> FaultDisk:
+        disk = FaultDisk()
+        disk._names = names
+        disk._next_inode = self._next_inode
+        disk._next_digits = self._next_digits
+        disk._ticks = self._ticks
+        disk.seconds = self.seconds
+        return disk
 
     def write_as_another(self, path: Path, data: bytes) -> None:
         """What another program appends to a file: counted nowhere, and it never fails."""

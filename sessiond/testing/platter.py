@@ -4,11 +4,16 @@ Law: only a sync makes something durable. A write is seen at once by every
 reader and is on the platter when its file is synced; a name is there when its
 folder is synced. A crash keeps any number of the bytes and names that were
 still under way, in the order in which they were made.
+
+A sync that fails does what ext4 and xfs do: the kernel marks the pages clean, so no
+later sync stores them, on whichever descriptor; readers see the bytes until the
+page cache drops the pages (`evict`). The size of a file is metadata: a cut is not lost.
 """
 
 from __future__ import annotations
 
 import threading
+from itertools import accumulate
 from pathlib import Path
 
 from msgspec import Struct
@@ -53,8 +58,29 @@ class Inode:
 
     def fail_to_sync(self, keep: int) -> None:
         """All but `keep` bytes is lost, and no later sync looks for it: readers still see it."""
+        reached = accumulate(map(_cost, self._under_way))
+        cuts = [
+            change
+            for change, cost in zip(self._under_way, reached, strict=True)
+            if cost > keep and change.data is None
+        ]
         self._durable = self._surviving(keep, 0)
-        self._under_way.clear()
+        self._under_way = cuts
+
+    def evict(self) -> None:
+        """Drop the clean pages from the cache: readers see the platter, and zeros where it has nothing."""
+        size = len(self.seen)
+        found = bytearray(self._durable)
+        for change in self._under_way:
+            _apply(found, change)
+        self.seen = found[:size] + bytes(max(0, size - len(found)))
+
+    def copy(self) -> Inode:
+        """Return the file with its page cache, for a machine on which only a process ends."""
+        twin = Inode(self.number)
+        twin.seen, twin.mtime = bytearray(self.seen), self.mtime
+        twin._durable, twin._under_way = bytearray(self._durable), list(self._under_way)
+        return twin
 
     def after_crash(self, keep: int, zeros: int) -> Inode:
         """The file with `keep` of the bytes that were under way, then at most `zeros` zeros.
@@ -68,8 +94,7 @@ class Inode:
     def _surviving(self, keep: int, zeros: int) -> bytearray:
         left = bytearray(self._durable)
         for change in self._under_way:
-            # A cut counts as one byte, so that it may be lost too.
-            cost = 1 if change.data is None else len(change.data)
+            cost = _cost(change)
             if cost > keep:
                 if change.data is not None:
                     room = max(0, change.offset + cost - len(left))
@@ -80,6 +105,11 @@ class Inode:
             _apply(left, change)
             keep -= cost
         return left
+
+
+def _cost(change: _Change) -> int:
+    """Return the bytes of a change; a cut counts as one, so that a crash may lose it too."""
+    return 1 if change.data is None else len(change.data)
 
 
 def _apply(content: bytearray, change: _Change) -> None:
@@ -141,6 +171,28 @@ class Names:
         for change in reversed(synced):
             _rename(self._durable, change)
         self._under_way = kept[::-1]
+
+    def copy(self) -> Names:
+        """Return the names, each file with its page cache."""
+        changed = [change.target for change in self._under_way]
+        known = [*self.seen.values(), *self._durable.values(), *changed]
+        twins = {one.number: one.copy() for one in known if isinstance(one, Inode)}
+
+        def twin(names: dict[Path, Inode | bool]) -> dict[Path, Inode | bool]:
+            return {
+                path: twins[target.number] if isinstance(target, Inode) else target
+                for path, target in names.items()
+            }
+
+        copied = Names(twin(self._durable))
+        copied.seen = twin(self.seen)
+        copied._under_way = [
+            NameChange(change.path, twins[change.target.number], change.gone)
+            if isinstance(change.target, Inode)
+            else change
+            for change in self._under_way
+        ]
+        return copied
 
     def after_crash(self, keep: int) -> dict[Path, Inode | bool]:
         """The names with the first `keep` that were under way, without those in lost folders."""

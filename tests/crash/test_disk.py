@@ -148,6 +148,51 @@ def test_a_sync_that_failed_has_lost_what_readers_still_see() -> None:
     assert inode.after_crash(100, 0).seen == b"a\0\0d"
 
 
+def test_a_sync_that_failed_loses_no_cut() -> None:
+    inode = Inode(1, b"abcdef")
+    inode.truncate(2)
+    inode.fail_to_sync(0)
+    assert inode.after_crash(0, 0).seen == b"abcdef"
+    inode.sync()
+    assert inode.after_crash(0, 0).seen == b"ab"
+
+
+def test_a_kill_leaves_the_page_cache_and_no_descriptor() -> None:
+    disk = FaultDisk("/f")
+    path = Path("/f/a")
+    fd = disk.create(path)
+    disk.lock(fd)
+    disk.write(fd, b"lost")
+    disk.fail("fdatasync")
+    with pytest.raises(OSError, match="Input/output"):
+        disk.fdatasync(fd)
+    disk.write(fd, b"dirty")
+    orphaned = disk.kill()
+    disk.truncate(fd, 0)
+    assert orphaned.open_descriptors == 0
+    assert orphaned.content(path) == b"lostdirty"
+    fd = orphaned.open_append(path)
+    assert orphaned.lock(fd)
+    orphaned.fdatasync(fd)
+    orphaned.fsync_folder(path.parent)
+    assert orphaned.crash().content(path) == b"\0\0\0\0dirty"
+
+
+def test_the_kernel_may_drop_what_a_failed_sync_has_lost_and_nothing_else() -> None:
+    disk = FaultDisk("/f")
+    path = Path("/f/a")
+    fd = disk.create(path)
+    disk.write(fd, b"synced")
+    disk.fdatasync(fd)
+    disk.write(fd, b"lost")
+    disk.fail("fdatasync")
+    with pytest.raises(OSError, match="Input/output"):
+        disk.fdatasync(fd)
+    disk.write(fd, b"dirty")
+    disk.evict(path)
+    assert disk.content(path) == b"synced\0\0\0\0dirty"
+
+
 def test_faults_come_once_where_they_were_asked_for() -> None:
     disk = FaultDisk("/f")
     fd = disk.create(Path("/f/a"))

@@ -137,11 +137,40 @@ class Life(RuleBasedStateMachine):
         self.disk = self.disk.crash(keep=keep, names=names, zeros=zeros)
         self.start_again()
 
-    @rule()
-    def kill(self) -> None:
-        """The process dies, the machine does not: everything written is found."""
-        self.disk = self.disk.crash(keep=10**9, names=10**9)
+    @rule(drops=st.booleans())
+    def kill(self, drops: bool) -> None:
+        """The process dies, the machine does not: what was written is found while the page cache has it."""
+        self.disk = self.disk.kill()
+        self.find_file(drops)
         self.start_again()
+
+    @rule(faults=FAULTS, drops=st.booleans())
+    def fail_to_open(self, faults: list[Fault], drops: bool) -> None:
+        """The process dies, and what the next one finds cannot be read or stored at first."""
+        self.disk = self.disk.kill()
+        path = self.find_file(drops)
+        self.set_up(faults)
+        with suppress(StorageError):
+            self.open_file(path).close()
+        self.disk.heal()
+        self.start_again()
+
+    @rule(count=st.integers(1, 3), partial=st.integers(0, 40), closes=st.booleans())
+    def end_before_the_repair(self, count: int, partial: int, closes: bool) -> None:
+        """A sync fails, the repair too, and an opening finds what only the page cache has."""
+        self.append(count, True, [("fdatasync", 1, partial), ("open_append", 1, 0)])
+        if closes:
+            self.journal.close()
+        else:
+            self.disk = self.disk.kill()
+        self.start_again()
+
+    def find_file(self, drops: bool = False) -> Path:
+        """Where the file is; `drops` says that the kernel drops the pages that it counts as clean."""
+        (path,) = (place for place in PLACES if self.disk.exists(place))
+        if drops:
+            self.disk.evict(path)
+        return path
 
     @precondition(lambda self: not self.refused)
     @rule(count=st.integers(1, 3), cut=st.integers(1, 30))
@@ -152,7 +181,7 @@ class Life(RuleBasedStateMachine):
         self.disk.write(fd, b"".join(line + b"\n" for line in batch)[:cut])
         self.disk.close(fd)
         self.refused += batch
-        self.kill()
+        self.kill(False)
 
     @precondition(lambda self: not self.refused)
     @rule()
@@ -179,11 +208,13 @@ class Life(RuleBasedStateMachine):
         positions = [candidates.index(line) for line in rest]
         assert positions == sorted(set(positions))
 
-    def reopen(self) -> None:
-        (path,) = (place for place in PLACES if self.disk.exists(place))
-        self.journal = Journal.open(
+    def open_file(self, path: Path) -> Journal:
+        return Journal.open(
             self.disk, path, lambda _seq, _line: None, locks=LOCKS, truncates=self.truncates
         )
+
+    def reopen(self) -> None:
+        self.journal = self.open_file(self.find_file())
         if self.journal.tail:
             self.deal_with_the_tail()
 

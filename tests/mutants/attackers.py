@@ -32,6 +32,11 @@ ATTACKERS: Final = (
         ("tests/crash/test_model.py",),
     ),
     Attacker(
+        "failed-syncs",
+        "a sync fails, the repair too, and an opening finds what only the page cache has",
+        ("tests/crash/test_reopening.py", "tests/service/test_failed_syncs.py"),
+    ),
+    Attacker(
         "every-fault",
         "each call of a journal into the disk fails once",
         ("tests/crash/test_faults.py",),

@@ -24,7 +24,8 @@ from sessiond.cli.failures import Status
 from sessiond.cli.log import configure_log
 from sessiond.errors import SessiondError
 from sessiond.journal.files import Files
-from sessiond.journal.lock import Held, Holder
+from sessiond.journal.holder import Holder
+from sessiond.journal.lock import Held
 from sessiond.transports.listening import CannotListen, Listening
 
 __all__ = ["run"]

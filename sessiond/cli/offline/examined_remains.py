@@ -19,8 +19,8 @@ from sessiond.cli.reaching.meant import layout_of
 from sessiond.cli.text import counted
 from sessiond.errors import SessiondError
 from sessiond.journal.files import Files
+from sessiond.journal.holder import holders, may_live
 from sessiond.journal.layout import Layout
-from sessiond.journal.lock import holders, may_live
 from sessiond.journal.scanning import scan
 from sessiond.service.files.indexer import Indexer
 
@@ -112,7 +112,10 @@ def _locks(layout: Layout, files: Files) -> Iterator[Finding]:
     ]
     if stale:
         what = f"{counted(len(stale), 'record')} of processes that are gone, the first {stale[0]}"
-        then = "they lock nothing: the next owner of such a file writes its own"
+        then = (
+            "they lock nothing; leave them: the next opening of such a file stores again what the"
+            " process may have failed to store"
+        )
         yield Finding("locks", ok=True, what=what, next=then)
 
 

@@ -20,8 +20,8 @@ from sessiond.cli.failures import Failure
 from sessiond_client.place import address
 
 if TYPE_CHECKING:
+    from sessiond.journal.holder import Holder
     from sessiond.journal.layout import Layout
-    from sessiond.journal.lock import Holder
 
 __all__ = [
     "About",
@@ -143,7 +143,7 @@ class Serving(NamedTuple):
 def who_serves(layout: Layout) -> Serving | None:
     """The process that is the profile's daemon now; None if there is none. Raises OSError."""
     from sessiond.journal.files import Files
-    from sessiond.journal.lock import read_holder
+    from sessiond.journal.holder import read_holder
 
     files = Files()
     try:

@@ -1,0 +1,98 @@
+"""A sync fails, and so does the repair: what an opening finds then is durable before it is acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from sessiond.testing.daemon import Refusal, Wire
+from sessiond.testing.disk import FaultDisk
+from tests.service.conftest import SESSION, House
+
+PI_HEADER = (
+    b'{"type":"session","version":3,"id":"%s","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
+) % SESSION.encode()
+
+
+def message(entry_id: str) -> dict[str, Any]:
+    said = {"role": "user", "content": entry_id, "timestamp": 1}
+    return {"type": "message", "id": entry_id, "message": said}
+
+
+async def append(wire: Wire, entry_id: str) -> Any:
+    return await wire.call("append", session_id=SESSION, entry=message(entry_id))
+
+
+@asynccontextmanager
+async def client(house: House) -> AsyncGenerator[Wire]:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        yield wire
+
+
+async def refused(disk: FaultDisk, wire: Wire, entry_id: str) -> None:
+    """Append without success: neither the sync nor the repairs that follow work."""
+    disk.fail("fdatasync")
+    for nth in (1, 2, 3):
+        disk.fail("open_append", nth=nth)
+    with pytest.raises(Refusal) as caught:
+        await append(wire, entry_id)
+    assert caught.value.data["kind"] == "storage_error"
+
+
+async def retry_and_cut_the_power(house: House) -> list[str]:
+    """The ids of the entries that are found after a retry, another append and a power cut."""
+    house.disk.heal()
+    async with client(house) as wire:
+        answer = await append(wire, "lost")
+        assert (answer["duplicate"], answer["durability"]) == (True, "disk")
+        assert (await append(wire, "next"))["durability"] == "disk"
+        rebooted = house.disk.crash()
+    house.files = rebooted
+    async with client(house) as wire:
+        page = await wire.call("session/entries", session_id=SESSION, after_seq=0)
+        return [row["entry"]["id"] for row in page["entries"]]
+
+
+@pytest.mark.parametrize("content", [b"", PI_HEADER], ids=["native", "foreign"])
+async def test_a_retry_after_a_kill_is_durable_although_its_sync_failed_before_the_kill(
+    house: House, content: bytes
+) -> None:
+    if content:
+        house.put(content)
+    async with client(house) as wire:
+        if not content:
+            await wire.call("session/create", session_id=SESSION, cwd="/p", persist="immediate")
+        await append(wire, "first")
+        await refused(house.disk, wire, "lost")
+        orphaned = house.disk.kill()
+        house.disk.heal()
+    house.files = orphaned
+    assert await retry_and_cut_the_power(house) == ["first", "lost", "next"]
+
+
+async def test_a_retry_after_a_close_is_durable_although_its_sync_failed_before_the_close(
+    house: House,
+) -> None:
+    house.put(PI_HEADER)
+    async with client(house) as wire:
+        await append(wire, "first")
+        await refused(house.disk, wire, "lost")
+        await wire.call("session/close", session_id=SESSION)
+    assert await retry_and_cut_the_power(house) == ["first", "lost", "next"]
+
+
+async def test_a_retry_after_a_delete_that_was_taken_back_is_durable(house: House) -> None:
+    path = house.put(PI_HEADER)
+    async with client(house) as wire:
+        await append(wire, "first")
+        await refused(house.disk, wire, "lost")
+        await wire.call("session/delete", session_id=SESSION)
+        house.disk.heal()
+        (trashed,) = (one for one in house.disk.paths if one.parent == house.layout.trash)
+        house.disk.rename(trashed, path)
+        house.disk.fsync_folder(path.parent)
+        house.disk.fsync_folder(trashed.parent)
+    assert await retry_and_cut_the_power(house) == ["first", "lost", "next"]
