@@ -112,6 +112,7 @@ export interface BranchSummary {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : - */
   head?: string;
   atom?: [number, number];
+  atom_of?: string;
   summary: string;
   from_id: string | null;
   details?: unknown;
@@ -240,6 +241,7 @@ export interface Compaction {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : - */
   head?: string;
   atom?: [number, number];
+  atom_of?: string;
   summary?: string;
   first_kept_entry_id?: string | null;
   messages?: AgentMessage[];
@@ -350,6 +352,7 @@ export interface Custom {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : - */
   head?: string;
   atom?: [number, number];
+  atom_of?: string;
   custom_type: string;
   data?: unknown;
 }
@@ -364,6 +367,7 @@ export interface CustomMessage {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : - */
   head?: string;
   atom?: [number, number];
+  atom_of?: string;
   custom_type: string;
   content: unknown;
   display: boolean;
@@ -766,6 +770,7 @@ export interface Label {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : - */
   head?: string;
   atom?: [number, number];
+  atom_of?: string;
   target_id: string;
   /** Default: null. */
   label?: string | null;
@@ -829,6 +834,7 @@ export interface Leaf {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : - */
   head?: string;
   atom?: [number, number];
+  atom_of?: string;
   target_id: string | null;
   reason?: "branch" | "drop" | "reset" | "rewind";
 }
@@ -967,6 +973,7 @@ export interface Message {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : - */
   head?: string;
   atom?: [number, number];
+  atom_of?: string;
   message: AgentMessage;
   blocks?: unknown;
   turn_status?: string;
@@ -984,6 +991,7 @@ export interface ModelChange {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : - */
   head?: string;
   atom?: [number, number];
+  atom_of?: string;
   model_id: string;
   provider?: string;
 }
@@ -1548,6 +1556,7 @@ export interface SessionInfoEntry {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : - */
   head?: string;
   atom?: [number, number];
+  atom_of?: string;
   name?: string | null;
   auto_title?: string | null;
   tags?: string[] | null;
@@ -1672,6 +1681,7 @@ export interface ThinkingLevelChange {
   /** 1 to 64 characters of A-Z a-z 0-9 _ . / : - */
   head?: string;
   atom?: [number, number];
+  atom_of?: string;
   thinking_level: string;
 }
 

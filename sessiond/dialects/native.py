@@ -36,7 +36,7 @@ from sessiond.model.usage import Usage
 
 __all__ = ["NATIVE", "Native"]
 
-_ENVELOPE_FIELDS: Final = ("id", "parent_id", "timestamp", "head", "atom")
+_ENVELOPE_FIELDS: Final = ("id", "parent_id", "timestamp", "head", "atom", "atom_of")
 _ENVELOPE: Final = frozenset({"type", *_ENVELOPE_FIELDS})
 _NAMES: Final = Names("parent_id", "first_kept_entry_id", ("target_id", "from_id"))
 _encoder: Final = msgspec.json.Encoder()

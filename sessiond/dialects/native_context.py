@@ -25,7 +25,7 @@ _ROLE: Final[dict[int, Raw]] = {
     Kind.BRANCH_SUMMARY: Raw(b'"branch_summary"'),
     Kind.COMPACTION: Raw(b'"compaction_summary"'),
 }
-_ENVELOPE: Final = frozenset({"type", "id", "parent_id", "head", "atom", "role"})
+_ENVELOPE: Final = frozenset({"type", "id", "parent_id", "head", "atom", "atom_of", "role"})
 
 
 class _MessageLine(Struct, gc=False):

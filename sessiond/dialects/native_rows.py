@@ -55,12 +55,13 @@ class _Line(Struct, gc=False):
     head: str = MAIN
     atom: tuple[int, int] | None = None
     timestamp: str | float | None = None
+    atom_of: str | None = None
     message: _Said | None = None
 
 
 _line: Final = msgspec.json.Decoder(_Line)
 _said: Final = msgspec.json.Decoder(_Said)
-_atom: Final = msgspec.json.Decoder(tuple[int, int])
+_numbers: Final = msgspec.json.Decoder(tuple[int, int])
 _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -82,6 +83,7 @@ def row(line: bytes) -> Row:
     made.timestamp = found.timestamp
     if found.atom is not None:
         made.atom = _sane(found.atom)
+        made.atom_of = found.atom_of
     return made
 
 
@@ -139,8 +141,9 @@ def _unusual_row(line: bytes) -> Row:
         text(found.get("head")) or MAIN,
         names_model,
         effect_of_fields(kind, found),
-        _atom_of(found.get("atom")),
+        _atom(found.get("atom")),
         raw_time(found.get("timestamp")),
+        text(found.get("atom_of")),
     )
 
 
@@ -176,11 +179,11 @@ def _message_kind(message: Raw | None) -> tuple[int, bool]:
     return kind, kind == _ASSISTANT and bool(said.model)
 
 
-def _atom_of(raw: Raw | None) -> tuple[int, int] | None:
+def _atom(raw: Raw | None) -> tuple[int, int] | None:
     if raw is None:
         return None
     try:
-        return _sane(_atom.decode(raw))
+        return _sane(_numbers.decode(raw))
     except msgspec.DecodeError:
         return None
 

@@ -57,7 +57,9 @@ _PI_NAMES: Final = {
     "target_id": "targetId",
 }
 _NATIVE_NAMES: Final = {pi: native for native, pi in _PI_NAMES.items()}
-_ENVELOPE: Final = frozenset({"type", "id", "parentId", "parent_id", "timestamp", "head", "atom"})
+_ENVELOPE: Final = frozenset(
+    {"type", "id", "parentId", "parent_id", "timestamp", "head", "atom", "atom_of"}
+)
 _encoder: Final = msgspec.json.Encoder()
 
 

@@ -84,22 +84,32 @@ class Journal:
             return cls._index(files, reader, visit, locks, truncates=truncates)
 
     @classmethod
-    def read_only(cls, files: Files, path: Path, visit: Visit) -> Self:
-        """Visit and read a file without owning it; it cannot be appended to."""
+    def read_only(cls, files: Files, path: Path, visit: Visit, *, size: int | None = None) -> Self:
+        """Visit and read a file, or its first `size` bytes, without owning it.
+
+        It cannot be appended to.
+        """
         with telling("open", path):
             reader = LineReader(files, files.open_read(path), path)
-            return cls._index(files, reader, visit, None, truncates=False)
+            return cls._index(files, reader, visit, None, truncates=False, size=size)
 
     @classmethod
-    def _index(
-        cls, files: Files, reader: LineReader, visit: Visit, locks: Path | None, *, truncates: bool
+    def _index(  # noqa: PLR0913 - of `open` and `read_only`, which have less each
+        cls,
+        files: Files,
+        reader: LineReader,
+        visit: Visit,
+        locks: Path | None,
+        *,
+        truncates: bool,
+        size: int | None = None,
     ) -> Self:
         journal: Self | None = None
         try:
             check_regular(files, reader.fd)
             journal = cls(files, reader, truncates=truncates)
             if locks is None:
-                journal.tail = index_lines(files, reader, visit)
+                journal.tail = index_lines(files, reader, visit, size=size)
             else:
                 lock = own_session(files, reader.fd, locks, durable=0)
                 journal._own(lock, locks)

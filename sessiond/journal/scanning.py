@@ -49,11 +49,19 @@ def same_beginning(files: Files, one: int, other: int, end: int) -> bool:
 
 
 def index_lines(
-    files: Files, reader: LineReader, visit: Visit, see: Callable[[bytes], None] | None = None
+    files: Files,
+    reader: LineReader,
+    visit: Visit,
+    see: Callable[[bytes], None] | None = None,
+    *,
+    size: int | None = None,
 ) -> bytes:
-    """Visit every whole line and note where it ends; gives the tail. `see` gets every byte, in order."""
+    """Visit every whole line, or those of the first `size` bytes, and note where it ends.
+
+    Gives the tail. `see` gets every byte, in order.
+    """
     splitter = Splitter(reader.ends, visit)
-    for chunk in chunks_of(files, reader.fd):
+    for chunk in chunks_of(files, reader.fd, 0, size):
         splitter.feed(chunk)
         if see is not None:
             see(chunk)

@@ -197,7 +197,7 @@ _decoders: Final[dict[str, msgspec.json.Decoder[Any]]] = {
     for word, kind in ENTRY_TYPES.items()
 }
 # What the daemon decides, so an entry may not say it.
-_ASSIGNED: Final = ("parent_id", "head", "atom", "seq")
+_ASSIGNED: Final = ("parent_id", "head", "atom", "atom_of", "seq")
 
 
 class _OpaqueOwn(Struct):

@@ -70,13 +70,18 @@ class Header(Struct, tag="session_header", tag_field="type", omit_defaults=True)
 
 
 class Entry(Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True):
-    """What every entry has. The writer fills what a caller left unset."""
+    """What every entry has. The writer fills what a caller left unset.
+
+    `atom_of` stands in the first entry of an append of several: the id of the session that the
+    append was made in. It proves after a crash that half an append is sessiond's own.
+    """
 
     id: NewEntryId | UnsetType = UNSET
     parent_id: EntryId | UnsetType | None = UNSET
     timestamp: str | UnsetType = UNSET
     head: HeadName | UnsetType = UNSET
     atom: tuple[int, int] | UnsetType = UNSET
+    atom_of: str | UnsetType = UNSET
 
 
 class Message(Entry, kw_only=True, tag="message"):
@@ -182,6 +187,7 @@ class Opaque(Struct, kw_only=True):
     timestamp: str | UnsetType = UNSET
     head: str | UnsetType = UNSET
     atom: tuple[int, int] | UnsetType = UNSET
+    atom_of: str | UnsetType = UNSET
     fields: dict[str, Raw]
 
 

@@ -133,6 +133,8 @@ class Row(Struct):
     atom: tuple[int, int] | None = None
     timestamp: str | float | None = None
     """When the entry was made, as it is spelled; None where the line has no time."""
+    atom_of: str | None = None
+    """Only with `atom`: the session that the entry says its append was made in."""
 
 
 class Rules(Struct, frozen=True):

@@ -5,14 +5,19 @@ should write it also makes the session read-only, since something went wrong tha
 should look at. Half a line of another program went no further wrong than that: it was
 closed with a blank before its newline, so it is told from damage for good, and so is the
 rest that may come behind it. A file of another dialect may have such lines anyway.
+
+The first line of an append of several shows that sessiond wrote the append here if the line names
+this session as `atom_of`, brings a new id, and has a parent that is here. A line that another
+program copied out of another session names that session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from sessiond.dialects.base import BadLine, Dialect
+from sessiond.model.row import Row
 from sessiond.session.atoms import Atoms
 from sessiond.session.state import Session
 
@@ -23,11 +28,22 @@ _LINES_ARE_MISSING: Final = "lines of this append are missing; what is there is 
 
 
 class Intake:
-    """Takes a file's lines behind the header, in order. `strict` refuses one that is no entry."""
+    """Takes a file's lines behind the header, in order. `strict` refuses one that is no entry.
 
-    def __init__(self, session: Session, dialect: Dialect, *, strict: bool = False) -> None:
+    `session_ids` are the ids under which sessiond writes to the file.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        dialect: Dialect,
+        session_ids: Collection[str],
+        *,
+        strict: bool = False,
+    ) -> None:
         self.session = session
         self.atoms = Atoms()
+        self._session_ids = session_ids
         self._strict = strict
         # Looked up once: these run for every line of a file.
         self._row = dialect.row
@@ -43,18 +59,30 @@ class Intake:
                 raise
             self._skip(seq, line, str(bad))
             return
+        is_ours = row.atom_of is not None and self._is_ours(row)
         self._fold(row)
         if row.atom is not None or self.atoms.first is not None:
-            self._follow_atom(seq, row.atom)
+            self._follow_atom(seq, row.atom, is_ours=is_ours)
 
     def take_later(self, lines: Iterable[bytes]) -> int:
         """Lines that were found behind the last one; gives the first's seq."""
         first = self.session.seq + 1
         for seq, line in enumerate(lines, first):
             self.take(seq, line)
-        # Who writes appends of several entries is here, and goes on with none of these.
-        self._follow_atom(self.session.seq + 1, None)
         return first
+
+    def end_atom(self) -> None:
+        """Report what is unfinished: the next line does not go on with the append."""
+        if self.atoms.first is not None:
+            self._follow_atom(self.session.seq + 1, None)
+
+    def _is_ours(self, row: Row) -> bool:
+        ids = self.session.ids
+        return (
+            row.atom_of in self._session_ids
+            and row.id not in ids
+            and (row.parent_id is None or row.parent_id in ids)
+        )
 
     def _skip(self, seq: int, line: bytes, why: str) -> None:
         session = self.session
@@ -73,8 +101,10 @@ class Intake:
         elif session.rules.truncates and session.read_only_line is None:
             session.read_only_line = seq + 1
 
-    def _follow_atom(self, seq: int, atom: tuple[int, int] | None) -> None:
-        for first in self.atoms.take(seq, atom):
+    def _follow_atom(
+        self, seq: int, atom: tuple[int, int] | None, *, is_ours: bool = False
+    ) -> None:
+        for first in self.atoms.take(seq, atom, is_ours=is_ours):
             self.session.report(first + 1, "broken_atom", _LINES_ARE_MISSING)
 
 

@@ -112,6 +112,10 @@ class Others:
         await self._in_thread(self._opened.journal.look)
         self._see_half()
         self.take_in()
+        if self._opened.intake.atoms.unfinished is not None:
+            # Lines of this session that another program copied back, out of a copy of the file. An
+            # opening would take them for half an append that a crash left: a blank line ends them.
+            await self._close_half()
 
     async def _close_half(self) -> None:
         await self._in_thread(self._opened.journal.close_half)

@@ -164,6 +164,7 @@ class Writer:
             self._failures += 1
         elif batch.lines:
             batch.follow()
+            opened.intake.end_atom()
             batch.draft.commit()
             lines = opened.journal.line_count
             assert opened.session.seq == lines - 1, "index and file number the lines alike"

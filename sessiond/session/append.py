@@ -81,6 +81,7 @@ class _Envelope(Struct):
     timestamp: str | float = ""
     head: str | UnsetType = UNSET
     atom: tuple[int, int] | UnsetType = UNSET
+    atom_of: str | UnsetType = UNSET
 
 
 _envelope = msgspec.json.Decoder(_Envelope)
@@ -171,6 +172,7 @@ def _same_content(draft: Draft, entry: Staged, envelope: _Envelope, wire: bytes)
         timestamp=envelope.timestamp if entry.timestamp is UNSET else entry.timestamp,
         head=envelope.head,
         atom=envelope.atom,
+        atom_of=envelope.atom_of,
     )
     try:
         again = draft.codec.wire(draft.codec.encode(twin))
@@ -234,6 +236,8 @@ def _stage_all(draft: Draft, request: AppendRequest, head: str, parent: int | No
             draft.give_id(entry, given)
         if draft.session.rules.atoms:
             entry.atom = (index + 1, count)
+            if index == 0:
+                entry.atom_of = request.session_id
         if isinstance(entry, Compaction):
             _require_guard(entry, request)
         seq = draft.stage(entry, head=head, parent=parent, path=f"entries[{index}]")

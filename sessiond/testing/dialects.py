@@ -23,7 +23,7 @@ from sessiond.model.row import MESSAGE_KINDS, Kind
 
 __all__ = ["check_dialect", "entry_of", "lines_of"]
 
-_ENVELOPE: Final = frozenset({"type", "id", "parent_id", "timestamp", "head", "atom"})
+_ENVELOPE: Final = frozenset({"type", "id", "parent_id", "timestamp", "head", "atom", "atom_of"})
 _GARBAGE: Final = (
     b"",
     b" ",

@@ -88,7 +88,8 @@ def torn(session_id: str) -> bytes:
 
 def half_an_atom(session_id: str) -> bytes:
     """One that a crash left with the first of three lines."""
-    return lines(message("own1"), message("own2") | {"atom": [1, 3]})(session_id)
+    first = message("own2") | {"atom": [1, 3], "atom_of": session_id}
+    return lines(message("own1"), first)(session_id)
 
 
 def damaged(session_id: str) -> bytes:

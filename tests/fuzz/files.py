@@ -118,11 +118,22 @@ def tear_atom(lines: Lines, dice: random.Random) -> None:
         % (dice.choice([b"a", b"b"]), number, TIME, number, count)
         for number in range(1, count + 1)
     ]
+    # Half of them say that sessiond wrote them here, and then an opening may cut their end.
+    if dice.random() < 0.5:
+        mark = b'"atom_of":%b,' % json.dumps(_header_id(lines)).encode()
+        atom[0] = atom[0].replace(b'"message":', mark + b'"message":')
     kept = [line for line in atom if dice.random() < 0.7]
     if dice.random() < 0.2:
         dice.shuffle(kept)
     at = len(lines) if dice.random() < 0.7 else _at(lines, dice) + 1
     lines[at:at] = kept
+
+
+def _header_id(lines: Lines) -> Any:
+    try:
+        return json.loads(lines[0])["id"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return "nowhere"
 
 
 def odd_field(lines: Lines, dice: random.Random) -> None:

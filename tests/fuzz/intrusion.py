@@ -2,11 +2,13 @@
 lines, and what was never meant to be one.
 
 Law: every byte of the other program is there afterwards, in its order; what the daemon acknowledged is
-where it said; who watches has seen every entry, each once.
+where it said; who watches has seen every entry, each once. What another program wrote last is still
+there, and still served, when the session is opened again.
 """
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,6 +67,44 @@ class _Intrusion:
         yield from self._append("last")
         yield from self._account()
         self._watcher.call("session/unsubscribe", session_id=self._id)
+        yield from self._opened_again()
+
+    def _opened_again(self) -> Iterator[str]:
+        """A part of an append that was made elsewhere stands last while nobody has the session open."""
+        self._let_go()
+        count = self._dice.randrange(2, 4)
+        part = b"".join(
+            self._part(number, count) for number in range(1, self._dice.randrange(2, count + 1))
+        )
+        with self._path.open("ab") as file:
+            # Half a line may stand there.
+            file.write(b"\n" + part)
+        before = self._path.read_bytes()
+        page = self._writer.call("session/entries", session_id=self._id, limit=10_000)
+        if not self._path.read_bytes().startswith(before):
+            yield "what another program wrote last was cut at an opening"
+        served = {row["entry"]["id"] for row in page.result["entries"]}
+        if "part-1" not in served:
+            yield "what another program wrote last is not served after an opening"
+
+    def _part(self, number: int, count: int) -> bytes:
+        """A line of an append of several as another session has it."""
+        native = self._base.startswith(b'{"type":"session_header"')
+        fields: dict[str, Any] = {
+            "type": "message",
+            "id": f"part-{number}",
+            "parent_id" if native else "parentId": None,
+            "timestamp": "2026-01-15T10:30:00.000Z",
+            "atom": [number, count],
+            "message": {"role": "user", "content": "elsewhere", "timestamp": 1},
+        }
+        if number == 1 and self._dice.random() < 0.5:
+            fields["atom_of"] = "elsewhere"
+        return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+    def _let_go(self) -> None:
+        for client in (self._writer, self._watcher):
+            client.call("session/close", session_id=self._id)
 
     def _write(self) -> None:
         """What the other program does."""

@@ -103,7 +103,16 @@ ATTACKERS: Final = (
     Attacker(
         "foreign-writers",
         "other programs write to the file of an open session, whole lines and halves",
-        ("tests/service/test_foreign_writers.py", *_ONCE),
+        (
+            "tests/service/test_foreign_atoms.py",
+            "tests/service/test_foreign_writers.py",
+            *_ONCE,
+        ),
+    ),
+    Attacker(
+        "fuzz-intrusions",
+        "another program writes into sessions' files at random, open or not",
+        ("tests/fuzz/test_campaign.py", "-k", "intrusions and 10000"),
     ),
     Attacker(
         "signals",

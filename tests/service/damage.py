@@ -52,7 +52,15 @@ def record(kind: bytes, more: bytes) -> bytes:
 
 def part(number: int, of: int = 3) -> bytes:
     """One line of an append of several."""
-    return line(b"a%d-%d" % (of, number), b'"n2"', b',"atom":[%d,%d]' % (number, of))
+    more = b',"atom":[%d,%d]' % (number, of)
+    if number == 1:
+        more += b',"atom_of":"session-a"'
+    return line(b"a%d-%d" % (of, number), b'"n2"', more)
+
+
+def copied(number: int, of: int = 3) -> bytes:
+    """The same, copied out of another session."""
+    return part(number, of).replace(b'"atom_of":"session-a"', b'"atom_of":"session-b"')
 
 
 ONE = line(b"n1", b"null")
@@ -129,6 +137,17 @@ NATIVE: dict[str, Damage] = {
     "half an append": Damage(GOOD + part(1) + part(2), [(4, "incomplete_atom")], [4, 5], "cut"),
     "half an append and a torn end": Damage(
         GOOD + part(1) + b"{", [(5, "torn_tail"), (4, "incomplete_atom")], [4, 5], "cut"
+    ),
+    # What another program copied here is not known to be the end of nothing.
+    "half an append of another session": told(GOOD + copied(1) + copied(2), "broken_atom"),
+    "half an append of another session behind one of ours": Damage(
+        GOOD + part(1) + copied(1, 2), [(4, "broken_atom"), (5, "broken_atom")]
+    ),
+    "half an append of ours behind one of another session": Damage(
+        GOOD + copied(1, 2) + part(1), [(5, "incomplete_atom")], [5], "cut"
+    ),
+    "half an append that does not say whose it is": told(
+        GOOD + line(b"n3", b'"n2"', b',"atom":[1,2]'), "broken_atom"
     ),
     "half an append without its newline": Damage(
         GOOD + part(1)[:-1], [(4, "incomplete_atom")], [4], "cut"

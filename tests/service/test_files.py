@@ -166,6 +166,7 @@ async def test_the_first_lines_of_an_append_whose_last_never_came_are_cut_with_a
     house: Any, whole: int, torn: bytes
 ) -> None:
     atom = [line(f"a{k}", None, b',"atom":[%d,3]' % k) for k in (1, 2, 3)]
+    atom[0] = line("a1", None, b',"atom":[1,3],"atom_of":"session-a"')
     path = house.put(GOOD + b"".join(atom[:whole]) + torn)
     async with house.daemon() as daemon, daemon.connect() as wire:
         info = await info_of(wire)

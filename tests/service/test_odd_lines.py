@@ -156,6 +156,7 @@ async def test_half_an_append_before_a_bad_line_goes_with_it(house: Any) -> None
         ONE.replace(b'"n1"', b'"a%d"' % k).replace(b',"message"', b',"atom":[%d,3],"message"' % k)
         for k in (1, 2)
     ]
+    atom[0] = atom[0].replace(b',"message"', b',"atom_of":"session-a","message"')
     path = house.put(HEADER + ONE + b"".join(atom) + b"garbage\n" + b'{"half')
     async with house.daemon() as daemon, daemon.connect() as wire:
         plan = await call(wire, "session/repair")

@@ -25,7 +25,7 @@ _STAND_INS: Final = {
     "branch_summary": "branch_summary",
     "compaction": "compaction_summary",
 }
-_ENVELOPE: Final = frozenset({"type", "id", "parent_id", "head", "atom", "role"})
+_ENVELOPE: Final = frozenset({"type", "id", "parent_id", "head", "atom", "atom_of", "role"})
 _fields: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _read: Final = msgspec.json.decode
 

@@ -31,7 +31,10 @@ Json = dict[str, Any]
 HEADERS = {"native": NATIVE_HEADER, "pi": HEADER}
 DIALECTS = pytest.mark.parametrize("dialect", HEADERS)
 # What an entry says of where it stands, in either spelling.
-PLACE = {"parent_id", "parentId", "head", "atom", "first_kept_entry_id", "firstKeptEntryId"}
+PLACE = {
+    *("parent_id", "parentId", "head", "atom", "atom_of"),
+    *("first_kept_entry_id", "firstKeptEntryId"),
+}
 TO_PI = {
     "parent_id": "parentId",
     "custom_type": "customType",

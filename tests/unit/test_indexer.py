@@ -21,7 +21,7 @@ def indexed(*lines: bytes, header: bytes = NATIVE) -> Indexer:
 
 
 def entry(entry_id: str, atom: tuple[int, int] | None = None) -> bytes:
-    more = b"" if atom is None else b',"atom":[%d,%d]' % atom
+    more = b"" if atom is None else b',"atom":[%d,%d],"atom_of":"session-a"' % atom
     return b'{"type":"message","id":"%s","parent_id":null,"message":{"role":"user"}%s}' % (
         entry_id.encode(),
         more,

@@ -121,12 +121,13 @@ def test_every_entry_type_but_message_has_one_kind_and_back() -> None:
 
 @pytest.mark.parametrize("word", sorted(ENTRY_TYPES))
 def test_the_envelope_comes_first_in_every_line(word: str) -> None:
-    assert ENTRY_TYPES[word].__struct_fields__[:5] == (
+    assert ENTRY_TYPES[word].__struct_fields__[:6] == (
         "id",
         "parent_id",
         "timestamp",
         "head",
         "atom",
+        "atom_of",
     )
 
 

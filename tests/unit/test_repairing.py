@@ -17,8 +17,8 @@ PATH = Path("/sessions/s.jsonl")
 LOCKS = Path("/locks")
 
 
-def entry(number: int, atom: tuple[int, int] | None) -> bytes:
-    more = b"" if atom is None else b',"atom":[%d,%d]' % atom
+def entry(number: int, atom: tuple[int, int] | None, atom_of: bytes = b"session-a") -> bytes:
+    more = b"" if atom is None else b',"atom":[%d,%d],"atom_of":"%s"' % (*atom, atom_of)
     return (
         b'{"type":"message","id":"n%d","parent_id":null,"timestamp":"2026-01-15T10:30:00Z","message":{"role":"user"}%s}'
         % (number, more)
@@ -28,6 +28,7 @@ def entry(number: int, atom: tuple[int, int] | None) -> bytes:
 GOOD = st.tuples(
     st.integers(0, 9),
     st.none() | st.sampled_from([(1, 2), (2, 2), (1, 3), (2, 3), (3, 3), (1, 1), (4, 3)]),
+    st.sampled_from([b"session-a", b"session-b"]),
 ).map(lambda drawn: entry(*drawn))
 BAD = st.sampled_from([b"garbage", b"{}", b"\0" * 9, b'{"type":"mess', HEADER[:-1], b"\xff"])
 BLANK = st.sampled_from([b"", b"  ", b"\r"])

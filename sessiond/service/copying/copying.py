@@ -30,7 +30,7 @@ __all__ = ["Copying", "chunks_of_all", "chunks_of_chosen"]
 # What is a message in any case; the summary of a branch may be empty, and then it is none.
 _SAYS: Final = MESSAGE_KINDS | {Kind.CUSTOM_MESSAGE}
 # What tells an entry's place in the file it comes from: its head there, its append there.
-_OWN_PLACE: Final = ("head", "atom")
+_OWN_PLACE: Final = ("head", "atom", "atom_of")
 
 
 class Copying(Struct, frozen=True):
@@ -63,7 +63,7 @@ def chunks_of_all(copying: Copying, *, labels: bool) -> Iterator[list[bytes]]:
     ids = _new_ids(copying, range(1, upto + 1))
     # An append that is not whole here must not look like one that is being written.
     whole = labels and not session.problem_count
-    without = ("atom",) if session.rules.atoms and not whole else ()
+    without = ("atom", "atom_of") if session.rules.atoms and not whole else ()
     yield [dialect.encode_header(copying.header)]
     kept = [
         seq

@@ -28,7 +28,8 @@ class Indexer:
 
     `in_place`: the file is to be served where it is, so it must be of its dialect's
     current version; an older one is brought up to it by an import. `strict`: a line
-    that is no entry is refused with BadLine instead of kept.
+    that is no entry is refused with BadLine instead of kept. `session_id`: the id under which the
+    file is served, if that is known.
     """
 
     def __init__(
@@ -37,8 +38,10 @@ class Indexer:
         *,
         in_place: bool = False,
         strict: bool = False,
+        session_id: str | None = None,
     ) -> None:
         self._path = path
+        self._session_id = session_id
         self._in_place = in_place
         self._strict = strict
         self._dialect: Dialect | None = None
@@ -86,8 +89,11 @@ class Indexer:
 
     @property
     def incomplete_atom(self) -> int | None:
-        """The first line of an atom whose end is missing at the end of the file."""
-        return self.atoms.unfinished
+        """The first line of an append of ours whose end is missing at the end of the file.
+
+        None in a file that is never cut.
+        """
+        return self.atoms.unfinished if self.dialect.rules.truncates else None
 
     def visit(self, seq: int, line: bytes) -> None:
         """Take in the next line. Raises SessionCorrupt for a bad header, BadLine if strict."""
@@ -113,7 +119,8 @@ class Indexer:
             raise self._corrupt(1, _OLDER_VERSION)
         self._dialect = dialect
         self._session = Session(dialect.rules)
-        self._intake = Intake(self._session, dialect, strict=self._strict)
+        session_ids = {self._header.id, self._session_id or self._header.id}
+        self._intake = Intake(self._session, dialect, session_ids, strict=self._strict)
         # Looked up once: it runs for every line of the file.
         self._take = self._intake.take
 

@@ -1,8 +1,8 @@
 """Opening a session file: its lines into an index, and what a crash left at its end.
 
 Half a line behind the last newline is cut, copied aside first, or kept where the
-file is not ours to cut; so is an append of several entries whose last ones
-never came. Half a line that is younger than a second may be somebody's who is not done
+file is not ours to cut. An append of several entries whose last ones never came is cut if its
+first line shows that sessiond wrote it here; one that nothing shows to be sessiond's own stays. Half a line that is younger than a second may be somebody's who is not done
 with it, and is waited for. A file without a valid header is refused before it is written to.
 """
 
@@ -23,16 +23,22 @@ __all__ = ["open_mended"]
 
 
 def open_mended(
-    files: Files, path: Path, *, locks: Path, stamp: Callable[[], str]
+    files: Files,
+    path: Path,
+    *,
+    locks: Path,
+    stamp: Callable[[], str],
+    session_id: str | None = None,
 ) -> tuple[Journal, Indexer]:
     """The open file and its index; what was mended is among the problems.
 
-    `stamp()` names the copy of what is cut. Raises SessionCorrupt, SessionLocked, StorageError.
+    `stamp()` names the copy of what is cut; `session_id` is the id under which the file is served.
+    Raises SessionCorrupt, SessionLocked, StorageError.
     """
     mended: list[Problem] = []
     waits = int(HALF_LINE_WAIT_SECONDS / HALF_LINE_SECONDS)
     while True:
-        indexer = Indexer(path, in_place=True)
+        indexer = Indexer(path, in_place=True, session_id=session_id)
         journal = Journal.open(files, path, indexer.visit, locks=locks)
         try:
             waits -= 1
@@ -40,7 +46,7 @@ def open_mended(
             if not goes_on:
                 mended += _mend_tail(journal, indexer, stamp)
                 atom = indexer.incomplete_atom
-                if atom is None or not journal.truncates:
+                if atom is None:
                     break
                 mended.append(_cut_atom(journal, atom, stamp))
         except BaseException:

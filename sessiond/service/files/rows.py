@@ -16,6 +16,29 @@ from sessiond.service.summary import SUMMED_KINDS, Summary, Tally
 __all__ = ["Rows"]
 
 
+class _Reading:
+    """One pass over a file's lines: the index and what the lines behind `base` come to."""
+
+    def __init__(self, path: Path, session_id: str, base: Summary) -> None:
+        self.indexer = Indexer(path, in_place=True, session_id=session_id)
+        self._base = base
+        self._tally: Tally | None = None
+        self._kinds = bytearray()
+
+    def visit(self, seq: int, line: bytes) -> None:
+        """Take in the next line. Raises SessionCorrupt for a bad header."""
+        self.indexer.visit(seq, line)
+        if self._tally is None:
+            self._tally = Tally(self.indexer.dialect, self._base)
+            self._kinds = self.indexer.session.kinds
+        elif seq > self._base.seq and SUMMED_KINDS[self._kinds[-1]]:
+            self._tally.take(self._kinds[-1], line)
+
+    def summary(self, seq: int) -> Summary:
+        """Return the summary of everything up to `seq`, the last line."""
+        return self._base if self._tally is None else self._tally.summary(seq)
+
+
 class Rows:
     """The rows of one profile's files."""
 
@@ -41,26 +64,24 @@ class Rows:
         What is summed up is taken from its lines as they pass by.
         """
         base = self._register.summary_of(known, path) if known is not None else Summary()
-        indexer = Indexer(path, in_place=True)
-        tally = kinds = None
-
-        def visit(seq: int, line: bytes) -> None:
-            nonlocal tally, kinds
-            indexer.visit(seq, line)
-            if tally is None or kinds is None:
-                tally, kinds = Tally(indexer.dialect, base), indexer.session.kinds
-            elif seq > base.seq and SUMMED_KINDS[kinds[-1]]:
-                tally.take(kinds[-1], line)
-
-        journal = Journal.read_only(self._files, path, visit)
-        try:
-            opened = self._assembly.opened(path, session_id, known, journal, indexer)
-            # Of a file that is another by now, nothing was summed up before.
-            if tally is not None and opened.summary == base:
-                opened.summary = tally.summary(opened.session.seq)
-            return self._register.row(snapshot(opened), fingerprint)
-        finally:
-            journal.close()
+        size: int | None = None
+        while True:
+            reading = _Reading(path, session_id, base)
+            journal = Journal.read_only(self._files, path, reading.visit, size=size)
+            try:
+                atom = reading.indexer.incomplete_atom
+                if atom is None:
+                    opened = self._assembly.opened(
+                        path, session_id, known, journal, reading.indexer
+                    )
+                    # Of a file that is another by now, nothing was summed up before.
+                    if opened.summary == base:
+                        opened.summary = reading.summary(opened.session.seq)
+                    return self._register.row(snapshot(opened), fingerprint)
+                # The append never was: an opening cuts it. The lines before it are read again.
+                size = journal.span_bytes(0, atom - 1)
+            finally:
+                journal.close()
 
     def moved(self, known: Known, path: Path, fingerprint: Fingerprint) -> Stored:
         """The row of a file that was only given another place: it is not read again."""

@@ -109,7 +109,7 @@ class Store:
             journal,
             NATIVE,
             header,
-            Intake(session, NATIVE),
+            Intake(session, NATIVE, {header.id}),
             epoch=self.environment.new_epoch(),
             persist=persist,
             place=place,
@@ -187,7 +187,11 @@ class Store:
     def _open(self, path: Path, session_id: str) -> Opened:
         self.keeping.settle_names(path)
         journal, indexer = open_mended(
-            self.files, path, locks=self.layout.locks, stamp=self.environment.file_stamp
+            self.files,
+            path,
+            locks=self.layout.locks,
+            stamp=self.environment.file_stamp,
+            session_id=session_id,
         )
         try:
             known = self.register.known(session_id)

@@ -119,7 +119,7 @@ def verify_file(files: Files, path: Path, look: Look = WHOLE) -> Verification:
 
 def survey(files: Files, path: Path, fd: int, look: Look = WHOLE) -> Survey:
     """The same for an open descriptor, in all detail. Raises SessionCorrupt, OSError."""
-    indexer = Indexer(path, in_place=True)
+    indexer = Indexer(path, in_place=True, session_id=look.named)
     ends = array("q", [0])
     bad: list[int] = []
 
@@ -166,9 +166,11 @@ def _take_tail(indexer: Indexer, seq: int, tail: bytes, visit: Visit) -> bool:
 
 
 def _take_half(indexer: Indexer, lines: int) -> int | None:
-    """The first line of an append whose last lines are missing at the end of the file."""
+    """The first line of an append of ours whose last lines are missing at the end of the file."""
     first = indexer.atoms.unfinished_but_for_bad_lines
     if first is None or not indexer.dialect.rules.truncates:
+        # What nothing shows to be ours stays.
+        indexer.intake.end_atom()
         return None
     detail = f"{lines - first} lines of an append whose last lines are missing"
     indexer.session.report(first + 1, "incomplete_atom", detail)

@@ -1,0 +1,182 @@
+"""Lines of an append of several that another program wrote or copied: served, and served again after a restart."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sessiond.service.watching import Looking, Watching
+from sessiond.testing.daemon import Wire
+from tests.service.conftest import SESSION, House
+from tests.service.damage import GOOD, HEADER, copied, line, part
+
+OTHER = "session-b"
+UNMARKED = line(b"u1", b'"n2"', b',"atom":[1,2]')
+FOREIGN = {
+    "a line that says nothing of its session": UNMARKED,
+    "a line of another session": copied(1),
+    "two lines of another session": copied(1) + copied(2),
+    "a copied line whose id is known": part(1).replace(b"a3-1", b"n1"),
+    "a copied line whose parent is not here": part(1).replace(b'"n2"', b'"nowhere"'),
+}
+
+
+def watching(house: House) -> Watching:
+    """Who tells a daemon soon that a file has changed."""
+    return Looking(house.files, 0.01)
+
+
+async def state(wire: Wire) -> tuple[list[tuple[int, str]], int, str]:
+    """The entries, the problems counted, and the epoch."""
+    page = await wire.call("session/entries", session_id=SESSION)
+    info = (await wire.call("session/get", session_id=SESSION))["session"]
+    assert not info["read_only"]
+    rows = [(row["seq"], row["entry"]["id"]) for row in page["entries"]]
+    return rows, info["problems"], info["epoch"]
+
+
+async def resumes(wire: Wire, rows: list[tuple[int, str]], epoch: str) -> None:
+    """A cursor behind the last entry is accepted, and nothing is told again."""
+    seq, entry_id = rows[-1]
+    cursor = {"seq": seq, "entry_id": entry_id, "epoch": epoch}
+    answer = await wire.call("subscribe", session_id=SESSION, after=cursor)
+    assert "replaced" not in answer
+    assert (await wire.next_notification())["method"] == "session/synced"
+
+
+async def heard(wire: Wire) -> tuple[int, str]:
+    """The next event of another program's line: its seq and its id."""
+    told = await wire.next_notification()
+    assert (told["method"], told["params"]["origin"]) == ("session/event", {"external": True})
+    return told["params"]["seq"], told["params"]["entry"]["id"]
+
+
+@pytest.mark.parametrize("foreign", FOREIGN)
+async def test_a_foreign_part_of_an_append_that_was_served_stays_after_a_restart(
+    house: House, foreign: str
+) -> None:
+    path = house.put(GOOD)
+    async with house.daemon(watching(house)) as daemon, daemon.connect() as wire:
+        await wire.call("subscribe", session_id=SESSION)
+        house.disk.write_as_another(path, FOREIGN[foreign])
+        events = [await heard(wire) for _ in FOREIGN[foreign].splitlines()]
+        live = await state(wire)
+        assert live[0][2:] == events
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await state(wire) == live
+        await resumes(wire, live[0], live[2])
+    assert house.disk.content(path) == GOOD + FOREIGN[foreign]
+
+
+async def test_a_line_that_tail_copied_out_of_another_session_is_served_alike_by_every_daemon(
+    house: House,
+) -> None:
+    path = house.put(GOOD)
+    async with house.daemon(watching(house)) as daemon, daemon.connect() as wire:
+        await wire.call("session/create", session_id=OTHER, cwd="/p", persist="immediate")
+        entries = [{"type": "message", "message": {"role": "user"}} for _ in range(2)]
+        await wire.call("append", session_id=OTHER, entries=entries)
+        (other,) = (one for one in house.session_files() if one != path)
+        first = house.disk.content(other).splitlines(keepends=True)[1]
+        await wire.call("subscribe", session_id=SESSION)
+        house.disk.write_as_another(path, first)
+        assert await heard(wire) == (3, json.loads(first)["id"])
+        live = await state(wire)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await state(wire) == live
+        await resumes(wire, live[0], live[2])
+        # What follows shows that the other line will not come.
+        await wire.call("append", session_id=SESSION, message={"role": "user"})
+        problems = (await state(wire))[1]
+        assert problems == live[1] + 1
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await state(wire))[1] == problems
+
+
+async def test_a_foreign_append_that_comes_in_two_pieces_is_whole_now_and_after_a_restart(
+    house: House,
+) -> None:
+    path = house.put(GOOD)
+    async with house.daemon(watching(house)) as daemon, daemon.connect() as wire:
+        await wire.call("subscribe", session_id=SESSION)
+        for number in (1, 2):
+            house.disk.write_as_another(path, copied(number, 2))
+            await heard(wire)
+        live = await state(wire)
+        assert live[1] == 0
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await state(wire) == live
+
+
+async def test_lines_of_this_session_that_come_back_out_of_a_copy_of_its_file_are_not_cut(
+    house: House,
+) -> None:
+    path = house.put(GOOD)
+    async with house.daemon(watching(house)) as daemon, daemon.connect() as wire:
+        await wire.call("subscribe", session_id=SESSION)
+        # A copy of the file went on by itself, and a part of its last append was copied back.
+        house.disk.write_as_another(path, part(1))
+        assert await heard(wire) == (3, "a3-1")
+        live = await state(wire)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        rows, _, epoch = await state(wire)
+        assert (rows, epoch) == (live[0], live[2])
+        await resumes(wire, live[0], live[2])
+
+
+@pytest.mark.parametrize("listed", [False, True])
+async def test_half_an_append_of_a_killed_daemon_never_was_also_in_lists_and_searches(
+    house: House, *, listed: bool
+) -> None:
+    path = house.put(GOOD)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        rows, *_ = await state(wire)
+        entries = [
+            {"type": "message", "message": {"role": "assistant", "content": "never"}}
+            for _ in range(3)
+        ]
+        await wire.call("append", session_id=SESSION, entries=entries)
+    house.disk.put(path, b"".join(house.disk.content(path).splitlines(keepends=True)[:5]))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        if listed:
+            (found,) = (await wire.call("session/list"))["sessions"]
+            assert (found["seq"], found["message_count"]) == (2, 2)
+            assert (await wire.call("session/search", query="never"))["hits"] == []
+        seen, problems, _ = await state(wire)
+        assert (seen, problems) == (rows, 1)
+    assert house.disk.content(path) == GOOD
+
+
+async def test_a_list_that_looked_first_costs_no_epoch_where_half_an_append_is_cut(
+    house: House,
+) -> None:
+    path = house.put(GOOD)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/list")
+        rows, _, epoch = await state(wire)
+    house.disk.write_as_another(path, part(1))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/list")
+        seen, _, same = await state(wire)
+        assert (seen, same) == (rows, epoch)
+        await resumes(wire, rows, epoch)
+    assert house.disk.content(path) == GOOD
+
+
+async def test_a_repair_leaves_a_foreign_part_of_an_append_where_it_is(house: House) -> None:
+    path = house.put(HEADER + b"garbage\n" + GOOD[len(HEADER) :] + copied(1))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        done = await wire.call("session/repair", session_id=SESSION, dry_run=False)
+        assert done["dropped_lines"] == [2]
+    assert house.disk.content(path) == GOOD + copied(1)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+async def test_a_client_may_not_say_whose_append_an_entry_is(house: House, *, nested: bool) -> None:
+    house.put(GOOD)
+    kind = "x.own" if nested else "message"
+    entry = {"type": kind, "message": {"role": "user"}, "atom_of": SESSION}
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        refused = await wire.refusal("append", session_id=SESSION, entry=entry)
+        assert (refused.code, refused.data["path"]) == (-32602, "entry.atom_of")
