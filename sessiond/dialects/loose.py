@@ -17,7 +17,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from sessiond.dialects.base import BadLine
+from sessiond.limits import NESTING_MAX
 from sessiond.model.escapes import ESCAPES, whole_characters
+from sessiond.model.nesting import SHALLOW_BYTES, nests_too_deeply
 
 __all__ = [
     "fields",
@@ -27,7 +29,7 @@ __all__ = [
     "lenient",
     "one_line",
     "reference",
-    "require_utf8",
+    "require_readable",
     "text",
     "with_field",
 ]
@@ -38,6 +40,7 @@ _string: Final = msgspec.json.Decoder(str)
 
 _NULL: Final = Raw(b"null")
 _NO_TEXT: Final = (msgspec.DecodeError, UnicodeDecodeError)
+_TOO_DEEP: Final = f"is nested more than {NESTING_MAX} levels deep"
 _PRIVATE_USE: Final = range(0xE000, 0xF900)
 
 
@@ -90,8 +93,10 @@ def with_field(line: bytes, name: str, value: bytes) -> bytes:
     return join(fields(line) | {name: Raw(value)})
 
 
-def require_utf8(line: bytes) -> None:
-    """Raises BadLine for what no client could be sent."""
+def require_readable(line: bytes) -> None:
+    """Raise BadLine for a line that no client could be sent: not UTF-8, or nested too deeply."""
+    if len(line) > SHALLOW_BYTES and nests_too_deeply(line):
+        raise BadLine(_TOO_DEEP)
     try:
         line.decode()
     except UnicodeDecodeError:
@@ -153,7 +158,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "is not UTF-8"
     if isinstance(error, RecursionError):
-        return "is nested too deeply"
+        return _TOO_DEEP
     return str(error)
 
 

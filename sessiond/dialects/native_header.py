@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from sessiond.dialects.base import BadHeader, BadLine
-from sessiond.dialects.loose import fields, is_null, one_line, text
+from sessiond.dialects.loose import fields, is_null, one_line, require_readable, text
 from sessiond.dialects.times import raw_rfc3339
 from sessiond.model.entries import Header
 from sessiond.model.times import rfc3339
@@ -74,10 +74,11 @@ def header_fields(line: bytes) -> dict[str, Raw]:
     if line.startswith(_BYTE_ORDER_MARK):
         raise BadHeader("begins with a byte order mark")
     try:
-        line.decode()
+        require_readable(line)
+    except BadLine as bad:
+        raise BadHeader(str(bad)) from None
+    try:
         return fields(line)
-    except UnicodeDecodeError:
-        raise BadHeader("is not UTF-8") from None
     except BadLine:
         raise BadHeader("is no session header") from None
 

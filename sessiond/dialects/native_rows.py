@@ -12,12 +12,13 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.dialects.base import BadLine
-from sessiond.dialects.loose import fields, lenient, reference, require_utf8, text
+from sessiond.dialects.loose import fields, lenient, reference, require_readable, text
 from sessiond.dialects.native_checks import HEADER_TYPES, RESULT_ROLES, check
 from sessiond.dialects.native_effects import effect_of_entry, effect_of_fields
 from sessiond.dialects.times import raw_time
 from sessiond.model.entries import Entry, Message, ModelChange, Opaque
 from sessiond.model.ids import MAIN
+from sessiond.model.nesting import SHALLOW_BYTES
 from sessiond.model.row import KIND_OF_TYPE, Kind, Row
 
 __all__ = ["row", "row_of"]
@@ -72,8 +73,8 @@ def row(line: bytes) -> Row:
     except _DECODE_ERRORS:
         return _unusual_row(line)
     # The decoder does not look at the encoding of what it skips, and clients are sent the line.
-    if not line.isascii():
-        require_utf8(line)
+    if len(line) > SHALLOW_BYTES or not line.isascii():
+        require_readable(line)
     said = found.message
     if found.type != "message" or said is None:
         return _unusual_row(line)
@@ -121,7 +122,7 @@ def _tag(entry: Entry) -> str:
 
 def _unusual_row(line: bytes) -> Row:
     """The row of any entry, field by field."""
-    require_utf8(line)
+    require_readable(line)
     found = fields(line)
     word, entry_id = text(found.get("type")), text(found.get("id"))
     if word is None:

@@ -28,7 +28,7 @@ from sessiond.dialects.base import (
     Place,
 )
 from sessiond.dialects.copying import Names, placed
-from sessiond.dialects.loose import fields, lenient, reference, require_utf8, text
+from sessiond.dialects.loose import fields, lenient, reference, require_readable, text
 from sessiond.dialects.native_checks import HEADER_TYPES
 from sessiond.dialects.payload import read_message, reading_of
 from sessiond.dialects.pi_checks import check
@@ -40,6 +40,7 @@ from sessiond.dialects.times import raw_rfc3339, raw_time
 from sessiond.dialects.usage import usage_of
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
+from sessiond.model.nesting import SHALLOW_BYTES
 from sessiond.model.reading import Reading, Summary
 from sessiond.model.row import CompactionEffect, Effect, InfoEffect, Kind, LabelEffect, Row, Rules
 from sessiond.model.usage import Usage
@@ -117,8 +118,8 @@ class Pi:
             found = _line.decode(line)
         except _DECODE_ERRORS:
             return _unusual_row(line)
-        if not line.isascii():
-            require_utf8(line)
+        if len(line) > SHALLOW_BYTES or not line.isascii():
+            require_readable(line)
         said = found.message
         if found.type != "message" or said is None:
             return _unusual_row(line)
@@ -207,7 +208,7 @@ PI: Final = Pi()
 
 def _unusual_row(line: bytes) -> Row:
     """The row of any entry; slower than the usual message needs."""
-    require_utf8(line)
+    require_readable(line)
     found = fields(line)
     word, entry_id = text(found.get("type")), text(found.get("id"))
     if word is None:

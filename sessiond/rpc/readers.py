@@ -13,7 +13,7 @@ from typing import Final
 
 from sessiond.errors import Overloaded, ParseFailed, SessiondError, TooLarge
 from sessiond.limits import NESTING_MAX, RETRY_AFTER_MS
-from sessiond.rpc.nesting import nests_too_deeply
+from sessiond.model.nesting import SHALLOW_BYTES, nests_too_deeply
 
 __all__ = ["BLANK", "FrameReader", "Item", "LineReader"]
 
@@ -23,8 +23,6 @@ _OPEN_BRACE: Final = 0x7B
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 # More digits than any length has; int() of thousands of them would take its time.
 _LENGTH_DIGITS_MAX: Final = 18
-# Every level takes a byte to open and one to close.
-_SHALLOW_BYTES: Final = 2 * NESTING_MAX
 
 Item = bytes | SessiondError
 """A complete body, or an error to answer with id null."""
@@ -34,7 +32,7 @@ def _checked(body: bytes, bytes_max: int) -> Item:
     """The body, or why it can be none."""
     if len(body) > bytes_max:
         return _too_large(bytes_max)
-    if len(body) > _SHALLOW_BYTES and nests_too_deeply(body):
+    if len(body) > SHALLOW_BYTES and nests_too_deeply(body):
         return ParseFailed(f"the frame is nested more than {NESTING_MAX} levels deep")
     if body.isascii():
         return body
@@ -88,7 +86,7 @@ class LineReader:
                 line
                 and line[0] == _OPEN_BRACE
                 and line[-1] != _CARRIAGE_RETURN
-                and len(line) <= _SHALLOW_BYTES
+                and len(line) <= SHALLOW_BYTES
                 and line.isascii()
                 and len(line) <= bytes_max
             ):

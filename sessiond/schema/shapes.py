@@ -92,10 +92,16 @@ class Shapes:
         }
 
     def _resolved(self, schema: Schema) -> Schema:
-        """The schema with each `x-holds` mark replaced by what it names."""
+        """Return the schema with each `x-holds` mark replaced and each description unindented.
+
+        Python 3.13 takes the indentation out of docstrings when it compiles them, 3.12 does not.
+        """
 
         def resolve(part: Schema) -> Schema:
-            return self.ref(part[HOLDS]) if HOLDS in part else part
+            if HOLDS in part:
+                return self.ref(part[HOLDS])
+            told = part.get("description")
+            return part | {"description": inspect.cleandoc(told)} if isinstance(told, str) else part
 
         resolved: Schema = respelled(schema, resolve)
         return resolved

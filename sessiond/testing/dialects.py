@@ -17,7 +17,7 @@ from msgspec import UNSET, Raw
 from sessiond.dialects import sniff
 from sessiond.dialects.base import BadHeader, BadLine, ContextLine, Dialect
 from sessiond.errors import EntryInvalid
-from sessiond.limits import PREVIEW_CHARS
+from sessiond.limits import NESTING_MAX, PREVIEW_CHARS
 from sessiond.model.entries import ENTRY_TYPES, Entry, Opaque
 from sessiond.model.row import MESSAGE_KINDS, Kind
 
@@ -91,7 +91,9 @@ def check_header(dialect: Dialect, line: bytes) -> None:
     again = dialect.encode_header(header)
     assert b"\n" not in again, "a header is one line"
     assert dialect.decode_header(again) == header, "a header survives being written"
-    for garbage in (*_GARBAGE, line[:-1], b"\xef\xbb\xbf" + line):
+    assert _is_header(dialect, _nested(line, NESTING_MAX - 1)), "512 levels are taken"
+    deep = _nested(line, NESTING_MAX)
+    for garbage in (*_GARBAGE, line[:-1], b"\xef\xbb\xbf" + line, deep):
         assert not _is_header(dialect, garbage), "garbage is taken for a header"
 
 
@@ -141,6 +143,19 @@ def check_surrogates(dialect: Dialect, line: bytes) -> None:
     other = ContextLine(row.id, row.kind, grown)
     if row.kind in MESSAGE_KINDS:
         assert dialect.context([other]) == dialect.context([one])
+
+
+def check_nesting(dialect: Dialect, line: bytes) -> None:
+    """Refuse what nests a level too deeply, and nothing else, on any stack of any interpreter."""
+    row = dialect.row(line)
+    assert dialect.row(_nested(line, NESTING_MAX - 1)) == row, "512 levels are taken"
+    try:
+        dialect.row(_nested(line, NESTING_MAX))
+    except BadLine as error:
+        refusal = str(error)
+    else:
+        raise AssertionError("513 levels are taken")
+    assert str(NESTING_MAX) in refusal, "the refusal names the bound"
 
 
 def check_rewrite(dialect: Dialect, line: bytes) -> None:
@@ -202,10 +217,16 @@ _LINE_CHECKS: Final[tuple[Callable[[Dialect, bytes], None], ...]] = (
     check_garbage,
     check_unknown,
     check_surrogates,
+    check_nesting,
     check_rewrite,
     check_one_line,
     check_views,
 )
+
+
+def _nested(line: bytes, levels: int) -> bytes:
+    """Return the line with a member that holds arrays inside each other."""
+    return line[:-1] + b',"zz":' + b"[" * levels + b"]" * levels + b"}"
 
 
 def _is_header(dialect: Dialect, line: bytes) -> bool:

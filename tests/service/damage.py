@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from sessiond.limits import NESTING_MAX
 from sessiond.model.problems import ProblemKind
 
 __all__ = [
@@ -61,6 +62,11 @@ def part(number: int, of: int = 3) -> bytes:
 def copied(number: int, of: int = 3) -> bytes:
     """The same, copied out of another session."""
     return part(number, of).replace(b'"atom_of":"session-a"', b'"atom_of":"session-b"')
+
+
+def nested(levels: int) -> bytes:
+    """Return arrays inside each other."""
+    return b"[" * levels + b"]" * levels
 
 
 ONE = line(b"n1", b"null")
@@ -121,7 +127,9 @@ NATIVE: dict[str, Damage] = {
     "half a character": bad(HEADER + ONE.replace(b"1.50", b"\xc3"), 2),
     "a second header": bad(GOOD + HEADER, 4),
     "a header of pi's in the middle": bad(HEADER + PI_HEADER + ONE, 2),
-    "nested too deeply": bad(HEADER + ONE.replace(b'"1.50"', b"[" * 5000 + b"]" * 5000), 2),
+    # The envelope and the message are two levels of it.
+    "nested a level too deeply": bad(HEADER + ONE.replace(b'"1.50"', nested(NESTING_MAX - 1)), 2),
+    "nested far too deeply": bad(HEADER + ONE.replace(b'"1.50"', nested(5000)), 2),
     "children of a bad line": Damage(
         HEADER + b"garbage\n" + TWO + line(b"n3", b'"n2"'),
         [(2, "bad_line"), (3, "orphan")],

@@ -147,8 +147,8 @@ def position(row: Stored, query: Query) -> tuple[Any, str]:
 def test_pages_give_what_did_not_change_once_whatever_else_does(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, query: Query, limit: int
 ) -> None:
-    catalog = Catalog(tmp_path_factory.mktemp("c") / "catalog.sqlite", lambda _text: None)
     rows = {n: data.draw(any_row(n)) for n in range(data.draw(st.integers(0, 12)))}
+    catalog = Catalog(tmp_path_factory.mktemp("c") / "catalog.sqlite", lambda _text: None)
     catalog.put(list(rows.values()))
     still = set(rows)
     given_out: list[str] = []

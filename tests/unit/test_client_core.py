@@ -123,7 +123,7 @@ def test_a_line_without_end_is_refused_at_the_limit(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_answer_too_deep_to_read_is_its_askers_alone() -> None:
-    deep = b"[" * 5_000 + b"]" * 5_000
+    deep = b"[" * 200_000 + b"]" * 200_000
     incoming = wire.decode(b'{"jsonrpc":"2.0","id":7,"result":%s}' % deep)
     assert (incoming.id, incoming.result) == (7, Raw(deep))
     with pytest.raises(RecursionError):

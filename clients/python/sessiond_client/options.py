@@ -145,7 +145,8 @@ class PathOptions(Timed, total=False):
 class TreeOptions(Timed, total=False):
     """session/tree; `layout`, `limit` and `cursor` for the flat form, the others for text.
 
-    A nested tree of more than about 480 levels needs a higher `sys.setrecursionlimit`.
+    On Python 3.11 a nested tree of more than about 480 levels needs a higher
+    `sys.setrecursionlimit`.
     """
 
     form: Literal["flat", "nested", "text"]

@@ -1,4 +1,4 @@
-"""How deeply a body nests, without decoding it."""
+"""How deeply JSON nests, without decoding it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Final
 
 from sessiond.limits import NESTING_MAX
 
-__all__ = ["nests_too_deeply"]
+__all__ = ["SHALLOW_BYTES", "nests_too_deeply"]
+
+# Every level takes a byte to open and one to close: what is no longer needs no look.
+SHALLOW_BYTES: Final = 2 * NESTING_MAX
 
 # A bracket as a step: 1 down, and -1, read as a signed byte, up again.
 _AS_STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
@@ -18,8 +21,9 @@ _NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
 def nests_too_deeply(body: bytes) -> bool:
     """Whether arrays and objects lie more than NESTING_MAX deep in each other.
 
-    The decoder has a bound of its own, but one that depends on the stack it runs on:
-    what one thread could store another could not read back.
+    The decoder has a bound of its own, but one that depends on the stack and on the version of
+    the interpreter: what one thread could store another could not read back, and a file that
+    3.13 wrote would be damaged to 3.11.
     """
     if body.count(b"[") + body.count(b"{") <= NESTING_MAX:
         return False
