@@ -159,6 +159,10 @@ class FaultDisk(Files):
         """Let a file have been written last at this time, as `touch -d` does."""
         self._inode(path).mtime = int(seconds * 1_000_000_000)
 
+    def leave(self, path: Path, content: bytes) -> bool:
+        """Put a durable file, as another program does; False if the name is taken or has no folder."""
+        return self._names.leave(path, self._new_inode(content))
+
     def content(self, path: Path) -> bytes:
         """What a reader of the file sees."""
         return bytes(self._inode(path).seen)

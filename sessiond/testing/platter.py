@@ -153,6 +153,15 @@ class Names:
             self.seen = seen
             self._under_way.append(change)
 
+    def leave(self, path: Path, target: Inode) -> bool:
+        """Let a free name be durably that of a file; False if the name is taken."""
+        with self._mutex:
+            if path in self.seen or self.seen.get(path.parent) is not True:
+                return False
+            self.seen = {**self.seen, path: target}
+            self._durable[path] = target
+            return True
+
     def sync(self, folder: Path) -> None:
         """The names in this folder reach the platter, and with a name what it was before."""
         with self._mutex:

@@ -2,7 +2,7 @@
 
 Law: the model is what was answered. What was acknowledged is there, once and in its place, after
 any power cut; what was refused is not, but as a whole, and only where the power went before
-the session was asked again.
+the session was asked again. Files of users beside sessions stay as they are.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from msgspec import Struct
 from sessiond.service.files.leftovers import remove_half_made, settle_drafts
 from sessiond.testing.daemon import Daemon, Refusal, Wire
 from sessiond.testing.disk import FaultDisk
+from tests.crash.harness.bystanders import ENDINGS, Bystanders
 from tests.service.conftest import House
 
 R = TypeVar("R")
@@ -63,6 +64,7 @@ class Life(RuleBasedStateMachine):
         self.portal = self.at_end.enter_context(start_blocking_portal("asyncio"))
         self.sessions: dict[str, Known] = {}
         self.numbers = 0
+        self.bystanders = Bystanders()
         self.start()
 
     def teardown(self) -> None:
@@ -74,7 +76,8 @@ class Life(RuleBasedStateMachine):
             finally:
                 self.life.close()
             assert self.house.disk.open_descriptors == 0
-            assert [path for path in self.house.disk.paths if path.suffix == ".new"] == []
+            left = {path for path in self.house.disk.paths if path.suffix == ".new"}
+            assert left <= set(self.bystanders.contents)
         finally:
             self.at_end.close()
 
@@ -320,6 +323,15 @@ class Life(RuleBasedStateMachine):
         info = self.ask("session/get", session_id=session_id)["session"]
         known.archived = info["archived"]
 
+    @rule(which=WHICH, ending=st.sampled_from(ENDINGS))
+    def a_user_leaves_a_file(self, which: int, ending: str) -> None:
+        """Beside any file of any session, or where the draft of the next one would lie."""
+        layout, disk = self.house.layout, self.house.disk
+        folders = (*layout.folders, layout.trash)
+        named = [path for path in disk.paths if path.parent in folders and path.suffix == ".jsonl"]
+        named.append(layout.pending_path(f"session-{self.numbers + 1:04d}"))
+        self.bystanders.leave(disk, named[which % len(named)], ending)
+
     @rule()
     def restart(self) -> None:
         live = {
@@ -337,6 +349,10 @@ class Life(RuleBasedStateMachine):
                 known.gone = self.kind_of(session_id) != ""
             elif known.gone is False:
                 self.settle(session_id, known)
+
+    @invariant()
+    def files_of_users_stay(self) -> None:
+        self.bystanders.check(self.house.disk)
 
     @invariant()
     def what_is_listed_is_what_is_there(self) -> None:

@@ -52,6 +52,16 @@ ATTACKERS: Final = (
         ("tests/crash/test_service_model.py::TestLife",),
     ),
     Attacker(
+        "service-model",
+        "any requests in any order on a failing disk, with files of users beside the sessions",
+        ("tests/crash/test_service_model.py",),
+    ),
+    Attacker(
+        "files-of-users",
+        "files, folders and links of users whose names are nearly those that sessiond makes",
+        ("tests/service/test_files_of_users.py", *_ONCE),
+    ),
+    Attacker(
         "waiting-disk",
         "clients look at everything while the disk works on an entry, and when it fails",
         ("tests/service/test_durability.py", *_ONCE),

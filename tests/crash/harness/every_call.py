@@ -2,7 +2,8 @@
 
 Law: one daemon, one session per attempt, one failure per attempt, until an attempt has
 met none. After each the session shows what it showed before, or all of what was asked;
-so does what a power cut would have left at that moment; and the same request works.
+so does what a power cut would have left at that moment; and the same request works. Files of a
+user beside the session's stay as they are.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sessiond.service.files.mending import open_mended
 from sessiond.testing.daemon import Daemon, Refusal, Wire
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.faults import Fault
+from tests.crash.harness.bystanders import Bystanders
 from tests.service.conftest import House
 
 __all__ = ["Act", "Shown", "found_after", "refusal_of", "refused_by_each_call"]
@@ -60,6 +62,8 @@ async def refused_by_each_call(house: House, daemon: Daemon, act: Act, *, partia
             if act.content is not None:
                 house.put(act.content(session_id), session_id)
             await act.prepare(wire, session_id)
+            bystanders = Bystanders()
+            bystanders.surround(disk, layout, session_id)
             if act.cold:
                 await _let_go(daemon, (wire, other), session_id)
             # Who looks at a cold one opens it.
@@ -86,6 +90,8 @@ async def refused_by_each_call(house: House, daemon: Daemon, act: Act, *, partia
             for found in [found_after(cut, layout, session_id) for cut in cuts]:
                 assert found in allowed, f"call {nth}, {fault.met}"
             assert found_after(disk.crash(), layout, session_id) == whole
+            bystanders.check(disk)
+            bystanders.remove(disk)
             _check_nothing_left(disk, fault)
             if not fault.hit:
                 return nth - 1
