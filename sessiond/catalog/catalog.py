@@ -40,7 +40,7 @@ class Catalog:
     """The tables of one profile."""
 
     def __init__(self, path: Path, on_trouble: Callable[[str], None]) -> None:
-        """Open or begin it. `on_trouble` is told once per trouble with the file. Raises StorageError."""
+        """Open or begin the file. `on_trouble` is told once per trouble with the file."""
         self.file = CatalogFile(path, on_trouble)
         self._path = path
 

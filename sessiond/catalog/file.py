@@ -1,6 +1,6 @@
 """catalog.sqlite as every call uses it: others may delete, damage or lock it at any time.
 
-Rule 1: no use fails because of the file. One that was deleted, damaged or written to by
+Rule 1: neither the start nor a use fails because of the file. One that was deleted, damaged or written to by
 others is begun anew; one that cannot be written, or that another process holds, is left alone, and a
 copy in memory stands in for it until it can. `generation` grows whenever rows were lost.
 Rule 2: nobody waits for another process longer than LOCKED_SECONDS, and only once.
@@ -15,7 +15,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-from sessiond.catalog.database import MEMORY, connect, open_database, remove_database
+from sessiond.catalog.database import (
+    MEMORY,
+    connect,
+    copy_rows,
+    open_database,
+    open_stand_in,
+    remove_database,
+)
 from sessiond.errors import StorageError
 from sessiond.limits import LOCKED_SECONDS
 
@@ -45,14 +52,19 @@ class CatalogFile:
     """The one connection to the tables, used by one thread at a time."""
 
     def __init__(self, path: Path, on_trouble: Callable[[str], None]) -> None:
-        """Open or begin it. `on_trouble` is told once per trouble with the file. Raises StorageError."""
+        """Open or begin the file. `on_trouble` is told once per trouble with the file."""
         self.generation = 0
         self.stands_in = False
         """Whether a copy in memory is used because the file cannot be."""
         self._path = path
         self._on_trouble = on_trouble
         self._lock = threading.Lock()
-        self._connection = open_database(path)
+        try:
+            self._connection = open_database(path)
+        except StorageError as error:
+            on_trouble(f"the catalog is kept in memory: {error}")
+            self._connection = open_stand_in(path)
+            self.stands_in = True
         self._identity = _identity(path)
         self._version = _version(self._connection)
 
@@ -206,16 +218,10 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 def _copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
     """Everything, what is of the connection only, too. Raises DatabaseError also when it would wait."""
-    source.backup(target, progress=_go_on)
+    copy_rows(source, target)
     for table in ("volatile", "volatile_tags"):
         rows = source.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - our names
         for row in rows:
             places = ",".join("?" * len(row))
             target.execute(f"INSERT OR REPLACE INTO {table} VALUES ({places})", row)  # noqa: S608
     target.commit()
-
-
-def _go_on(status: int, _remaining: int, _total: int) -> None:
-    # Left to itself a backup asks for a locked file again and again, for ever.
-    if status not in {sqlite3.SQLITE_OK, sqlite3.SQLITE_DONE}:
-        raise sqlite3.OperationalError("the database is locked")

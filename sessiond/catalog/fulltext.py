@@ -150,7 +150,8 @@ class TextIndex:
 
     def purge(self, session_id: str) -> None:
         """Take a session out for good: its words are in no page of the file afterwards."""
-        if not self._path.exists():
+        if not self._path.is_file():
+            # What is something else keeps no words.
             return
         self.forget([session_id])
         # Rows that are gone leave their words in the index until it is merged.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,6 @@ from sessiond.catalog.forest import plant, tree_of
 from sessiond.catalog.query import BadCursor, Query, cursor_of, position_of
 from sessiond.catalog.rows import Facts, Fingerprint, Mark, Relative, Stored
 from sessiond.catalog.schema import VERSION
-from sessiond.errors import StorageError
 
 MARK = Mark("epoch-1", 3, "digest")
 SEEN = Fingerprint(1, 2, 3)
@@ -309,20 +310,78 @@ def test_a_file_that_cannot_be_written_is_stood_in_for_until_it_can(tmp_path: Pa
     again.close()
 
 
-def test_a_path_where_nothing_can_be_made_is_a_storage_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageError):
-        Catalog(tmp_path / "missing" / "catalog.sqlite", lambda _text: None)
+def become_immutable(_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `chattr +i` does for root, whom no mode keeps from writing."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(Path, "touch", refused)
 
 
-@pytest.mark.parametrize("kind", ["a folder", "a link in a circle"])
-def test_what_is_no_file_in_its_place_is_named_with_what_to_do(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "catalog.sqlite"
-    if kind == "a folder":
-        path.mkdir()
-    else:
-        path.symlink_to(path)
-    with pytest.raises(StorageError, match=r"catalog\.sqlite.*move away what is there"):
-        Catalog(path, lambda _: None)
+def become_folder(path: Path, _monkeypatch: pytest.MonkeyPatch) -> None:
+    path.unlink()
+    path.mkdir(mode=0o755)
+
+
+def become_circle(path: Path, _monkeypatch: pytest.MonkeyPatch) -> None:
+    path.unlink()
+    path.symlink_to(path)
+
+
+def become_pipe(path: Path, _monkeypatch: pytest.MonkeyPatch) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o644)
+
+
+def lose_folder(path: Path, _monkeypatch: pytest.MonkeyPatch) -> None:
+    path.unlink()
+    path.parent.rmdir()
+
+
+@pytest.mark.parametrize(
+    "become", [become_immutable, become_folder, become_circle, become_pipe, lose_folder]
+)
+def test_a_catalog_that_cannot_be_opened_at_the_start_is_kept_in_memory(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    become: Callable[[Path, pytest.MonkeyPatch], None],
+) -> None:
+    path = tmp_path / "folder" / "catalog.sqlite"
+    path.parent.mkdir()
+    before = Catalog(path, lambda _: None)
+    before.put([stored(1)])
+    before.close()
+    told: list[str] = []
+    with monkeypatch.context() as patch:
+        become(path, patch)
+        mode = path.lstat().st_mode if become is not lose_folder else 0
+        catalog = Catalog(path, told.append)
+        assert catalog.file.stands_in
+        assert len(told) == 1
+        assert "kept in memory" in told[0]
+        # A file that can be read gives its rows, and with them the epochs of sessions.
+        known = ["session-001"] if become is become_immutable else []
+        assert ids(catalog, Query()) == known
+        catalog.put([stored(2)])
+        catalog.file.look()
+        assert catalog.file.stands_in
+        assert sorted(ids(catalog, Query())) == [*known, "session-002"]
+        # Nothing is done to what is there.
+        assert become is lose_folder or path.lstat().st_mode == mode
+    if path.is_dir():
+        path.rmdir()
+    elif become is not become_immutable:
+        path.unlink(missing_ok=True)
+    path.parent.mkdir(exist_ok=True)
+    # Once the file can be written again it is.
+    catalog.file.look()
+    assert not catalog.file.stands_in
+    catalog.close()
+    again = Catalog(path, told.append)
+    assert sorted(ids(again, Query())) == [*known, "session-002"]
+    assert len(told) == 1
+    again.close()
 
 
 # -- refs and descent ------------------------------------------------------------------------
