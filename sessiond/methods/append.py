@@ -43,6 +43,7 @@ class AppendParams(MoveParams):
 
 def handle(client: Client, params: AppendParams, call: Call[Client]) -> Any:
     """Put the append in line for the session's writer."""
+    _require_one_place(params)
     entries, size = _entries(params)
     ids = _ids(params, entries)
     request = AppendRequest(
@@ -85,6 +86,18 @@ def _entries(params: AppendParams) -> tuple[list[Entry | Opaque], int]:
         raise TooLarge("too many entries in one call", limit=APPEND_ENTRIES_MAX)
     typed = [parse_entry(data, f"entries[{index}]") for index, data in enumerate(entries)]
     return typed, sum(map(len, entries))
+
+
+def _require_one_place(params: AppendParams) -> None:
+    """Raises InvalidParams where a conflict would have two places to branch at."""
+    if params.on_conflict != "branch" or params.expected is None or params.parent_id is UNSET:
+        return
+    if params.expected.leaf_id not in {UNSET, params.parent_id}:
+        raise InvalidParams(
+            'with on_conflict "branch" the entries go below expected.leaf_id: leave parent_id out,'
+            " or send the same one",
+            path="parent_id",
+        )
 
 
 def _path(params: AppendParams) -> str:

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from sessiond.errors import EntryInvalid, IdempotencyConflict, PreconditionFailed
+from sessiond.errors import EntryInvalid, HeadNotFound, IdempotencyConflict, PreconditionFailed
 from sessiond.limits import MISSED_IDS_MAX
 from sessiond.model.entries import Compaction, Label, SessionInfoEntry
 from sessiond.model.ids import MAIN, EntryId, derive_entry_id
@@ -184,31 +184,68 @@ def _same_content(draft: Draft, entry: Staged, envelope: _Envelope, wire: bytes)
 
 def _require_lease(draft: Draft, request: AppendRequest) -> None:
     """Raises LeaseHeld, LeaseLost; what only says something about the session moves no head."""
-    if request.lease_id is not None or not all(
-        isinstance(entry, (Label, SessionInfoEntry)) for entry in request.entries
-    ):
+    if request.lease_id is not None or not _moves_no_head(request):
         draft.require_lease(request.head, request.lease_id)
 
 
+def _moves_no_head(request: AppendRequest) -> bool:
+    """Return whether the call only says something about the session."""
+    return all(isinstance(entry, (Label, SessionInfoEntry)) for entry in request.entries)
+
+
 def _place(draft: Draft, request: AppendRequest) -> tuple[str, int | None]:
-    """The head and parent to append at; None is the head's leaf. Raises PreconditionFailed."""
+    """Return the head and parent to append at; a parent of None is the head's leaf.
+
+    Raises PreconditionFailed, EntryNotFound, HeadNotFound.
+    """
+    head = request.head
     if request.expected is not None:
         try:
-            require_expected(draft, request.head, request.expected)
+            require_expected(draft, head, request.expected)
         except PreconditionFailed:
-            target = request.expected.leaf_id
             can_branch = request.branch_on_conflict and draft.session.rules.named_heads
-            if not can_branch or isinstance(target, UnsetType):
+            if not can_branch or not _is_of_this_log(draft, request.expected):
                 raise
-            parent = draft.find(target) if target is not None else 0
-            if target is not None and not (parent and draft.is_node(parent)):
-                raise
-            return _new_head(draft, request.head), parent
+            if _has_left(draft, head, request.expected) and not _moves_no_head(request):
+                parent = _branch_point(draft, request)
+                if parent is None:
+                    raise
+                return _new_head(draft, head), parent
     if isinstance(request.parent_id, UnsetType):
-        return request.head, None
+        return head, None
+    if draft.head(head) is None and _moves_no_head(request):
+        raise HeadNotFound("labels and facts make no head; name one that exists", head=head)
     if request.parent_id is None:
-        return request.head, 0
-    return request.head, draft.node(request.parent_id, "parent_id")
+        return head, 0
+    return head, draft.node(request.parent_id, "parent_id")
+
+
+def _has_left(draft: Draft, head: str, expected: Expected) -> bool:
+    """Return whether a head went elsewhere since the caller looked; a label moves none."""
+    if not isinstance(expected.leaf_id, UnsetType):
+        return expected.leaf_id != draft.id_of(draft.leaf(head))
+    at = draft.head(head)
+    return at is not None and not isinstance(expected.seq, UnsetType) and at.seq > expected.seq
+
+
+def _is_of_this_log(draft: Draft, expected: Expected) -> bool:
+    """Return whether the caller looked at a line that is there."""
+    return isinstance(expected.seq, UnsetType) or expected.seq <= draft.seq
+
+
+def _branch_point(draft: Draft, request: AppendRequest) -> int | None:
+    """Return below which entry a conflict branches; None where the call names no such entry.
+
+    Raises EntryNotFound for a `parent_id` that is no entry.
+    """
+    assert request.expected is not None, "only an expectation can fail"
+    if isinstance(request.parent_id, str):
+        return draft.node(request.parent_id, "parent_id")
+    target = request.expected.leaf_id if request.parent_id is UNSET else request.parent_id
+    if isinstance(target, UnsetType):
+        return None
+    parent = draft.find(target) if target is not None else 0
+    return parent if target is None or (parent and draft.is_node(parent)) else None
 
 
 def _new_head(draft: Draft, head: str) -> str:

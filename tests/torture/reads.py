@@ -173,6 +173,9 @@ def _of_mutation(op: Op, sight: dict[str, Any], floor: int, ceiling: int) -> lis
     expected = params.get("expected")
     if expected is not None:
         asked_head = params.get("head", "main")
+        if params.get("on_conflict") == "branch":
+            # Only a head that has left its place is a conflict, not a line behind `seq`.
+            expected = {"leaf_id": expected["leaf_id"]}
         branched = head != asked_head
         found.append(
             Question(
