@@ -27,6 +27,7 @@ from sessiond.model.entries import (
     SessionInfoEntry,
 )
 from sessiond.model.row import KIND_OF_TYPE, Kind
+from sessiond.model.times import rfc3339
 
 __all__ = ["KIND_OF_PI_TYPE", "ROOT", "encode", "wire"]
 
@@ -91,7 +92,8 @@ def encode(entry: Entry | Opaque) -> bytes:
     parent_id = None if isinstance(entry.parent_id, UnsetType) else entry.parent_id
     members: dict[str, Any] = {"type": _word(entry), "id": entry.id, "parentId": parent_id}
     if not isinstance(entry.timestamp, UnsetType):
-        members["timestamp"] = entry.timestamp
+        # The one spelling that JavaScript is sure to read.
+        members["timestamp"] = rfc3339(entry.timestamp)
     if isinstance(entry, Opaque):
         known = entry.type in _KNOWN_TYPES
         own: dict[str, Any] = {

@@ -22,7 +22,7 @@ from sessiond.limits import (
 from sessiond.model.entries import ENTRY_TYPES, Entry, Opaque, SessionInfoEntry
 from sessiond.model.events import CatalogChange
 from sessiond.model.ids import NewEntryId, SessionId
-from sessiond.model.times import unix_ms
+from sessiond.model.times import is_rfc3339
 from sessiond.rpc.dispatch import DEFERRED, Call, Method
 from sessiond.rpc.params import Params, invalid_params
 from sessiond.service.client import Client
@@ -47,6 +47,7 @@ __all__ = [
     "raw",
     "require_path",
     "require_result_fits",
+    "require_time",
     "served",
     "show",
     "submit",
@@ -170,6 +171,16 @@ def require_path(text: str) -> None:
         raise InvalidParams("path has a NUL character", path="path")
 
 
+def require_time(text: str, path: str) -> None:
+    """Raises InvalidParams for what is no time on the wire."""
+    if not is_rfc3339(text):
+        raise InvalidParams(
+            "a time is RFC 3339: a date, T, a time of day and Z or an offset,"
+            " like 2026-01-15T10:30:00.000Z",
+            path=path,
+        )
+
+
 def require_result_fits(size: int) -> None:
     """Raises TooLarge for an answer over the limit."""
     if size > RESULT_BYTES_MAX:
@@ -222,8 +233,8 @@ def parse_entry(data: Raw, path: str) -> Entry | Opaque:
                 f"{name} is not for an entry to say; it is a parameter or assigned",
                 path=f"{path}.{name}",
             )
-    if isinstance(entry.timestamp, str) and unix_ms(entry.timestamp) is None:
-        raise InvalidParams("timestamp is no RFC 3339 time", path=f"{path}.timestamp")
+    if isinstance(entry.timestamp, str):
+        require_time(entry.timestamp, f"{path}.timestamp")
     return _with_name(entry, path) if isinstance(entry, _SessionInfoIn) else entry
 
 

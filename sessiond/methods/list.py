@@ -18,8 +18,18 @@ from sessiond.catalog.query import (
 )
 from sessiond.errors import InvalidParams
 from sessiond.limits import LIST_TAGS_MAX
-from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, encode, page_limit, raw
-from sessiond.model.times import rfc3339, unix_ms
+from sessiond.methods.common import (
+    DEFERRED,
+    Call,
+    Client,
+    Method,
+    Params,
+    encode,
+    page_limit,
+    raw,
+    require_time,
+)
+from sessiond.model.times import TimeText, rfc3339
 from sessiond.service.listing.survey import Unreadable
 from sessiond.service.session_info import SessionInfo
 
@@ -36,10 +46,10 @@ class ListParams(Params):
     archived: bool | None = False
     title: str | None = None
     query: str | None = None
-    created_after: str | None = None
-    created_before: str | None = None
-    updated_after: str | None = None
-    updated_before: str | None = None
+    created_after: TimeText | None = None
+    created_before: TimeText | None = None
+    updated_after: TimeText | None = None
+    updated_before: TimeText | None = None
     root: str | None = None
     profile: str | None = None
     drafts: bool = False
@@ -117,8 +127,7 @@ def _query(params: ListParams) -> Query:
 def _time(text: str | None, name: str) -> str | None:
     if text is None:
         return None
-    if unix_ms(text) is None:
-        raise InvalidParams("this is no RFC 3339 time", path=name)
+    require_time(text, name)
     return rfc3339(text)
 
 

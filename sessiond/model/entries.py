@@ -16,6 +16,7 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.model.ids import EntryId, HeadName, NewEntryId
+from sessiond.model.times import TimeText
 
 __all__ = [
     "ENTRY_TYPES",
@@ -78,7 +79,7 @@ class Entry(Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True):
 
     id: NewEntryId | UnsetType = UNSET
     parent_id: EntryId | UnsetType | None = UNSET
-    timestamp: str | UnsetType = UNSET
+    timestamp: TimeText | UnsetType = UNSET
     head: HeadName | UnsetType = UNSET
     atom: tuple[int, int] | UnsetType = UNSET
     atom_of: str | UnsetType = UNSET

@@ -107,9 +107,9 @@ class Draft:
     def receipt_of(self, seq: int) -> tuple[str, str | None, int, str]:
         """Id, parent id, seq and time of a staged entry, as the caller is told."""
         index = seq - self.base_seq - 1
-        row, timestamp = self.rows[index], self.entries[index].timestamp
-        assert isinstance(timestamp, str), "the writer gives every entry a time"
-        return row.id, row.parent_id, seq, timestamp
+        row = self.rows[index]
+        assert isinstance(row.timestamp, str), "the writer gives every entry a time"
+        return row.id, row.parent_id, seq, row.timestamp
 
     def parent(self, seq: int) -> int:
         """The parent of the node at `seq`, 0 for a root."""
