@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from pathlib import Path
 from typing import Any, Final
@@ -133,7 +133,10 @@ def act(
         client.service.roster.changed(session_id, change)
         return Empty()
 
-    return served(host.submit(Command(call, done, act=lambda _lines: do(host), entries=0)))
+    def act(lines: Sequence[bytes], *, late: bool) -> None:  # noqa: ARG001 - no line comes with it
+        do(host)
+
+    return served(host.submit(Command(call, done, act=act, entries=0)))
 
 
 def _receipt(receipt: Any, _durability: str) -> Any:

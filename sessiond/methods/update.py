@@ -87,9 +87,9 @@ def handle(client: Client, params: UpdateParams, call: Call[Client]) -> Any:
                 service.hosts.room.make()
         update(draft, request)
 
-    def store(lines: Sequence[bytes]) -> None:
+    def store(lines: Sequence[bytes], *, late: bool) -> None:
         assert wanted is not None, "otherwise they are appended"
-        service.store.promote(host.opened, wanted, lines)
+        service.store.promote(host.opened, wanted, lines, late=late)
 
     command = Command(
         call,

@@ -6,13 +6,13 @@ a refusal among them, stands only if those become durable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from sessiond.model.row import Kind
 from sessiond.service.events import Event, Origin
-from sessiond.service.inbox import Command
+from sessiond.service.inbox import Act, Command
 from sessiond.service.leases import Leases
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
@@ -30,7 +30,7 @@ class Batch(Struct):
     owners: list[Command]
     sync: bool
     has_assistant: bool
-    act: Callable[[Sequence[bytes]], None] | None
+    act: Act | None
     """What the one command of the batch does with the file and these lines instead of an append."""
 
     def give_up(self) -> None:

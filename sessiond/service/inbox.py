@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
@@ -25,10 +25,18 @@ from sessiond.session.draft import Draft
 from sessiond.session.later import later, refused_later
 from sessiond.session.state import Session
 
-__all__ = ["LATER", "Command", "Inbox"]
+__all__ = ["LATER", "Act", "Command", "Inbox"]
 
 LATER: Final[Any] = object()
 """What a question returns when its answer comes from a task of its own."""
+
+
+class Act(Protocol):
+    """What is done to a session's file as a whole, in a worker thread."""
+
+    def __call__(self, lines: Sequence[bytes], *, late: bool) -> None:
+        """Store the lines with it; `late` as in `SessionLog.append`. Raises SessiondError, Overtaken."""
+        ...
 
 
 class Command(Struct, eq=False):
@@ -38,13 +46,13 @@ class Command(Struct, eq=False):
     (None for a question) and the durability reached into the result. Both run
     synchronously on the loop. `act` does something to the file as a whole, in a worker
     thread, with no other command in its batch; it is given the lines that were staged, to store them
-    with it. `ids` are entry ids that may be stored already.
+    with it, and whether lines of foreign writers may come first, as `SessionLog.append` is. `ids` are entry ids that may be stored already.
     """
 
     ticket: Ticket
     finish: Callable[[Any, str], Any]
     stage: Callable[[Draft], Any] | None = None
-    act: Callable[[Sequence[bytes]], None] | None = None
+    act: Act | None = None
     ids: tuple[str, ...] = ()
     reads: Callable[[Session], Iterable[int]] | None = None
     """Lines that `stage` looks at, if they are stored already."""

@@ -134,7 +134,7 @@ class Writer:
                     batch.lines, sync=batch.sync, has_assistant=batch.has_assistant, late=late
                 )
             try:
-                batch.act(batch.lines)
+                batch.act(batch.lines, late=late)
             except SessiondError as refusal:
                 return refusal
             return None

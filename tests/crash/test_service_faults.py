@@ -120,6 +120,11 @@ BATCH = [message("own3"), message("own4", "assistant"), message("own5")]
 
 STORED = {"parent_id": None, "timestamp": "2026-01-15T10:30:00.000Z"}
 
+THEIRS = (
+    b'{"type":"message","id":"owntheirs","parent_id":"own1","timestamp":"2026-01-15T10:30:00.000Z",'
+    b'"message":{"role":"user","content":"theirs"}}'
+)
+
 ACTS: dict[str, Act] = {
     "open what is torn": Act(nothing, asking("session/open"), torn, cold=True),
     "open half an atom": Act(nothing, asking("session/open"), half_an_atom, cold=True),
@@ -143,6 +148,13 @@ ACTS: dict[str, Act] = {
         asking("compact", summary="s", first_kept_entry_id="own2", idempotency_key="k"),
     ),
     "promote": Act(a_draft, asking("session/update", title="t", persist="immediate"), again=False),
+    "promote beside a foreign line": Act(
+        a_draft,
+        asking("session/update", title="t", persist="immediate"),
+        again=False,
+        lands=THEIRS,
+    ),
+    "append beside a foreign line": Act(a_session, asking("append", entries=BATCH), lands=THEIRS),
     "promote out of memory": Act(
         in_memory, asking("session/update", title="t", persist="immediate"), again=False
     ),
@@ -162,7 +174,15 @@ ACTS: dict[str, Act] = {
 
 
 # The others take longer, and differ from these in what they ask more than in how it fails.
-FAST = ("append", "append that promotes", "a new head", "archive", "delete", "list")
+FAST = (
+    "append",
+    "append that promotes",
+    "promote beside a foreign line",
+    "a new head",
+    "archive",
+    "delete",
+    "list",
+)
 CASES = [
     pytest.param(name, partial, marks=() if name in FAST and partial else pytest.mark.slow)
     for name in ACTS

@@ -19,6 +19,7 @@ from sessiond.errors import InvalidParams, SessionExists, StorageError
 from sessiond.journal.files import Files
 from sessiond.journal.journal import Journal
 from sessiond.journal.layout import Layout
+from sessiond.journal.store import Overtaken, Replaced
 from sessiond.service.files.register import Register
 from sessiond.service.opened import Opened
 from sessiond.service.session_info import Persist
@@ -38,36 +39,38 @@ def require_forward(now: Persist, wanted: Persist) -> None:
 
 
 class Promotion(Struct, frozen=True):
-    """Promotes the sessions of one profile."""
+    """Promotes a session of one profile."""
 
     layout: Layout
     files: Files
     register: Register
+    stamp: str
+    """Names a new file."""
+    late: bool
+    """Whether lines of foreign writers may come before the new ones, as in `SessionLog.append`."""
 
-    def promote(self, opened: Opened, wanted: Persist, lines: Sequence[bytes], stamp: str) -> None:
-        """Bring a session to the level, with more lines behind its own; `stamp` names a new file.
+    def promote(self, opened: Opened, wanted: Persist, lines: Sequence[bytes]) -> None:
+        """Bring a session to the level, with more lines behind its own.
 
-        Raises SessionExists, StorageError, and then nothing has changed.
+        Raises SessionExists, StorageError, Overtaken, Replaced, and then nothing has changed.
         """
         if not opened.journal.blocking and wanted != "never":
-            self._write_out(opened, wanted, lines, stamp)
+            self._write_out(opened, wanted, lines)
         elif opened.place is not None and wanted == "immediate":
             self._give_place(opened, opened.place, lines)
         elif lines:
-            _append(opened, lines)
+            self._append(opened, lines)
         opened.persist = wanted
         self.register.note(opened)
 
-    def _write_out(
-        self, opened: Opened, wanted: Persist, lines: Sequence[bytes], stamp: str
-    ) -> None:
+    def _write_out(self, opened: Opened, wanted: Persist, lines: Sequence[bytes]) -> None:
         session_id = opened.session_id
         if self.layout.find(self.files, session_id) is not None:
             raise SessionExists(
                 "a file of this id has come since; the session stays in memory",
                 session_id=session_id,
             )
-        place = self.layout.session_path(session_id, stamp)
+        place = self.layout.session_path(session_id, self.stamp)
         draft = wanted == "on_assistant" and not opened.session.has_assistant
         path = self.layout.pending_path(session_id) if draft else place
         stored = opened.journal.read(0, opened.session.seq)
@@ -81,12 +84,17 @@ class Promotion(Struct, frozen=True):
         journal = opened.journal
         old = journal.path
         assert old is not None, "a draft is a file"
+        if lines and not self.late:
+            journal.look()
+            if journal.half_bytes or journal.line_count > opened.session.seq + 1:
+                # Before the move: once the request is staged anew it may be refused.
+                raise Overtaken
         try:
             journal.move(place)
             opened.place = None
             if lines:
-                _append(opened, lines)
-        except StorageError:
+                self._append(opened, lines)
+        except (StorageError, Overtaken, Replaced):
             opened.place = place
             # If that fails as well it is a draft in the place of a session, as it is after a
             # move that failed half: the next move, or the next start, settles it.
@@ -94,8 +102,7 @@ class Promotion(Struct, frozen=True):
                 journal.move(old)
             raise
 
-
-def _append(opened: Opened, lines: Sequence[bytes]) -> None:
-    error = opened.store(lines, sync=True, has_assistant=False)
-    if error is not None:
-        raise error
+    def _append(self, opened: Opened, lines: Sequence[bytes]) -> None:
+        error = opened.store(lines, sync=True, has_assistant=False, late=self.late)
+        if error is not None:
+            raise error

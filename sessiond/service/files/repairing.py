@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from sessiond.errors import SessionCorrupt
-from sessiond.journal.descriptor import write_all
+from sessiond.journal.descriptor import close_quietly, write_all
 from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
 from sessiond.journal.making import write_unfinished
@@ -94,7 +94,7 @@ def write_repaired(files: Files, path: Path, fd: int, look: Look = WHOLE) -> Rep
         unfinished = None
         if plan.reason is None:
             out, unfinished = write_unfinished(files, path.parent, _kept(files, fd, found))
-            files.close(out)
+            close_quietly(files, out)
     return Repaired(plan, found.size, unfinished)
 
 

@@ -63,10 +63,16 @@ class Store:
         first = self.catalog.reserve("lease_epoch", now_us, LEASE_EPOCHS_RESERVED)
         self.next_lease_epoch = count(first).__next__
 
-    def promote(self, opened: Opened, wanted: Persist, lines: Sequence[bytes]) -> None:
-        """Bring a session to this level, with more lines. Raises SessionExists, StorageError."""
+    def promote(
+        self, opened: Opened, wanted: Persist, lines: Sequence[bytes], *, late: bool
+    ) -> None:
+        """Bring a session to this level, with more lines; `late` as in `SessionLog.append`.
+
+        Raises SessionExists, StorageError, Overtaken, Replaced, and then nothing has changed.
+        """
         stamp = self.environment.file_stamp()
-        Promotion(self.layout, self.files, self.register).promote(opened, wanted, lines, stamp)
+        promotion = Promotion(self.layout, self.files, self.register, stamp, late)
+        promotion.promote(opened, wanted, lines)
 
     @property
     def data_folder(self) -> str:

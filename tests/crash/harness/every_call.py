@@ -33,6 +33,9 @@ PATIENCE_SECONDS: Final = 60.0
 # How much of what was under way a power cut keeps: bytes of each file, changes of names.
 POWER_CUTS: Final = ((0, 0), (60, 1), (100_000, 100))
 
+# What another program's line changes nothing of.
+_KEPT: Final = ("path", "persisted", "title", "archived", "epoch")
+
 Ask = Callable[[Wire, str], Awaitable[object]]
 Lines = tuple[str, ...]
 Shown = dict[str, Any] | str
@@ -43,6 +46,7 @@ class Act(Struct, frozen=True):
 
     `content`: what its file was from the first, by its id. `again`: a second time it comes to
     the same. `cold`: nobody has the session open. `epoch`: a refused one leaves it as it was.
+    `lands`: a line that another program writes to the file right before the request.
     """
 
     prepare: Ask
@@ -51,6 +55,7 @@ class Act(Struct, frozen=True):
     again: bool = True
     cold: bool = False
     epoch: bool = True
+    lands: bytes | None = None
 
 
 async def refused_by_each_call(house: House, daemon: Daemon, act: Act, *, partial: int) -> int:
@@ -69,6 +74,7 @@ async def refused_by_each_call(house: House, daemon: Daemon, act: Act, *, partia
             # Who looks at a cold one opens it.
             before = None if act.cold else await shown(other, session_id)
             stored = found_after(disk.crash(keep=100_000), layout, session_id)
+            _land(act, disk, layout, session_id)
             fault = disk.fail(None, nth=nth, errno=errno.ENOSPC, partial=partial)
             refusal = await refusal_of(act.ask(wire, session_id))
             disk.heal()
@@ -86,7 +92,9 @@ async def refused_by_each_call(house: House, daemon: Daemon, act: Act, *, partia
                 assert await shown(other, session_id) == done, "asked twice it was done twice"
             await _let_go(daemon, (wire, other), session_id)
             whole = lines_in(disk, layout, session_id)
-            allowed = (stored, whole) if refusal is not None else (whole,)
+            allowed = [whole]
+            if refusal is not None:
+                allowed += _untouched(act, stored)
             for found in [found_after(cut, layout, session_id) for cut in cuts]:
                 assert found in allowed, f"call {nth}, {fault.met}"
             assert found_after(disk.crash(), layout, session_id) == whole
@@ -98,14 +106,26 @@ async def refused_by_each_call(house: House, daemon: Daemon, act: Act, *, partia
     raise AssertionError("calls without end")
 
 
+def _land(act: Act, disk: FaultDisk, layout: Layout, session_id: str) -> None:
+    if act.lands is not None:
+        (path,) = layout.find_all(disk, session_id)
+        disk.write_as_another(path, act.lands + b"\n")
+
+
+def _untouched(act: Act, stored: Lines | None) -> list[Lines | None]:
+    """What a file may hold when a request was refused: what it held, and what another program wrote."""
+    return [stored] if act.lands is None else [stored, (*(stored or ()), _one(act.lands))]
+
+
 async def shown(wire: Wire, session_id: str) -> Shown:
     """What a session shows; the kind of the refusal if it shows nothing."""
     result: dict[str, Any] = {}
     try:
         info = (await wire.call("session/get", session_id=session_id))["session"]
-        result["info"] = {
-            k: v for k, v in info.items() if k not in {"path", "persisted", "persist"}
-        }
+        if info["persisted"]:
+            # It has its place, and is reopened as one that was asked to have it at once.
+            del info["persist"]
+        result["info"] = info
         result["entries"] = await wire.call("session/entries", session_id=session_id)
         result["heads"] = await wire.call("session/heads", session_id=session_id)
     except Refusal as refusal:
@@ -160,6 +180,9 @@ async def refusal_of(asked: Awaitable[object]) -> Refusal | None:
 def _check_same(act: Act, before: Shown | None, now: Shown) -> None:
     if not act.epoch and not isinstance(before, str | None) and not isinstance(now, str):
         before, now = ({k: v | {"epoch": None} for k, v in one.items()} for one in (before, now))
+    if act.lands is not None and isinstance(before, dict) and isinstance(now, dict):
+        # What the other program wrote is there, and moves the head.
+        before, now = ({name: one["info"][name] for name in _KEPT} for one in (before, now))
     assert before is None or now == before
 
 
@@ -179,7 +202,8 @@ async def _let_go(daemon: Daemon, wires: tuple[Wire, ...], session_id: str) -> N
 
 
 def _check_nothing_left(disk: FaultDisk, fault: Fault) -> None:
-    assert [path for path in disk.paths if path.suffix == ".new"] == []
+    left = [path for path in disk.paths if path.suffix == ".new"]
+    assert left == [], f"left after {fault.met}"
     assert disk.open_descriptors == 0
     records = [path for path in disk.paths if path.parent.name == "locks"]
     # A record stays where it could not be removed, or where it could not be read and so leaves the
