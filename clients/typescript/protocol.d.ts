@@ -509,6 +509,7 @@ export interface FlatNode {
   preview: string;
   tokens_before: number | null;
   timestamp: string;
+  resolved_parent_id?: string | null;
   children: number;
   indent?: number;
   connector?: boolean;
@@ -1050,6 +1051,7 @@ export interface NestedNode {
   preview: string;
   tokens_before: number | null;
   timestamp: string;
+  resolved_parent_id?: string | null;
   children: NestedNode[];
 }
 
@@ -1104,12 +1106,16 @@ export interface NoParams {
   _meta?: RequestMeta | null;
 }
 
-/** An entry on the path; `children` is how many it has. */
+/**
+ * An entry on the path; `children` is how many it has. `resolved_parent_id` is there if the entry
+ * stands below another one than its `parent_id` says.
+ */
 export interface PathEntry {
   seq: number;
   entry: AnyEntry;
   children: number;
   label: string | null;
+  resolved_parent_id?: string | null;
 }
 
 /** The path of an entry or of a head, from either end. */

@@ -12,7 +12,7 @@ from typing import Final
 
 __all__ = ["COLUMNS", "VERSION", "OtherVersion", "prepare"]
 
-VERSION: Final = 4
+VERSION: Final = 5
 
 COLUMNS: Final = (
     "session_id, path, epoch, seen_seq, seen_digest, seen_inode, inode, size, mtime_ns, listed, archived, "
@@ -83,20 +83,20 @@ class OtherVersion(Exception):
 def prepare(connection: sqlite3.Connection) -> None:
     """Make the tables of this version. Raises OtherVersion, sqlite3.Error."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version not in {0, 1, 2, _SAME_TABLES, VERSION}:
+    if version not in range(VERSION + 1):
         raise OtherVersion
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA secure_delete = ON")
     connection.executescript(_VOLATILE)
     if version == VERSION:
         return
-    if version == _SAME_TABLES:
+    if version in _SAME_TABLES:
         connection.executescript(
             f"BEGIN IMMEDIATE; {_FORGET_FILES} PRAGMA user_version = {VERSION}; COMMIT;"
         )
         return
     # One transaction: a kill in between leaves the file as it was.
-    carried = version in {1, 2}
+    carried = 0 < version < VERSION
     connection.executescript(
         "BEGIN IMMEDIATE;"
         + (_PUT_ASIDE if carried else "")
@@ -110,9 +110,10 @@ def prepare(connection: sqlite3.Connection) -> None:
     )
 
 
-# Version 3 has the tables of today, but rows of it hold the time of the last entry instead of
-# the newest time. A row without the identity of its file is read from the file again.
-_SAME_TABLES: Final = 3
+# Versions 3 and 4 have the tables of today. Rows of 3 hold the time of the last entry instead of
+# the newest time, rows of both count no message above a record that is a parent. A row without
+# the identity of its file is read from the file again.
+_SAME_TABLES: Final = frozenset({3, 4})
 _FORGET_FILES: Final = "UPDATE sessions SET inode = 0, size = 0, mtime_ns = 0;"
 _PUT_ASIDE: Final = "ALTER TABLE sessions RENAME TO older; DROP TABLE IF EXISTS tags;" + "".join(
     f"DROP INDEX IF EXISTS sessions_by_{name};" for name in ("path", "title", "cwd", *_SORTS)

@@ -84,7 +84,7 @@ def _chains(
     """Pre-order cut where a branch begins: each chain is a way from its first entry to a leaf."""
     chain: list[tuple[int, TreeNode]] = []
     for line, node in shown:
-        if chain and node.parent_id != chain[-1][1].id:
+        if chain and node.below_id != chain[-1][1].id:
             yield chain
             chain = []
         chain.append((line, node))

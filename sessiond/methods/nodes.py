@@ -21,8 +21,11 @@ from sessiond.session.tree_part import Part
 __all__ = ["FlatNode", "NestedNode", "TreeNode", "drawn", "laid_out", "read_nodes"]
 
 
-class TreeNode(Struct, frozen=True):
-    """A node; `preview` is its first words, `tokens_before` what a compaction says."""
+class TreeNode(Struct, frozen=True, kw_only=True):
+    """A node; `preview` is its first words, `tokens_before` what a compaction says.
+
+    `parent_id` is what is stored; `resolved_parent_id` is there if the node stands elsewhere.
+    """
 
     id: str
     parent_id: str | None
@@ -34,6 +37,7 @@ class TreeNode(Struct, frozen=True):
     preview: str
     tokens_before: int | None
     timestamp: str
+    resolved_parent_id: str | UnsetType | None = UNSET
 
 
 class FlatNode(TreeNode, frozen=True, kw_only=True):
@@ -46,7 +50,7 @@ class FlatNode(TreeNode, frozen=True, kw_only=True):
     gutters: list[Gutter] | UnsetType = UNSET
 
 
-class NestedNode(TreeNode, frozen=True):
+class NestedNode(TreeNode, frozen=True, kw_only=True):
     """A node with what is below it."""
 
     children: list[NestedNode]
@@ -78,9 +82,12 @@ def _node(opened: Opened, place: Place, line: bytes, upto: int) -> TreeNode:
     session, dialect, row = opened.session, opened.dialect, place.row
     kind = session.kinds[row.seq]
     wire = dialect.wire(line) if kind in {Kind.COMPACTION, Kind.OPAQUE} else b""
+    parent_id = session.id_of(session.parents[row.seq])
+    is_rerouted = row.seq in session.rerouted
     return TreeNode(
         id=session.names[row.seq],
-        parent_id=session.id_of(session.parents[row.seq]),
+        parent_id=dialect.row(line).parent_id if is_rerouted else parent_id,
+        resolved_parent_id=parent_id if is_rerouted else UNSET,
         seq=row.seq,
         type=type_word(kind, wire),
         depth=row.depth,

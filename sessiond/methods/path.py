@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from anyio import to_thread
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.errors import EntryNotFound, HeadNotFound, InvalidParams
 from sessiond.limits import INLINE_WALK_STEPS
@@ -39,12 +39,16 @@ class PathParams(SessionParams):
 
 
 class PathEntry(Struct, frozen=True):
-    """An entry on the path; `children` is how many it has."""
+    """An entry on the path; `children` is how many it has.
+
+    `resolved_parent_id` is there if the entry stands below another one than its `parent_id` says.
+    """
 
     seq: int
     entry: EntryBytes
     children: int
     label: str | None
+    resolved_parent_id: str | UnsetType | None = UNSET
 
 
 class PathResult(Struct, frozen=True):
@@ -95,10 +99,18 @@ def _page(
 def _read(host: Host, seqs: list[int], more: str | None, upto: int) -> Raw:
     host.children.extend(host.opened.session, upto)
     rows = [
-        entry_row(host.opened, seq, line, details(host, seq, upto))
+        entry_row(host.opened, seq, line, details(host, seq, upto) + _resolved(host, seq))
         for seq, line in zip(seqs, host.opened.journal.read_many(seqs), strict=True)
     ]
     return raw((b'{"entries":[', b",".join(rows), b'],"next_cursor":%s}' % encode(more)))
+
+
+def _resolved(host: Host, seq: int) -> bytes:
+    """Return the member that says where an entry stands, if its `parent_id` says another place."""
+    session = host.opened.session
+    if seq not in session.rerouted:
+        return b""
+    return b',"resolved_parent_id":%s' % encode(session.id_of(session.parents[seq]))
 
 
 def _cursor(host: Host, params: PathParams) -> tuple[int, int]:

@@ -185,10 +185,10 @@ class Opened(Struct, eq=False):
         """A stored entry as an event, without origin unless one is given."""
         row = self.dialect.row(line)
         effect = row.effect
-        target = effect.target_id if isinstance(effect, LeafEffect) else None
-        if target is not None and not 0 < self.session.node(target) < seq:
-            # As at replay: what is no earlier entry moves nothing.
-            row.effect = None
+        if isinstance(effect, LeafEffect) and effect.target_id is not None and not effect.drop:
+            # As at replay: what is no earlier entry moves nothing, a record means where it stands.
+            target = self.session.target_of(effect.target_id, seq)
+            row.effect = None if target is None else LeafEffect(self.session.id_of(target))
         return Event(seq, row, self.dialect.wire(line), origin)
 
     @property

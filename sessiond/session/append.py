@@ -217,7 +217,7 @@ def _place(draft: Draft, request: AppendRequest) -> tuple[str, int | None]:
         raise HeadNotFound("labels and facts make no head; name one that exists", head=head)
     if request.parent_id is None:
         return head, 0
-    return head, draft.node(request.parent_id, "parent_id")
+    return head, draft.entry(request.parent_id, "parent_id")
 
 
 def _has_left(draft: Draft, head: str, expected: Expected) -> bool:
@@ -240,7 +240,7 @@ def _branch_point(draft: Draft, request: AppendRequest) -> int | None:
     """
     assert request.expected is not None, "only an expectation can fail"
     if isinstance(request.parent_id, str):
-        return draft.node(request.parent_id, "parent_id")
+        return draft.entry(request.parent_id, "parent_id")
     target = request.expected.leaf_id if request.parent_id is UNSET else request.parent_id
     if isinstance(target, UnsetType):
         return None

@@ -112,7 +112,7 @@ class Draft:
         return row.id, row.parent_id, seq, row.timestamp
 
     def parent(self, seq: int) -> int:
-        """The parent of the node at `seq`, 0 for a root."""
+        """Return the resolved parent of the entry at `seq`, 0 for a root."""
         if seq <= self.base_seq:
             return self.session.parents[seq]
         return self._parents[seq - self.base_seq - 1]
@@ -129,6 +129,13 @@ class Draft:
         kind = self.kind(seq)
         if seq == 0 or kind == Kind.NONE or kind in self.session.rules.records:
             raise EntryNotFound("no entry of this id in the tree", entry_id=entry_id, path=path)
+        return seq
+
+    def entry(self, entry_id: str, path: str = "entry_id") -> int:
+        """Return the seq of an entry by its id, record or node. Raises EntryNotFound."""
+        seq = self.find(entry_id)
+        if seq == 0 or self.kind(seq) == Kind.NONE:
+            raise EntryNotFound("no entry of this id", entry_id=entry_id, path=path)
         return seq
 
     def head(self, name: str) -> Head | None:
@@ -236,7 +243,8 @@ class Draft:
         """Stage one entry for `head` and return its seq.
 
         Without `parent` it goes below the head's leaf; with one, a head that
-        does not exist yet is created. Raises EntryInvalid, EntryNotFound,
+        does not exist yet is created. A record as `parent` is stored as such;
+        the entry stands where the record stands. Raises EntryInvalid, EntryNotFound,
         HeadNotFound, TooLarge; then the draft is unchanged.
         """
         rules = self.session.rules
@@ -252,6 +260,7 @@ class Draft:
             entry.timestamp = self.now
         entry.parent_id = self.id_of(parent)
         entry.head = UNSET if head == MAIN else head
+        parent = parent if self.is_node(parent) else self.parent(parent)
         try:
             row = self.codec.row_of(entry)
             if row.effect is not None:
@@ -266,9 +275,17 @@ class Draft:
         if row.kind not in rules.records:
             self._heads[head] = Head(seq, seq)
         elif isinstance(row.effect, LeafEffect):
-            target = self.find(row.effect.target_id) if row.effect.target_id is not None else 0
-            self._heads[head] = None if row.effect.drop else Head(target, seq)
+            self._move(head, row.effect, seq)
         return seq
+
+    def _move(self, head: str, effect: LeafEffect, seq: int) -> None:
+        """Put a head where a `leaf` says, which is where that record stands, or drop the head."""
+        if effect.drop:
+            self._heads[head] = None
+            return
+        target = self.find(effect.target_id) if effect.target_id is not None else 0
+        self._heads[head] = Head(target, seq)
+        self._parents[seq - self.base_seq - 1] = target
 
     def _check(self, row: Row, parent: int) -> None:
         """What an entry refers to must be there."""

@@ -8,7 +8,9 @@ one that was served.
 
 An entry is its `seq`, the ordinal of its line; 0, the header, also stands for
 "no parent" and "before the first entry". A parent is always an earlier line,
-so a chain ends after at most `seq` steps and no file can make a cycle. What a
+so a chain ends after at most `seq` steps and no file can make a cycle. Where a
+file names a record as a parent, the resolved parent is kept: the entry in the
+tree at which the record stands, of a `leaf` its target. What a
 path walk would look for from every leaf (the last compaction, the settings)
 is kept per entry as the seq of the nearest ancestor that has it.
 """
@@ -93,6 +95,7 @@ class Session:
         "problem_count",
         "problems",
         "read_only_line",
+        "rerouted",
         "rules",
         "skipped",
         "thinking_refs",
@@ -105,7 +108,10 @@ class Session:
         self.ids: dict[str, int] = {}
         self.names: list[str] = [""]
         self.kinds = bytearray(1)
+        # The resolved parent of each line; of a record the entry in the tree at which it stands.
         self.parents = array("i", (0,))
+        # The lines that name another parent than that: a record, or no earlier entry.
+        self.rerouted: set[int] = set()
         self.depths = array("i", (0,))
         self.compaction_refs = array("i", (0,))
         self.model_refs = array("i", (0,))
@@ -159,8 +165,7 @@ class Session:
         if parent_id is not None:
             parent = ids.get(parent_id, 0)
             if parent == 0 or self._record[kinds[parent]]:
-                parent = 0
-                self.report(seq + 1, "orphan", "its parent is no earlier entry; shown as a root")
+                parent = self._reroute(seq, parent)
         if entry_id in ids:
             self.report(seq + 1, "duplicate_id", "an earlier entry has the same id")
         ids[entry_id] = seq
@@ -194,6 +199,18 @@ class Session:
         if row.effect is not None:
             self._apply(row, seq)
 
+    def _reroute(self, seq: int, named: int) -> int:
+        """Return the resolved parent of a line that names a record, or no earlier entry (0)."""
+        self.rerouted.add(seq)
+        if not named:
+            self.report(seq + 1, "orphan", "its parent is no earlier entry; shown as a root")
+        return self._through(named)
+
+    def _through(self, seq: int) -> int:
+        """Return the entry in the tree that a reference to this line means."""
+        # Of a record that was resolved when it was folded, so no chain is walked.
+        return self.parents[seq] if self._record[self.kinds[seq]] else seq
+
     def _apply(self, row: Row, seq: int) -> None:
         match row.effect:
             case CompactionEffect() as effect:
@@ -224,12 +241,13 @@ class Session:
         """The first line that a pointer compaction keeps; 0 for none."""
         if effect.replacement or effect.first_kept_entry_id is None:
             return 0
-        first = self.node(effect.first_kept_entry_id)
-        at = self.parents[seq]
+        first = self.ids.get(effect.first_kept_entry_id, 0)
+        at, below = self.parents[seq], 0
         while first and at > first:
-            at = self.parents[at]
-        if first and at == first:
-            return first
+            at, below = self.parents[at], at
+        if first and at == self._through(first):
+            # Of a record the next entry down the path is the first that is kept.
+            return at if at == first else below
         self.report(seq + 1, "first_kept_off_path", "keeps nothing of what precedes it")
         return 0
 
@@ -241,10 +259,12 @@ class Session:
         target = 0
         if effect.target_id is not None:
             target = self.ids.get(effect.target_id, 0)
-            if target == 0 or self._record[self.kinds[target]]:
+            if target == 0:
                 self.report(seq + 1, "unknown_target", "moves a head to an entry that is not there")
                 return
+            target = self._through(target)
         self.heads[head] = Head(target, seq)
+        self.parents[seq] = target
 
     def report(self, line: int, kind: ProblemKind, detail: str) -> None:
         """Remember a problem; beyond PROBLEMS_MAX only the count grows."""
@@ -272,6 +292,11 @@ class Session:
         """The seq of a node by its id; 0 when there is none."""
         seq = self.ids.get(entry_id, 0)
         return seq if self.is_node(seq) else 0
+
+    def target_of(self, entry_id: str, seq: int) -> int | None:
+        """Return where line `seq` moves a head that it moves to an id; None where that is unknown."""
+        target = self.ids.get(entry_id, 0)
+        return self._through(target) if 0 < target < seq else None
 
     def id_of(self, seq: int) -> str | None:
         """The id at `seq`; None for 0, the place before the first entry."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
@@ -93,7 +93,7 @@ class _Life:
 
     def step(self) -> Iterator[str]:
         acts = [self._say] * 6 + [self._set, self._go, self._compact, self._inform, self._intrude]
-        acts += [self._send_again] * 2
+        acts += [self._send_again] * 2 + [self._compact_beside]
         self._dice.choice(acts)()
         replay = self._replay()
         yield from self._path_faults(replay)
@@ -145,23 +145,41 @@ class _Life:
         entry["first_kept_entry_id"] = self._dice.choice([None, *path[-5:]])
         self._call("session/append", entry=entry)
 
-    def _intrude(self) -> None:
+    def _compact_beside(self) -> None:
+        """Let another program compact, from any entry on."""
+        if ids := self._ids():
+            kept = self._dice.choice(ids[-8:])
+            body = {"type": "compaction", "summary": "so far", "first_kept_entry_id": kept}
+            self._intrude([body])
+
+    def _intrude(self, bodies: Sequence[dict[str, Any]] = ()) -> None:
         """Append lines of another program, to which every entry may be a parent."""
         self._call("session/close")
         lines: list[dict[str, Any]] = []
         parent = self._dice.choice([None, *self._ids()])
-        for _ in range(self._dice.randrange(1, 4)):
+        for body in bodies or [self._foreign_body() for _ in range(self._dice.randrange(1, 4))]:
             self._foreign += 1
             line = {"id": f"f{self._foreign}", "parent_id": parent}
             line["timestamp"] = "2026-01-15T10:30:00.000Z"
-            lines.append(line | self._foreign_body())
+            lines.append(line | body)
             parent = line["id"]
         fd = os.open(self._path, os.O_WRONLY | os.O_APPEND)
         os.write(fd, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
         os.close(fd)
 
     def _foreign_body(self) -> dict[str, Any]:
-        return {"type": "message", "message": self._dice.choice(_MESSAGES)}
+        """Return the fields of an entry: a message, or a record, to which that program knows no difference."""
+        ids = self._ids()
+        match self._dice.randrange(6):
+            case 0 if ids:
+                return {"type": "label", "target_id": self._dice.choice(ids), "label": "there"}
+            case 1:
+                return {"type": "session_info", "name": "another title"}
+            case 2 if ids:
+                target = self._dice.choice([None, *ids])
+                return {"type": "leaf", "target_id": target, "reason": "branch"}
+            case _:
+                return {"type": "message", "message": self._dice.choice(_MESSAGES)}
 
     # -- what it is held against --------------------------------------------------------------
 
@@ -172,17 +190,28 @@ class _Life:
         return replay
 
     def _ids(self) -> list[str]:
-        return self._nodes()
+        """Return the ids of all entries, records too: any of them may be named as a parent."""
+        return [row.id for row in read_rows(self._path.read_bytes())[0] if row.is_entry]
 
     def _nodes(self) -> list[str]:
         rows = read_rows(self._path.read_bytes())[0]
         return [row.id for row in rows if row.is_entry and row.type not in RECORDS]
 
     def _path_faults(self, replay: Replay) -> Iterator[str]:
-        answer = self._call("session/path", limit=1000)
-        seqs = [row["seq"] for row in answer.result["entries"]]
-        if seqs != replay.path(replay.heads["main"][0]):
-            yield f"the path is {seqs}, not {replay.path(replay.heads['main'][0])}"
+        rows = self._call("session/path", limit=1000).result["entries"]
+        path = replay.path(replay.heads["main"][0])
+        if (seqs := [row["seq"] for row in rows]) != path:
+            yield f"the path is {seqs}, not {path}"
+        for above, row in zip([None, *(row["entry"]["id"] for row in rows)], rows, strict=False):
+            parent_id = row["entry"]["parent_id"]
+            if row.get("resolved_parent_id", parent_id) != above:
+                yield f"the parent of {row['seq']} is not {above}: {row}"
+            if row.get("resolved_parent_id", "") == parent_id:
+                yield f"the resolved parent of {row['seq']} is no other than its parent"
+        told = self._call("session/get").result["session"]
+        counted = sum(replay.rows[seq - 1].type == "message" for seq in path)
+        if (told["message_count"], told["leaf_id"]) != (counted, replay.leaf_id("main")):
+            yield f"{counted} messages to {replay.leaf_id('main')}, not {told}"
 
     def _ask(self, replay: Replay, view: int, at: dict[str, Any]) -> Iterator[str]:
         whole = self._call("session/build_context", **at, **_VIEWS[view]).result

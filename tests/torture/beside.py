@@ -1,7 +1,8 @@
 """A program that knows no sessiond: it appends whole lines to session files that are open there.
 
 Law: one `write` for a line or a few, with O_APPEND, as such programs do. It believes in
-the last entry that it finds in the file, or in one that it knows from before.
+the last entry that it finds in the file: half the time of those in the tree, else of all, as
+programs do for which labels and names are entries like any other.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import msgspec
 
 from tests.torture.payloads import digest
 from tests.torture.records import Connected, Log, Writing, Wrote, now
+from tests.torture.replay import RECORDS
 
 __all__ = ["Stranger"]
 
@@ -56,7 +58,7 @@ class Stranger:
                 os.close(fd)
 
     def _append(self, fd: int, session: str) -> None:
-        parent = _last(fd)
+        parent = _last(fd, of_all=self._chance.random() < 0.5)
         lines: dict[str, bytes] = {}
         for _ in range(self._chance.randrange(1, 4)):
             self._count += 1
@@ -78,8 +80,9 @@ class Stranger:
             self._log.add(Wrote(now(), self._name, session, id_))
 
 
-def _last(fd: int) -> str | None:
-    """The id of the last entry in the file that can be a parent."""
+def _last(fd: int, *, of_all: bool) -> str | None:
+    """The id of the last entry in the file, of the tree or of all."""
+    others = {"session_header"} if of_all else {"session_header", *RECORDS}
     size = os.fstat(fd).st_size
     lines = os.pread(fd, TAIL_BYTES, max(0, size - TAIL_BYTES)).split(b"\n")
     for line in reversed(lines[1:-1]):
@@ -87,6 +90,6 @@ def _last(fd: int) -> str | None:
             found = msgspec.json.decode(line, type=_Line)
         except msgspec.DecodeError:
             continue
-        if found.type not in {"label", "session_info", "leaf", "session_header"}:
+        if found.type not in others:
             return found.id
     return None

@@ -230,8 +230,8 @@ class History:
         n = self.ask("b", "path", head="h", limit=10)
         self.told("b", n, rows=[[*rows[0], 2, "l7"], [*rows[5], 0, None]], more=False)
         n = self.ask("b", "tree", limit=2)
-        first = ["m1", None, 1, "message", True, "l7", 2]
-        nodes = [first, ["m2", "m1", 2, "message", True, None, 1]]
+        first = ["m1", 1, "message", True, "l7", 2, None, "as it says"]
+        nodes = [first, ["m2", 2, "message", True, None, 1, "m1", "as it says"]]
         self.told("b", n, nodes=nodes, seq=9)
         n = self.ask("b", "build_context", head="h", known={"leaf_id": "m1", "count": 1})
         message = msgspec.json.decode(self.lines[5], type=dict[str, msgspec.Raw])["message"]

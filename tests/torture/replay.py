@@ -95,6 +95,7 @@ class Replay:
         self.by_id: dict[str, int] = {}
         """Entries of any type by id."""
         self.parents = [0]
+        """Where each entry stands in the tree, a record too."""
         self.children: dict[int, list[int]] = {0: []}
         """Of the tree's nodes, in file order; those of 0 are the roots."""
         self.heads: dict[str, tuple[int, int]] = {"main": (0, 0)}
@@ -124,10 +125,10 @@ class Replay:
         found: list[str] = []
         if row.id in self.by_id:
             found.append(f"{row.id} is the id of two entries, {self.by_id[row.id]} and {row.seq}")
-        self.by_id[row.id] = row.seq
-        parent = 0 if row.parent_id is None else self.node(row.parent_id)
-        if parent == 0 and row.parent_id is not None:
+        if row.parent_id is not None and row.parent_id not in self.by_id:
             found.append(f"the parent of {row.seq} is no earlier entry")
+        parent = 0 if row.parent_id is None else self.stand(row.parent_id)
+        self.by_id[row.id] = row.seq
         self.parents.append(parent)
         if row.type in RECORDS:
             found += self._record(row)
@@ -147,11 +148,12 @@ class Replay:
         if row.type == "leaf" and row.text("reason") == "drop":
             gone = None if row.head == "main" else self.heads.pop(row.head, None)
             return [] if gone else [f"{row.seq} drops the head {row.head}, which is not there"]
-        target = 0 if target_id is None else self.node(target_id)
+        target = 0 if target_id is None else self.by_id.get(target_id, 0)
         if target == 0 and (target_id is not None or row.type == "label"):
             return [f"{row.seq} is about {target_id}, which is no earlier entry"]
         if row.type == "leaf":
-            self.heads[row.head] = (target, row.seq)
+            self.parents[row.seq] = 0 if target_id is None else self.stand(target_id)
+            self.heads[row.head] = (self.parents[row.seq], row.seq)
         elif label := row.text("label"):
             self.labels[target] = label
         else:
@@ -164,6 +166,11 @@ class Replay:
         """The seq of an entry of the tree; 0 if there is none."""
         seq = self.by_id.get(entry_id, 0)
         return seq if seq and self.rows[seq - 1].type not in RECORDS else 0
+
+    def stand(self, entry_id: str) -> int:
+        """Where an id stands in the tree: a node itself, a record at its own place; 0 for none."""
+        seq = self.by_id.get(entry_id, 0)
+        return self.parents[seq] if seq and self.rows[seq - 1].type in RECORDS else seq
 
     def id_of(self, seq: int) -> str | None:
         return self.rows[seq - 1].id if seq else None
@@ -213,8 +220,12 @@ class Replay:
             said = msgspec.json.decode(compaction.fields["messages"], type=list[Raw])
             return [(compaction.id, digest(message)) for message in said] + after
         kept_id = compaction.text("first_kept_entry_id")
-        kept = self.node(kept_id) if kept_id else 0
-        before = path[path.index(kept) : at] if kept in path[:at] else []
+        kept = self.by_id.get(kept_id, 0) if kept_id else 0
+        before: list[int] = []
+        if kept and (self.node(kept_id) or 0) in path[:at]:
+            before = path[path.index(kept) : at]
+        elif kept and self.stand(kept_id) in {0, *path[:at]}:
+            before = [seq for seq in path[:at] if seq > kept]
         first = (compaction.id, stand_in(compaction))
         return [first, *self._messages(before), *after]
 

@@ -112,10 +112,11 @@ def tree(replay: Replay, params: Params, sight: Params) -> str | None:
     active = set(replay.path(replay.heads["main"][0]))
     for shown, seq in zip(sight["nodes"], islice(replay.preorder(), params["limit"]), strict=False):
         row = replay.rows[seq - 1]
-        parent_id = replay.id_of(replay.parents[seq])
+        stands = replay.id_of(replay.parents[seq])
+        parents = [row.parent_id, stands if stands != row.parent_id else "as it says"]
         label = replay.labels.get(seq)
         children = len(replay.children[seq])
-        if shown != [row.id, parent_id, seq, row.type, seq in active, label, children]:
+        if shown != [row.id, seq, row.type, seq in active, label, children, *parents]:
             return f"{seq} is shown otherwise"
     nodes = len(replay.children) - 1
     if len(sight["nodes"]) < min(params["limit"], nodes):

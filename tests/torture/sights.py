@@ -41,8 +41,11 @@ def sight_of(method: str, result: bytes) -> dict[str, Any]:
             return _context(_fields(result))
         case "session/tree":
             fields = _fields(result)
-            names = ("id", "parent_id", "seq", "type", "on_active_path", "label", "children")
-            nodes = [[node[name] for name in names] for node in _read(fields["nodes"])]
+            names = ("id", "seq", "type", "on_active_path", "label", "children", "parent_id")
+            nodes = [
+                [*(node[name] for name in names), node.get("resolved_parent_id", "as it says")]
+                for node in _read(fields["nodes"])
+            ]
             return {"nodes": nodes, "seq": _read(fields["seq"])}
         case "session/get" | "session/update" | "session/open":
             session = _read(_fields(result)["session"])

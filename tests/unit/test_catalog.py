@@ -227,6 +227,28 @@ def test_epochs_of_version_1_are_carried_over_and_nothing_else_is_believed(tmp_p
         assert (known.listed, known.fingerprint) == (False, Fingerprint(0, 0, 0))
 
 
+@pytest.mark.parametrize("version", [3, VERSION - 1])
+def test_rows_of_an_earlier_version_are_read_again_and_epochs_stay(
+    tmp_path: Path, version: int
+) -> None:
+    path = tmp_path / "catalog.sqlite"
+    catalog = Catalog(path, lambda _text: None)
+    catalog.put([stored(1)])
+    noted = catalog.known("session-001")
+    catalog.close()
+    assert noted is not None
+    assert noted.fingerprint != Fingerprint(0, 0, 0)
+    with sqlite3.connect(path) as older:
+        older.execute(f"PRAGMA user_version = {version}")
+    older.close()
+    catalog = Catalog(path, lambda _text: None)
+    known = catalog.known("session-001")
+    catalog.close()
+    assert known is not None
+    assert known.fingerprint == Fingerprint(0, 0, 0)
+    assert (known.path, known.mark.epoch) == (noted.path, noted.mark.epoch)
+
+
 @pytest.mark.parametrize("version", [VERSION + 1, 99])
 def test_a_newer_catalog_is_begun_anew(tmp_path: Path, version: int) -> None:
     path = tmp_path / "catalog.sqlite"

@@ -104,6 +104,14 @@ def test_a_turn_holds_what_follows_and_a_branch_holds_its_turns() -> None:
     assert [child.type for child in symbols[1].children] == [SymbolType.ANSWER, SymbolType.TOOL]
 
 
+def test_an_entry_whose_parent_is_a_label_is_no_branch() -> None:
+    below = TreeNode("a1", "label", 3, "message", preview="said a1", resolved_parent_id="u1")
+    nodes = [node("u1", None, 1), below]
+    lines = ["{}\n", message("u1", "user"), "{}\n", message("a1", "assistant")]
+    symbols = outline("T", nodes, Index(lines))
+    assert list(drawn(symbols)) == ["0-0 T", "1-3 said u1", "  3-3 said a1"]
+
+
 def test_entries_that_the_text_does_not_have_are_left_out() -> None:
     nodes = [node("u1", None, 1), node("later", "u1", 2)]
     symbols = outline("T", nodes, Index(["{}\n", message("u1", "user")]))

@@ -264,7 +264,7 @@ def test_a_head_needs_a_parent_to_come_into_being() -> None:
     assert bench.session.names[bench.session.heads["main"].leaf] == "e1"
 
 
-def test_records_are_nobodys_parent_and_move_no_head() -> None:
+def test_records_stand_in_no_tree_and_move_no_head() -> None:
     bench = Bench()
     bench.append(say("a"))
     marked = bench.do(lambda d: label(d, "e1", "x"))
@@ -272,10 +272,45 @@ def test_records_are_nobodys_parent_and_move_no_head() -> None:
     after = bench.append(say("b"))
     assert after.entries[0].parent_id == "e1"
     assert after.seq == marked.seq + 2
-    record = bench.session.names[marked.seq]
-    with pytest.raises(EntryNotFound):
-        bench.append(say("c"), parent_id=record)
     assert [name for name, _ in tree(bench)] == ["e1", after.leaf_id]
+    with pytest.raises(EntryNotFound):
+        bench.append(say("c"), parent_id="nope")
+
+
+def test_an_entry_below_a_record_stands_where_the_record_stands() -> None:
+    bench = Bench()
+    bench.append(say("a"))
+    bench.append(say("b"))
+    bench.append(Label(target_id="e1", label="x", id="mark"), parent_id="e1")
+    bench.append(SessionInfoEntry(name="t", id="info"), parent_id="mark")
+    below = bench.append(say("c", id="c"), parent_id="info")
+    assert below.entries[0].parent_id == "info"
+    assert tree(bench) == [("e1", 0), ("c", 1), ("e2", 1)]
+    move = bench.do(lambda d: branch(d, BranchRequest("e2")))
+    bench.append(say("d", id="d"), parent_id=bench.session.names[move.seq])
+    start = bench.do(lambda d: reset(d, "main"))
+    bench.append(say("r", id="r"), parent_id=bench.session.names[start.seq])
+    assert bench.session.path(bench.session.node("d")) == [1, 2, bench.session.node("d")]
+    assert tree(bench)[0] == ("r", 0)
+    assert state(bench.replayed()) == state(bench.session)
+    assert bench.session.problems == []
+
+
+def test_a_chain_of_staged_records_is_resolved_in_its_batch() -> None:
+    bench = Bench()
+    bench.append(say("a"))
+
+    def stage(draft: Draft) -> None:
+        for entries, parent_id in (
+            ([Label(target_id="e1", label="x", id="mark")], "e1"),
+            ([SessionInfoEntry(name="t", id="info")], "mark"),
+            ([say("b", id="b")], "info"),
+        ):
+            append(draft, AppendRequest("session-1", entries, parent_id=parent_id))
+
+    bench.do(stage)
+    assert tree(bench) == [("e1", 0), ("b", 1)]
+    assert state(bench.replayed()) == state(bench.session)
 
 
 def test_labels_are_set_replaced_and_cleared() -> None:

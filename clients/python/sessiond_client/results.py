@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Final, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond_client import wire
 from sessiond_client.events import READ_OBJECT, Present
@@ -146,6 +146,8 @@ class StoredEntry(Struct, frozen=True, dict=True):
     children: int | list[str] | None = None
     """How many on a path, which ones for a single entry."""
     label: str | None = None
+    resolved_parent_id: str | UnsetType | None = UNSET
+    """On a path, if the entry stands below another one than its `parent_id` says: that one's id."""
 
     @cached_property
     def entry(self) -> dict[str, Any]:

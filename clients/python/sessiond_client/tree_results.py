@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond_client import wire
 
@@ -95,7 +95,10 @@ class EntriesMeant(Struct, frozen=True):
 
 
 class TreeNode(Struct, frozen=True):
-    """An entry's place in the tree."""
+    """An entry's place in the tree.
+
+    `parent_id` is what is stored, `resolved_parent_id` is there if the entry stands elsewhere.
+    """
 
     id: str
     parent_id: str | None = None
@@ -112,10 +115,17 @@ class TreeNode(Struct, frozen=True):
     connector: bool | None = None
     last: bool | None = None
     gutters: list[dict[str, Any]] | None = None
+    resolved_parent_id: str | UnsetType | None = UNSET
+
+    @property
+    def below_id(self) -> str | None:
+        """The id of the entry that this one stands below; None for a root."""
+        resolved = self.resolved_parent_id
+        return self.parent_id if isinstance(resolved, UnsetType) else resolved
 
 
 class NestedNode(Struct, frozen=True):
-    """The same with its children in it."""
+    """An entry's place in the tree, with its children in it."""
 
     id: str
     parent_id: str | None = None

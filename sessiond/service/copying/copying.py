@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import Final
 
@@ -23,6 +24,7 @@ from msgspec import UNSET, Struct, UnsetType
 from sessiond.dialects.base import Dialect, Place
 from sessiond.model.entries import Entry, Header
 from sessiond.model.row import MESSAGE_KINDS, Kind
+from sessiond.service.copying.labels import without_labels
 from sessiond.service.copying.source import Means, Source, Step, portions
 
 __all__ = ["Copying", "chunks_of_all", "chunks_of_chosen"]
@@ -73,9 +75,11 @@ def chunks_of_all(copying: Copying, *, labels: bool) -> Iterator[list[bytes]]:
     done = 0
     for some in portions(source, kept):
         chunk = source.opened.journal.read_many(some)
-        if ids or without:
+        if ids or without or not labels:
             names = [session.names[seq] for seq in some]
             places = [Place(ids.get(name, name), ids=ids, without=without) for name in names]
+            if not labels:
+                places = list(map(partial(without_labels, copying.source), some, chunk, places))
             chunk = list(map(dialect.placed, chunk, places))
         yield chunk
         done += len(some)
