@@ -22,6 +22,7 @@ from sessiond.model.entries import (
     SessionInfoEntry,
     ThinkingLevelChange,
 )
+from sessiond.model.integers import IntegerDecoder
 from sessiond.model.settings import CompactionSettings
 
 __all__ = ["HEADER_TYPES", "RESULT_ROLES", "check", "require_message"]
@@ -36,7 +37,7 @@ class _Role(Struct, gc=False):
 
 
 _role: Final = msgspec.json.Decoder(_Role)
-_settings: Final = msgspec.json.Decoder(CompactionSettings | None)
+_settings: Final = IntegerDecoder[CompactionSettings | None](CompactionSettings | None)
 
 
 def check(entry: Entry | Opaque) -> None:

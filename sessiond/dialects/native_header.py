@@ -15,6 +15,7 @@ from sessiond.dialects.base import BadHeader, BadLine
 from sessiond.dialects.loose import fields, is_null, one_line, require_readable, text
 from sessiond.dialects.times import raw_rfc3339
 from sessiond.model.entries import Header
+from sessiond.model.integers import IntegerDecoder
 from sessiond.model.times import rfc3339
 
 __all__ = ["HEADER_VERSION", "decode", "encode"]
@@ -22,7 +23,7 @@ __all__ = ["HEADER_VERSION", "decode", "encode"]
 HEADER_VERSION: Final = 1
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
-_integer: Final = msgspec.json.Decoder(int)
+_integer: Final = IntegerDecoder[int](int)
 _flag: Final = msgspec.json.Decoder(bool)
 _words: Final = msgspec.json.Decoder(list[str])
 

@@ -19,13 +19,14 @@ from msgspec import Raw
 from sessiond.dialects.base import BadHeader, BadLine
 from sessiond.dialects.loose import fields, join, text
 from sessiond.dialects.native_header import header_fields, header_version
+from sessiond.model.integers import IntegerDecoder
 
 __all__ = ["CURRENT_VERSION", "migrate"]
 
 CURRENT_VERSION: Final = 3
 _ID_CHARS: Final = 8
 _ID_TRIES: Final = 100
-_integer: Final = msgspec.json.Decoder(int)
+_integer: Final = IntegerDecoder[int](int)
 
 
 def migrate(lines: Sequence[bytes]) -> list[bytes]:

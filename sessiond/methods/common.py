@@ -22,6 +22,7 @@ from sessiond.limits import (
 from sessiond.model.entries import ENTRY_TYPES, Entry, Opaque, SessionInfoEntry
 from sessiond.model.events import CatalogChange
 from sessiond.model.ids import NewEntryId, SessionId
+from sessiond.model.integers import IntegerDecoder
 from sessiond.model.times import is_rfc3339
 from sessiond.rpc.dispatch import DEFERRED, Call, Method
 from sessiond.rpc.params import Params, invalid_params
@@ -206,8 +207,8 @@ class _SessionInfoIn(SessionInfoEntry, tag="session_info"):
 
 _type_of = msgspec.json.Decoder(_TypeOnly)
 _fields_of = msgspec.json.Decoder(dict[str, Raw])
-_decoders: Final[dict[str, msgspec.json.Decoder[Any]]] = {
-    word: msgspec.json.Decoder(_SessionInfoIn if kind is SessionInfoEntry else kind)
+_decoders: Final[dict[str, IntegerDecoder[Any]]] = {
+    word: IntegerDecoder(_SessionInfoIn if kind is SessionInfoEntry else kind)
     for word, kind in ENTRY_TYPES.items()
 }
 # What the daemon decides, so an entry may not say it.

@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.dialects.loose import lenient
 from sessiond.dialects.preview import cut
+from sessiond.model.integers import IntegerDecoder
 from sessiond.model.row import Kind
 from sessiond.service.events import type_word
 from sessiond.service.log import chunks
@@ -56,7 +57,7 @@ class NestedNode(TreeNode, frozen=True, kw_only=True):
     children: list[NestedNode]
 
 
-_count: Final = msgspec.json.Decoder(int | None)
+_count: Final = IntegerDecoder[int | None](int | None)
 
 _ROLES = {Kind.USER: "user", Kind.ASSISTANT: "assistant", Kind.TOOL: "tool"}
 

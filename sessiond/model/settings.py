@@ -11,6 +11,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from sessiond.model.integers import IntegerDecoder
+
 __all__ = [
     "CompactionSettings",
     "PresetName",
@@ -38,6 +40,10 @@ class CompactionSettings(Struct, frozen=True, omit_defaults=True, forbid_unknown
 
 
 _members: Final = msgspec.json.Decoder(dict[str, Raw])
+_decoders: Final = {
+    field.name: IntegerDecoder[Any](field.type)
+    for field in msgspec.structs.fields(CompactionSettings)
+}
 
 
 def settings_in(stored: Raw) -> CompactionSettings:
@@ -47,9 +53,9 @@ def settings_in(stored: Raw) -> CompactionSettings:
         members = _members.decode(stored)
     except msgspec.DecodeError:
         return CompactionSettings()
-    for field in msgspec.structs.fields(CompactionSettings):
+    for name, decoder in _decoders.items():
         try:
-            found[field.name] = msgspec.json.decode(members[field.name], type=field.type)
+            found[name] = decoder.decode(members[name])
         except (KeyError, msgspec.DecodeError):
             continue
     return CompactionSettings(**found)

@@ -29,6 +29,7 @@ from sessiond.errors import (
     exhausted,
 )
 from sessiond.limits import RETRY_AFTER_MS
+from sessiond.model.integers import decode_integers
 from sessiond.rpc.calls import BatchAnswer, Call, CallTable, Peer, Put
 from sessiond.rpc.messages import (
     ID_STARTS,
@@ -218,7 +219,7 @@ class Exchange(Generic[C]):
                 try:
                     params = entry.decode(request.params)
                 except (DecodeError, RecursionError):
-                    params = _decode_params(entry.decode, request.params)
+                    params = _decode_params(entry.decode, entry.method.params, request.params)
                 if params.meta:
                     _take_meta(call, params.meta)
                 result = entry.handle(self.client, params, call)
@@ -246,7 +247,7 @@ class Exchange(Generic[C]):
         """`$/cancelRequest` belongs to JSON-RPC itself, not to a method of the table."""
         if request.method != "$/cancelRequest":
             raise MethodNotFound("no such method", method=request.method[:100])
-        params = _decode_params(_decode_cancel, request.params)
+        params = _decode_params(_decode_cancel, CancelParams, request.params)
         self.calls.cancel(params.id)
         return None
 
@@ -260,14 +261,14 @@ def _take_meta(call: Call[C], meta: RequestMeta) -> None:
 _decode_cancel: Final = msgspec.json.Decoder(CancelParams).decode
 
 
-def _decode_params(decode_params: Callable[[bytes | Raw], P], raw: Raw) -> P:
-    """Typed parameters, with all that may stand for {} and a word on what may not."""
+def _decode_params(decode_params: Callable[[bytes | Raw], P], kind: type[P], raw: Raw) -> P:
+    """Typed parameters, with all that may stand for {} or an integer, and a word on what may not."""
     text = bytes(raw)
     if text == b"null" or (text[:1] == b"[" and not text[1:-1].strip()):
         text = b"{}"
     elif text[:1] == b"[":
         raise InvalidParams("parameters are named, not positional", path="")
     try:
-        return decode_params(text)
+        return decode_integers(decode_params, kind, text)
     except RecursionError:
         raise ParseFailed("the parameters are nested too deeply") from None

@@ -177,7 +177,9 @@ def _number(schema: dict[str, Any], dice: random.Random) -> float:
     fitting = [
         one for one in _NUMBERS if low <= one <= high and (isinstance(one, int) or not whole)
     ]
-    return dice.choice(fitting)
+    chosen = dice.choice(fitting)
+    # Emacs and Lua write whole numbers so: 1.0, which the schema calls an integer.
+    return float(chosen) if abs(chosen) < 2**53 and dice.random() < 0.2 else chosen
 
 
 def mutated_params(params: Any, dice: random.Random) -> Any:

@@ -50,6 +50,8 @@ def walk(socket: Path, profile: Path, folder: Path, seed: int, steps: int) -> It
                 found = list(_result_faults(method, params, answer.result))
             else:
                 found = list(_refusal_faults(method, answer, before, after))
+                if fits(method, params) and answer.error["message"].startswith("Expected `int`"):
+                    found.append("the schema has an integer there, and it was refused as none")
             yield from (f"{where}: {fault}" for fault in (*found, *client.faults))
             client.faults.clear()
             before = after

@@ -1,0 +1,162 @@
+"""Integers with a fraction or an exponent (`1.0`, `1e3`), as JSON Schema counts them.
+
+JSON has one kind of number, and Emacs and Lua write whole numbers as `1.0`. The decoder
+wants an integer spelled as one, so where it refuses a value, and only there, the numbers
+that stand where the type has an integer are spelled anew, and the value is decoded again.
+What the type passes on as bytes (`Raw`) is not looked at.
+
+    {"after":{"seq":3.0}}  ->  {"after":{"seq":3}}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import cache
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+from msgspec import DecodeError, Raw, Struct, ValidationError
+
+__all__ = ["IntegerDecoder", "decode_integers"]
+
+T = TypeVar("T")
+
+_number: Final = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?0*[0-9]{1,3})?").fullmatch
+# An integer that any parameter allows has fewer digits than this, so 1e999 is not written out.
+_DIGITS_MAX: Final = 20
+_TEXT_BYTES_MAX: Final = 400
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_items: Final = msgspec.json.Decoder(list[Raw]).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _Places(Struct):
+    """Where integers stand in a value of one type."""
+
+    integer: bool = False
+    members: Mapping[str, _Places] = {}
+    values: _Places | None = None
+    """Every member of an object, whatever its name."""
+    items: _Places | None = None
+    positions: tuple[_Places, ...] = ()
+
+
+class IntegerDecoder(Generic[T]):
+    """A typed decoder that takes every spelling of an integer."""
+
+    def __init__(self, kind: Any) -> None:
+        self._kind = kind
+        self._decode: Callable[[bytes | Raw], T] = msgspec.json.Decoder(kind).decode
+
+    def decode(self, encoded: bytes | Raw) -> T:
+        """Return the typed value. Raises what a decoder of msgspec raises."""
+        try:
+            return self._decode(encoded)
+        except ValidationError:
+            return decode_integers(self._decode, self._kind, encoded)
+
+
+def decode_integers(decode: Callable[[bytes | Raw], T], kind: Any, encoded: bytes | Raw) -> T:
+    """Decode again what `decode` has refused, with its integers spelled as such.
+
+    Raises what `decode` raises, of the value as it was sent where no integer changes.
+    """
+    try:
+        again = _respelled(bytes(encoded), _places_in(kind))
+    except DecodeError:
+        # What is wrong with it is for `decode` to say.
+        again = None
+    return decode(encoded if again is None else again)
+
+
+@cache
+def _places_in(kind: Any) -> _Places:
+    # Imported only where somebody writes 1.0: it is half a megabyte.
+    from msgspec import inspect
+
+    return _places_of(inspect.type_info(kind), {})
+
+
+def _places_of(info: Any, known: dict[Any, _Places]) -> _Places:
+    from msgspec import inspect
+
+    found = _Places()
+    match info:
+        case inspect.Metadata():
+            return _places_of(info.type, known)
+        case inspect.IntType():
+            found.integer = True
+        case inspect.UnionType():
+            _join(found, [_places_of(part, known) for part in info.types])
+            # There a number may well be none.
+            found.integer &= not any(isinstance(part, inspect.FloatType) for part in info.types)
+        case inspect.StructType() if not info.array_like:
+            if info.cls in known:
+                return known[info.cls]
+            known[info.cls] = found
+            found.members = {
+                field.encode_name: _places_of(field.type, known) for field in info.fields
+            }
+        case inspect.ListType() | inspect.VarTupleType():
+            found.items = _places_of(info.item_type, known)
+        case inspect.TupleType():
+            found.positions = tuple(_places_of(part, known) for part in info.item_types)
+        case inspect.DictType():
+            found.values = _places_of(info.value_type, known)
+        case _:
+            pass
+    return found
+
+
+def _join(into: _Places, parts: list[_Places]) -> None:
+    """Let a union have the places of its parts: an object, a list and a number tell apart."""
+    for part in parts:
+        into.integer |= part.integer
+        into.members = {**into.members, **part.members}
+        into.values = into.values or part.values
+        into.items = into.items or part.items
+        into.positions = into.positions or part.positions
+
+
+def _respelled(encoded: bytes, places: _Places) -> bytes | None:
+    """Return the value with its integers spelled as such; None where that changes nothing."""
+    encoded = encoded.strip(b" \t\r\n")
+    if encoded[:1] == b"{" and (places.members or places.values is not None):
+        members = _members(encoded)
+        changed = {
+            name: new
+            for name, raw in members.items()
+            if (part := places.members.get(name, places.values)) is not None
+            and (new := _respelled(bytes(raw), part)) is not None
+        }
+        if not changed:
+            return None
+        texts = {name: bytes(raw) for name, raw in members.items()} | changed
+        return b"{" + b",".join(_encode(name) + b":" + text for name, text in texts.items()) + b"}"
+    if encoded[:1] == b"[" and (places.items is not None or places.positions):
+        return _respelled_items(encoded, places)
+    return _as_integer(encoded) if places.integer else None
+
+
+def _respelled_items(encoded: bytes, places: _Places) -> bytes | None:
+    texts = [bytes(raw) for raw in _items(encoded)]
+    parts = places.positions if places.items is None else (places.items,) * len(texts)
+    changed = False
+    for index, (text, part) in enumerate(zip(texts, parts, strict=False)):
+        new = _respelled(text, part)
+        if new is not None:
+            texts[index], changed = new, True
+    return b"[" + b",".join(texts) + b"]" if changed else None
+
+
+def _as_integer(encoded: bytes) -> bytes | None:
+    """Return the plain spelling of a whole number; None for any other text, and for a plain one."""
+    if len(encoded) > _TEXT_BYTES_MAX or encoded.lstrip(b"-").isdigit() or not _number(encoded):
+        return None
+    value = Decimal(encoded.decode())
+    if value and value.adjusted() >= _DIGITS_MAX:
+        return None
+    whole = int(value)
+    return b"%d" % whole if whole == value else None
