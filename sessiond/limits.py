@@ -202,6 +202,9 @@ AVAILABLE_IDS_MAX: Final = 20
 REWOUND_IDS_MAX: Final = 10_000
 # session: problems of one file that are kept word by word; the rest is counted.
 PROBLEMS_MAX: Final = 100
+# session: earlier entries of one id that a retry is held against; where more have the id, a retry
+# of one in the middle is an idempotency_conflict.
+SAME_ID_MAX: Final = 16
 # methods: characters of a title that is made of a prompt.
 TITLE_CHARS: Final = 60
 # catalog: bytes of one page of a list; it ends earlier, with a cursor. A row alone may be longer.

@@ -119,7 +119,10 @@ class Writer:
         """Stored entries that staging looks at: a retry is compared with those of its ids."""
         session = self._opened.session
         ids = session.ids
-        seqs = {ids[i] for command in commands for i in command.ids if i in ids}
+        named = [i for command in commands for i in command.ids if i in ids]
+        seqs = {ids[i] for i in named}
+        if session.same_ids:
+            seqs.update(seq for i in named for seq in session.same_ids.get(i, ()))
         for command in commands:
             if command.reads is not None:
                 seqs.update(command.reads(session))

@@ -127,25 +127,41 @@ def _duplicate(draft: Draft, request: AppendRequest, known: list[int]) -> Receip
     stored: list[StoredEntry] = []
     head = MAIN
     for index, (entry, seq) in enumerate(zip(request.entries, known, strict=True)):
-        wire = draft.wire_of(seq)
-        envelope = _envelope_of(wire)
-        parent_sent = index == 0 and not isinstance(request.parent_id, UnsetType)
-        if (
-            envelope is None
-            or (parent_sent and request.parent_id != envelope.parent_id)
-            or not _same_place(request, index, envelope)
-            or not _same_content(draft, entry, envelope, wire)
-        ):
+        found = _stored_before(draft, request, index, entry)
+        if found is None:
             raise IdempotencyConflict(
                 "an entry of this id or key is stored with other content",
                 entry_id=draft.id_of(seq),
                 stored_seq=seq,
             )
-        stored.append(StoredEntry(envelope.id, envelope.parent_id, seq, str(envelope.timestamp)))
+        envelope, at = found
+        stored.append(StoredEntry(envelope.id, envelope.parent_id, at, str(envelope.timestamp)))
         head = MAIN if isinstance(envelope.head, UnsetType) else envelope.head
     now_at = draft.head(head)
     leaf_id = draft.id_of(now_at.leaf) if now_at else None
     return Receipt(stored, leaf_id, stored[-1].seq, head, duplicate=True)
+
+
+def _stored_before(
+    draft: Draft, request: AppendRequest, index: int, entry: Staged
+) -> tuple[_Envelope, int] | None:
+    """Return the envelope and the seq of the stored entry that a call repeats, if there is one.
+
+    Another program may have written a line with the same id since, which the id means then.
+    """
+    assert not isinstance(entry.id, UnsetType), "an entry without an id is no retry"
+    for seq in draft.find_all(entry.id):
+        wire = draft.wire_of(seq)
+        envelope = _envelope_of(wire)
+        parent_sent = index == 0 and not isinstance(request.parent_id, UnsetType)
+        if (
+            envelope is not None
+            and not (parent_sent and request.parent_id != envelope.parent_id)
+            and _same_place(request, index, envelope)
+            and _same_content(draft, entry, envelope, wire)
+        ):
+            return envelope, seq
+    return None
 
 
 def _envelope_of(wire: bytes) -> _Envelope | None:

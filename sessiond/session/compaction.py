@@ -102,13 +102,15 @@ def require_may_run(draft: Draft, request: CompactRequest) -> int:
     Gives the seq of the compaction that was stored under the key already, else 0.
     """
     key = request.idempotency_key
-    stored = 0 if key is None else draft.find(derive_entry_id(request.session_id, key, 0))
+    known = [] if key is None else draft.find_all(derive_entry_id(request.session_id, key, 0))
+    compactions = [seq for seq in known if draft.kind(seq) == Kind.COMPACTION]
+    stored = (compactions or known or [0])[0]
     if not stored:
         draft.require_writable()
         draft.require_lease(request.head, request.lease_id)
         require_expected(draft, request.head, request.expected)
         draft.leaf(request.head)
-    elif draft.kind(stored) != Kind.COMPACTION:
+    elif not compactions:
         raise IdempotencyConflict(
             "the key was used for an entry that is no compaction",
             entry_id=draft.id_of(stored),

@@ -94,6 +94,11 @@ class Draft:
         """The seq of an entry by its id, record or node; 0 when there is none."""
         return self._ids.get(entry_id) or self.session.ids.get(entry_id, 0)
 
+    def find_all(self, entry_id: str) -> list[int]:
+        """Return the seqs of the entries with an id, the one that the id means first."""
+        found = self.find(entry_id)
+        return [found, *self.session.same_ids.get(entry_id, ())] if found else []
+
     def kind(self, seq: int) -> int:
         """The kind at `seq`."""
         if seq <= self.base_seq:

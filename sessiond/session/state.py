@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from sessiond.limits import PROBLEMS_MAX
+from sessiond.limits import PROBLEMS_MAX, SAME_ID_MAX
 from sessiond.model.ids import MAIN
 from sessiond.model.problems import Problem, ProblemKind
 from sessiond.model.row import (
@@ -97,6 +97,7 @@ class Session:
         "read_only_line",
         "rerouted",
         "rules",
+        "same_ids",
         "skipped",
         "thinking_refs",
         "updated_at",
@@ -106,6 +107,8 @@ class Session:
         self.rules = rules
         self._record = _table(rules.records)
         self.ids: dict[str, int] = {}
+        # Earlier entries of an id that a later one has, too; few of each id, oldest first.
+        self.same_ids: dict[str, list[int]] = {}
         self.names: list[str] = [""]
         self.kinds = bytearray(1)
         # The resolved parent of each line; of a record the entry in the tree at which it stands.
@@ -167,7 +170,7 @@ class Session:
             if parent == 0 or self._record[kinds[parent]]:
                 parent = self._reroute(seq, parent)
         if entry_id in ids:
-            self.report(seq + 1, "duplicate_id", "an earlier entry has the same id")
+            self._share_id(entry_id, seq)
         ids[entry_id] = seq
         self.names.append(entry_id)
         kinds.append(kind)
@@ -210,6 +213,12 @@ class Session:
         """Return the entry in the tree that a reference to this line means."""
         # Of a record that was resolved when it was folded, so no chain is walked.
         return self.parents[seq] if self._record[self.kinds[seq]] else seq
+
+    def _share_id(self, entry_id: str, seq: int) -> None:
+        self.report(seq + 1, "duplicate_id", "an earlier entry has the same id")
+        earlier = self.same_ids.setdefault(entry_id, [])
+        if len(earlier) < SAME_ID_MAX:
+            earlier.append(self.ids[entry_id])
 
     def _apply(self, row: Row, seq: int) -> None:
         match row.effect:

@@ -116,6 +116,7 @@ ATTACKERS: Final = (
         (
             "tests/service/test_foreign_atoms.py",
             "tests/service/test_foreign_writers.py",
+            "tests/service/test_shared_ids.py",
             *_ONCE,
         ),
     ),
