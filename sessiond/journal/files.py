@@ -241,6 +241,11 @@ class Files:
         """Seconds since 1970."""
         return time.time()
 
+    def booted_at(self) -> float:
+        """When this machine was started, in seconds since 1970; 0 where the system does not say."""
+        clock: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+        return 0.0 if clock is None else time.time() - time.clock_gettime(clock)
+
     def monotonic(self) -> float:
         """Seconds since some moment, for durations."""
         return time.monotonic()

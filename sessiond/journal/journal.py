@@ -36,6 +36,8 @@ class Journal:
 
     def __init__(self, files: Files, reader: LineReader, *, truncates: bool) -> None:
         self.tail = b""
+        self.left_at: int | None = None
+        """From which byte on an earlier owner, which did not end in order, may have written."""
         self._files = files
         self._reader = reader
         self._writer = Writer(files, reader, truncates=truncates)
@@ -127,6 +129,7 @@ class Journal:
 
     def _open_whole(self, visit: Visit, lock: FileLock) -> None:
         writer = self._writer
+        self.left_at = lock.doubt
         see = None
         if lock.doubt is not None:
             writer.doubt, writer.is_settled = Doubt(lock.doubt), False
@@ -308,11 +311,14 @@ class Journal:
             failures=self._writer.failures,
         )
 
-    def close(self) -> None:
-        """Let go of the file and its lock, once no read runs."""
+    def close(self, *, settled: bool = True) -> None:
+        """Let go of the file and its lock, once no read runs.
+
+        If not `settled`, the next owner finds `left_at` as this one did.
+        """
         self._writer.close()
         if self._following is not None:
-            self._following.release(settled=self._writer.is_settled)
+            self._following.release(settled=settled and self._writer.is_settled)
             self._following = None
         # What counts was synced; a close that fails has closed all the same.
         with suppress(OSError):

@@ -61,6 +61,7 @@ class FaultDisk(Files):
         self.capacity: int | None = None
         self.descriptors = 65_536
         self.seconds = 1_768_473_000.0
+        self.booted = 0.0
         self._mutex = threading.Lock()
         self._descriptors: dict[int, _Descriptor] = {}
         self._locks: dict[int, int] = {}
@@ -110,7 +111,11 @@ class FaultDisk(Files):
             path: inodes[target.number] if isinstance(target, Inode) else target
             for path, target in left.items()
         }
-        return self._with(Names(kept))
+        disk = self._with(Names(kept))
+        # Whatever was written before is older than the start of the machine.
+        disk.seconds += 2.0
+        disk.booted = disk.seconds
+        return disk
 
     def kill(self) -> FaultDisk:
         """The disk as the next process finds it when this one is killed and the machine goes on.
@@ -131,6 +136,7 @@ class FaultDisk(Files):
         disk._next_digits = self._next_digits
         disk._ticks = self._ticks
         disk.seconds = self.seconds
+        disk.booted = self.booted
         return disk
 
     def write_as_another(self, path: Path, data: bytes) -> None:
@@ -433,6 +439,10 @@ class FaultDisk(Files):
     def now(self) -> float:
         """The moment at which time stands still, until a test moves it."""
         return self.seconds
+
+    def booted_at(self) -> float:
+        """The moment of the last power cut; 0 before the first."""
+        return self.booted
 
     def monotonic(self) -> float:
         """No time passes."""

@@ -126,7 +126,8 @@ THEIRS = (
 )
 
 ACTS: dict[str, Act] = {
-    "open what is torn": Act(nothing, asking("session/open"), torn, cold=True),
+    "open what is torn": Act(nothing, asking("session/open"), torn, cold=True, killed=True),
+    "open what ends in half a line": Act(nothing, asking("session/open"), torn, cold=True),
     "open half an atom": Act(nothing, asking("session/open"), half_an_atom, cold=True),
     "open a file of pi": Act(nothing, asking("session/open"), of_pi, cold=True),
     "repair": Act(nothing, asking("session/repair", dry_run=False), damaged, epoch=False),

@@ -9,7 +9,9 @@ there, and still served, when the session is opened again.
 from __future__ import annotations
 
 import json
+import os
 import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +23,8 @@ from tests.fuzz.samples import samples
 __all__ = ["intruded"]
 
 _STEPS_MAX: Final = 25
+# Longer than a daemon waits for the rest of half a line.
+_HALF_SECONDS: Final = 10
 
 
 def intruded(writer: Plain, watcher: Plain, profile: Path, seed: int) -> Iterator[str]:
@@ -67,7 +71,30 @@ class _Intrusion:
         yield from self._append("last")
         yield from self._account()
         self._watcher.call("session/unsubscribe", session_id=self._id)
+        yield from self._half_goes_on()
         yield from self._opened_again()
+
+    def _half_goes_on(self) -> Iterator[str]:
+        """Half a line stands last for a while, the session is opened, and its writer goes on."""
+        if self._writer.call("session/get", session_id=self._id).result["session"]["read_only"]:
+            return
+        self._let_go()
+        line = json.dumps({"type": "message", "id": "late"}, separators=(",", ":")).encode()
+        cut = self._dice.randrange(1, len(line))
+        with self._path.open("ab") as file:
+            file.write(b"\n" + line[:cut])
+        long_ago = time.time() - _HALF_SECONDS
+        os.utime(self._path, (long_ago, long_ago))
+        before = self._path.read_bytes()
+        self._writer.call("session/get", session_id=self._id)
+        if not self._path.read_bytes().startswith(before):
+            yield "half a line of another program was cut at an opening"
+        with self._path.open("ab") as file:
+            file.write(line[cut:] + b"\n")
+        message = {"role": "user", "content": "own", "timestamp": 1}
+        answer = self._writer.call("session/append", session_id=self._id, message=message)
+        if answer.error is not None:
+            yield f"behind the rest of half a line an append came to {answer!r}"
 
     def _opened_again(self) -> Iterator[str]:
         """A part of an append that was made elsewhere stands last while nobody has the session open."""

@@ -115,6 +115,7 @@ ATTACKERS: Final = (
         "other programs write to the file of an open session, whole lines and halves",
         (
             "tests/service/test_foreign_atoms.py",
+            "tests/service/test_foreign_halves.py",
             "tests/service/test_foreign_writers.py",
             "tests/service/test_shared_ids.py",
             *_ONCE,

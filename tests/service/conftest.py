@@ -13,6 +13,7 @@ import pytest
 from anyio import to_thread
 
 from sessiond.journal.files import Files
+from sessiond.journal.holder import Holder, write_record
 from sessiond.journal.layout import Layout
 from sessiond.service.watching import Watching
 from sessiond.testing.daemon import Daemon, running_daemon, standing_environment
@@ -51,8 +52,13 @@ class House:
         assert daemon.service.holdings.held_bytes == 0
         assert daemon.service.hosts.caches.held_bytes == 0
 
-    def put(self, lines: list[Any] | bytes, session_id: str = SESSION) -> Path:
-        """A session file that was always there: its header and entries, or its bytes."""
+    def put(
+        self, lines: list[Any] | bytes, session_id: str = SESSION, *, killed: bool = False
+    ) -> Path:
+        """A session file that was always there: its header and entries, or its bytes.
+
+        `killed`: a daemon had it open and was killed.
+        """
         path = self.layout.session_path(session_id, "2026-01-01T00-00-00-000000")
         for folder in (path.parent, self.layout.pending, self.layout.trash, self.layout.locks):
             while not self.disk.exists(folder):
@@ -63,6 +69,11 @@ class House:
                 self.disk.fsync_folder(missing.parent)
         data = lines if isinstance(lines, bytes) else as_text(lines, session_id)
         self.disk.put(path, data)
+        if killed:
+            found = self.disk.stat(path)
+            record = self.layout.locks / f"{found.st_dev:x}-{found.st_ino}"
+            holder = Holder(pid=1, host="testhost", since="2026-01-15T10:30:00.000Z")
+            write_record(self.disk, record, holder, 0)
         return path
 
     def session_files(self) -> list[Path]:

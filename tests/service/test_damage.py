@@ -41,7 +41,7 @@ async def look(wire: Wire, damage: Damage, dialect: str) -> None:
 @pytest.mark.parametrize("case", NATIVE)
 async def test_in_a_native_file(house: Any, case: str) -> None:
     damage = NATIVE[case]
-    path = house.put(damage.content)
+    path = house.put(damage.content, killed=True)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await look(wire, damage, "native")
         assert house.disk.content(path) == damage.content

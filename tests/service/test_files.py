@@ -134,7 +134,7 @@ async def test_a_path_that_leads_nowhere_is_an_error_of_the_caller_or_the_disk(
 
 async def test_a_torn_line_is_copied_aside_before_it_is_cut(house: Any) -> None:
     torn = line("n3", "n2")[:-20]
-    path = house.put(GOOD + torn)
+    path = house.put(GOOD + torn, killed=True)
     async with house.daemon() as daemon, daemon.connect() as wire:
         info = await info_of(wire)
         assert (info["seq"], info["problems"], info["read_only"]) == (2, 1, False)

@@ -1,15 +1,24 @@
 """Opening a session file: its lines into an index, and what a crash left at its end.
 
-Half a line behind the last newline is cut, copied aside first, or kept where the
-file is not ours to cut. An append of several entries whose last ones never came is cut if its
-first line shows that sessiond wrote it here; one that nothing shows to be sessiond's own stays. Half a line that is younger than a second may be somebody's who is not done
-with it, and is waited for. A file without a valid header is refused before it is written to.
+Law: only what can be shown to be the rest of a write of sessiond's own is cut, copied aside first.
+Everything else at the end is another program's: half a line that has not grown for a second is
+closed with a blank and a newline, kept and reported, as it is while a session is open. Half a line
+is shown to be the rest of a write if it has zero bytes, which only a power cut leaves, or if it
+begins as every line of sessiond's does and one of these holds:
+
+* an earlier owner of the file did not end in order, and had written no further when it noted that;
+* half an append that sessiond made in this session stands right before it;
+* the file was last written to before this machine was started, so that no program goes on with it.
+
+An append of several entries whose last ones never came is cut if its first line shows that sessiond
+made it in this session. A file without a valid header is refused before it is written to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
@@ -20,6 +29,8 @@ from sessiond.model.problems import Problem
 from sessiond.service.files.indexer import Indexer
 
 __all__ = ["open_mended"]
+
+_OWN_BEGINNING: Final = b'{"type":"'
 
 
 def open_mended(
@@ -44,16 +55,17 @@ def open_mended(
             waits -= 1
             goes_on = waits >= 0 and _goes_on(files, path, journal, indexer)
             if not goes_on:
-                mended += _mend_tail(journal, indexer, stamp)
+                mended += _mend_tail(files, journal, indexer, stamp)
                 atom = indexer.incomplete_atom
                 if atom is None:
                     break
                 mended.append(_cut_atom(journal, atom, stamp))
         except BaseException:
-            journal.close()
+            # The next opening is to find what this one has found.
+            journal.close(settled=journal.left_at is None)
             raise
         # Its first lines are in the index; it is made again without them.
-        journal.close()
+        journal.close(settled=journal.left_at is None)
         if goes_on:
             files.pause(HALF_LINE_SECONDS)
     for problem in mended:
@@ -70,7 +82,27 @@ def _goes_on(files: Files, path: Path, journal: Journal, indexer: Indexer) -> bo
     return 0 <= files.now() - grown_at < HALF_LINE_SECONDS
 
 
-def _mend_tail(journal: Journal, indexer: Indexer, stamp: Callable[[], str]) -> list[Problem]:
+def _is_ours(files: Files, journal: Journal, indexer: Indexer) -> bool:
+    """Whether half a line at the end can be shown to be the rest of a write of sessiond's own."""
+    tail = journal.tail
+    if b"\0" in tail:
+        return True
+    if not (tail.startswith(_OWN_BEGINNING) or _OWN_BEGINNING.startswith(tail)):
+        return False
+    left_at = journal.left_at
+    if left_at is not None and left_at <= journal.size_bytes:
+        return True
+    if indexer.incomplete_atom is not None:
+        return True
+    with telling("look at", journal.path):
+        written_at = files.stat(journal.path).st_mtime_ns / 1e9
+    # Whoever sets a clock sets it by the second.
+    return written_at + 1 < files.booted_at()
+
+
+def _mend_tail(
+    files: Files, journal: Journal, indexer: Indexer, stamp: Callable[[], str]
+) -> list[Problem]:
     tail, seq = journal.tail, journal.line_count
     if tail and not seq:
         # All there is: only a header makes it a file that may be written to.
@@ -79,7 +111,7 @@ def _mend_tail(journal: Journal, indexer: Indexer, stamp: Callable[[], str]) -> 
     if not tail:
         return []
     is_line = not seq or indexer.parses(tail)
-    if journal.truncates and not is_line:
+    if journal.truncates and not is_line and _is_ours(files, journal, indexer):
         kept = Path(journal.cut_tail(stamp()))
         return [Problem(seq + 1, "torn_tail", f"half a line was moved to {kept.name}")]
     for at, line in enumerate(journal.keep_tail(b"\n" if is_line else CLOSING), seq):

@@ -46,7 +46,8 @@ class Act(Struct, frozen=True):
 
     `content`: what its file was from the first, by its id. `again`: a second time it comes to
     the same. `cold`: nobody has the session open. `epoch`: a refused one leaves it as it was.
-    `lands`: a line that another program writes to the file right before the request.
+    `lands`: a line that another program writes to the file right before the request. `killed`: the
+    daemon that had the session open was killed.
     """
 
     prepare: Ask
@@ -56,6 +57,7 @@ class Act(Struct, frozen=True):
     cold: bool = False
     epoch: bool = True
     lands: bytes | None = None
+    killed: bool = False
 
 
 async def refused_by_each_call(house: House, daemon: Daemon, act: Act, *, partial: int) -> int:
@@ -65,7 +67,7 @@ async def refused_by_each_call(house: House, daemon: Daemon, act: Act, *, partia
         for nth in range(1, CALLS_MAX):
             session_id = f"session-{nth}-{partial}"
             if act.content is not None:
-                house.put(act.content(session_id), session_id)
+                house.put(act.content(session_id), session_id, killed=act.killed)
             await act.prepare(wire, session_id)
             bystanders = Bystanders()
             bystanders.surround(disk, layout, session_id)

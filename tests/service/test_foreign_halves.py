@@ -1,0 +1,147 @@
+"""Half a line at the end of a file that is opened: whose it is decides what becomes of it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from anyio import to_thread
+
+from sessiond.testing.daemon import Refusal, Wire
+from tests.service.conftest import SESSION, House
+from tests.service.damage import GOOD, line, part
+
+THEIRS = line(b"f1", b'"n2"')
+HALF = THEIRS[:40]
+USER = {"role": "user", "content": "ours"}
+BEGINNINGS = {
+    "as sessiond begins a line": HALF,
+    "with blanks, as Python's json does": b'{"type": "message", "id": "f1", "par',
+    "one byte": b"{",
+    "no JSON at all": b"\xff\xfe half",
+}
+
+
+async def info_of(wire: Wire) -> dict[str, Any]:
+    found: dict[str, Any] = (await wire.call("session/get", session_id=SESSION))["session"]
+    return found
+
+
+def torn_copies(house: House) -> list[bytes]:
+    return [house.disk.content(path) for path in house.disk.paths if ".torn-" in path.name]
+
+
+@pytest.mark.parametrize("begins", BEGINNINGS)
+async def test_a_foreign_half_line_that_an_opening_finds_is_closed_and_its_rest_refuses_no_append(
+    house: House, begins: str
+) -> None:
+    half = BEGINNINGS[begins]
+    path = house.put(GOOD)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("append", session_id=SESSION, message=USER)
+        before = await info_of(wire)
+    house.disk.write_as_another(path, half)
+    house.disk.seconds += 60.0
+    stored = house.disk.content(path)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        found = await info_of(wire)
+        assert (found["read_only"], found["problems"]) == (False, 1)
+        assert (found["seq"], found["epoch"]) == (before["seq"] + 1, before["epoch"])
+        # The other program goes on.
+        house.disk.write_as_another(path, THEIRS[40:])
+        answer = await wire.call("append", session_id=SESSION, message=USER)
+        assert answer["seq"] == before["seq"] + 3
+        live = await info_of(wire)
+        assert (live["read_only"], live["problems"]) == (False, 2)
+    assert house.disk.content(path).startswith(stored + b" \n" + THEIRS[40:])
+    assert torn_copies(house) == []
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await info_of(wire) == live
+
+
+async def test_a_half_line_is_treated_alike_by_an_open_session_and_by_an_opening(
+    house: House,
+) -> None:
+    contents: list[bytes] = []
+    for is_open in (True, False):
+        house.files = type(house.disk)(house.home)
+        path = house.put(GOOD)
+        async with house.daemon() as daemon, daemon.connect() as wire:
+            await wire.call("append", session_id=SESSION, message={"role": "user"})
+            if not is_open:
+                await wire.call("session/close", session_id=SESSION)
+                while not daemon.service.hosts.is_free(SESSION):
+                    await to_thread.run_sync(lambda: None)
+            house.disk.write_as_another(path, HALF)
+            await wire.call("append", session_id=SESSION, message={"role": "user"})
+            found = await info_of(wire)
+            assert (found["seq"], found["problems"], found["read_only"]) == (5, 1, False)
+        contents.append(house.disk.content(path).split(b"\n")[4])
+    assert contents == [HALF + b" "] * 2
+
+
+@pytest.mark.parametrize("zeros", [0, 7])
+async def test_half_a_line_that_a_power_cut_left_is_copied_aside_and_cut(
+    house: House, zeros: int
+) -> None:
+    path = house.put(GOOD)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("append", session_id=SESSION, message=USER)
+        stored = house.disk.content(path)
+        # A write that is under way when the power goes.
+        house.disk.write_as_another(path, stored.splitlines()[-1])
+        house.files = house.disk.crash(keep=30, zeros=zeros)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await info_of(wire))["problems"] == 1
+    assert house.disk.content(path) == stored
+    assert torn_copies(house) == [stored.splitlines()[-1][:30] + bytes(zeros)]
+
+
+async def test_half_a_line_that_a_killed_daemon_left_is_copied_aside_and_cut(house: House) -> None:
+    path = house.put(GOOD)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("append", session_id=SESSION, message=USER)
+        stored = house.disk.content(path)
+        half = stored.splitlines()[-1][:30]
+        house.disk.write_as_another(path, half)
+        house.files = house.disk.kill()
+        house.disk.seconds += 60.0
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await info_of(wire))["problems"] == 1
+    assert (house.disk.content(path), torn_copies(house)) == (stored, [half])
+
+
+async def test_half_a_line_behind_half_an_append_of_ours_is_cut_with_it(house: House) -> None:
+    path = house.put(GOOD + part(1) + part(2)[:30])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await info_of(wire))["seq"] == 2
+    assert house.disk.content(path) == GOOD
+    assert sorted(torn_copies(house)) == sorted([part(1), part(2)[:30]])
+
+
+async def test_a_half_line_that_begins_as_no_line_of_ours_is_closed_also_after_a_kill(
+    house: House,
+) -> None:
+    half = BEGINNINGS["with blanks, as Python's json does"]
+    path = house.put(GOOD + half, killed=True)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await info_of(wire))["read_only"] is False
+    assert house.disk.content(path) == GOOD + half + b" \n"
+
+
+async def test_an_opening_that_fails_leaves_the_next_one_what_it_knew(house: House) -> None:
+    nth, failed = 0, True
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        while failed:
+            nth += 1
+            house.put(GOOD + HALF, f"session-{nth}", killed=True)
+            fault = house.disk.fail(None, nth=nth)
+            request = await wire.request("session/get", session_id=f"session-{nth}")
+            with suppress(Refusal):
+                await wire.answer(request)
+            failed = fault.hit
+            house.disk.heal()
+            found = await wire.call("session/get", session_id=f"session-{nth}")
+            assert found["session"]["seq"] == 2, (nth, fault.met)
+    assert nth > 10
