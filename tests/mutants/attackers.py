@@ -37,6 +37,21 @@ ATTACKERS: Final = (
         ("tests/crash/test_reopening.py", "tests/service/test_failed_syncs.py"),
     ),
     Attacker(
+        "replaced-files",
+        "copies and other files take the place of an open one",
+        ("tests/crash/test_replaced_files.py",),
+    ),
+    Attacker(
+        "preconditions",
+        "requests whose expectations fit in part",
+        ("tests/service/test_expected.py", "tests/service/test_on_conflict.py", *_ONCE),
+    ),
+    Attacker(
+        "leases",
+        "leases over restarts, clocks that go back, and who is next",
+        ("tests/service/test_leases.py", *_ONCE),
+    ),
+    Attacker(
         "every-fault",
         "each call of a journal into the disk fails once",
         ("tests/crash/test_faults.py",),

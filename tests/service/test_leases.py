@@ -319,16 +319,33 @@ async def test_epochs_grow_over_restarts_whatever_becomes_of_the_clock_or_the_ca
         assert (await acquire(wire))["epoch"] > epochs[-1]
 
 
+@pytest.mark.parametrize("now", ["2026-01-15T10:30:00.000Z", "2026-01-15T09:30:00.000Z"])
+async def test_a_daemon_gives_no_epoch_that_the_one_before_gave_though_the_clock_went_back(
+    house: Any, now: str
+) -> None:
+    epochs: list[int] = []
+    for _ in range(2):
+        async with house.daemon() as daemon, daemon.connect() as wire:
+            if not epochs:
+                await make(wire)
+            for _ in range(20):
+                lease = await acquire(wire)
+                await release(wire, lease["lease_id"])
+                epochs.append(lease["epoch"])
+        object.__setattr__(house, "environment", _later(house.environment, now))
+    assert epochs == sorted(set(epochs))
+
+
 async def _restarted_lost(house: Any) -> dict[str, Any]:
     """A lease of the daemon before this one is none."""
     async with house.daemon() as daemon, daemon.connect() as wire:
         return await refused(append(wire, "n9", lease_id="lease-1"))
 
 
-def _later(environment: Any) -> Any:
+def _later(environment: Any, now: str = "2026-01-15T10:31:00.000Z") -> Any:
     import msgspec
 
-    return msgspec.structs.replace(environment, now=lambda: "2026-01-15T10:31:00.000Z")
+    return msgspec.structs.replace(environment, now=lambda: now)
 
 
 # -- who is next -----------------------------------------------------------------------

@@ -110,6 +110,7 @@ async def test_without_after_only_what_comes_is_sent(house: Any) -> None:
         ({"seq": 4, "entry_id": "n4"}, "ahead"),
         ({"seq": 4, "epoch": "epoch-1"}, "ahead"),
         ({"seq": 2, "entry_id": "n1"}, "epoch"),
+        ({"seq": 2, "entry_id": "n1", "epoch": "epoch-1"}, "epoch"),
         ({"seq": 2, "epoch": "another"}, "epoch"),
     ],
 )

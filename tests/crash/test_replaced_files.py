@@ -1,0 +1,54 @@
+"""Another file in the place of an open one: gone over to when all of it is the same, and then durable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sessiond.journal.journal import Journal
+from sessiond.journal.store import Replaced
+from sessiond.testing.disk import FaultDisk
+
+FOLDER, LOCKS = Path("/sessions"), Path("/locks")
+FILE, COPY = FOLDER / "s.jsonl", FOLDER / "copy"
+MIB = 1024 * 1024
+BOTH = pytest.mark.parametrize("truncates", [True, False], ids=["native", "foreign"])
+
+
+def opened(disk: FaultDisk, content: bytes, *, truncates: bool) -> Journal:
+    disk.put(FILE, content)
+    return Journal.open(disk, FILE, lambda _seq, _line: None, locks=LOCKS, truncates=truncates)
+
+
+def replace(disk: FaultDisk, content: bytes) -> None:
+    """Put another file in its place as a program does that waits for no disk but for the name."""
+    fd = disk.create(COPY)
+    disk.write(fd, content)
+    disk.close(fd)
+    disk.rename(COPY, FILE)
+    disk.fsync_folder(FOLDER)
+
+
+@BOTH
+@pytest.mark.parametrize("at", [0, 4095, 64 * 1024 - 1, 64 * 1024, MIB - 1, MIB, MIB + 70_000])
+def test_a_file_that_differs_in_one_byte_anywhere_is_another_log(truncates: bool, at: int) -> None:
+    disk = FaultDisk(FOLDER, LOCKS)
+    content = b"x" * (MIB + 80_000) + b'\n{"last":1}\n'
+    journal = opened(disk, content, truncates=truncates)
+    replace(disk, content[:at] + b"y" + content[at + 1 :])
+    with pytest.raises(Replaced, match="epoch"):
+        journal.look()
+
+
+@BOTH
+def test_a_copy_that_is_gone_over_to_is_durable_before_anything_is_appended(
+    truncates: bool,
+) -> None:
+    disk = FaultDisk(FOLDER, LOCKS)
+    content = b'{"header":1}\n{"first":1}\n'
+    journal = opened(disk, content, truncates=truncates)
+    replace(disk, content)
+    assert disk.crash().content(FILE) == b""
+    journal.look()
+    assert disk.crash().content(FILE) == content
