@@ -139,6 +139,10 @@ VIEW_CACHE_COUNT_MAX: Final = 32
 CACHES_BYTES_MAX: Final = 128 * 1024 * 1024
 # methods: one answer; more is too_large (lists stop earlier and give a cursor).
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
+# journal: one line of a session file, without its newline. Every line that sessiond writes is one
+# entry of a frame with its envelope, and so well below; a longer one fits into no answer either. A
+# longer line of another program is a bad line: reported, kept in the file, skipped in pieces.
+LINE_BYTES_MAX: Final = RESULT_BYTES_MAX
 # methods: rows of one page unless the caller says otherwise, and at most.
 PAGE_ROWS_DEFAULT: Final = 500
 PAGE_ROWS_MAX: Final = 10_000
@@ -277,6 +281,7 @@ DOCUMENTS_MAX: Final = 256
 
 # The longest line one append can make must pass the frame limit on its way out again.
 assert FRAME_BYTES_MAX < RESULT_BYTES_MAX
+assert FRAME_BYTES_MAX < LINE_BYTES_MAX
 assert APPEND_ENTRIES_MAX <= BATCH_ENTRIES_MAX
 assert BATCH_MEMBERS_MAX <= IN_FLIGHT_MAX
 assert CONTEXT_CACHE_BYTES_MAX + VIEW_CACHE_BYTES_MAX <= CACHES_BYTES_MAX

@@ -13,7 +13,8 @@ from pathlib import Path
 from sessiond.journal.files import Files
 from sessiond.journal.lock import FileLock, own_session
 from sessiond.journal.reader import LineReader
-from sessiond.journal.scanning import check_regular, same_beginning
+from sessiond.journal.regular import open_regular
+from sessiond.journal.scanning import same_beginning
 from sessiond.journal.store import Replaced
 from sessiond.journal.writer import Writer
 
@@ -64,9 +65,8 @@ class Following:
 
     def _go_over(self, end: int) -> None:
         files, path = self._files, self._reader.path
-        fd = files.open_update(path)
+        fd = open_regular(files, path, update=True)
         try:
-            check_regular(files, fd)
             found = files.fstat(fd)
             self._check_beginning(fd, found.st_size, end)
             lock = own_session(files, fd, self._locks, durable=0)

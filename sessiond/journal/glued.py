@@ -20,6 +20,7 @@ from sessiond.journal.descriptor import Piece
 from sessiond.journal.files import Files
 from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import split_whole
+from sessiond.limits import LINE_BYTES_MAX
 
 __all__ = ["Glued", "are_together", "lines_between", "make_blank"]
 
@@ -47,6 +48,9 @@ def lines_between(reader: LineReader, data: bytes, pieces: Sequence[Piece]) -> l
     if not all(_is_ours(reader, data, piece) for piece in pieces):
         raise OSError(errno.EBUSY, "another program wrote into the middle of a line")
     if not are_together(pieces):
+        raise Glued
+    if gap > LINE_BYTES_MAX:
+        # What came between is read by pieces, with ours behind it.
         raise Glued
     lines, half = split_whole(reader.bytes_at(end, gap))
     if half:

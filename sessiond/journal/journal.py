@@ -21,8 +21,9 @@ from sessiond.journal.lock import FileLock, own_session
 from sessiond.journal.making import make_file, move, remove_own
 from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import Visit, ends_of
+from sessiond.journal.regular import open_regular
 from sessiond.journal.repair import copy_aside
-from sessiond.journal.scanning import check_regular, index_lines, scan
+from sessiond.journal.scanning import index_lines, scan
 from sessiond.journal.store import Found, JournalStatistics
 from sessiond.journal.writer import Writer
 
@@ -48,6 +49,7 @@ class Journal:
         self.read_many = reader.read_many
         self.line_bytes = reader.line_bytes
         self.span_bytes = reader.span_bytes
+        self.chunks = reader.chunks
 
     # -- opening -----------------------------------------------------------------
 
@@ -82,7 +84,7 @@ class Journal:
         append. Raises SessionLocked, StorageError and what `visit` raises.
         """
         with telling("open", path):
-            reader = LineReader(files, files.open_update(path), path)
+            reader = LineReader(files, open_regular(files, path, update=True), path)
             return cls._index(files, reader, visit, locks, truncates=truncates)
 
     @classmethod
@@ -92,7 +94,7 @@ class Journal:
         It cannot be appended to.
         """
         with telling("open", path):
-            reader = LineReader(files, files.open_read(path), path)
+            reader = LineReader(files, open_regular(files, path), path)
             return cls._index(files, reader, visit, None, truncates=False, size=size)
 
     @classmethod
@@ -108,7 +110,6 @@ class Journal:
     ) -> Self:
         journal: Self | None = None
         try:
-            check_regular(files, reader.fd)
             journal = cls(files, reader, truncates=truncates)
             if locks is None:
                 journal.tail = index_lines(files, reader, visit, size=size)
@@ -231,9 +232,9 @@ class Journal:
         return self._writer.half_bytes
 
     def half(self) -> bytes:
-        """Those bytes. Raises StorageError."""
+        """Those bytes; a LongLine for too many. Raises StorageError."""
         with telling("read", self.path):
-            return self._reader.bytes_at(self.size_bytes, self.half_bytes)
+            return self._reader.piece_at(self.size_bytes, self.half_bytes)
 
     def close_half(self) -> None:
         """Make a line of it, with a blank before the newline. Raises StorageError."""

@@ -25,7 +25,7 @@ from sessiond.journal.holder import (
     write_record,
 )
 from sessiond.journal.layout import Layout
-from sessiond.journal.scanning import check_regular
+from sessiond.journal.regular import open_regular
 from sessiond.model.times import rfc3339
 
 __all__ = [
@@ -142,10 +142,8 @@ def owned(files: Files, path: Path, locks: Path) -> Generator[int]:
     Gives a descriptor. Raises SessionLocked, StorageError for what is no regular file.
     """
     with telling("open", path):
-        fd = files.open_update(path)
+        fd = open_regular(files, path, update=True)
     try:
-        with telling("open", path):
-            check_regular(files, fd)
         with telling("lock", path):
             lock = own_session(files, fd, locks)
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -81,6 +81,11 @@ class MemoryJournal:
     def read(self, first: int, last: int) -> list[bytes]:
         """The lines `first` to `last`, both included."""
         return self._lines[first : last + 1]
+
+    def chunks(self, first: int, last: int) -> Iterator[bytes]:
+        """The lines `first` to `last`, each with a newline."""
+        for line in self._lines[first : last + 1]:
+            yield line + b"\n"
 
     def read_many(self, seqs: Sequence[int]) -> list[bytes]:
         """The lines at these ordinals, in this order."""

@@ -14,14 +14,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from sessiond.journal.failures import storage_error
+from sessiond.journal.failures import storage_error, telling
 from sessiond.journal.files import Files
-from sessiond.journal.recovery import split_whole, without_cr
+from sessiond.journal.recovery import LINE_HEAD_BYTES, long_line, split_whole, without_cr
+from sessiond.limits import LINE_BYTES_MAX
 
 __all__ = ["LineReader"]
 
-# So much of a line tells it from another: its type and id come first.
-_BEGINNING_BYTES: Final = 4096
+_CHUNK_BYTES: Final = 1024 * 1024
 
 
 class LineReader:
@@ -44,22 +44,66 @@ class LineReader:
         return len(self.ends) - 1
 
     def read(self, first: int, last: int) -> list[bytes]:
-        """The lines `first` to `last`, both included."""
+        """The lines `first` to `last`, both included; a LongLine for one that is too long."""
         assert 0 <= first <= last, "a span of at least one line"
-        start, end = self.ends[first], self.ends[last + 1]
         try:
-            data = self._pread(start, end - start)
+            return self.lines_at(self.ends[first : last + 2])
         except OSError as error:
             raise storage_error(error, "read", self.path) from error
+
+    def lines_at(self, ends: array[int]) -> list[bytes]:
+        """The lines that begin and end at these offsets, known lines or not. Raises OSError."""
+        start, end = ends[0], ends[-1]
+        if end - start > LINE_BYTES_MAX:
+            return self._lines_apart(ends)
+        data = self._pread(start, end - start)
         lines, rest = split_whole(data)
-        if rest or len(lines) != last + 1 - first:
-            changed = OSError(errno.ESTALE, "it was changed by another program")
-            raise storage_error(changed, "read", self.path)
+        if rest or len(lines) != len(ends) - 1:
+            raise OSError(errno.ESTALE, "it was changed by another program")
         return [without_cr(line) for line in lines] if b"\r" in data else lines
 
+    def _lines_apart(self, ends: array[int]) -> list[bytes]:
+        """The lines of a span that is not to be read as a whole."""
+        lines: list[bytes] = []
+        for at in range(len(ends) - 1):
+            start, end = ends[at : at + 2]
+            if end - start - 1 <= LINE_BYTES_MAX:
+                data = self._pread(start, end - start)
+                if not data.endswith(b"\n"):
+                    raise OSError(errno.ESTALE, "it was changed by another program")
+                lines.append(without_cr(data[:-1]))
+            else:
+                lines.append(self._stand_in(start, end - start - 1))
+        return lines
+
+    def piece_at(self, start: int, size: int) -> bytes:
+        """The bytes of one line or half a one; a LongLine for too many. Raises OSError."""
+        if size > LINE_BYTES_MAX:
+            return self._stand_in(start, size)
+        return self._pread(start, size)
+
+    def _stand_in(self, start: int, size: int) -> bytes:
+        head = self._pread(start, LINE_HEAD_BYTES)
+        return long_line(head, self._pread(start + size - 1, 1), size)
+
+    def chunks(self, first: int, last: int) -> Iterator[bytes]:
+        """The stored bytes of the lines `first` to `last`, in pieces. Raises StorageError."""
+        at, end = self.ends[first], self.ends[last + 1]
+        while at < end:
+            with telling("read", self.path):
+                chunk = self._some(at, min(_CHUNK_BYTES, end - at))
+            at += len(chunk)
+            yield chunk
+
+    def _some(self, start: int, count: int) -> bytes:
+        chunk = self._pread(start, count)
+        if not chunk:
+            raise OSError(errno.ESTALE, "it was shortened by another program")
+        return chunk
+
     def expect_last(self, line: bytes) -> None:
-        """Remember the last line as it was stored."""
-        self._last = line[:_BEGINNING_BYTES]
+        """Remember the last line as it was stored: its beginning, where its type and id stand."""
+        self._last = bytes(line[:LINE_HEAD_BYTES])
 
     def expect_what_is_there(self) -> None:
         """The same where nobody knows better than the file. Raises OSError."""
@@ -74,7 +118,7 @@ class LineReader:
 
     def _last_line(self) -> bytes:
         start, end = self.ends[-2:]
-        count = min(end - start - 1, _BEGINNING_BYTES)
+        count = min(end - start - 1, LINE_HEAD_BYTES)
         line = self._pread(start, count)
         if len(line) < count:
             raise OSError(errno.ESTALE, "it was shortened by another program")

@@ -7,6 +7,8 @@ tail, whole or torn, for the caller to judge. Pure: no file is touched here.
     {"type":"session_header",...}\\n      line 0
     {"type":"message",...}\\r\\n          line 1; the CR of a Windows editor is not part of it
     {"type":"mess                        the tail: a crash, or a write that goes on
+
+A line over LINE_BYTES_MAX is never held as a whole: a `LongLine` stands in for its bytes.
 """
 
 from __future__ import annotations
@@ -14,10 +16,53 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable
 from itertools import accumulate
+from typing import Final
 
-__all__ = ["Splitter", "Visit", "ends_of", "split_whole", "without_cr"]
+from sessiond.limits import LINE_BYTES_MAX
+
+__all__ = [
+    "LINE_HEAD_BYTES",
+    "LongLine",
+    "Splitter",
+    "Visit",
+    "ends_of",
+    "long_line",
+    "split_whole",
+    "stored_size",
+    "without_cr",
+]
 
 Visit = Callable[[int, bytes], None]
+
+# A LongLine holds this many bytes of the beginning of the line.
+LINE_HEAD_BYTES: Final = 4096
+
+
+class LongLine(bytes):
+    """A stand-in for a line that is longer than LINE_BYTES_MAX.
+
+    The content is the beginning of the line and its size. The content is never a JSON value,
+    so no dialect takes a LongLine for an entry. `size` counts the stored bytes of the line.
+    """
+
+    size: int
+
+
+def long_line(head: bytes, last: bytes, size: int) -> LongLine:
+    """Return the stand-in for a line of `size` bytes that begins with `head` and ends with `last`.
+
+    A blank at the end of the line stays: the blank marks a half line that sessiond closed.
+    """
+    blank = b" " if last == b" " else b""
+    # A JSON value cannot end like this, inside a string or outside of one.
+    line = LongLine(b"%b... (%d bytes)%b" % (head[:LINE_HEAD_BYTES], size, blank))
+    line.size = size
+    return line
+
+
+def stored_size(line: bytes) -> int:
+    """Return the size in the file of a line or of its stand-in, without a newline."""
+    return line.size if isinstance(line, LongLine) else len(line)
 
 
 class Splitter:
@@ -26,7 +71,7 @@ class Splitter:
     `ends` gets the offset behind each line's newline, `visit` its ordinal and bytes.
     """
 
-    __slots__ = ("_at", "_ends", "_pieces", "_saw_cr", "_visit")
+    __slots__ = ("_at", "_ends", "_is_long", "_last", "_pieces", "_saw_cr", "_visit", "held")
 
     def __init__(self, ends: array[int], visit: Visit) -> None:
         self._at = 0
@@ -34,6 +79,15 @@ class Splitter:
         self._visit = visit
         self._pieces: list[bytes] = []
         self._saw_cr = False
+        self._is_long = False
+        self._last = b""
+        self.held = 0
+        """The bytes behind the last newline."""
+
+    @property
+    def has_no_header(self) -> bool:
+        """Whether the first line is longer than a line may be."""
+        return self._is_long and len(self._ends) == 1
 
     def feed(self, chunk: bytes) -> None:
         """Visit the lines that this chunk completes."""
@@ -45,27 +99,65 @@ class Splitter:
         seq = len(ends) - 1
         start = 0
         end = find(b"\n")
+        if end >= 0 and self.held:
+            # Only the first line of a chunk has begun in an earlier one.
+            line = self._complete(chunk[:end])
+            start = end + 1
+            ends.append(at + start)
+            visit(seq, without_cr(line))
+            seq += 1
+            end = find(b"\n", start)
         while end >= 0:
             line = chunk[start:end]
-            if self._pieces:
-                line = b"".join([*self._pieces, line])
-                self._pieces.clear()
             start = end + 1
             ends.append(at + start)
             visit(seq, without_cr(line) if saw_cr else line)
             seq += 1
             end = find(b"\n", start)
         if start < len(chunk):
-            self._pieces.append(chunk[start:])
+            self._hold(chunk[start:])
         self._at = at + len(chunk)
 
     def rest(self) -> bytes:
-        """What no newline has ended yet."""
+        """What no newline has ended yet; a LongLine for too much of that."""
+        if self._is_long:
+            return long_line(self._pieces[0], self._last, self.held)
         return b"".join(self._pieces)
+
+    def _complete(self, piece: bytes) -> bytes:
+        """Return the line that ends with `piece`, and hold nothing any more."""
+        self._hold(piece)
+        line = self.rest()
+        self._pieces.clear()
+        self._is_long = False
+        self.held = 0
+        return line
+
+    def _hold(self, piece: bytes) -> None:
+        """Keep a piece of a line, or of a line that is too long only how the line begins."""
+        self.held += len(piece)
+        if not self._is_long:
+            self._pieces.append(piece)
+        self._last = piece[-1:] or self._last
+        if self.held > LINE_BYTES_MAX and not self._is_long:
+            self._is_long = True
+            self._pieces = [_beginning(self._pieces)]
+
+
+def _beginning(pieces: Iterable[bytes]) -> bytes:
+    """Return the first LINE_HEAD_BYTES of the pieces together."""
+    head = b""
+    for piece in pieces:
+        head += piece[: LINE_HEAD_BYTES - len(head)]
+        if len(head) == LINE_HEAD_BYTES:
+            break
+    return head
 
 
 def without_cr(line: bytes) -> bytes:
     """The line without the one CR that a CRLF file leaves."""
+    if isinstance(line, LongLine):
+        return line
     return line[:-1] if line.endswith(b"\r") else line
 
 

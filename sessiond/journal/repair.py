@@ -7,10 +7,11 @@ its beginning, on a new descriptor.
 from __future__ import annotations
 
 import errno
+from array import array
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from sessiond.journal.descriptor import Descriptor, close_quietly
@@ -98,17 +99,34 @@ def write_again(files: Files, reader: LineReader, start: int, end: int) -> int:
     return checksum
 
 
-def read_some(files: Files, reader: LineReader, start: int) -> tuple[bytes, bool]:
-    """What stands from `start` on, about INTAKE_BYTES but one whole line at least if there is any.
+class Piece(NamedTuple):
+    """Some of what stands behind the last known line.
 
-    And whether that is all there was when it was read. Raises OSError.
+    The lines end at `ends[1:]`; no newline stands between `ends[-1]` and `upto`. `is_all` says that
+    nothing stood behind `upto`.
     """
-    chunks: list[bytes] = []
-    at, has_line = start, False
+
+    lines: list[bytes]
+    ends: array[int]
+    upto: int
+    is_all: bool
+
+
+def read_some(files: Files, reader: LineReader, start: int, searched: int) -> Piece:
+    """Read whole lines from `start` on: about INTAKE_BYTES, or one longer line.
+
+    No newline stands before `searched`, so half a line that grows is searched once. Raises OSError.
+    """
+    ends = array("q", [start])
+    at = first = max(start, searched)
+    is_all = True
     while chunk := files.pread(reader.fd, INTAKE_BYTES, at):
-        chunks.append(chunk)
+        newline = chunk.find(b"\n")
+        while newline >= 0:
+            ends.append(at + newline + 1)
+            newline = chunk.find(b"\n", newline + 1)
         at += len(chunk)
-        has_line = has_line or b"\n" in chunk
-        if has_line and at - start >= INTAKE_BYTES:
-            return b"".join(chunks), False
-    return b"".join(chunks), True
+        if len(ends) > 1 and at - first >= INTAKE_BYTES:
+            is_all = False
+            break
+    return Piece(reader.lines_at(ends) if len(ends) > 1 else [], ends, at, is_all)

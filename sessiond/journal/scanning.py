@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
-import stat
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final
@@ -13,22 +11,14 @@ from typing import Final
 from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
 from sessiond.journal.reader import LineReader
-from sessiond.journal.recovery import Splitter, Visit, split_whole, without_cr
+from sessiond.journal.recovery import Splitter, Visit, without_cr
+from sessiond.journal.regular import check_regular, open_regular
 
-__all__ = ["check_regular", "chunks_of", "index_lines", "lines_from", "same_beginning", "scan"]
+__all__ = ["chunks_of", "feed", "index_lines", "lines_from", "same_beginning", "scan"]
 
 _CHUNK_BYTES: Final = 1024 * 1024
 # Who wants a few lines wants the header; nearly every one is shorter than this.
 _HEAD_BYTES: Final = 16 * 1024
-
-
-def check_regular(files: Files, fd: int) -> None:
-    """Refuse what is no file: a folder, a pipe, a device."""
-    mode = files.fstat(fd).st_mode
-    if stat.S_ISDIR(mode):
-        raise OSError(errno.EISDIR, "it is a folder")
-    if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def chunks_of(files: Files, fd: int, start: int = 0, end: int | None = None) -> Iterator[bytes]:
@@ -48,6 +38,18 @@ def same_beginning(files: Files, one: int, other: int, end: int) -> bool:
     return all(mine == theirs for mine, theirs in pairs)
 
 
+def feed(splitter: Splitter, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Cut chunks into lines; yields each chunk. Stops in a first line that is too long.
+
+    Such a line is no header, so what stands behind the line means nothing.
+    """
+    for chunk in chunks:
+        splitter.feed(chunk)
+        yield chunk
+        if splitter.has_no_header:
+            return
+
+
 def index_lines(
     files: Files,
     reader: LineReader,
@@ -58,11 +60,13 @@ def index_lines(
 ) -> bytes:
     """Visit every whole line, or those of the first `size` bytes, and note where it ends.
 
-    Gives the tail. `see` gets every byte, in order.
+    Gives the tail. Reads as far as the file reaches now. `see` gets every byte, in order.
     """
     splitter = Splitter(reader.ends, visit)
-    for chunk in chunks_of(files, reader.fd, 0, size):
-        splitter.feed(chunk)
+    end = check_regular(files, reader.fd)
+    for chunk in feed(
+        splitter, chunks_of(files, reader.fd, 0, end if size is None else min(size, end))
+    ):
         if see is not None:
             see(chunk)
     return splitter.rest()
@@ -73,16 +77,19 @@ def scan(files: Files, path: Path, visit: Visit, *, lines_max: int) -> bytes:
 
     Gives the tail if there are fewer than `lines_max`. Raises StorageError.
     """
+    lines: list[bytes] = []
+    splitter = Splitter(array("q", [0]), lambda _, line: lines.append(line))
     with telling("read", path):
-        fd = files.open_read(path)
+        fd = open_regular(files, path)
         try:
-            check_regular(files, fd)
-            lines, rest = split_whole(_head(files, fd, lines_max))
+            for _ in feed(splitter, _growing_chunks(files, fd)):
+                if len(lines) >= lines_max:
+                    break
         finally:
             files.close(fd)
     for seq, line in enumerate(lines[:lines_max]):
-        visit(seq, without_cr(line))
-    return rest if len(lines) < lines_max else b""
+        visit(seq, line)
+    return splitter.rest() if len(lines) < lines_max else b""
 
 
 def lines_from(files: Files, path: Path, at: int) -> Iterator[tuple[bytes, int]]:
@@ -95,10 +102,9 @@ def lines_from(files: Files, path: Path, at: int) -> Iterator[tuple[bytes, int]]
     splitter = Splitter(ends, lambda _, line: lines.append(line))
     size = at
     with telling("read", path):
-        fd = files.open_read(path)
+        fd = open_regular(files, path)
         try:
-            check_regular(files, fd)
-            for chunk in chunks_of(files, fd, at):
+            for chunk in chunks_of(files, fd, at, check_regular(files, fd)):
                 size += len(chunk)
                 splitter.feed(chunk)
                 for line, end in zip(lines, ends[1:], strict=True):
@@ -111,15 +117,8 @@ def lines_from(files: Files, path: Path, at: int) -> Iterator[tuple[bytes, int]]
         yield without_cr(rest), size + 1
 
 
-def _head(files: Files, fd: int, lines_max: int) -> bytes:
-    """Enough bytes for so many lines, or all there are."""
-    pieces: list[bytes] = []
-    at = newlines = 0
-    while newlines < lines_max:
-        chunk = files.pread(fd, _CHUNK_BYTES if at else _HEAD_BYTES, at)
-        if not chunk:
-            break
-        at += len(chunk)
-        newlines += chunk.count(b"\n")
-        pieces.append(chunk)
-    return b"".join(pieces)
+def _growing_chunks(files: Files, fd: int) -> Iterator[bytes]:
+    """The bytes of a file, a few first: who wants a few lines wants the header."""
+    size = check_regular(files, fd)
+    yield from chunks_of(files, fd, 0, min(_HEAD_BYTES, size))
+    yield from chunks_of(files, fd, _HEAD_BYTES, size)

@@ -7,7 +7,7 @@ implementation passes it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol
 
@@ -130,6 +130,13 @@ class SessionLog(Protocol):
 
     def read(self, first: int, last: int) -> list[bytes]:
         """The lines `first` to `last`, both included. Raises StorageError."""
+        ...
+
+    def chunks(self, first: int, last: int) -> Iterator[bytes]:
+        """The stored bytes of the lines `first` to `last`, newlines included, in pieces.
+
+        Raises StorageError.
+        """
         ...
 
     def read_many(self, seqs: Sequence[int]) -> list[bytes]:

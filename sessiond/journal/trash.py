@@ -21,6 +21,7 @@ from sessiond.journal.layout import Layout
 from sessiond.journal.lookup import is_regular, is_taken
 from sessiond.journal.making import NO_LINKS, give_name, move, remove_own, write_unfinished
 from sessiond.journal.names import is_torn_end
+from sessiond.journal.regular import open_regular
 from sessiond.journal.scanning import chunks_of
 
 __all__ = ["Trash"]
@@ -151,7 +152,7 @@ class Trash:
 
     def _copy(self, path: Path, place: Path) -> None:
         files = self._files
-        source = files.open_read(path)
+        source = open_regular(files, path)
         try:
             # To the end of the file, also where another program goes on writing meanwhile.
             fd, unfinished = write_unfinished(files, place.parent, chunks_of(files, source))

@@ -25,7 +25,7 @@ from sessiond.journal.failures import storage_error, telling
 from sessiond.journal.files import Files
 from sessiond.journal.glued import Glued, lines_between, make_blank
 from sessiond.journal.reader import LineReader
-from sessiond.journal.recovery import split_whole, without_cr
+from sessiond.journal.recovery import ends_of, without_cr
 from sessiond.journal.refused import Refused
 from sessiond.journal.repair import cut_back, keep_all, read_some, write_again
 from sessiond.journal.store import Found, Overtaken
@@ -63,6 +63,8 @@ class Writer:
         self._reader = reader
         self._state = _State.CLOSED
         self._refused = Refused()
+        self._searched = 0
+        """There is no newline between the last known line and this offset."""
 
     def start(self) -> None:
         """Begin to write, behind the lines that the reader knows. Raises OSError."""
@@ -140,22 +142,24 @@ class Writer:
         """Whole lines of others, some at a time, durable before anybody sees them."""
         reader = self._reader
         end = reader.ends[-1]
-        found, is_all = read_some(self._files, reader, end)
-        lines, half = split_whole(found)
-        if lines:
+        piece = read_some(self._files, reader, end, self._searched)
+        if piece.lines:
             self.out.sync()
-            self._add(lines)
+            self._add(piece.lines, piece.ends)
             self.durable_bytes = reader.ends[-1]
+        self._searched = piece.upto
         # Only at the end of the file a piece of a line is half a one.
-        self.half_bytes = len(half) if is_all else 0
-        self.behind_bytes = 0 if is_all else self.out.size() - reader.ends[-1]
-        if is_all:
+        self.half_bytes = piece.upto - reader.ends[-1] if piece.is_all else 0
+        self.behind_bytes = 0 if piece.is_all else self.out.size() - reader.ends[-1]
+        if piece.is_all:
             # What was left of it was found.
             self._refused = Refused()
 
-    def _add(self, lines: Sequence[bytes]) -> None:
+    def _add(self, lines: Sequence[bytes], ends: Sequence[int]) -> None:
+        """Lines that were found, with the offset where the first begins and those where each ends."""
         refused = self._refused.lines
-        self._commit(lines)
+        self._reader.ends.extend(ends[1:])
+        self._reader.expect_last(lines[-1])
         self.found += [Found(without_cr(line), line not in refused) for line in lines]
 
     # -- ours --------------------------------------------------------------------------
@@ -191,7 +195,7 @@ class Writer:
         except OSError as error:
             raise self._refuse(error, "append to", data) from error
         if between:
-            self._add(between)
+            self._add(between, [end, *ends_of(between, end)])
         self._commit(lines)
         self.out.note_change()
         if sync or between:
@@ -232,6 +236,7 @@ class Writer:
         self.out.sync()
         self.is_settled = True
         del self._reader.ends[line_count + 1 :]
+        self._searched = 0
         self._reader.expect_what_is_there()
         self.out.note_change()
         self.durable_bytes = size
@@ -275,6 +280,7 @@ class Writer:
             if self._state is _State.CLOSED:
                 raise OSError(errno.EBADF, "it is not open for writing")
             self.out.reopen(reader.path)
+            self._searched = 0
             is_all_behind = refused.is_all_behind(reader, self.out.size())
             if self.truncates and is_all_behind:
                 cut_back(self._files, reader, self.out, self.durable_bytes)

@@ -114,6 +114,9 @@ async def _read(client: Client, path: Path) -> Snapshot:
 
 def _lines_in_file(path: Path, lines: tuple[str, ...]) -> int | None:
     try:
+        # A pipe under this name would keep the thread for ever.
+        if not path.is_file():
+            return None
         with path.open("rb") as file:
             for number, line in enumerate(lines):
                 wanted = line.encode("utf-8", "surrogatepass")

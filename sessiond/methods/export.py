@@ -53,11 +53,12 @@ def handle(client: Client, params: ExportParams, call: Call[Client]) -> Any:
         def work() -> ExportResult:
             if params.path is None:
                 require_result_fits(host.opened.journal.span_bytes(0, upto))
-            text, notes = export_native(host.opened, upto, call.progress)
+            call.progress.report(0, upto + 1, "lines")
+            pieces, notes = export_native(host.opened, upto, call.progress)
             if params.path is None:
-                content = _as_text(text, host.opened.path)
+                content = _as_text(b"".join(pieces), host.opened.path)
                 return ExportResult(content=content, entries=upto, notes=notes)
-            client.service.store.write_new(Path(params.path), text)
+            client.service.store.write_new(Path(params.path), pieces)
             return ExportResult(path=params.path, entries=upto, notes=notes)
 
         return host.later(call, lambda: to_thread.run_sync(work))

@@ -10,7 +10,12 @@ from msgspec import Struct
 
 from sessiond.errors import InvalidParams, SessionCorrupt, StorageError
 from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, require_path
-from sessiond.service.files.importing import ImportReport, Source, read_import, read_source
+from sessiond.service.files.importing import (
+    ImportReport,
+    read_import,
+    read_source,
+    source_of,
+)
 from sessiond.service.session_info import SessionInfo
 
 __all__ = ["METHOD"]
@@ -50,7 +55,7 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
         if params.path is not None:
             source = read_source(Path(params.path), service.store.files)
         else:
-            source = Source("content", (params.content or "").encode())
+            source = source_of("content", [(params.content or "").encode()])
         return read_import(
             source,
             wanted=params.format,

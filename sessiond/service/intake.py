@@ -17,11 +17,13 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from sessiond.dialects.base import BadLine, Dialect
+from sessiond.journal.recovery import LongLine
+from sessiond.limits import LINE_BYTES_MAX
 from sessiond.model.row import Row
 from sessiond.session.atoms import Atoms
 from sessiond.session.state import Session
 
-__all__ = ["Intake", "is_closed_half", "is_zeros"]
+__all__ = ["Intake", "is_closed_half", "is_zeros", "too_long"]
 
 _ZEROS: Final = "is nothing but zero bytes, as a power loss leaves them"
 _LINES_ARE_MISSING: Final = "lines of this append are missing; what is there is kept"
@@ -56,7 +58,7 @@ class Intake:
             row = self._row(line)
         except BadLine as bad:
             if self._strict and line.strip():
-                raise
+                raise BadLine(too_long(line)) if isinstance(line, LongLine) else bad from None
             self._skip(seq, line, str(bad))
             return
         is_ours = row.atom_of is not None and self._is_ours(row)
@@ -90,6 +92,8 @@ class Intake:
         if not line.strip():
             self._follow_atom(seq, None)
             return
+        if isinstance(line, LongLine):
+            why = too_long(line)
         session.report(seq + 1, "bad_line", _ZEROS if is_zeros(line) else why)
         if is_closed_half(line):
             self._follow_atom(seq, None)
@@ -111,6 +115,11 @@ class Intake:
 def is_closed_half(line: bytes) -> bool:
     """Whether a line that does not parse is half of one that sessiond put an end to."""
     return line.endswith(b" ")
+
+
+def too_long(line: LongLine) -> str:
+    """Say what is wrong with a line over LINE_BYTES_MAX."""
+    return f"is {line.size} bytes long, more than the {LINE_BYTES_MAX} that a line may have"
 
 
 def is_zeros(line: bytes) -> bool:

@@ -80,7 +80,9 @@ def _trash(layout: Layout, files: Files) -> Iterator[Finding]:
 def _has_header(files: Files, path: Path) -> bool:
     indexer = Indexer(path)
     try:
-        scan(files, path, indexer.visit, lines_max=1)
+        rest = scan(files, path, indexer.visit, lines_max=1)
+        if rest and not indexer.has_begun:
+            indexer.visit(0, rest)
     except SessiondError:
         return False
     return indexer.has_begun

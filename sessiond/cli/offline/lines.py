@@ -16,11 +16,13 @@ from msgspec import Struct
 from sessiond.dialects import DIALECTS, sniff
 from sessiond.dialects.base import BadLine, Dialect
 from sessiond.dialects.loose import lenient, text
-from sessiond.journal.recovery import Splitter
+from sessiond.journal.files import Files
+from sessiond.journal.recovery import LongLine, Splitter, stored_size
+from sessiond.journal.regular import check_regular, open_regular
+from sessiond.journal.scanning import chunks_of
+from sessiond.service.intake import too_long
 
 __all__ = ["Line", "lines_of"]
-
-_CHUNK_BYTES = 1024 * 1024
 
 
 class Line(Struct, frozen=True):
@@ -46,9 +48,13 @@ class _Named(Struct):
 def lines_of(path: Path, *, with_preview: bool) -> Iterator[Line]:
     """Every line of a file in order, the torn one at the end too. Raises OSError."""
     reader = _Reader(with_preview=with_preview)
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
+    files = Files()
+    fd = open_regular(files, path)
+    try:
+        for chunk in chunks_of(files, fd, 0, check_regular(files, fd)):
             yield from reader.feed(chunk)
+    finally:
+        files.close(fd)
     yield from reader.end()
 
 
@@ -75,7 +81,7 @@ class _Reader:
     def end(self) -> Iterator[Line]:
         """What no newline ended."""
         if rest := self._splitter.rest():
-            line = self._line(len(self._ends), len(rest), rest)
+            line = self._line(len(self._ends), stored_size(rest), rest)
             torn = "has no newline at its end: torn, or being written"
             problem = f"{line.problem}; it {torn}" if line.problem else torn
             yield msgspec.structs.replace(line, problem=problem)
@@ -87,6 +93,8 @@ class _Reader:
         place = (ordinal + 1, self._offset, size)
         if not data.strip():
             return Line(*place, problem="is blank")
+        if isinstance(data, LongLine):
+            return Line(*place, problem=too_long(data))
         if ordinal == 0 and (dialect := sniff(data)) is not None:
             self._dialect = dialect
             header = dialect.decode_header(data)

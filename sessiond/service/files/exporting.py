@@ -7,7 +7,8 @@ below the next entry up that is a node in a native file.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -17,45 +18,70 @@ from sessiond.dialects.loose import join
 from sessiond.dialects.native import NATIVE
 from sessiond.limits import PROGRESS_LINES
 from sessiond.model.row import Kind
+from sessiond.service.log import chunks
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Progress
 from sessiond.session.state import Session
 
-__all__ = ["export_native"]
+__all__ = ["Export", "export_native"]
 
 _encode: Final = msgspec.json.Encoder().encode
 _RECORDS: Final = NATIVE.rules.records
 
 
-def export_native(opened: Opened, upto: int, progress: Progress) -> tuple[bytes, list[str]]:
-    """The file's bytes as of line `upto`, and what had to change."""
-    lines: list[bytes] = []
-    for first in range(0, upto + 1, PROGRESS_LINES):
-        lines += opened.journal.read(first, min(first + PROGRESS_LINES - 1, upto))
-        progress.report(len(lines), upto + 1, "lines")
+class Export(NamedTuple):
+    """The stored bytes of an exported session, in pieces, and what had to change."""
+
+    pieces: Iterator[bytes]
+    notes: list[str]
+
+
+def export_native(opened: Opened, upto: int, progress: Progress) -> Export:
+    """Return the session as native lines as of line `upto`. The pieces may raise StorageError."""
     if opened.dialect is NATIVE:
-        return b"\n".join(lines) + b"\n", []
+        return Export(_own_lines(opened, upto, progress), [])
+    session = opened.session
+    notes = [f"converted from {opened.dialect.name}; message payloads are as they were"]
+    moved = sum(
+        _node_above(session, session.parents[seq]) != session.parents[seq]
+        for seq in range(1, upto + 1)
+        if session.is_entry(seq)
+    )
+    if moved:
+        notes.append(f"{moved} entries stood below a label or name and now stand above it")
+    return Export(_translated(opened, upto, progress), notes)
+
+
+def _own_lines(opened: Opened, upto: int, progress: Progress) -> Iterator[bytes]:
+    """The bytes as they are stored, so a line that no reader takes is exported as well."""
+    for first in range(0, upto + 1, PROGRESS_LINES):
+        last = min(first + PROGRESS_LINES - 1, upto)
+        yield from opened.journal.chunks(first, last)
+        progress.report(last + 1, upto + 1, "lines")
+
+
+def _translated(opened: Opened, upto: int, progress: Progress) -> Iterator[bytes]:
     session = opened.session
     header = msgspec.structs.replace(
         opened.header, version=UNSET, id=opened.session_id, title=session.facts.get("title")
     )
-    out = [NATIVE.encode_header(header)]
-    moved = 0
-    for seq, line in enumerate(lines[1:], 1):
-        if session.kinds[seq] == Kind.NONE:
-            continue
-        fields = fields_of(opened.dialect.wire(line))
-        parent = _node_above(session, session.parents[seq])
-        if parent != session.parents[seq]:
-            moved += 1
-            fields["parent_id"] = Raw(_encode(session.id_of(parent)))
-        if session.kinds[seq] == Kind.COMPACTION:
-            _mend_first_kept(session, seq, fields)
-        out.append(join(fields))
-    notes = [f"converted from {opened.dialect.name}; message payloads are as they were"]
-    if moved:
-        notes.append(f"{moved} entries stood below a label or name and now stand above it")
-    return b"\n".join(out) + b"\n", notes
+    yield NATIVE.encode_header(header) + b"\n"
+    for chunk in chunks(opened, filter(session.is_entry, range(1, upto + 1))):
+        for seq, line in zip(chunk, opened.journal.read_many(chunk), strict=True):
+            yield _native_line(opened, seq, line) + b"\n"
+        progress.report(chunk[-1], upto + 1, "lines")
+    progress.report(upto + 1, upto + 1, "lines")
+
+
+def _native_line(opened: Opened, seq: int, line: bytes) -> bytes:
+    session = opened.session
+    fields = fields_of(opened.dialect.wire(line))
+    parent = _node_above(session, session.parents[seq])
+    if parent != session.parents[seq]:
+        fields["parent_id"] = Raw(_encode(session.id_of(parent)))
+    if session.kinds[seq] == Kind.COMPACTION:
+        _mend_first_kept(session, seq, fields)
+    return join(fields)
 
 
 def _node_above(session: Session, seq: int) -> int:

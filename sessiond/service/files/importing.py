@@ -7,6 +7,8 @@ current one on the way. The source is read, never written.
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -19,22 +21,26 @@ from sessiond.dialects.native import NATIVE
 from sessiond.errors import InvalidParams, SessionCorrupt, TooLarge
 from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
-from sessiond.journal.scanning import check_regular, chunks_of
+from sessiond.journal.recovery import LongLine, Splitter
+from sessiond.journal.regular import check_regular, open_regular
+from sessiond.journal.scanning import chunks_of, feed
 from sessiond.limits import IMPORT_BYTES_MAX, PROGRESS_LINES
 from sessiond.model.problems import Problem
 from sessiond.service.files.indexer import Indexer
+from sessiond.service.intake import too_long
 from sessiond.service.ports import Progress
 
-__all__ = ["ImportReport", "Source", "read_import", "read_source"]
+__all__ = ["ImportReport", "Source", "read_import", "read_source", "source_of"]
 
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class Source(Struct, frozen=True):
-    """What is imported, and what to call it."""
+    """What is imported, and what to call it. `tail` is what no newline ended."""
 
     name: str
-    data: bytes
+    lines: list[bytes]
+    tail: bytes
 
 
 class ImportReport(Struct, frozen=True):
@@ -47,20 +53,33 @@ class ImportReport(Struct, frozen=True):
 
 
 def read_source(path: Path, files: Files) -> Source:
-    """A file to import. Raises StorageError, TooLarge."""
+    """A file to import. Raises SessionCorrupt, StorageError, TooLarge."""
     with telling("read", path):
-        # A pipe would keep the thread for ever, a device would fill the memory.
-        fd = files.open_read(path)
+        fd = open_regular(files, path)
         try:
-            check_regular(files, fd)
-            size = files.fstat(fd).st_size
+            size = check_regular(files, fd)
             if size > IMPORT_BYTES_MAX:
                 raise TooLarge(
                     f"{path.name} is too large to be imported", limit=IMPORT_BYTES_MAX, size=size
                 )
-            return Source(str(path), b"".join(chunks_of(files, fd, 0, size)))
+            return source_of(str(path), chunks_of(files, fd, 0, size))
         finally:
             files.close(fd)
+
+
+def source_of(name: str, chunks: Iterable[bytes]) -> Source:
+    """The lines of what is imported. Raises SessionCorrupt for one that is too long."""
+    lines: list[bytes] = []
+
+    def visit(seq: int, line: bytes) -> None:
+        if isinstance(line, LongLine):
+            raise _corrupt(name, seq + 1, too_long(line))
+        lines.append(line)
+
+    splitter = Splitter(array("q", [0]), visit)
+    for _ in feed(splitter, chunks):
+        pass
+    return Source(name, lines, splitter.rest())
 
 
 def read_import(
@@ -73,8 +92,7 @@ def read_import(
 ) -> tuple[list[bytes], ImportReport]:
     """The lines of the copy. Raises InvalidParams, SessionCorrupt naming file and line."""
     name = source.name
-    lines = [line.removesuffix(b"\r") for line in source.data.split(b"\n")]
-    torn = lines.pop()
+    lines, torn = source.lines, source.tail
     indexer = Indexer(Path(name))
     if not lines and torn:
         lines, torn = [torn], b""

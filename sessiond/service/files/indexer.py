@@ -12,8 +12,9 @@ from sessiond.dialects import UNKNOWN_HEADER, recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect
 from sessiond.errors import SessionCorrupt
 from sessiond.journal.failures import printable
+from sessiond.journal.recovery import LongLine
 from sessiond.model.entries import Header
-from sessiond.service.intake import Intake
+from sessiond.service.intake import Intake, too_long
 from sessiond.session.atoms import Atoms
 from sessiond.session.state import Session
 
@@ -111,6 +112,8 @@ class Indexer:
         return True
 
     def _begin(self, line: bytes) -> None:
+        if isinstance(line, LongLine):
+            raise self._corrupt(1, f"the header {too_long(line)}")
         try:
             dialect, self._header = recognise(line)
         except BadHeader as bad:

@@ -17,7 +17,8 @@ from sessiond.journal.descriptor import close_quietly, write_all
 from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
 from sessiond.journal.making import write_unfinished
-from sessiond.journal.scanning import check_regular, chunks_of
+from sessiond.journal.regular import check_regular, open_regular
+from sessiond.journal.scanning import chunks_of
 from sessiond.limits import PROBLEMS_MAX
 from sessiond.model.problems import Problem
 from sessiond.service.files.verifying import WHOLE, Look, Survey, survey
@@ -59,10 +60,9 @@ class Repaired(Struct, frozen=True):
 def plan_repair(files: Files, path: Path, look: Look = WHOLE, *, dry_run: bool = True) -> Repair:
     """What a repair would do. Changes nothing. Raises SessionCorrupt, StorageError."""
     with telling("read", path):
-        fd = files.open_read(path)
+        fd = open_regular(files, path)
         try:
-            check_regular(files, fd)
-            total = files.fstat(fd).st_size if look.size is None else look.size
+            total = check_regular(files, fd) if look.size is None else look.size
             found = _survey(files, path, fd, look.upto(total))
         finally:
             files.close(fd)

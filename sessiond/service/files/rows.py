@@ -53,7 +53,9 @@ class Rows:
     def header_id(self, path: Path) -> str:
         """The id in the first line of a file. Raises SessionCorrupt, StorageError."""
         indexer = Indexer(path, in_place=True)
-        scan(self._files, path, indexer.visit, lines_max=1)
+        rest = scan(self._files, path, indexer.visit, lines_max=1)
+        if rest and not indexer.has_begun:
+            indexer.visit(0, rest)
         return indexer.header.id
 
     def read(

@@ -15,14 +15,14 @@ from pathlib import Path
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.fulltext import TextIndex
 from sessiond.dialects.native import NATIVE
-from sessiond.errors import SessiondError, SessionExists, StorageError
+from sessiond.errors import SessiondError, SessionExists, StorageError, TooLarge
 from sessiond.journal.failures import printable, telling
 from sessiond.journal.files import Files
 from sessiond.journal.journal import Journal
 from sessiond.journal.layout import Layout
 from sessiond.journal.making import make_file
 from sessiond.journal.memory import MemoryJournal
-from sessiond.limits import LEASE_EPOCHS_RESERVED
+from sessiond.limits import LEASE_EPOCHS_RESERVED, LINE_BYTES_MAX
 from sessiond.model.entries import Header
 from sessiond.model.ids import derive_session_id, is_session_id
 from sessiond.model.times import unix_ms
@@ -124,18 +124,13 @@ class Store:
         )
 
     def adopt(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> Path:
-        """Put the lines of a copy into the sessions folder as a whole. Raises StorageError.
+        """Put the lines of a copy into the sessions folder as a whole. Raises StorageError, TooLarge.
 
         What gives the lines may raise as well, and then there is nothing either.
         """
         path = self.layout.session_path(session_id, self.environment.file_stamp())
-        pieces = (b"\n".join([*lines, b""]) for lines in chunks)
-        with telling("create", path):
-            fd, lock = make_file(self.files, path, pieces, self.layout.locks)
-        lock.release()
-        # A close that fails has closed all the same, and what counts was synced.
-        with suppress(OSError):
-            self.files.close(fd)
+        pieces = (b"\n".join([*_short_enough(lines), b""]) for lines in chunks)
+        self.write_new(path, pieces)
         return path
 
     def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> Opened:
@@ -210,9 +205,14 @@ class Store:
             raise
         return opened
 
-    def write_new(self, path: Path, text: bytes) -> None:
-        """A new file of whole lines, private and durable. Raises StorageError (EEXIST)."""
-        Journal.create(self.files, path, text.removesuffix(b"\n"), locks=self.layout.locks).close()
+    def write_new(self, path: Path, pieces: Iterable[bytes]) -> None:
+        """A new file of these bytes, private and durable. Raises StorageError (EEXIST)."""
+        with telling("create", path):
+            fd, lock = make_file(self.files, path, pieces, self.layout.locks)
+        lock.release()
+        # A close that fails has closed all the same, and what counts was synced.
+        with suppress(OSError):
+            self.files.close(fd)
 
     def find_entry(self, entry_id: str, besides: Collection[str]) -> str | None:
         """The first session file, latest begun first, that has the entry; `besides` are not read."""
@@ -236,3 +236,12 @@ class Store:
         # Nobody is left to be told if that fails; whoever was promised anything has it.
         with suppress(StorageError):
             opened.journal.sync()
+
+
+def _short_enough(lines: Sequence[bytes]) -> Sequence[bytes]:
+    """Return the lines. Raises TooLarge for a line that no reader would take."""
+    longest = max(map(len, lines), default=0)
+    if longest > LINE_BYTES_MAX:
+        text = "a line of the copy would be longer than a line may be: nothing was copied"
+        raise TooLarge(text, limit=LINE_BYTES_MAX, size=longest)
+    return lines

@@ -17,8 +17,9 @@ from msgspec import Struct, structs
 from sessiond.errors import SessionCorrupt
 from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
-from sessiond.journal.recovery import Splitter, Visit
-from sessiond.journal.scanning import check_regular, chunks_of
+from sessiond.journal.recovery import Splitter, Visit, stored_size
+from sessiond.journal.regular import check_regular, open_regular
+from sessiond.journal.scanning import chunks_of, feed
 from sessiond.model.problems import Problem
 from sessiond.model.row import Kind
 from sessiond.service.files.indexer import Indexer
@@ -82,7 +83,7 @@ class Survey(Struct, frozen=True):
     @property
     def size(self) -> int:
         """Bytes that were looked at."""
-        return self.ends[-1] + len(self.tail)
+        return self.ends[-1] + stored_size(self.tail)
 
     @property
     def is_native(self) -> bool:
@@ -105,11 +106,10 @@ class Survey(Struct, frozen=True):
 def verify_file(files: Files, path: Path, look: Look = WHOLE) -> Verification:
     """Look at every line of a file. Raises StorageError."""
     with telling("read", path):
-        fd = files.open_read(path)
+        fd = open_regular(files, path)
         total = 0
         try:
-            check_regular(files, fd)
-            total = files.fstat(fd).st_size if look.size is None else look.size
+            total = check_regular(files, fd) if look.size is None else look.size
             return _verification(survey(files, path, fd, look.upto(total)))
         except SessionCorrupt as corrupt:
             return _no_session(corrupt, total)
@@ -135,11 +135,11 @@ def survey(files: Files, path: Path, fd: int, look: Look = WHOLE) -> Survey:
 
     splitter = Splitter(ends, visit)
     done = 0
-    for chunk in chunks_of(files, fd, 0, look.size):
-        splitter.feed(chunk)
+    size = check_regular(files, fd) if look.size is None else look.size
+    for chunk in feed(splitter, chunks_of(files, fd, 0, size)):
         done += len(chunk)
         if look.progress is not None:
-            look.progress.report(done, look.size, "bytes")
+            look.progress.report(done, size, "bytes")
     tail = splitter.rest()
     tail_is_whole = _take_tail(indexer, len(ends) - 1, tail, visit)
     half = _take_half(indexer, len(ends) - 1 + (tail_is_whole and bool(tail)))
@@ -161,7 +161,7 @@ def _take_tail(indexer: Indexer, seq: int, tail: bytes, visit: Visit) -> bool:
     if not tail:
         return True
     what = "zero bytes, as a power loss leaves them," if is_zeros(tail) else "bytes of half a line"
-    indexer.session.report(seq + 1, "torn_tail", f"{len(tail)} {what} at the end")
+    indexer.session.report(seq + 1, "torn_tail", f"{stored_size(tail)} {what} at the end")
     return False
 
 

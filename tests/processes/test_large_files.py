@@ -1,0 +1,237 @@
+"""Files that would fill the memory of whoever reads them: sparse ones, endless ones, lines without an end.
+
+Law: every reader is the real program in a process of its own. Its largest resident size is what
+counts; a bound of the address space keeps a defect from taking the machine with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from sessiond.limits import LINE_BYTES_MAX
+from tests.processes.harness.daemon import SESSIOND, Daemon
+from tests.processes.harness.link import Link, Refused
+from tests.processes.test_exhaustion import limited, status
+
+pytestmark = pytest.mark.slow
+
+MIB: Final = 1 << 20
+GIB: Final = 1 << 30
+# A line that is just short enough is held once, in pieces.
+GROWTH_MAX: Final = LINE_BYTES_MAX + 64 * MIB
+SESSION: Final = "session-a"
+TIME: Final = '"timestamp":"2026-01-15T10:30:00.000Z"'
+HEADERS: Final = {
+    "native": f'{{"type":"session_header","version":1,"id":"{SESSION}",{TIME},"cwd":"/p"}}\n',
+    "pi": f'{{"type":"session","version":3,"id":"{SESSION}",{TIME},"cwd":"/p"}}\n',
+}
+SHAPES: Final = ("nothing but zeros", "zeros in the header", "zeros at the end", "zeros inside")
+
+
+def said(number: int, dialect: str = "native") -> str:
+    parent = "parent_id" if dialect == "native" else "parentId"
+    message: dict[str, Any] = {"role": "user", "content": f"word{number}"}
+    if dialect == "pi":
+        message["timestamp"] = 1
+    entry = {"type": "message", "id": f"aaaaaaa{number}", parent: None, "timestamp": TIME[13:-1]}
+    return json.dumps({**entry, "message": message}) + "\n"
+
+
+def large(path: Path, shape: str, size: int, dialect: str = "native") -> Path:
+    """A sparse file: it costs no disk, and who reads it gets all the zeros."""
+    parts = {
+        "nothing but zeros": ("", ""),
+        "zeros in the header": (HEADERS[dialect][:40], "\n" + said(1, dialect)),
+        "zeros at the end": (HEADERS[dialect] + said(1, dialect), ""),
+        "zeros inside": (HEADERS[dialect] + said(1, dialect), "\n" + said(2, dialect)),
+    }
+    before, behind = parts[shape]
+    with path.open("wb") as file:
+        file.write(before.encode())
+        file.seek(size)
+        file.write(behind.encode())
+        file.truncate(max(size, file.tell()))
+    return path
+
+
+def place_of(daemon: Daemon) -> Path:
+    folder = daemon.profile / "sessions"
+    return folder / f"2026-01-01T00-00-00-000000_{SESSION}.jsonl"
+
+
+class Measured:
+    """The growth of a daemon's largest resident size while a block runs."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._limited = limited(daemon, resource.RLIMIT_AS, status(daemon, "VmSize") + 3 * GIB)
+
+    def __enter__(self) -> None:
+        self._before = status(self._daemon, "VmHWM")
+        self._limited.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._limited.__exit__(*error)
+        if error[0] is None:
+            grown = status(self._daemon, "VmHWM") - self._before
+            assert grown < GROWTH_MAX, f"{grown // MIB} MiB"
+
+
+def outcome(link: Link, method: str, **params: Any) -> str:
+    try:
+        link.ask(method, **params)
+    except Refused as refused:
+        return refused.kind
+    return "ok"
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_daemon_reads_a_sparse_file_in_flat_memory(
+    daemon: Daemon, tmp_path: Path, shape: str
+) -> None:
+    path = large(tmp_path / "large.jsonl", shape, 500 * MIB, "pi")
+    bad_header = shape in SHAPES[:2]
+    with daemon.connect() as link, Measured(daemon):
+        told = outcome(link, "session/open", path=str(path))
+        assert told == ("session_corrupt" if bad_header else "ok")
+        assert outcome(link, "session/import", path=str(path)) in {"session_corrupt", "ok"}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_lists_searches_and_repairs_of_a_sparse_file_keep_memory_flat(
+    daemon: Daemon, tmp_path: Path, shape: str
+) -> None:
+    with daemon.connect() as link, Measured(daemon):
+        path = large(place_of(daemon), shape, 500 * MIB)
+        found = link.ask("session/list")
+        bad_header = shape in SHAPES[:2]
+        assert len(found["sessions"]) == (0 if bad_header else 1)
+        assert len(found.get("unreadable", [])) == (1 if bad_header else 0)
+        hits = link.ask("session/search", query="word1")["hits"]
+        assert len(hits) == (0 if bad_header else 1)
+        verified = link.ask("session/verify", session_id=SESSION)
+        assert not verified["ok"]
+        expected = "session_corrupt" if bad_header else "ok"
+        assert outcome(link, "session/repair", session_id=SESSION, dry_run=True) == expected
+        assert outcome(link, "session/get", session_id=SESSION) == expected
+        if shape == "zeros inside":
+            with pytest.raises(Refused) as refused:
+                link.say(SESSION, "three")
+            assert (refused.value.kind, refused.value.data["line"]) == ("session_corrupt", 3)
+            copy = tmp_path / "copy.txt"
+            assert link.ask("session/export", session_id=SESSION, path=str(copy))["entries"] == 3
+            assert copy.stat().st_size == path.stat().st_size
+            assert link.ask("session/repair", session_id=SESSION, dry_run=False)["dropped"] == 1
+        if not bad_header:
+            link.say(SESSION, "three")
+
+
+def test_what_the_kernel_makes_without_end_is_no_session(daemon: Daemon) -> None:
+    sources = [Path("/proc/self/pagemap"), Path("/dev/zero"), Path("/proc/kmsg")]
+    fifo = place_of(daemon)
+    with daemon.connect() as link, Measured(daemon):
+        os.mkfifo(fifo)
+        link_to = fifo.with_name("2026-01-02T00-00-00-000000_session-b.jsonl")
+        link_to.symlink_to(sources[0])
+        for path in (*sources, fifo, link_to):
+            for method in ("session/open", "session/import"):
+                told = outcome(link, method, path=str(path))
+                assert told in {"session_corrupt", "storage_error"}, (path, method)
+        assert len(link.ask("session/list")["unreadable"]) == 2
+        for method in ("session/get", "session/verify", "session/repair", "session/delete"):
+            told = outcome(link, method, session_id=SESSION)
+            assert told == "storage_error", method
+
+
+@pytest.mark.parametrize("dialect", HEADERS)
+def test_a_foreign_line_without_an_end_is_kept_and_skipped_while_the_session_is_open(
+    daemon: Daemon, dialect: str
+) -> None:
+    with daemon.connect() as link:
+        path = place_of(daemon)
+        path.write_text(HEADERS[dialect] + said(1, dialect))
+        link.ask("session/list")
+        link.ask("session/subscribe", session_id=SESSION, after={"seq": 1, "entry_id": "aaaaaaa1"})
+        with Measured(daemon):
+            with path.open("ab") as file:
+                for _ in range(300):
+                    file.write(b"x" * MIB)
+                    file.flush()
+                file.write(b"\n" + said(2, dialect).encode())
+            while (event := link.message()).get("method") != "session/event":
+                pass
+            assert (event["params"]["seq"], event["params"]["entry"]["id"]) == (3, "aaaaaaa2")
+            problem = link.ask("session/verify", session_id=SESSION)["problems"][0]
+            assert (problem["line"], problem["kind"]) == (3, "bad_line")
+            assert str(300 * MIB) in problem["detail"]
+            message = {"role": "user", "content": "x", "timestamp": 1}
+            told = outcome(link, "session/append", session_id=SESSION, message=message)
+            assert told == ("session_corrupt" if dialect == "native" else "ok")
+        link.ask("session/unsubscribe", session_id=SESSION)
+        with Measured(daemon):
+            link.ask("session/close", session_id=SESSION)
+            link.ask(
+                "session/subscribe", session_id=SESSION, after={"seq": 1, "entry_id": "aaaaaaa1"}
+            )
+            assert link.message()["params"]["seq"] == 3
+    assert path.read_bytes().count(b"x") >= 300 * MIB
+
+
+COMMANDS: dict[str, tuple[list[str], int]] = {
+    "verify": (["verify", "FILE"], 1),
+    "dump": (["dump", "FILE", "--content"], 0),
+    "doctor": (["doctor"], 0),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("shape", SHAPES[1:])
+def test_commands_without_a_daemon_read_a_sparse_file_in_flat_memory(
+    socket_path: Path, home: Path, command: str, shape: str
+) -> None:
+    daemon = Daemon(socket_path, home / "data")
+    place_of(daemon).parent.mkdir(parents=True)
+    path = large(place_of(daemon), shape, 500 * MIB)
+    words, _ = COMMANDS[command]
+    arguments = [str(path) if word == "FILE" else word for word in words]
+    peak = peak_of([SESSIOND, *arguments], daemon)
+    assert peak < GROWTH_MAX + 100 * MIB, f"{peak // MIB} MiB"
+
+
+@pytest.mark.parametrize("command", ["verify", "dump"])
+def test_commands_without_a_daemon_read_no_pipe(
+    socket_path: Path, home: Path, command: str
+) -> None:
+    pipe = home / "pipe.jsonl"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/proc/self/pagemap"), Path("/dev/zero")):
+        daemon = Daemon(socket_path, home / "data")
+        assert peak_of([SESSIOND, command, str(path)], daemon) < 200 * MIB
+
+
+def peak_of(command: list[str], daemon: Daemon) -> int:
+    """The largest resident size of a command, which ends by itself."""
+
+    def bounded() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (2 * GIB, 2 * GIB))
+
+    with daemon.log.open("ab") as log:
+        process = subprocess.Popen(
+            command,
+            env=dict(daemon.environment),
+            stdout=log,
+            stderr=log,
+            preexec_fn=bounded,
+        )
+        _, code, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(code)
+    assert "Traceback" not in daemon.said()
+    assert process.returncode in {0, 1}, daemon.said()
+    return usage.ru_maxrss * 1024
