@@ -96,6 +96,11 @@ WATCH_SECONDS: Final = 0.1
 WATCH_POLL_SECONDS: Final = 0.5
 # service: sessions of persist "never"; one more is overloaded.
 MEMORY_SESSIONS_MAX: Final = 256
+# journal/memory: what the lines of one such session cost, and those of all of them: more is too_large,
+# or overloaded. An entry costs its bytes, and so much for what the index keeps of it.
+MEMORY_SESSION_BYTES_MAX: Final = 256 * 1024 * 1024
+MEMORY_BYTES_MAX: Final = 1024 * 1024 * 1024
+MEMORY_LINE_BYTES: Final = 256
 # service: an idle session is unloaded after this long.
 IDLE_SESSION_SECONDS: Final = 300.0
 # service: a draft without an assistant message goes to the trash when nobody
@@ -282,6 +287,7 @@ DOCUMENTS_MAX: Final = 256
 # The longest line one append can make must pass the frame limit on its way out again.
 assert FRAME_BYTES_MAX < RESULT_BYTES_MAX
 assert FRAME_BYTES_MAX < LINE_BYTES_MAX
+assert FRAME_BYTES_MAX < MEMORY_SESSION_BYTES_MAX < MEMORY_BYTES_MAX
 assert APPEND_ENTRIES_MAX <= BATCH_ENTRIES_MAX
 assert BATCH_MEMBERS_MAX <= IN_FLIGHT_MAX
 assert CONTEXT_CACHE_BYTES_MAX + VIEW_CACHE_BYTES_MAX <= CACHES_BYTES_MAX

@@ -2,13 +2,46 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from sessiond.errors import Overloaded, TooLarge
 from sessiond.journal.store import Found, JournalStatistics
+from sessiond.limits import (
+    MEMORY_BYTES_MAX,
+    MEMORY_LINE_BYTES,
+    MEMORY_SESSION_BYTES_MAX,
+    RETRY_AFTER_MS,
+)
 
-__all__ = ["MemoryJournal"]
+__all__ = ["MemoryBudget", "MemoryJournal"]
+
+
+class MemoryBudget:
+    """The bytes that all sessions in memory may have together. Safe in any thread."""
+
+    def __init__(self) -> None:
+        self.held_bytes = 0
+        self._guard = threading.Lock()
+
+    def take(self, count: int) -> None:
+        """Count more bytes in. Raises Overloaded, and then nothing is counted."""
+        with self._guard:
+            if self.held_bytes + count > MEMORY_BYTES_MAX:
+                raise Overloaded(
+                    "the sessions in memory are as large together as they may be: delete one, or give"
+                    " one a file (session/update with persist)",
+                    limit=MEMORY_BYTES_MAX,
+                    retry_after_ms=RETRY_AFTER_MS,
+                )
+            self.held_bytes += count
+
+    def give_back(self, count: int) -> None:
+        """Count bytes out again."""
+        with self._guard:
+            self.held_bytes -= count
 
 
 class MemoryJournal:
@@ -16,9 +49,13 @@ class MemoryJournal:
 
     blocking: ClassVar[bool] = False
 
-    def __init__(self, header: bytes) -> None:
-        self._lines: list[bytes] = header.split(b"\n")
-        self._size = len(header) + 1
+    def __init__(self, header: bytes, budget: MemoryBudget | None = None) -> None:
+        """Keep the header, one line or more. Raises TooLarge, Overloaded."""
+        self._lines: list[bytes] = []
+        self._size = 0
+        self._cost = 0
+        self._budget = budget or MemoryBudget()
+        self.append(header.split(b"\n"), sync=False)
 
     @property
     def path(self) -> None:
@@ -40,12 +77,31 @@ class MemoryJournal:
         return self._size
 
     def append(self, lines: Sequence[bytes], *, sync: bool, late: bool = False) -> None:
-        """Keep the lines; `sync` promises nothing here, and the answer says so."""
+        """Keep the lines; `sync` promises nothing here, and the answer says so.
+
+        Raises TooLarge, Overloaded: none of the lines is kept.
+        """
         del sync, late
+        size = sum(map(len, lines)) + len(lines)
+        cost = size + len(lines) * MEMORY_LINE_BYTES
+        if self._cost + cost > MEMORY_SESSION_BYTES_MAX:
+            raise TooLarge(
+                "the session is as large as one in memory may be: give it a file (session/update with"
+                " persist), or go on in another session",
+                limit=MEMORY_SESSION_BYTES_MAX,
+                size=self._cost + cost,
+            )
+        self._budget.take(cost)
+        self._cost += cost
         for line in lines:
             assert b"\n" not in line, "an entry is exactly one line"
-            self._size += len(line) + 1
+        self._size += size
         self._lines.extend(lines)
+
+    def release(self) -> None:
+        """Count the lines out of what the sessions in memory have; a file has them now."""
+        cost, self._cost = self._cost, 0
+        self._budget.give_back(cost)
 
     def sync(self) -> None:
         """Nothing can be made durable."""
@@ -110,4 +166,5 @@ class MemoryJournal:
 
     def close(self) -> None:
         """Forget the lines."""
+        self.release()
         self._lines = []

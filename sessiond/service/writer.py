@@ -110,10 +110,19 @@ class Writer:
         seqs = self._looked_at(commands)
         stored = dict(zip(seqs, journal.read_many(seqs), strict=True))
         batch = stage(commands, self._opened, self._environment, stored, self._leases)
+        error: SessiondError | None = None
         if batch.lines:
-            journal.append(batch.lines, sync=False)
-        self._conclude(batch, None)
-        return bool(batch.lines)
+            try:
+                journal.append(batch.lines, sync=False)
+            except SessiondError as full:
+                if len(commands) > 1:
+                    # One large command must not refuse the small ones beside it.
+                    batch.give_up()
+                    changed = [self.write_in_memory([command]) for command in commands]
+                    return any(changed)
+                error = full
+        self._conclude(batch, error)
+        return bool(batch.lines) and error is None
 
     def _looked_at(self, commands: Sequence[Command]) -> list[int]:
         """Stored entries that staging looks at: a retry is compared with those of its ids."""

@@ -19,6 +19,7 @@ from sessiond.errors import InvalidParams, SessionExists, StorageError
 from sessiond.journal.files import Files
 from sessiond.journal.journal import Journal
 from sessiond.journal.layout import Layout
+from sessiond.journal.memory import MemoryJournal
 from sessiond.journal.store import Overtaken, Replaced
 from sessiond.service.files.register import Register
 from sessiond.service.opened import Opened
@@ -77,6 +78,8 @@ class Promotion(Struct, frozen=True):
         text = b"\n".join([*stored, *lines])
         journal = Journal.create(self.files, path, text, locks=self.layout.locks)
         # Whoever reads the lines in memory just now still has them.
+        if isinstance(opened.journal, MemoryJournal):
+            opened.journal.release()
         opened.journal = journal
         opened.place = place if draft else None
 

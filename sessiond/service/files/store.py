@@ -21,7 +21,7 @@ from sessiond.journal.files import Files
 from sessiond.journal.journal import Journal
 from sessiond.journal.layout import Layout
 from sessiond.journal.making import make_file
-from sessiond.journal.memory import MemoryJournal
+from sessiond.journal.memory import MemoryBudget, MemoryJournal
 from sessiond.limits import LEASE_EPOCHS_RESERVED, LINE_BYTES_MAX
 from sessiond.model.entries import Header
 from sessiond.model.ids import derive_session_id, is_session_id
@@ -50,6 +50,7 @@ class Store:
         self.layout = layout
         self.files = files
         self.environment = environment
+        self.memory = MemoryBudget()
         layout.make_folders(files)
         self.catalog = Catalog(layout.catalog, environment.report_trouble)
         self.texts = TextIndex(layout.search, environment.report_trouble)
@@ -92,7 +93,7 @@ class Store:
         line = NATIVE.encode_header(header)
         self.require_free(session_id)
         if persist == "never":
-            return self._new(header, MemoryJournal(line), persist, None)
+            return self._new(header, MemoryJournal(line, self.memory), persist, None)
         place = self.layout.session_path(session_id, self.environment.file_stamp())
         pending = persist == "on_assistant"
         path = self.layout.pending_path(session_id) if pending else place
