@@ -52,6 +52,10 @@ SMALL_ANSWER_BYTES: Final = 64 * 1024
 # told that it is overloaded and closed.
 CONNECTIONS_MAX: Final = 4096
 CONNECTIONS_PER_PROCESS_MAX: Final = 2048
+# transports: connections have at most this part of the descriptors that the process may have, and one
+# process this part of the connections: session files, the catalog and searches keep the rest.
+CONNECTION_DESCRIPTORS_PART: Final = 2
+PROCESS_CONNECTIONS_PART: Final = 2
 # transports: how often refused connections are logged.
 REFUSALS_LOGGED_SECONDS: Final = 10.0
 # service: reads in worker threads that one connection has under way; the others wait for them.
@@ -306,6 +310,21 @@ class Bounds(NamedTuple):
     idle_session_seconds: float = IDLE_SESSION_SECONDS
     open_files: int | None = None
     """What the system lets the process have; None = not asked."""
+
+    @property
+    def connections_at_most(self) -> int:
+        """How many connections may be open: they leave descriptors to sessions, lists and searches."""
+        if self.open_files is None:
+            return self.connections
+        return min(self.connections, self.open_files // CONNECTION_DESCRIPTORS_PART)
+
+    @property
+    def connections_of_one_process(self) -> int:
+        """How many of these one process may have: it leaves some to other processes."""
+        limit = self.connections_at_most
+        if limit == self.connections:
+            return self.connections_per_process
+        return min(self.connections_per_process, max(1, limit // PROCESS_CONNECTIONS_PART))
 
 
 DEFAULT_BOUNDS: Final = Bounds()

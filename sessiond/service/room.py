@@ -94,7 +94,7 @@ class Room:
     def _missing(self, wanted: int) -> int:
         """How many descriptors there are too few for so many more, and for some to spare."""
         limit, bounds = self._files.descriptors_max(), self.bounds
-        all_of_it = bounds.open_sessions * SESSION_DESCRIPTORS + bounds.connections
+        all_of_it = bounds.open_sessions * SESSION_DESCRIPTORS + bounds.connections_at_most
         if limit >= all_of_it + SPARE_DESCRIPTORS * SPARE_DESCRIPTORS_PART:
             # As usual: nobody has to count.
             return 0

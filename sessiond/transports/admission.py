@@ -1,6 +1,7 @@
 """Who may have one more connection: processes of this user, and of each only so many.
 
-Law: one process, however it leaks connections, leaves room for others; whoever finds none is
+Law: one process, however it leaks connections, leaves room for others, and all connections
+leave descriptors for what is asked on them; whoever finds none is
 told so in one line, and by its end nothing was done of what it had sent already.
 """
 
@@ -55,9 +56,10 @@ class Admission:
             )
             return b""
         bounds = self._bounds()
-        if self._open.total() >= bounds.connections:
-            return self._refuse(peer, "as many connections are open as may be", bounds.connections)
-        share = bounds.connections_per_process
+        limit = bounds.connections_at_most
+        if self._open.total() >= limit:
+            return self._refuse(peer, "as many connections are open as may be", limit)
+        share = bounds.connections_of_one_process
         if peer.pid and self._open[peer.pid] >= share:
             return self._refuse(peer, "this process has as many connections as it may", share)
         self._open[peer.pid] += 1
