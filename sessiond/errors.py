@@ -8,6 +8,7 @@ table that protocol.md is checked against.
 
 from __future__ import annotations
 
+import errno
 from typing import Any, ClassVar, Self
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "VersionUnsupported",
     "Vetoed",
     "exhausted",
+    "system_error",
 ]
 
 
@@ -295,8 +297,28 @@ class StorageError(SessiondError):
     )
 
 
-def exhausted(error: BaseException, retry_after_ms: int) -> Overloaded | None:
-    """What is said of work that ended for want of memory or of a thread; None of any other error."""
+def system_error(error: BaseException) -> OSError | None:
+    """Return the failed system call that ended some work; None if another error ended the work.
+
+    A group counts if every error of the group is a failed call.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        found = [system_error(one) for one in error.exceptions]
+        return None if None in found else found[0]
+    # A timeout is an OSError without a number.
+    return error if isinstance(error, OSError) and error.errno is not None else None
+
+
+def exhausted(error: BaseException, retry_after_ms: int) -> SessiondError | None:
+    """What is said of work that the system ended: no memory, no thread, a call that failed.
+
+    None of any other error.
+    """
+    failed = system_error(error)
+    if failed is not None:
+        name = errno.errorcode.get(failed.errno or 0, "EIO")
+        text = f"the system refused a call: {failed.strerror or name}"
+        return StorageError(text, errno=name, retryable=name not in StorageError.for_good)
     if isinstance(error, MemoryError):
         return Overloaded("there is not enough memory for this", retry_after_ms=retry_after_ms)
     # What `threading` says; there is no class of its own for it.

@@ -205,8 +205,11 @@ class Files:
     # -- the process -------------------------------------------------------------
 
     def descriptors_max(self) -> int:
-        """How many this process may have."""
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        """How many this process may have; very many where the system does not say."""
+        try:
+            soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        except OSError:
+            return sys.maxsize
         return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
     def descriptors_used(self) -> int:

@@ -19,7 +19,8 @@ class Refused(Struct, frozen=True):
     """Its bytes, where its last write ended, and where each of its calls that ended well has written."""
 
     data: bytes = b""
-    end: int = 0
+    end: int | None = 0
+    """None if nobody knows where the last write ended."""
     written: tuple[Piece, ...] = ()
     again: bool = False
     """It is stored again somewhere else, so nothing of it may stay."""
@@ -28,7 +29,9 @@ class Refused(Struct, frozen=True):
     def pieces(self) -> tuple[Piece, ...]:
         """Where its bytes may be; what is there is held against them."""
         size = len(self.data)
-        return self.written or (Piece(self.end - size, 0, size),)
+        if self.written or self.end is None:
+            return self.written
+        return (Piece(self.end - size, 0, size),)
 
     @property
     def is_torn(self) -> bool:
@@ -46,6 +49,9 @@ class Refused(Struct, frozen=True):
         end = reader.ends[-1]
         if size <= end:
             return True
+        if self.end is None:
+            # Nobody knows where it was written, but all of it is there and nothing else.
+            return size - end == len(self.data) and self.data == reader.bytes_at(end, size - end)
         if size != self.end or size - end > len(self.data):
             return False
         return self.data.startswith(reader.bytes_at(end, size - end))

@@ -268,11 +268,18 @@ class Writer:
         self.failures += 1
         self._state, self.is_settled = _State.DAMAGED, False
         written = tuple(self.out.pieces) if data else ()
-        self._refused = Refused(data, self.out.position(), written, again)
+        self._refused = Refused(data, self._written_to(), written, again)
         # If the repair fails as well the file stays damaged, and the next call tries again.
         with suppress(StorageError):
             self._repair()
         return storage_error(error, doing, self._reader.path)
+
+    def _written_to(self) -> int | None:
+        """Return where the last write ended; None if the system does not say."""
+        try:
+            return self.out.position()
+        except OSError:
+            return None
 
     def _repair(self) -> None:
         reader, refused = self._reader, self._refused

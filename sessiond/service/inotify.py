@@ -12,12 +12,13 @@ import os
 import struct
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import anyio
 
 from sessiond.journal.files import Files
-from sessiond.limits import WATCH_SECONDS
+from sessiond.limits import WATCH_POLL_SECONDS, WATCH_SECONDS
 from sessiond.service.watching import Changed, Looking, PathOf, Watch, Watching
 
 __all__ = ["Inotify", "best_watching"]
@@ -60,6 +61,7 @@ class Inotify:
         self._looking = looking
         self._report = report
         self._full = False
+        self._failed = False
         self._told: dict[int, Changed] = {}
 
     def watch(self, path: PathOf, changed: Changed) -> Watch:
@@ -94,13 +96,28 @@ class Inotify:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._looking.run)
                 while True:
-                    await anyio.wait_readable(self._fd)
-                    for changed, name_too in self._changes():
+                    for changed, name_too in await self._next_changes():
                         changed(name_too)
                     # An append of ours costs a wake-up only once in a while.
                     await anyio.sleep(WATCH_SECONDS)
         finally:
-            os.close(self._fd)
+            with suppress(OSError):
+                os.close(self._fd)
+
+    async def _next_changes(self) -> list[tuple[Changed, bool]]:
+        """Wait for changes. While the system fails to tell of changes every file is looked at."""
+        try:
+            await anyio.wait_readable(self._fd)
+            return self._changes()
+        except OSError as error:
+            if not self._failed:
+                self._failed = True
+                self._report(f"changes of session files are not told: inotify: {error.strerror}")
+            await anyio.sleep(WATCH_POLL_SECONDS)
+            with suppress(OSError):
+                # What was told meanwhile would wake the loop again and again.
+                self._changes()
+            return self._all
 
     def _changes(self) -> list[tuple[Changed, bool]]:
         """Whom to tell, and whether of more than bytes."""
@@ -115,7 +132,7 @@ class Inotify:
             at += _EVENT.size + name_bytes
             if mask & _OVERFLOW:
                 # Some were not told of: all may have changed.
-                return [(changed, True) for changed in self._told.values()]
+                return self._all
             changed = self._told.get(number)
             if changed is not None:
                 masks[changed] = masks.get(changed, 0) | mask
@@ -123,6 +140,10 @@ class Inotify:
                     # The number may be given to another file.
                     del self._told[number]
         return [(changed, bool(mask & ~_MODIFY)) for changed, mask in masks.items()]
+
+    @property
+    def _all(self) -> list[tuple[Changed, bool]]:
+        return [(changed, True) for changed in self._told.values()]
 
     @staticmethod
     def _call(result: int) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sized
 import anyio
 from anyio import to_thread
 
-from sessiond.errors import Internal, SessiondError, exhausted
+from sessiond.errors import Internal, SessiondError, StorageError, exhausted
 from sessiond.journal.store import Replaced, ReplacedReason
 from sessiond.limits import RETRY_AFTER_MS
 from sessiond.service.attention import Attention
@@ -171,7 +171,8 @@ class Loop:
 
     def _closed_by(self, bug: Exception) -> SessiondError:
         short = exhausted(bug, RETRY_AFTER_MS)
-        if short is not None and self.live is None:
+        if short is not None and (self.live is None or isinstance(short, StorageError)):
+            # What the disk has is served again by the next request.
             return short
         report = self._means.environment.report_bug
         incident_id = report(f"writer of {self._session_id}", bug)

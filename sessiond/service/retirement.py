@@ -15,7 +15,8 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
-from sessiond.errors import Internal, SessiondError
+from sessiond.errors import Internal, SessiondError, exhausted
+from sessiond.limits import RETRY_AFTER_MS
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
 
@@ -43,8 +44,10 @@ class Retirement:
         except SessiondError as error:
             self._error = error
         except Exception as bug:  # noqa: BLE001 - whoever waits must be told
-            incident_id = self._environment.report_bug("act on a session's file", bug)
-            self._error = Internal("a bug in sessiond", incident_id=incident_id)
+            self._error = exhausted(bug, RETRY_AFTER_MS) or Internal(
+                "a bug in sessiond",
+                incident_id=self._environment.report_bug("act on a session's file", bug),
+            )
         if self._error is not None:
             self.told = self._error.kind
 

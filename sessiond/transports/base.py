@@ -14,6 +14,7 @@ import os
 import socket
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 import anyio
@@ -183,6 +184,8 @@ class FdPort(_Descriptors):
     def close(self) -> None:
         """Put blocking mode back and close both."""
         for fd, blocking in self._was_blocking.items():
-            os.set_blocking(fd, blocking)
-            os.close(fd)
+            with suppress(OSError):
+                os.set_blocking(fd, blocking)
+            with suppress(OSError):
+                os.close(fd)
         self._was_blocking.clear()

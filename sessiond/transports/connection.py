@@ -19,7 +19,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
-from sessiond.errors import SessiondError
+from sessiond.errors import SessiondError, system_error
 from sessiond.limits import (
     IN_FLIGHT_BYTES_MAX,
     IN_FLIGHT_MAX,
@@ -274,9 +274,13 @@ class Connection(Generic[C]):
         try:
             await function(*args)
         except Exception as error:  # noqa: BLE001  # rule 4
-            name = getattr(function, "__qualname__", "task")
-            self._dispatcher.incident(name, error)
-            self._abort("a task of it failed")
+            failed = system_error(error)
+            if failed is None:
+                name = getattr(function, "__qualname__", "task")
+                self._dispatcher.incident(name, error)
+                self._abort("a task of it failed")
+            else:
+                self._abort(f"a system call failed: {failed.strerror}")
         finally:
             self._running -= 1
             self._moved()

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import anyio
 
+from sessiond.errors import system_error
 from sessiond.rpc.dispatch import Dispatcher
 from sessiond.service.holdings import Holdings
 from sessiond.transports.base import Port
@@ -41,10 +43,16 @@ async def serve_connection(
                 reason = connection.end_reason
             tasks.cancel_scope.cancel()
     except Exception as error:  # noqa: BLE001  # the law
-        dispatcher.incident("connection", error)
-        reason = "a bug ended it"
+        failed = system_error(error)
+        if failed is None:
+            dispatcher.incident("connection", error)
+            reason = "a bug ended it"
+        else:
+            reason = f"a system call failed: {failed.strerror}"
     finally:
-        port.close()
+        # A close that fails has closed all the same.
+        with suppress(OSError):
+            port.close()
         # Every command is a connection: those that end as they should would fill the log.
         level = logging.DEBUG if reason in _USUAL_ENDS else logging.INFO
         _log.log(level, "connection closed", extra={"peer": port.peer, "reason": reason})

@@ -25,8 +25,10 @@ _log = logging.getLogger(__name__)
 
 Serve = Callable[[Port], Awaitable[None]]
 
-# How long accepting rests when the process or the system is out of descriptors or memory.
+# How long accepting rests when the process or the system is out of descriptors or memory, and when
+# a call failed for another reason: the next connection may well be taken.
 EXHAUSTED_SECONDS: Final = 0.5
+FAILED_SECONDS: Final = 0.05
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -57,26 +59,32 @@ async def _accept_loop(
     async def serve_one(sock: socket.socket, peer: Peer) -> None:
         try:
             await serve(SocketPort(sock, str(peer)))
+        except OSError as error:
+            _lose(sock, error)
         finally:
             admission.leave(peer)
 
     told = False
     while True:
-        await anyio.wait_readable(listener)
         try:
+            await _someone_waits(listener)
             sock, _ = listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
             continue
         except OSError as error:
-            if error.errno not in _EXHAUSTED:
-                raise
             if not told:
                 _log.warning("cannot accept for now", extra={"errno": error.errno})
             told = True
-            await anyio.sleep(EXHAUSTED_SECONDS)
+            rest = EXHAUSTED_SECONDS if error.errno in _EXHAUSTED else FAILED_SECONDS
+            await anyio.sleep(rest)
             continue
         told = False
-        peer = _peer_of(sock)
+        try:
+            peer = _peer_of(sock)
+        except OSError as error:
+            # Nobody can say whose connection this is.
+            _lose(sock, error)
+            continue
         refusal = admission.admit(peer)
         if refusal is None:
             tasks.start_soon(serve_one, sock, peer)
@@ -84,9 +92,24 @@ async def _accept_loop(
             _turn_away(sock, refusal)
 
 
+async def _someone_waits(listener: socket.socket) -> None:
+    """Wait until a client connects, or for a moment where the system does not tell."""
+    try:
+        await anyio.wait_readable(listener)
+    except OSError:
+        await anyio.sleep(FAILED_SECONDS)
+
+
+def _lose(sock: socket.socket, error: OSError) -> None:
+    """Close a connection that a failed system call has ended."""
+    _log.warning("connection lost", extra={"errno": error.errno})
+    with suppress(OSError):
+        sock.close()
+
+
 def _turn_away(sock: socket.socket, last_words: bytes) -> None:
     """Say it if the socket takes it, and hang up: nobody waits for who is not served."""
-    with sock, suppress(OSError):
+    with suppress(OSError), sock:
         sock.settimeout(0)
         sock.send(last_words)
 

@@ -184,7 +184,9 @@ class Daemon:
 async def _unload_idle(service: Service) -> None:
     while True:
         await anyio.sleep(_IDLE_LOOK_SECONDS)
-        service.unload_idle()
+        # What the system does not say now is asked again.
+        with suppress(OSError):
+            service.unload_idle()
 
 
 def _new_incident_id() -> str:

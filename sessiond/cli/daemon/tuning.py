@@ -44,7 +44,7 @@ class Tuning:
         """The configuration as it is now; None, and a word in the log, for a bad one. Blocking."""
         try:
             return load(self._sources)[0]
-        except BadConfiguration as error:
+        except (BadConfiguration, OSError) as error:
             _log.error("configuration kept", extra={"reason": str(error)})
             return None
 
