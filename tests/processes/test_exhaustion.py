@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from sessiond.limits import MEMORY_SESSION_BYTES_MAX
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.faults import can_attach, failing
 from tests.processes.harness.link import Link, Refused, request
@@ -163,3 +164,19 @@ def test_without_threads_appends_are_refused_or_stored(
         assert {*clients.map(append, again)} <= {"disk"}
     with daemon.connect() as link:
         assert [link.contents(name) for name in names] == [["one", "two"]] * len(names)
+
+
+def test_a_session_in_memory_takes_appends_until_its_bound(daemon: Daemon) -> None:
+    with daemon.connect() as link:
+        link.ask("session/create", cwd="/p", session_id=SESSION, persist="never")
+        before = status(daemon, "VmHWM")
+        told = []
+        for _ in range(30):
+            try:
+                link.say(SESSION, "x" * (20 * MIB))
+                told.append("ok")
+            except Refused as refused:
+                told.append(refused.kind)
+        assert set(told) == {"ok", "too_large"}
+        assert told.count("ok") == MEMORY_SESSION_BYTES_MAX // (20 * MIB)
+        assert status(daemon, "VmHWM") - before < MEMORY_SESSION_BYTES_MAX + 150 * MIB
