@@ -9,7 +9,7 @@ table that protocol.md is checked against.
 from __future__ import annotations
 
 import errno
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 __all__ = [
     "ERRORS",
@@ -303,7 +303,8 @@ def system_error(error: BaseException) -> OSError | None:
     A group counts if every error of the group is a failed call.
     """
     if isinstance(error, BaseExceptionGroup):
-        found = [system_error(one) for one in error.exceptions]
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        found = [system_error(one) for one in group.exceptions]
         return None if None in found else found[0]
     # A timeout is an OSError without a number.
     return error if isinstance(error, OSError) and error.errno is not None else None

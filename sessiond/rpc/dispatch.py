@@ -235,7 +235,8 @@ class Exchange(Generic[C]):
 
     def _refusal(self, method: str, error: Exception) -> SessiondError:
         if isinstance(error, SessiondError):
-            return error
+            # With its traceback the error would hold its request until cycles are looked for.
+            return error.with_traceback(None)
         if isinstance(error, ValidationError):
             return invalid_params(error)
         short = exhausted(error, RETRY_AFTER_MS)

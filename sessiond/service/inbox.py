@@ -72,7 +72,8 @@ class Command(Struct, eq=False):
         try:
             self.receipt = self.stage(draft)
         except SessiondError as error:
-            self.refusal = error
+            # With its traceback the refusal would hold the command, and the command the refusal.
+            self.refusal = error.with_traceback(None)
         self.rests_on_batch = bool(draft.entries)
 
     def come_later(self, after: int, by: int) -> None:

@@ -120,7 +120,8 @@ class Writer:
                     batch.give_up()
                     changed = [self.write_in_memory([command]) for command in commands]
                     return any(changed)
-                error = full
+                # With its traceback the error would hold this frame, and the frame the error.
+                error = full.with_traceback(None)
         self._conclude(batch, error)
         return bool(batch.lines) and error is None
 

@@ -180,3 +180,19 @@ def test_a_session_in_memory_takes_appends_until_its_bound(daemon: Daemon) -> No
         assert set(told) == {"ok", "too_large"}
         assert told.count("ok") == MEMORY_SESSION_BYTES_MAX // (20 * MIB)
         assert status(daemon, "VmHWM") - before < MEMORY_SESSION_BYTES_MAX + 150 * MIB
+
+
+def test_a_refused_append_leaves_no_bytes_behind(daemon: Daemon) -> None:
+    with daemon.connect() as link:
+        begun(link, SESSION)
+        before = status(daemon, "VmHWM")
+        for number in range(20):
+            text = "x" * (20 * MIB)
+            refusals: tuple[dict[str, Any], ...] = (
+                {"expected": {"seq": 99}},
+                {"parent_id": f"{number:032x}"},
+                {"unknown": True},
+            )
+            with pytest.raises(Refused):
+                link.say(SESSION, text, **refusals[number % len(refusals)])
+        assert status(daemon, "VmHWM") - before < 150 * MIB

@@ -157,7 +157,7 @@ def test_a_system_call_that_fails_costs_its_connection_or_its_call(
             link.say(session_id, "before")
         link.ask("session/close", session_id=CLOSED)
         link.ask("session/export", session_id=CLOSED, path=str(tmp_path / "outside.jsonl"))
-        acknowledged = set()
+        acknowledged: set[str] = set()
         for number, error in enumerate(CALLS[calls], 1):
             with connected_to(daemon) as before:
                 asked = acts(tmp_path, number)
