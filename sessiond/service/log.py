@@ -15,6 +15,7 @@ from sessiond.limits import INLINE_READ_BYTES, REPLAY_CHUNK_BYTES
 from sessiond.model.row import Kind
 from sessiond.service.events import Event
 from sessiond.service.opened import Opened
+from sessiond.service.stored import NOT_AS_INDEXED, changed
 
 __all__ = ["LogReader", "chunks"]
 
@@ -49,11 +50,15 @@ class LogReader:
     def _events(self, first: int, last: int) -> list[Event]:
         opened = self._opened
         kinds = opened.session.kinds
-        return [
-            opened.event(seq, line)
-            for seq, line in enumerate(opened.journal.read(first, last), first)
-            if kinds[seq] != Kind.NONE
-        ]
+        lines = opened.journal.read(first, last)
+        try:
+            return [
+                opened.event(seq, line)
+                for seq, line in enumerate(lines, first)
+                if kinds[seq] != Kind.NONE
+            ]
+        except NOT_AS_INDEXED as error:
+            raise changed(opened.path) from error
 
     async def read_many(self, seqs: Sequence[int]) -> list[bytes]:
         """The lines at these ordinals, in that order."""

@@ -132,6 +132,7 @@ ATTACKERS: Final = (
             "tests/service/test_foreign_atoms.py",
             "tests/service/test_foreign_halves.py",
             "tests/service/test_foreign_writers.py",
+            "tests/service/test_rewritten_in_place.py",
             "tests/service/test_shared_ids.py",
             *_ONCE,
         ),
