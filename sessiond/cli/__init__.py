@@ -59,6 +59,7 @@ CONTENTS: Final[tuple[Listed, ...]] = (
     Listed("Daemon", "doctor", "doctor", "Look for what is wrong, and say what to do."),
     Listed("Tools", "call", "call", "Call any method of the protocol."),
     Listed("Tools", "completion", "completion", "Print the completion of a shell."),
+    Listed("Tools", "help", "help", "Show the help of a command."),
     Listed("Tools", "lsp", "lsp", "Show session files in an editor: a language server."),
     Listed("Tools", "schema", "schema", "Print the schemas of the protocol."),
 )
@@ -69,6 +70,9 @@ CONTENTS: Final[tuple[Listed, ...]] = (
     contents=CONTENTS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""\b
+--profile, --socket, --home, --config, --json, --no-start and --no-pager may also stand
+before the command.
+\b
 With --json a command prints exactly one JSON document, or JSON lines where it
 follows something; a failure is then the document {"error": {...}}.
 \b
@@ -80,6 +84,11 @@ Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 no daemon to talk to,
 def main() -> None:
     """Own agent sessions: many programs read, write and watch one session without loss.
 
-    SESSION, wherever a command takes one, is an id, at least 4 leading characters of one,
-    a title, or the path of a session file (with a "/" in it, or ending in ".jsonl").
+    SESSION, wherever a command takes one, is an id, at least 4 leading or 6 trailing characters
+    of one, a title, or the path of a session file (with a "/" in it, or ending in ".jsonl").
+
+    ENTRY is an id, at least 4 leading or 6 trailing characters of one, or a label. On a terminal
+    ids of both are shown by their end; with --json, and in pipes, they are whole.
+
+    TEXT is a text, "-" for standard input, or @FILE for what is in a file.
     """

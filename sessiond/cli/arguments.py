@@ -32,6 +32,7 @@ __all__ = [
     "project_options",
     "session_argument",
     "standard_input",
+    "text_of_input",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,17 +69,26 @@ class _Folder(click.ParamType[str]):
 
 
 class _Text(click.ParamType[str]):
-    """A text; "-" stands for standard input."""
+    """A text; "-" stands for standard input, "@FILE" for a file, "@@" for "@" itself."""
 
     name = "text"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        del param, ctx
-        return standard_input() if value == "-" else value
+        if value == "-":
+            return text_of_input()
+        if value.startswith("@@"):
+            return str(value[1:])
+        if value.startswith("@"):
+            try:
+                return _without_line_end(Path(value[1:]).read_bytes().decode())
+            except OSError as error:
+                why = f"{value[1:]}: {error.strerror}; a text that begins with @ is written @@"
+                self.fail(why, param, ctx)
+        return str(value)
 
 
 class _Json(click.ParamType[Raw]):
-    """A JSON object or array, kept as the bytes it is; "-" stands for standard input."""
+    """A JSON object or array, kept as its bytes; "-" is standard input, "@FILE" a file."""
 
     name = "json"
 
@@ -86,7 +96,7 @@ class _Json(click.ParamType[Raw]):
         self._kind = kind
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Raw:
-        text = sys.stdin.buffer.read() if value == "-" else str(value).encode()
+        text = self._bytes(str(value), param, ctx)
         try:
             msgspec.json.decode(text, type=self._kind)
             return Raw(text)
@@ -94,6 +104,16 @@ class _Json(click.ParamType[Raw]):
             self.fail(str(error), param, ctx)
         except (msgspec.DecodeError, RecursionError) as error:
             self.fail(f"this is not JSON: {error}", param, ctx)
+
+    def _bytes(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        if value == "-":
+            return standard_input().encode()
+        if not value.startswith("@"):
+            return value.encode()
+        try:
+            return Path(value[1:]).read_bytes()
+        except OSError as error:
+            self.fail(f"{value[1:]}: {error.strerror}", param, ctx)
 
 
 class _Moment(click.ParamType[str]):
@@ -124,8 +144,21 @@ MOMENT: Final = _Moment()
 
 
 def standard_input() -> str:
-    """All of it, line ends as they are. Raises UnicodeError."""
+    """Return all of standard input, line ends as they are. Raises UnicodeError."""
+    if sys.stdin.isatty():
+        # Otherwise a command that waits looks like one that hangs.
+        end = "reading standard input: end it with Ctrl-D on a line of its own, or stop with Ctrl-C"
+        click.echo(end, err=True)
     return sys.stdin.buffer.read().decode()
+
+
+def text_of_input() -> str:
+    """Return standard input as a text, which the line break at its end is no part of."""
+    return _without_line_end(standard_input())
+
+
+def _without_line_end(text: str) -> str:
+    return text.removesuffix("\r\n") if text.endswith("\r\n") else text.removesuffix("\n")
 
 
 def absolute(path: str) -> str:

@@ -16,7 +16,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from sessiond.cli.failures import Status, explain, report, usage
-from sessiond.cli.options import wants_json
+from sessiond.cli.leading_flags import behind, split_flags
+from sessiond.cli.options import note_json, wants_json
 
 __all__ = ["LazyGroup", "Listed"]
 
@@ -47,6 +48,18 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"sessiond.cli.commands.{listed.module}")
         found: click.Command = module.COMMAND
         return found
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take shared flags before the command as if they stood behind its name."""
+        flags, rest = split_flags(args)
+        if "--json" in flags:
+            note_json(ctx)
+        command = self.get_command(ctx, rest[0]) if flags and rest else None
+        if command is not None:
+            rest[1:1] = behind(flags, command)
+        elif flags and not rest and not ctx.resilient_parsing:
+            ctx.fail("name a command behind the flags")
+        return super().parse_args(ctx, rest)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -98,7 +111,9 @@ class LazyGroup(click.Group):
             status = error.exit_code
         except click.ClickException as error:
             # What is wrong with the command line before there is a command.
-            status = report(usage(error), as_json=False)
+            context = error.ctx if isinstance(error, click.UsageError) else None
+            as_json = context is not None and wants_json(context)
+            status = report(usage(error), as_json=as_json)
         sys.exit(status)
 
     def invoke(self, ctx: click.Context) -> Any:

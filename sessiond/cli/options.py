@@ -18,6 +18,7 @@ __all__ = [
     "Place",
     "Shared",
     "json_option",
+    "note_json",
     "place_of",
     "place_options",
     "shared_options",
@@ -29,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _JSON = "sessiond.json"
 # The parameters of the options below.
-_SHARED = frozenset({"as_json", "config", "home", "may_start", "profile", "socket"})
+_SHARED = frozenset({"as_json", "config", "home", "may_start", "no_pager", "profile", "socket"})
 
 
 class Place(NamedTuple):
@@ -135,6 +136,11 @@ def shared_options(command: F) -> F:
 def wants_json(context: click.Context) -> bool:
     """Whether the command that runs was given `--json`."""
     return bool(context.meta.get(_JSON))
+
+
+def note_json(context: click.Context) -> None:
+    """Remember that `--json` was given, before any command runs."""
+    context.meta[_JSON] = True
 
 
 def _note_json(context: click.Context, _: click.Parameter, value: object) -> object:

@@ -7,9 +7,10 @@ or turn the order of what is read.
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Final
 
-__all__ = ["counted", "one_line", "printable"]
+__all__ = ["cells", "counted", "fitted", "one_line", "printable"]
 
 # C0 without tab and line feed, DEL, C1, line and paragraph separators, and the marks and
 # overrides of writing direction, which make text look like another.
@@ -32,6 +33,32 @@ def one_line(text: str, width: int | None = None) -> str:
     if width is not None and len(line) > width:
         return line[: width - 1] + "…"
     return line
+
+
+def cells(text: str) -> int:
+    """Return how many columns of a terminal the text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_width, text))
+
+
+def fitted(text: str, width: int) -> str:
+    """Return the text cut to so many columns; what is cut ends in an ellipsis."""
+    if cells(text) <= width:
+        return text
+    room = max(width - 1, 0)
+    taken = 0
+    for at, character in enumerate(text):
+        taken += _width(character)
+        if taken > room:
+            return text[:at].rstrip() + "…"
+    return text
+
+
+def _width(character: str) -> int:
+    if unicodedata.category(character) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
 
 
 def counted(count: int, what: str) -> str:

@@ -16,9 +16,10 @@ from sessiond.cli.arguments import (
     head_option,
     key_option,
     session_argument,
-    standard_input,
+    text_of_input,
 )
-from sessiond.cli.asking import NULL, answer, ask, connected, find
+from sessiond.cli.asking import answer, ask, connected, find
+from sessiond.cli.entry_refs import Expected, entry_or_null, expected_leaf, short_ids
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import say
 
@@ -32,6 +33,7 @@ __all__ = ["COMMAND"]
         'sessiond append my-session "Why is it late?"',
         "echo 'The cron job.' | sessiond append my-session --role assistant",
         """sessiond append my-session --json-message '{"role":"user","content":"And now?"}'""",
+        "sessiond append my-session @question.txt",
         """sessiond append my-session --entry '{"type":"custom","custom_type":"note","data":1}'""",
     ),
 )
@@ -55,16 +57,18 @@ def append(  # noqa: PLR0913 - what click passes
     message: Raw | None,
     entry: Raw | None,
     parent_id: str | None,
+    expected: Expected,
     **params: Any,
 ) -> None:
     """Store TEXT, or standard input, as a message, and print the id of its entry.
 
-    From standard input the line break at the end is not part of the message.
+    A TEXT of "-" is standard input, of @FILE what is in the file ("@@" begins a TEXT with "@");
+    the line break at the end of either is not part of the message.
     """
     if sum(given is not None for given in (text, message, entry)) > 1:
         raise click.UsageError("give one of TEXT, --json-message, --entry")
     if text is None and message is None and entry is None:
-        text = standard_input().removesuffix("\n")
+        text = text_of_input()
     if text == "":
         # More often a program before the pipe that failed than a message meant to be empty.
         raise click.UsageError(
@@ -80,10 +84,13 @@ def append(  # noqa: PLR0913 - what click passes
             session_id=known["id"],
             message=message,
             entry=entry,
-            parent_id=NULL if parent_id == "null" else parent_id,
+            parent_id=entry_or_null(client, known["id"], parent_id),
+            expected=expected_leaf(client, known["id"], expected),
             **params,
         )
-    answer(shared, stored, lambda result: say("\n".join(e["id"] for e in result["entries"])))
+        ids = [entry["id"] for entry in msgspec.json.decode(stored)["entries"]]
+        shown = short_ids(client, known["id"], ids)
+    answer(shared, stored, lambda _: say("\n".join(shown[one] for one in ids)))
 
 
 def _message(role: str, text: str, dialect: str) -> Raw:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import click
+import msgspec
 
 from sessiond.cli.arguments import TEXT, expect_option, head_option, session_argument
-from sessiond.cli.asking import NULL, answer, ask, connected, session_id
+from sessiond.cli.asking import answer, ask, connected, session_id
+from sessiond.cli.entry_refs import Expected, entry_or_null, expected_leaf, short_ids
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import say
 
@@ -28,11 +30,19 @@ __all__ = ["COMMAND"]
 @session_argument
 @click.argument("entry", required=False)
 @head_option
-@click.option("--summary", type=TEXT, help='What is left behind, kept for the model; "-": stdin.')
+@click.option(
+    "--summary", type=TEXT, help='What is left behind, kept for the model; "-": stdin, @FILE.'
+)
 @click.option("--drop", is_flag=True, default=None, help="Forget the --head instead.")
 @expect_option
 def branch(
-    shared: Shared, session: str, entry: str | None, *, drop: bool | None, **params: Any
+    shared: Shared,
+    session: str,
+    entry: str | None,
+    *,
+    drop: bool | None,
+    expected: Expected,
+    **params: Any,
 ) -> None:
     """Move a head to ENTRY ("null": before the first one) and print where its leaf is now.
 
@@ -41,15 +51,19 @@ def branch(
     if (entry is None) is not bool(drop):
         raise click.UsageError("give the ENTRY to move to, or --drop")
     with connected(shared) as client:
+        found = session_id(client, session)
         moved = ask(
             client,
             "session/branch",
-            session_id=session_id(client, session),
-            entry_id=NULL if entry == "null" else entry,
+            session_id=found,
+            entry_id=entry_or_null(client, found, entry),
             drop=drop,
+            expected=expected_leaf(client, found, expected),
             **params,
         )
-    answer(shared, moved, lambda result: say(result["leaf_id"] or "null"))
+        leaf = msgspec.json.decode(moved).get("leaf_id")
+        shown = short_ids(client, found, [leaf])
+    answer(shared, moved, lambda _: say(shown[leaf]))
 
 
 COMMAND = branch

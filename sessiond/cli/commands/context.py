@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -9,13 +10,22 @@ import msgspec
 
 from sessiond.cli.arguments import head_option, session_argument
 from sessiond.cli.asking import answer, ask_long, connected, session_id
+from sessiond.cli.entry_refs import entry_id as entry_meant
+from sessiond.cli.entry_refs import short_ids
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import say
+from sessiond.cli.output import note, say
+from sessiond.cli.pager import pager_option
 from sessiond.cli.text import counted
 
 __all__ = ["COMMAND"]
 
 _TEXTS = ("content", "text", "summary", "output")
+
+
+class _Sources(msgspec.Struct):
+    """Which entry each message is of; None is the system prompt."""
+
+    sources: list[str | None] = []
 
 
 @click.command(
@@ -31,6 +41,7 @@ _TEXTS = ("content", "text", "summary", "output")
 @head_option
 @click.option("--entry", "entry_id", metavar="ENTRY", help="Of this entry instead of a head.")
 @click.option("--repair", is_flag=True, default=None, help="Every tool call with its one result.")
+@pager_option
 @click.option(
     "--shape",
     type=click.Choice(["stored", "openai", "anthropic"]),
@@ -43,29 +54,36 @@ _TEXTS = ("content", "text", "summary", "output")
     default=None,
     help="With the system prompt.",
 )
-def context(shared: Shared, session: str, include: str | None, **params: Any) -> None:
+def context(
+    shared: Shared, session: str, include: str | None, entry_id: str | None, **params: Any
+) -> None:
     """Print the messages that a model is given, and about how many tokens they are."""
     with connected(shared) as client:
+        found = session_id(client, session)
         built = ask_long(
             client,
             "session/build_context",
-            session_id=session_id(client, session),
+            session_id=found,
             include=[include] if include else None,
+            entry_id=None if entry_id is None else entry_meant(client, found, entry_id),
             **params,
         )
-    answer(shared, built, _show)
+        sources = msgspec.json.decode(built, type=_Sources).sources
+        shown = {} if shared.as_json else short_ids(client, found, sources)
+    answer(shared, built, lambda result: _show(result, shown))
 
 
-def _show(result: dict[str, Any]) -> None:
+def _show(result: dict[str, Any], shown: Mapping[str | None, str]) -> None:
     # With openai's shape it is the first message.
     if (prompt := result.get("system")) and None not in result["sources"]:
         say("--- system")
         say(prompt)
     for message, source in zip(result["messages"], result["sources"], strict=True):
-        say(f"--- {message.get('role', '')} ({source or 'the system prompt'})")
+        name = shown[source] if source else "the system prompt"
+        say(f"--- {message.get('role', '')} ({name})")
         say(_text(message))
     count = counted(len(result["messages"]), "message")
-    click.echo(f"{count}, about {result['tokens']} tokens", err=True)
+    note(f"{count}, about {counted(result['tokens'], 'token')}")
 
 
 def _text(message: dict[str, Any]) -> str:

@@ -7,10 +7,13 @@ import msgspec
 
 from sessiond.cli.arguments import SESSION
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import emit_line, say
-from sessiond.cli.text import one_line
+from sessiond.cli.output import columns, emit_line
+from sessiond.cli.pager import pager_option
 
 __all__ = ["COMMAND"]
+
+# Of line, offset, size, type, id and parent.
+_WIDTHS = (4, 8, 6, 12, 8, 8)
 
 
 @click.command(
@@ -20,6 +23,7 @@ __all__ = ["COMMAND"]
 )
 @shared_options
 @click.argument("session", metavar="FILE|SESSION", type=SESSION)
+@pager_option
 @click.option("--content", is_flag=True, help="Also the first words of each entry.")
 def dump(shared: Shared, session: str, *, content: bool) -> None:
     """Print a line for every line of a session file, damaged or not.
@@ -39,7 +43,7 @@ def dump(shared: Shared, session: str, *, content: bool) -> None:
         words = [*("-" if cell is None else str(cell) for cell in cells), *notes]
         if line.preview:
             words.append(line.preview)
-        say("\t".join(map(one_line, words)))
+        columns(words, _WIDTHS, last_is_cut=bool(notes or line.preview))
 
 
 COMMAND = dump

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 import click
 
 from sessiond.cli.arguments import SESSION, project_options
 from sessiond.cli.asking import answer, ask_long, connected, session_id
+from sessiond.cli.looks import short_session_ids
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import say
+from sessiond.cli.output import drawing, is_terminal
+from sessiond.cli.pager import pager_option
 
 __all__ = ["COMMAND"]
+
+# The lines of the drawing, then an id.
+_ROW: Final = re.compile(r"^([│├└─ ]*)([^ \n]+)", re.MULTILINE)
 
 
 @click.command(
@@ -24,6 +32,7 @@ __all__ = ["COMMAND"]
 )
 @shared_options
 @project_options
+@pager_option
 @click.option(
     "--form",
     type=click.Choice(["text", "nodes"]),
@@ -42,7 +51,15 @@ def forest(shared: Shared, session: str | None, form: str, *, cwd: str | None) -
     with connected(shared) as client:
         of = None if session is None else session_id(client, session)
         drawn = ask_long(client, "catalog/forest", session_id=of, cwd=cwd, form=form)
-    answer(shared, drawn, lambda result: say(result["text"].removesuffix("\n")))
+    answer(shared, drawn, lambda result: drawing(_with_short_ids(result["text"])))
+
+
+def _with_short_ids(text: str) -> str:
+    """Return the drawing with the ids of sessions as they are shown on a terminal."""
+    if not is_terminal():
+        return text
+    shown = short_session_ids(found[2] for found in _ROW.finditer(text))
+    return _ROW.sub(lambda found: found[1] + shown[found[2]], text)
 
 
 COMMAND = forest

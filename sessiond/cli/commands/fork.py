@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from sessiond.cli.arguments import FOLDER, session_argument
-from sessiond.cli.asking import NULL, answer, ask_long, connected, session_id
+from sessiond.cli.asking import answer, ask_long, connected, session_id
+from sessiond.cli.entry_refs import entry_or_null
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import say
 
@@ -43,11 +44,12 @@ __all__ = ["COMMAND"]
 def fork(shared: Shared, session: str, *, at: str | None, detached: bool, **params: Any) -> None:
     """Make a session of what SESSION holds, and print its id. SESSION stays as it is."""
     with connected(shared) as client:
+        found = session_id(client, session)
         made = ask_long(
             client,
             "session/fork",
-            session_id=session_id(client, session),
-            at=NULL if at == "null" else at,
+            session_id=found,
+            at=entry_or_null(client, found, at),
             link="none" if detached else None,
             **params,
         )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
+import msgspec
 
 from sessiond.cli.arguments import session_argument
-from sessiond.cli.asking import answer, ask, connected, session_id
+from sessiond.cli.asking import answer, ask, connected, find
+from sessiond.cli.entry_refs import short_ids
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import table
 
@@ -23,13 +26,16 @@ def heads(shared: Shared, session: str) -> None:
     `sessiond branch` makes, moves and drops them.
     """
     with connected(shared) as client:
-        found = ask(client, "session/heads", session_id=session_id(client, session))
-    answer(shared, found, _show)
+        session_id = find(client, session)["id"]
+        found = ask(client, "session/heads", session_id=session_id)
+        heads = msgspec.json.decode(found)["heads"]
+        shown = short_ids(client, session_id, (head["leaf_id"] for head in heads))
+    answer(shared, found, lambda result: _show(result, shown))
 
 
-def _show(result: dict[str, Any]) -> None:
-    rows = [(head["name"], head["leaf_id"] or "null", str(head["seq"])) for head in result["heads"]]
-    table(("HEAD", "LEAF", "SEQ"), rows, cut=("LEAF",))
+def _show(result: dict[str, Any], shown: Mapping[str | None, str]) -> None:
+    rows = [(head["name"], shown[head["leaf_id"]], str(head["seq"])) for head in result["heads"]]
+    table(("HEAD", "LEAF", "SEQ"), rows)
 
 
 COMMAND = heads

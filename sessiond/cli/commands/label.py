@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,9 +10,11 @@ import msgspec
 
 from sessiond.cli.arguments import session_argument
 from sessiond.cli.asking import NULL, answer, ask, connected, session_id
+from sessiond.cli.entry_refs import entry_id, short_ids
 from sessiond.cli.looks import when
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import say, table
+from sessiond.cli.output import note, say, table
+from sessiond.cli.pager import pager_option
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
@@ -32,6 +35,7 @@ __all__ = ["COMMAND"]
 @session_argument
 @click.argument("entry", required=False)
 @click.argument("label", required=False)
+@pager_option
 @click.option("--clear", is_flag=True, help="Take the label off.")
 def label(
     shared: Shared, session: str, entry: str | None, label: str | None, *, clear: bool
@@ -42,8 +46,12 @@ def label(
     with connected(shared) as client:
         found = session_id(client, session)
         if entry is None:
-            answer(shared, _labels(client, found), _show)
+            labels = _labels(client, found)
+            rows = msgspec.json.decode(labels)["labels"]
+            shown = short_ids(client, found, (at["entry_id"] for at in rows))
+            answer(shared, labels, lambda result: _show(result, shown))
             return
+        entry = entry_id(client, found, entry)
         done = ask(client, "session/label", session_id=found, entry_id=entry, label=label or NULL)
     answer(shared, done, lambda result: say(str(result["seq"])))
 
@@ -59,9 +67,11 @@ def _labels(client: BlockingClient, session_id: str) -> bytes:
     return msgspec.json.encode(whole)
 
 
-def _show(result: dict[str, Any]) -> None:
-    rows = [(at["entry_id"], at["label"], when(at["timestamp"])) for at in result["labels"]]
+def _show(result: dict[str, Any], shown: Mapping[str | None, str]) -> None:
+    rows = [(shown[at["entry_id"]], at["label"], when(at["timestamp"])) for at in result["labels"]]
     table(("ENTRY", "LABEL", "SINCE"), rows)
+    if not rows:
+        note("no entry has a label: give one with `sessiond label SESSION ENTRY LABEL`")
 
 
 COMMAND = label

@@ -11,6 +11,8 @@ from sessiond.cli.arguments import MOMENT, archived_option, project_options
 from sessiond.cli.asking import answer, ask_long, connected
 from sessiond.cli.looks import session_table
 from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.output import note
+from sessiond.cli.pager import pager_option
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
@@ -19,6 +21,10 @@ __all__ = ["COMMAND"]
 
 _ROWS = 50
 _PAGE = 1000
+_NONE_YET = """There is no session here yet. Begin with:
+  sessiond new --title "my first session"
+  sessiond append "my first session" "Hello."
+Drafts and archived sessions: `sessiond list --archived any --drafts`"""
 
 
 @click.command(
@@ -48,15 +54,20 @@ _PAGE = 1000
 @click.option("--limit", "-n", type=click.IntRange(1), default=_ROWS, show_default=True)
 @click.option("--cursor", help="Go on behind an earlier page.")
 @click.option("--all", "all_pages", is_flag=True, help="Every page, whatever --limit says.")
+@pager_option
 def list_sessions(shared: Shared, *, all_pages: bool, limit: int, **filters: Any) -> None:
-    """List the sessions, the latest first."""
+    """List the sessions, the latest first.
+
+    On a terminal a session's id is shown by its end, which every command takes for SESSION.
+    """
     filters["tags"] = list(filters["tags"]) or None
+    is_filtered = any(value is not None for value in filters.values())
     with connected(shared) as client:
         if all_pages:
             found = _all_pages(client, filters)
         else:
             found = ask_long(client, "session/list", **filters, limit=limit)
-    answer(shared, found, _show)
+    answer(shared, found, lambda page: _show(page, is_filtered=is_filtered))
 
 
 def _all_pages(client: BlockingClient, filters: dict[str, Any]) -> bytes:
@@ -70,12 +81,17 @@ def _all_pages(client: BlockingClient, filters: dict[str, Any]) -> bytes:
     return msgspec.json.encode(whole)
 
 
-def _show(page: dict[str, Any]) -> None:
-    session_table(page["sessions"])
+def _show(page: dict[str, Any], *, is_filtered: bool) -> None:
+    if page["sessions"]:
+        session_table(page["sessions"])
+    elif is_filtered:
+        note("no session fits: ask for less, or see `sessiond list --archived any --drafts`")
+    else:
+        note(_NONE_YET)
     if page["next_cursor"] is not None:
-        click.echo("There are more: see them with --all, or filter.", err=True)
+        note("There are more: see them with --all, or filter.")
     for file in page.get("unreadable", ()):
-        click.echo(f"{file['path']} cannot be read as a session: see `sessiond verify`", err=True)
+        note(f"{file['path']} cannot be read as a session: see `sessiond verify {file['path']}`")
 
 
 COMMAND = list_sessions

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sessiond.cli.arguments import FOLDER
+from sessiond.cli.arguments import FOLDER, TEXT
 from sessiond.cli.asking import answer, ask, connected
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import say
@@ -43,7 +43,7 @@ def _checked_id(_: click.Context, __: click.Parameter, value: str | None) -> str
 @click.option("--agent", help="Which agent works in it.")
 @click.option("--model", help="Which model answers.")
 @click.option("--tag", "tags", multiple=True, help="A tag; may be repeated.")
-@click.option("--system-prompt", metavar="TEXT", help="What the model is told first.")
+@click.option("--system-prompt", type=TEXT, help="What the model is told first.")
 @click.option(
     "--persist",
     type=click.Choice(["immediate", "on_assistant", "never"]),

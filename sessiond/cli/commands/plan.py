@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import click
+import msgspec
 
-from sessiond.cli.arguments import head_option, session_argument
-from sessiond.cli.asking import answer, ask_long, connected, session_id
+from sessiond.cli.arguments import TEXT, head_option, session_argument
+from sessiond.cli.asking import answer, ask_long, connected, find
+from sessiond.cli.entry_refs import short_ids
 from sessiond.cli.failures import Failure
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import say
+from sessiond.cli.output import note, say
 from sessiond.cli.text import counted
 
 __all__ = ["COMMAND"]
@@ -39,7 +41,7 @@ _REASONS = {
     metavar="TOKENS",
     help="About how much of the newest messages is kept.  [default: the session's setting]",
 )
-@click.option("--instructions", metavar="TEXT", help="What the summary shall mind above all.")
+@click.option("--instructions", type=TEXT, help="What the summary shall mind above all.")
 @click.option("--id", "only_id", is_flag=True, help="Print the plan's id instead of its prompt.")
 @head_option
 def plan(shared: Shared, session: str, *, only_id: bool, **params: Any) -> None:
@@ -48,23 +50,22 @@ def plan(shared: Shared, session: str, *, only_id: bool, **params: Any) -> None:
     The answer of a model goes to `sessiond compact SESSION --plan ID --summary -`.
     """
     with connected(shared) as client:
-        planned = ask_long(
-            client, "session/plan_compaction", session_id=session_id(client, session), **params
-        )
-    answer(shared, planned, lambda result: _show(result, only_id=only_id))
+        session_id = find(client, session)["id"]
+        planned = ask_long(client, "session/plan_compaction", session_id=session_id, **params)
+        plan = msgspec.json.decode(planned)["plan"]
+        first = None if plan is None else plan["first_kept_entry_id"]
+        shown = short_ids(client, session_id, [first])
+    answer(shared, planned, lambda result: _show(result, shown[first], only_id=only_id))
 
 
-def _show(result: dict[str, Any], *, only_id: bool) -> None:
+def _show(result: dict[str, Any], first_kept: str, *, only_id: bool) -> None:
     found = result["plan"]
     if found is None:
         raise Failure("there is nothing to compact", _REASONS.get(result["reason"], "go on"))
     say(found["plan_id"] if only_id else found["prompt"])
     count = counted(len(found["summarize"]) + len(found["turn_prefix"]), "entry")
-    click.echo(
-        f"{count} to summarise, kept from {found['first_kept_entry_id']} on; "
-        f"about {found['tokens_before']} tokens now",
-        err=True,
-    )
+    tokens = counted(found["tokens_before"], "token")
+    note(f"{count} to summarise, kept from {first_kept} on; about {tokens} now")
 
 
 COMMAND = plan

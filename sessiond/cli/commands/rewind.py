@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import click
+import msgspec
 
 from sessiond.cli.arguments import expect_option, head_option, session_argument
-from sessiond.cli.asking import NULL, answer, ask, connected, session_id
+from sessiond.cli.asking import answer, ask, connected, session_id
+from sessiond.cli.entry_refs import Expected, entry_or_null, expected_leaf, short_ids
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import say
 from sessiond.cli.text import counted
@@ -25,25 +27,29 @@ __all__ = ["COMMAND"]
 @click.argument("entry")
 @head_option
 @expect_option
-def rewind(shared: Shared, session: str, entry: str, **params: Any) -> None:
+def rewind(shared: Shared, session: str, entry: str, expected: Expected, **params: Any) -> None:
     """Put a head back to ENTRY of its own path ("null": before the first one).
 
     What followed stays in the file, on a branch of its own that `sessiond branch` can go back to.
     """
     with connected(shared) as client:
+        found = session_id(client, session)
         moved = ask(
             client,
             "session/rewind",
-            session_id=session_id(client, session),
-            to=NULL if entry == "null" else entry,
+            session_id=found,
+            to=entry_or_null(client, found, entry),
+            expected=expected_leaf(client, found, expected),
             **params,
         )
-    answer(shared, moved, _show)
+        leaf = msgspec.json.decode(moved)["leaf_id"]
+        shown = short_ids(client, found, [leaf])
+    answer(shared, moved, lambda result: _show(result, shown[leaf]))
 
 
-def _show(result: dict[str, Any]) -> None:
+def _show(result: dict[str, Any], leaf: str) -> None:
     many = counted(result["rewound_count"], "entry")
-    say(f"{result['leaf_id'] or 'null'}: {many} taken back")
+    say(f"{leaf}: {many} taken back")
 
 
 COMMAND = rewind

@@ -8,8 +8,10 @@ import click
 
 from sessiond.cli.arguments import archived_option, project_options
 from sessiond.cli.asking import answer, ask_long, connected
+from sessiond.cli.looks import short_session_ids
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import table
+from sessiond.cli.output import note, table
+from sessiond.cli.pager import pager_option
 
 __all__ = ["COMMAND"]
 
@@ -26,6 +28,7 @@ __all__ = ["COMMAND"]
 @shared_options
 @project_options
 @archived_option
+@pager_option
 @click.option("--drafts", is_flag=True, default=None, help="Also in those without an answer yet.")
 @click.option("--limit", "-n", type=click.IntRange(1), default=50, show_default=True)
 @click.argument("words", nargs=-1, required=True)
@@ -36,17 +39,23 @@ def search(shared: Shared, words: tuple[str, ...], **params: Any) -> None:
     accents make no difference. An ENTRY of "-" is the title or the folder of the session.
     """
     query = " ".join(words)
+    if not query.strip():
+        raise click.UsageError("give a word to look for")
     with connected(shared) as client:
         found = ask_long(client, "session/search", query=query, **params)
     answer(shared, found, _show)
 
 
 def _show(result: dict[str, Any]) -> None:
+    hits = result["hits"]
+    shown = short_session_ids(hit["session_id"] for hit in hits)
     rows = [
-        (hit["session_id"], hit["entry_id"] or "-", str(hit["seq"]), hit["snippet"])
-        for hit in result["hits"]
+        (shown[hit["session_id"]], hit["entry_id"] or "-", str(hit["seq"]), hit["snippet"])
+        for hit in hits
     ]
-    table(("SESSION", "ENTRY", "SEQ", "TEXT"), rows, cut=("ENTRY", "TEXT"))
+    table(("SESSION", "ENTRY", "SEQ", "TEXT"), rows, cut=("TEXT",))
+    if not hits:
+        note("nothing says all of this; --archived any and --drafts look in more sessions")
 
 
 COMMAND = search

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -10,9 +11,11 @@ from msgspec import Raw
 
 from sessiond.cli.arguments import session_argument
 from sessiond.cli.asking import ask, connected, session_id
-from sessiond.cli.looks import entry_line, facts
+from sessiond.cli.entry_refs import short_ids
+from sessiond.cli.looks import entry_line, entry_of, facts
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import emit_raw, say
+from sessiond.cli.output import emit_raw
+from sessiond.cli.pager import pager_option
 
 __all__ = ["COMMAND"]
 
@@ -37,6 +40,7 @@ class _Path(msgspec.Struct):
 @session_argument
 @click.option("--head", metavar="NAME", help="Whose path.  [default: main]")
 @click.option("--entries", "-n", type=click.IntRange(0), default=10, show_default=True)
+@pager_option
 def show(shared: Shared, session: str, head: str | None, entries: int) -> None:
     """Show what is known of a session, and the last entries of a head's path.
 
@@ -51,18 +55,28 @@ def show(shared: Shared, session: str, head: str | None, entries: int) -> None:
             path = ask(
                 client, "session/path", session_id=found, head=head, limit=entries, from_end=True
             )
+        rows = msgspec.json.decode(path, type=_Path).entries
+        about = msgspec.json.decode(known)["session"]
+        named = [*(entry_of(bytes(row.entry)) for row in rows), *_leaves(about)]
+        shown = {} if shared.as_json else short_ids(client, found, named)
     if shared.as_json:
         parts = msgspec.json.decode(known, type=dict[str, Raw])
         parts["entries"] = msgspec.json.decode(path, type=dict[str, Raw])["entries"]
         emit_raw(msgspec.json.encode(parts))
         return
-    _facts(msgspec.json.decode(known)["session"])
-    for row in msgspec.json.decode(path, type=_Path).entries:
-        say(entry_line(row.seq, bytes(row.entry)))
+    _facts(about, shown)
+    for row in rows:
+        entry_line(row.seq, bytes(row.entry), shown[entry_of(bytes(row.entry))])
 
 
-def _facts(session: dict[str, Any]) -> None:
-    heads = [f"{head['name']} at {head['leaf_id']}" for head in session.pop("heads", ())]
+def _leaves(session: dict[str, Any]) -> list[str | None]:
+    return [session.get("leaf_id"), *(head["leaf_id"] for head in session.get("heads", ()))]
+
+
+def _facts(session: dict[str, Any], shown: Mapping[str | None, str]) -> None:
+    heads = [f"{head['name']} at {shown[head['leaf_id']]}" for head in session.pop("heads", ())]
+    if session.get("leaf_id") is not None:
+        session["leaf_id"] = shown[session["leaf_id"]]
     rest = [(name, value) for name, value in session.items() if name not in _FIRST]
     facts([*((name, session.get(name)) for name in _FIRST), *rest, ("heads", ", ".join(heads))])
 

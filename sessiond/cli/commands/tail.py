@@ -11,9 +11,11 @@ from msgspec import Raw
 
 from sessiond.cli.arguments import session_argument
 from sessiond.cli.asking import ask, connected, find
-from sessiond.cli.looks import entry_line
+from sessiond.cli.entry_refs import short_ids
+from sessiond.cli.looks import entry_line, entry_of
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import emit_line, say
+from sessiond.cli.output import emit_line, note
+from sessiond.cli.pager import pager_option
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient, BlockingSubscription
@@ -40,6 +42,7 @@ class _Page(msgspec.Struct):
 @session_argument
 @click.option("--follow", "-f", is_flag=True, help="Go on with what is stored from now on.")
 @click.option("--lines", "-n", type=click.IntRange(0), default=10, show_default=True)
+@pager_option
 def tail(shared: Shared, session: str, lines: int, *, follow: bool) -> None:
     """Print the last entries of a session, one line each, in the order they were stored.
 
@@ -50,8 +53,7 @@ def tail(shared: Shared, session: str, lines: int, *, follow: bool) -> None:
     with connected(shared) as client:
         known = find(client, session)
         page = _last(client, known["id"], lines)
-        for at in page.entries[::-1]:
-            _print(shared, at.seq, at.entry)
+        _print(shared, client, known["id"], page.entries[::-1])
         if follow:
             sys.stdout.flush()
             _follow(shared, client, known, page.seq)
@@ -75,29 +77,35 @@ def _follow(shared: Shared, client: BlockingClient, known: dict[str, str], seq: 
     position: Cursor | None = Cursor(seq, epoch=known["epoch"])
     while True:
         with client.subscribe(known["id"], after=position) as events:
-            _print_events(shared, events)
+            _print_events(shared, client, known["id"], events)
             position = events.position
 
 
-def _print_events(shared: Shared, events: BlockingSubscription) -> None:
+def _print_events(
+    shared: Shared, client: BlockingClient, session_id: str, events: BlockingSubscription
+) -> None:
     """Until the session is closed."""
     from sessiond_client import EntryEvent, Notice, Replaced
 
     for event in events:
         if isinstance(event, EntryEvent):
-            _print(shared, event.seq, event.raw)
+            _print(shared, client, session_id, [_At(event.seq, event.raw)])
             sys.stdout.flush()
         elif isinstance(event, Replaced):
-            click.echo("sessiond: the file was replaced; here it is from the start", err=True)
+            note("sessiond: the file was replaced; here it is from the start")
         elif isinstance(event, Notice) and event.method == "session/closed":
             return
 
 
-def _print(shared: Shared, seq: int, entry: Raw) -> None:
+def _print(shared: Shared, client: BlockingClient, session_id: str, rows: list[_At]) -> None:
     if shared.as_json:
-        emit_line(b'{"seq":%d,"entry":%s}' % (seq, bytes(entry)))
-    else:
-        say(entry_line(seq, bytes(entry)))
+        for at in rows:
+            emit_line(b'{"seq":%d,"entry":%s}' % (at.seq, bytes(at.entry)))
+        return
+    ids = [entry_of(bytes(at.entry)) for at in rows]
+    shown = short_ids(client, session_id, ids)
+    for entry_id, at in zip(ids, rows, strict=True):
+        entry_line(at.seq, bytes(at.entry), shown[entry_id])
 
 
 COMMAND = tail

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import click
 
 from sessiond.cli.arguments import session_argument
 from sessiond.cli.asking import answer, ask_long, connected, session_id
+from sessiond.cli.entry_refs import entry_id
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import say
+from sessiond.cli.output import drawing, is_terminal
+from sessiond.cli.pager import pager_option
 
 __all__ = ["COMMAND"]
+
+_ID = re.compile(r" \([^()\s]+\)$")
 
 
 @click.command(
@@ -18,6 +25,8 @@ __all__ = ["COMMAND"]
     examples=(
         "sessiond tree my-session",
         "sessiond tree my-session --ids",
+        "sessiond tree my-session --depth 2",
+        "sessiond tree my-session --around entry-2",
         "sessiond tree my-session --form flat --json",
     ),
 )
@@ -31,15 +40,42 @@ __all__ = ["COMMAND"]
     help="flat and nested are JSON.",
 )
 @click.option("--ids", is_flag=True, help="Also the id of each entry, as branch and label take it.")
-def tree(shared: Shared, session: str, form: str, *, ids: bool) -> None:
-    """Draw the tree of a session, the path of its main head first."""
-    if ids and form != "text":
-        raise click.UsageError("--ids is for the text form; the others have them")
+@click.option(
+    "--depth",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Leave out what hangs by more than N forks.",
+)
+@click.option(
+    "--around",
+    metavar="ENTRY",
+    help="Only ENTRY, what led to it, its siblings and what follows it.",
+)
+@pager_option
+def tree(
+    shared: Shared, session: str, form: str, *, ids: bool, around: str | None, **params: Any
+) -> None:
+    """Draw the tree of a session, the path of its main head first.
+
+    The main head is shown by an arrow before its entry, other heads by their names behind it.
+    """
+    if form != "text":
+        for flag, given in (("--ids", ids), ("--depth", params["depth"]), ("--around", around)):
+            if given not in (None, False):
+                raise click.UsageError(f"{flag} is for the text form")
     shared = shared._replace(as_json=shared.as_json or form != "text")
     with connected(shared) as client:
-        params = {"form": form, "ids": ids}
-        drawn = ask_long(client, "session/tree", session_id=session_id(client, session), **params)
-    answer(shared, drawn, lambda result: say(result["text"].removesuffix("\n")))
+        found = session_id(client, session)
+        drawn = ask_long(
+            client,
+            "session/tree",
+            session_id=found,
+            form=form,
+            ids="short" if ids and is_terminal() else ids,
+            around=None if around is None else entry_id(client, found, around),
+            **params,
+        )
+    answer(shared, drawn, lambda result: drawing(result["text"], _ID if ids else None))
 
 
 COMMAND = tree

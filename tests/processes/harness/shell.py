@@ -95,6 +95,7 @@ class Shell:
             client.export(SESSION_ID, path=str(self.folder / "session.jsonl"))
         message = '{"role":"user","content":"from a file"}\n'
         (self.folder / "message.json").write_text(message, "utf-8")
+        (self.folder / "question.txt").write_text("And now?\n", "utf-8")
 
     def _session_ids(self) -> Iterator[str]:
         """Of every session in a folder of the profile, the trash too."""

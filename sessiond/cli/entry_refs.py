@@ -1,0 +1,75 @@
+"""Entries as a person writes them, and as a person is shown them.
+
+Law: what is shown is what is taken. `session/resolve_entries` says which entry a ref means and
+how short a ref may be; programs, which read no terminal, are given whole ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from sessiond.cli.asking import NULL, ask
+from sessiond.cli.output import is_terminal
+
+if TYPE_CHECKING:
+    from sessiond_client import BlockingClient
+
+__all__ = ["Expected", "entry_id", "entry_or_null", "expected_leaf", "short_ids"]
+
+# What `expect_option` gives.
+Expected = dict[str, str | None] | None
+# So many refs go into one call.
+_REFS: Final = 500
+
+
+def entry_id(client: BlockingClient, session_id: str, ref: str) -> str:
+    """Return the id of the entry that a ref means. Raises RpcError."""
+    return _resolved(client, session_id, [ref])[0]["entry_id"]
+
+
+def entry_or_null(client: BlockingClient, session_id: str, ref: str | None) -> str | Raw | None:
+    """Return the id that a ref means; JSON's null for "null"; None where nothing was given."""
+    if ref is None:
+        return None
+    return NULL if ref == "null" else entry_id(client, session_id, ref)
+
+
+def expected_leaf(client: BlockingClient, session_id: str, expected: Expected) -> Expected:
+    """Return the `expected` of a request, its leaf by id."""
+    if expected is None or expected["leaf_id"] is None:
+        return expected
+    return {"leaf_id": entry_id(client, session_id, expected["leaf_id"])}
+
+
+def short_ids(
+    client: BlockingClient, session_id: str, ids: Iterable[str | None]
+) -> Mapping[str | None, str]:
+    """Return how each entry is shown: in short on a terminal, else by its id; None is "null"."""
+    wanted = list(dict.fromkeys(one for one in ids if one is not None))
+    shown: dict[str | None, str] = {None: "null", **{one: one for one in wanted}}
+    if is_terminal():
+        for at in range(0, len(wanted), _REFS):
+            page = wanted[at : at + _REFS]
+            for one, found in zip(page, _resolved(client, session_id, page), strict=True):
+                shown[one] = found["short"]
+    return shown
+
+
+def _resolved(
+    client: BlockingClient, session_id: str, refs: Sequence[str]
+) -> list[Mapping[str, str]]:
+    from sessiond_client import RpcError
+
+    try:
+        answer = ask(client, "session/resolve_entries", session_id=session_id, refs=[*refs])
+    except RpcError as error:
+        if error.kind != "method_not_found":
+            raise
+        # A daemon of an older version knows whole ids only.
+        return [{"entry_id": ref, "short": ref} for ref in refs]
+    found: list[Mapping[str, Any]] = msgspec.json.decode(answer)["entries"]
+    return found

@@ -1,0 +1,54 @@
+"""What a command draws on a terminal of a certain size."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+from collections.abc import Mapping
+from typing import Final
+
+from tests.processes.harness.daemon import SESSIOND
+from tests.processes.harness.shell import PATIENCE_SECONDS, Shell
+
+__all__ = ["on_a_terminal"]
+
+COLOURS: Final = re.compile("\x1b\\[[0-9;]*m")
+
+
+def on_a_terminal(
+    shell: Shell,
+    columns: int,
+    *arguments: str,
+    lines: int = 40,
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """Return what `sessiond` draws with these arguments, without colours; it must succeed."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    variables = {**shell.environment, "TERM": "xterm", **(environment or {})}
+    for name in ("COLUMNS", "LINES"):
+        variables.pop(name, None)
+    process = subprocess.Popen(
+        [SESSIOND, *arguments],
+        cwd=shell.folder,
+        env=variables,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    drawn = b""
+    try:
+        while piece := os.read(ours, 65536):
+            drawn += piece
+    except OSError:
+        pass  # the end of a terminal that no process has open any more
+    finally:
+        os.close(ours)
+    assert process.wait(PATIENCE_SECONDS) == 0, drawn
+    return COLOURS.sub("", drawn.decode()).replace("\r\n", "\n")
