@@ -708,10 +708,11 @@ export interface ImportReport {
   problems: Problem[];
 }
 
-/** The new session, and what was found in the source. */
+/** The new session, what was found in the source, and which sessions were the same before. */
 export interface ImportResult {
   session: SessionInfo;
   report: ImportReport;
+  twins: string[];
 }
 
 /** Version, process, profile and bounds. */

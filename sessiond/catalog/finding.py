@@ -12,7 +12,7 @@ from typing import Final
 
 from sessiond.catalog.rows import Brief, Found, Relative
 
-__all__ = ["find_by_ref", "relatives"]
+__all__ = ["find_by_ref", "relatives", "twins"]
 
 _PREFIX_MIN: Final = 4
 # Behind every character that an id may have.
@@ -60,6 +60,23 @@ def _readings(ref: str) -> Iterator[tuple[str, ...]]:
         yield "draft = 0 AND title_key = ? AND title = ?", key, ref
         yield "draft = 0 AND title_key = ?", key
         yield "draft = 0 AND instr(title_key, ?) > 0", key
+
+
+def twins(
+    connection: sqlite3.Connection,
+    session_id: str,
+    created_at: str,
+    first_message: str | None,
+    limit: int,
+) -> list[str]:
+    """Return the other sessions that began at the same moment with the same first message."""
+    said = "CASE WHEN json_valid(CAST(info AS TEXT)) THEN json_extract(CAST(info AS TEXT), ?) END"
+    rows = connection.execute(
+        "SELECT session_id FROM sessions WHERE listed = 1 AND created_at = ? "  # noqa: S608
+        f"AND session_id != ? AND {said} IS ? ORDER BY session_id LIMIT ?",
+        (created_at, session_id, "$.first_message", first_message, limit),
+    ).fetchall()
+    return [found for (found,) in rows]
 
 
 def relatives(connection: sqlite3.Connection, cwd: str | None, limit: int) -> list[Relative]:

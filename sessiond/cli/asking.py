@@ -16,9 +16,10 @@ import msgspec
 from msgspec import Raw
 
 from sessiond.cli.failures import Failure, Status
-from sessiond.cli.options import Place, Shared
+from sessiond.cli.options import Place, Shared, note_session
 from sessiond.cli.output import emit_raw
 from sessiond.cli.progress import Steps
+from sessiond.cli.reaching.contact import require_own
 from sessiond.cli.reaching.meant import find_socket, require_meant_on
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def connected(shared: Shared) -> Generator[BlockingClient]:
     with ExitStack() as ending:
         try:
             path = find_socket(shared.place)
+            require_own(path)
             require_meant_on(shared.place, path)
             client = connect_blocking(path, client_id=CLIENT_ID)
             ending.enter_context(client)
@@ -104,6 +106,7 @@ def answer(shared: Shared, result: bytes, text: Callable[[Any], None]) -> None:
 
 def find(client: BlockingClient, ref: str) -> dict[str, Any]:
     """The session behind what a user wrote for it, opened where it is if it was a path."""
+    note_session(ref)
     if is_path(ref):
         path = Path(ref).expanduser().absolute()
         result = ask(client, "session/open", path=str(path))

@@ -7,6 +7,7 @@ what went wrong is said once, by `failures`.
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from click.shell_completion import CompletionItem
 
 from sessiond.cli.failures import Status, explain, report, usage
 from sessiond.cli.leading_flags import behind, split_flags
-from sessiond.cli.options import note_json, wants_json
+from sessiond.cli.options import named_session, note_json, wants_json
 
 __all__ = ["LazyGroup", "Listed"]
 
@@ -97,6 +98,7 @@ class LazyGroup(click.Group):
     def main(self, *args: Any, **settings: Any) -> NoReturn:
         """Run, and end the process with the status of the run."""
         _open_what_is_closed()
+        _buffer_output()
         try:
             # What `invoke` gives: None at the end of a command, or the status of `ctx.exit`.
             status: int | None = super().main(*args, **{**settings, "standalone_mode": False})
@@ -124,7 +126,7 @@ class LazyGroup(click.Group):
             _forget_output()
             ctx.exit(Status.READER_GONE)
         except Exception as error:
-            failure = explain(error)
+            failure = explain(error, named_session(ctx))
             if failure is None:
                 raise
             ctx.exit(report(failure, as_json=wants_json(ctx)))
@@ -133,6 +135,22 @@ class LazyGroup(click.Group):
 def _forget_output() -> None:
     # Python flushes standard output once more at its end: into nothing, then.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _buffer_output() -> None:
+    """Put a buffer before standard output where Python was told to use none.
+
+    Without one Python forgets what a write leaves over, and with it that the reader went away.
+    """
+    raw = getattr(sys.stdout, "buffer", None)
+    if isinstance(raw, io.RawIOBase):
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(raw),
+            encoding=sys.stdout.encoding,
+            errors=sys.stdout.errors,
+            line_buffering=True,
+            write_through=True,
+        )
 
 
 def _open_what_is_closed() -> None:

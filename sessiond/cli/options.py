@@ -18,7 +18,9 @@ __all__ = [
     "Place",
     "Shared",
     "json_option",
+    "named_session",
     "note_json",
+    "note_session",
     "place_of",
     "place_options",
     "shared_options",
@@ -29,6 +31,7 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 _JSON = "sessiond.json"
+_SESSION = "sessiond.session"
 # The parameters of the options below.
 _SHARED = frozenset({"as_json", "config", "home", "may_start", "no_pager", "profile", "socket"})
 
@@ -136,6 +139,19 @@ def shared_options(command: F) -> F:
 def wants_json(context: click.Context) -> bool:
     """Whether the command that runs was given `--json`."""
     return bool(context.meta.get(_JSON))
+
+
+def note_session(ref: str) -> None:
+    """Remember what was given for SESSION, for what a failure advises."""
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.meta[_SESSION] = ref
+
+
+def named_session(context: click.Context) -> str | None:
+    """Return what was given for SESSION last, if anything was."""
+    ref: str | None = context.meta.get(_SESSION)
+    return ref
 
 
 def note_json(context: click.Context) -> None:

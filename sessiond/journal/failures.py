@@ -32,7 +32,7 @@ def explained(files: Files, error: FileNotFoundError, path: Path) -> OSError:
         gone = folder
     if gone is None:
         return error
-    return FileNotFoundError(error.errno, f"the folder {printable(gone)} is gone: put it back")
+    return FileNotFoundError(error.errno, f"the folder {printable(gone)} is not there")
 
 
 def printable(path: Path | str) -> str:

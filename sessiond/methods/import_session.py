@@ -8,7 +8,9 @@ from typing import Any, Literal
 from anyio import to_thread
 from msgspec import Struct
 
+from sessiond.catalog.finding import twins
 from sessiond.errors import InvalidParams, SessionCorrupt, StorageError
+from sessiond.limits import MATCHES_SHOWN_MAX
 from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, require_path
 from sessiond.service.files.importing import (
     ImportReport,
@@ -31,10 +33,11 @@ class ImportParams(Params):
 
 
 class ImportResult(Struct, frozen=True):
-    """The new session, and what was found in the source."""
+    """The new session, what was found in the source, and which sessions were the same before."""
 
     session: SessionInfo
     report: ImportReport
+    twins: list[str]
 
 
 def handle(client: Client, params: ImportParams, call: Call[Client]) -> Any:
@@ -67,7 +70,15 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
     lines, report = await to_thread.run_sync(work)
     made = await service.make(session_id, [lines])
     call.progress.report(len(lines), len(lines), "lines")
-    return ImportResult(made, report)
+    found = await service.roster.ask(
+        lambda catalog: catalog.ask(
+            lambda connection: twins(
+                connection, made.id, made.created_at, made.first_message, MATCHES_SHOWN_MAX
+            )
+        ),
+        call.progress,
+    )
+    return ImportResult(made, report, found)
 
 
 METHOD = Method(

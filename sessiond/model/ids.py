@@ -13,6 +13,7 @@ from msgspec import Meta
 
 __all__ = [
     "MAIN",
+    "PATTERN_WORDS",
     "EntryId",
     "HeadName",
     "NewEntryId",
@@ -24,26 +25,26 @@ __all__ = [
 
 SESSION_ID_PATTERN: Final = r"^[A-Za-z0-9_-]{8,128}(?!\n)$"
 
-SessionId = Annotated[
-    str,
-    Meta(pattern=SESSION_ID_PATTERN, description="8 to 128 characters of A-Z a-z 0-9 _ -"),
-]
 # An id that names an entry: files of other programs may hold any string.
 EntryId = Annotated[str, Meta(min_length=1, max_length=1024)]
+_ENTRY_ID_PATTERN: Final = r"^[A-Za-z0-9_.:-]{1,128}(?!\n)$"
+_HEAD_NAME_PATTERN: Final = r"^[A-Za-z0-9_./:-]{1,64}(?!\n)$"
+PATTERN_WORDS: Final = {
+    SESSION_ID_PATTERN: "8 to 128 characters of A-Z a-z 0-9 _ -",
+    _ENTRY_ID_PATTERN: "1 to 128 characters of A-Z a-z 0-9 _ . : -",
+    _HEAD_NAME_PATTERN: "1 to 64 characters of A-Z a-z 0-9 _ . / : -",
+}
+"""What each pattern asks for, in words."""
+
+SessionId = Annotated[
+    str, Meta(pattern=SESSION_ID_PATTERN, description=PATTERN_WORDS[SESSION_ID_PATTERN])
+]
 # An id that a client gives to an entry of its own.
 NewEntryId = Annotated[
-    str,
-    Meta(
-        pattern=r"^[A-Za-z0-9_.:-]{1,128}(?!\n)$",
-        description="1 to 128 characters of A-Z a-z 0-9 _ . : -",
-    ),
+    str, Meta(pattern=_ENTRY_ID_PATTERN, description=PATTERN_WORDS[_ENTRY_ID_PATTERN])
 ]
 HeadName = Annotated[
-    str,
-    Meta(
-        pattern=r"^[A-Za-z0-9_./:-]{1,64}(?!\n)$",
-        description="1 to 64 characters of A-Z a-z 0-9 _ . / : -",
-    ),
+    str, Meta(pattern=_HEAD_NAME_PATTERN, description=PATTERN_WORDS[_HEAD_NAME_PATTERN])
 ]
 
 MAIN: Final = "main"

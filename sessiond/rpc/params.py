@@ -12,6 +12,7 @@ from typing import Annotated, Final
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, field
 
 from sessiond.errors import InvalidParams
+from sessiond.model.ids import PATTERN_WORDS
 
 __all__ = ["Params", "RequestMeta", "invalid_params"]
 
@@ -52,4 +53,12 @@ def invalid_params(error: ValidationError, prefix: str = "") -> InvalidParams:
         if what.startswith(phrase):
             path += "." + what.removeprefix(phrase).removesuffix("`")
     full = (prefix + path).removeprefix(".")
-    return InvalidParams(what[:_TEXT_CHARS_MAX], path=full[:_TEXT_CHARS_MAX])
+    return InvalidParams(_in_words(what)[:_TEXT_CHARS_MAX], path=full[:_TEXT_CHARS_MAX])
+
+
+def _in_words(what: str) -> str:
+    """Return what is wrong, with a pattern that did not match said in words."""
+    for pattern, words in PATTERN_WORDS.items():
+        if f"matching regex {pattern!r}" in what:
+            return f"Expected {words}"
+    return what

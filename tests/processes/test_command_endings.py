@@ -32,6 +32,7 @@ REQUIRED: Final[dict[str, Any]] = {
     "kind": "steer",
     "other_session_id": "other-session-id",
     "text": "both",
+    "refs": ["entry-1"],
 }
 ALSO: Final[dict[str, dict[str, Any]]] = {
     "session/branch": {"entry_id": "entry-1"},
@@ -95,8 +96,8 @@ def test_call_calls_every_method(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("line", "status", "said"),
     [
-        ("sessiond show no-such-session", 4, "see `sessiond list --archived any`"),
-        ("sessiond branch my-session no-such-entry", 4, "see `sessiond tail SESSION`"),
+        ("sessiond show no-such-session", 4, "see `sessiond list --archived any --drafts`"),
+        ("sessiond branch my-session no-such-entry", 4, "see `sessiond tail my-session`"),
         ("sessiond append my-session hi --head nobody", 4, "`sessiond branch` makes one"),
         ("sessiond append my-session hi --expect-leaf entry-1", 1, "decide again"),
         ("sessiond show ./no-such.jsonl", 1, "No such file"),

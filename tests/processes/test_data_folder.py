@@ -223,7 +223,7 @@ def test_a_profile_that_was_moved_away_is_named_and_goes_on_when_it_is_back(
             ("session/fork", {"session_id": "session-open"}),
         ):
             with pytest.raises(
-                Refused, match=rf"{daemon.profile}, is gone|{daemon.profile} is gone"
+                Refused, match=rf"{daemon.profile}, is gone|{daemon.profile} is not there"
             ):
                 link.ask(method, **params)
         # What was read before can be read still, and be saved that way.

@@ -14,6 +14,7 @@ name in the temporary folder; a long path that somebody chose is reached through
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -125,7 +126,10 @@ def address(path: str | os.PathLike[str]) -> Generator[str]:
     folder, name = os.path.split(text)
     descriptor = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield f"{_OWN_FOLDERS}/{descriptor}/{name}"
+        short = f"{_OWN_FOLDERS}/{descriptor}/{name}"
+        if len(os.fsencode(short)) > ADDRESS_BYTES_MAX:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), text)
+        yield short
     finally:
         os.close(descriptor)
 

@@ -175,6 +175,7 @@ class Imported(Struct, frozen=True):
 
     session: SessionInfo
     report: Any = None
+    twins: list[str] = []
 
 
 class Exported(Struct, frozen=True):

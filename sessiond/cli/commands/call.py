@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from sessiond.cli.failures import Failure, Status
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import emit_raw, say
+from sessiond.cli.output import emit, emit_raw, say
 
 __all__ = ["COMMAND"]
 
@@ -63,7 +63,11 @@ def call(
     JSON, @FILE or -.
     """
     if list_methods:
-        say("\n".join(_method_names()))
+        names = _method_names()
+        if shared.as_json:
+            emit({"methods": names})
+        else:
+            say("\n".join(names))
         return
     if method is None:
         raise click.UsageError("name a METHOD; --list prints them")

@@ -44,7 +44,7 @@ def config(place: Place, *, as_json: bool) -> None:
 def _shown(value: object) -> str:
     if value is None or value == ():
         return "-"
-    if isinstance(value, tuple):
+    if isinstance(value, (tuple, bool)):
         return json.dumps(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 

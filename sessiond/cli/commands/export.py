@@ -9,6 +9,7 @@ import click
 from sessiond.cli.arguments import absolute, session_argument
 from sessiond.cli.asking import answer, ask_long, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.output import note
 
 __all__ = ["COMMAND"]
 
@@ -41,8 +42,8 @@ def _write(result: dict[str, Any]) -> None:
     if "content" in result:
         # The file itself, for another program: not a byte of it is changed.
         click.echo(result["content"].encode(), nl=False)
-    for note in result.get("notes", ()):
-        click.echo(note, err=True)
+    for text in result.get("notes", ()):
+        note(text)
 
 
 COMMAND = export

@@ -9,8 +9,10 @@ import click
 from sessiond.cli.arguments import FOLDER, session_argument
 from sessiond.cli.asking import answer, ask_long, connected, session_id
 from sessiond.cli.entry_refs import entry_or_null
+from sessiond.cli.looks import facts
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import say
+from sessiond.cli.output import note, say
+from sessiond.cli.text import counted
 
 __all__ = ["COMMAND"]
 
@@ -53,7 +55,29 @@ def fork(shared: Shared, session: str, *, at: str | None, detached: bool, **para
             link="none" if detached else None,
             **params,
         )
-    answer(shared, made, lambda result: say(result["session"]["id"]))
+    answer(shared, made, _rehearsed if params["dry_run"] else _made)
+
+
+def _made(result: dict[str, Any]) -> None:
+    say(result["session"]["id"])
+
+
+def _rehearsed(result: dict[str, Any]) -> None:
+    """Say what the copy would be; the id is another one each time."""
+    session = result["session"]
+    entries, messages = session["entry_count"], session["message_count"]
+    facts(
+        (
+            ("would be", f"{counted(entries, 'entry')}, {counted(messages, 'message')}"),
+            ("title", session["title"]),
+            ("cwd", session["cwd"]),
+            ("from", session["lineage"].get("parent_id")),
+            ("at", session["lineage"].get("at_entry")),
+            ("first", session["first_message"]),
+            ("dialect", session["dialect"]),
+        )
+    )
+    note("nothing was made: run it without --dry-run")
 
 
 COMMAND = fork

@@ -12,7 +12,7 @@ from sessiond.cli.arguments import FOLDER, absolute, standard_input
 from sessiond.cli.asking import ask_long, connected
 from sessiond.cli.failures import Failure, Status, explain, report
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import emit_raw, say
+from sessiond.cli.output import emit_raw, note, say
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
@@ -76,9 +76,12 @@ def _import(client: BlockingClient, file: str, params: dict[str, Any]) -> dict[s
 
 def _say(result: dict[str, Raw]) -> None:
     say(msgspec.json.decode(result["session"])["id"])
+    twins = msgspec.json.decode(result.get("twins", b"[]"))
+    if twins:
+        note(f"it was there already, as {', '.join(twins)}: this is a second copy")
     problems = msgspec.json.decode(result["report"])["problems"]
     for problem in problems:
-        click.echo(f"line {problem['line']}: {problem['kind']}: {problem['detail']}", err=True)
+        note(f"line {problem['line']}: {problem['kind']}: {problem['detail']}")
 
 
 def _raw(value: Any) -> Raw:

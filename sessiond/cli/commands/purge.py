@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessiond.cli.failures import Failure
+from sessiond.cli.failures import Failure, Status
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.putting import apply
+from sessiond.model.ids import is_session_id
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
@@ -26,6 +27,10 @@ def purge(shared: Shared, ids: tuple[str, ...], *, yes: bool) -> None:
 
     Takes whole ids only: what is in the trash has no other name.
     """
+    for one in ids:
+        if not is_session_id(one):
+            what = f"{one!r} is not the id of a session"
+            raise Failure(what, "a session in the trash has no other name", Status.USAGE)
     if not yes:
         _confirm(ids)
     from sessiond_client import RpcError

@@ -39,7 +39,7 @@ def search(shared: Shared, words: tuple[str, ...], **params: Any) -> None:
     accents make no difference. An ENTRY of "-" is the title or the folder of the session.
     """
     query = " ".join(words)
-    if not query.strip():
+    if not any(character.isalnum() for character in query):
         raise click.UsageError("give a word to look for")
     with connected(shared) as client:
         found = ask_long(client, "session/search", query=query, **params)

@@ -89,6 +89,9 @@ def _folders(_: Place, layout: Layout) -> Iterator[Finding]:
     for folder in (layout.root, *inner, layout.locks):
         if not folder.exists():
             continue
+        if flaw := _not_writable(folder):
+            yield flaw
+            continue
         mode = folder.stat().st_mode
         if not stat.S_ISDIR(mode):
             then = "move it away; the daemon makes the folder"
@@ -98,6 +101,25 @@ def _folders(_: Place, layout: Layout) -> Iterator[Finding]:
             yield Finding("folders", ok=False, what=what, next=f"chmod 700 {folder}")
         else:
             yield Finding("folders", ok=True, what=f"{folder} is this user's alone")
+
+
+def _not_writable(folder: Path) -> Finding | None:
+    """Return what keeps this user from writing into a folder; None if nothing does."""
+    if os.access(folder, os.W_OK | os.X_OK) or not folder.is_dir():
+        return None
+    if os.statvfs(folder).f_flag & os.ST_RDONLY:
+        what = f"{folder} is on a file system that is mounted read-only: nothing can be stored"
+        then = (
+            f"mount it for writing: mount -o remount,rw {_mount_of(folder)}; or give another --home"
+        )
+    else:
+        what = f"{folder} may not be written to by this user"
+        then = f"give it to this user: chown {os.geteuid()} {folder}; chmod 700 {folder}"
+    return Finding("folders", ok=False, what=what, next=then)
+
+
+def _mount_of(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.parents) if path.is_mount())
 
 
 def _socket(place: Place, _: Layout) -> Iterator[Finding]:
@@ -161,6 +183,14 @@ def _database(check: str, path: Path) -> Finding:
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
             (said,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.OperationalError as error:
+        # It could not be looked at, which says nothing about what is in it.
+        if _not_writable(path.parent):
+            return Finding(
+                check, ok=True, what=f"{path} cannot be checked where nothing is written"
+            )
+        what = f"{path} could not be checked: {error}"
+        return Finding(check, ok=False, what=what, next=f"look at {path} and its permissions")
     except sqlite3.Error as error:
         return Finding(check, ok=False, what=f"{path}: {error}", next=then)
     well = said == "ok"

@@ -16,7 +16,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sessiond.cli.failures import Failure
+from sessiond.cli.failures import Failure, Status
 from sessiond_client.place import address
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ __all__ = [
     "about",
     "ask",
     "connect",
+    "require_own",
     "who_serves",
 ]
 
@@ -37,6 +38,7 @@ _LOOK_AGAIN_SECONDS: Final = 0.01
 
 def connect(path: Path, seconds: float | None) -> socket.socket | None:
     """A connection with that timeout; None when nobody listens. Raises OSError for what is odd."""
+    require_own(path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.settimeout(seconds)
@@ -50,6 +52,20 @@ def connect(path: Path, seconds: float | None) -> socket.socket | None:
         error.filename = os.fspath(path)
         raise
     return sock
+
+
+def require_own(path: Path) -> None:
+    """Raise Failure for a socket of another user, whose daemon answers its own user only."""
+    try:
+        owner = path.stat().st_uid
+    except OSError:
+        return
+    if owner != os.geteuid():
+        what = (
+            f"{path} is the socket of another user (uid {owner}), whose daemon answers nobody else"
+        )
+        then = "run it as that user, or give a socket of your own with --socket"
+        raise Failure(what, then, Status.NO_DAEMON, {"kind": "no_daemon"})
 
 
 def _connect(sock: socket.socket, name: str, end: float) -> None:

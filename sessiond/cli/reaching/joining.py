@@ -155,7 +155,7 @@ def _start(place: Place, layout: Layout, end: float) -> None:
             raise _not_there(what, layout)
         # One byte when it listens, none when it ended without.
         if not os.read(news, 1):
-            reason = _last_words(log_fd, said_before)
+            reason = _last_words(log_fd, said_before) or _why_silent(log, log_fd)
             raise _not_there(f"the daemon did not start: {reason}", layout)
     finally:
         os.close(news)
@@ -174,14 +174,23 @@ def _command(place: Place, told: int) -> list[str]:
     return command
 
 
+def _why_silent(log: Path, log_fd: int) -> str:
+    """Return why a daemon could log nothing, which is why it could not start as a rule."""
+    try:
+        os.write(log_fd, b"\n")
+    except OSError as error:
+        return f"{log} cannot be written: {error.strerror}"
+    return "it said nothing"
+
+
 def _last_words(log_fd: int, since: int) -> str:
-    """The reason in the last line that it logged."""
+    """Return the reason in the last line that the daemon logged; "" if it logged none."""
     import json
 
     size = os.fstat(log_fd).st_size
     start = max(since, size - _LAST_WORDS_BYTES)
     lines = os.pread(log_fd, size - start, start).decode("utf-8", "replace").split("\n")
-    last = next((line for line in reversed(lines) if line.strip()), "it said nothing")
+    last = next((line for line in reversed(lines) if line.strip()), "")
     try:
         return str(json.loads(last)["reason"])
     except (ValueError, KeyError, TypeError):

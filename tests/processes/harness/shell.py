@@ -40,6 +40,8 @@ class Shell:
             "PATH": f"{Path(SESSIOND).parent}{os.pathsep}{os.environ['PATH']}",
             "SESSIOND_HOME": str(home / "data"),
             "LC_ALL": "C.UTF-8",
+            # A pager of this machine would wait for a key.
+            "PAGER": "cat",
         }
 
     def run(self, script: str, *, stdin: str = "") -> subprocess.CompletedProcess[str]:
