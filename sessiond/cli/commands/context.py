@@ -69,7 +69,7 @@ def context(
             **params,
         )
         sources = msgspec.json.decode(built, type=_Sources).sources
-        shown = {} if shared.as_json else short_ids(client, found, sources)
+        shown = short_ids(client, found, () if shared.as_json else sources)
     answer(shared, built, lambda result: _show(result, shown))
 
 

@@ -58,7 +58,7 @@ def show(shared: Shared, session: str, head: str | None, entries: int) -> None:
         rows = msgspec.json.decode(path, type=_Path).entries
         about = msgspec.json.decode(known)["session"]
         named = [*(entry_of(bytes(row.entry)) for row in rows), *_leaves(about)]
-        shown = {} if shared.as_json else short_ids(client, found, named)
+        shown = short_ids(client, found, () if shared.as_json else named)
     if shared.as_json:
         parts = msgspec.json.decode(known, type=dict[str, Raw])
         parts["entries"] = msgspec.json.decode(path, type=dict[str, Raw])["entries"]
