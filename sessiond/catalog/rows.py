@@ -36,7 +36,10 @@ NOTHING = Fingerprint(0, 0, 0)
 
 
 class Mark(Struct, frozen=True):
-    """An epoch, and what it was seen with: a line, by ordinal and SHA-256, and the file's inode.
+    """An epoch, and what it was seen with: a line, by its ordinal, all before it, and the file's inode.
+
+    `seen_digest` is the SHA-256 of the line, where the line ends in the file, and the checksum of
+    the file up to there; an older version noted the SHA-256 only.
 
     A line may stand in a copy that went on by itself; an inode is one file's. 0: it was not noted.
     """

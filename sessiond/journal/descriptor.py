@@ -60,6 +60,8 @@ class Descriptor:
         """Where the bytes of the last write came to be; others may have written between them."""
         self.changed_at = 0
         """The time of the file's last change that is known of, in nanoseconds."""
+        self.was_changed = False
+        """Whether somebody else's change was seen in that time."""
         self.writes = self.written_bytes = self.syncs = 0
         self.sync_ms_max = 0.0
 

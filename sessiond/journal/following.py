@@ -61,6 +61,7 @@ class Following:
             if not self._reader.has_last():
                 raise Replaced("epoch")
             self._out.changed_at = found.st_mtime_ns
+            self._out.was_changed = True
         return found.st_size
 
     def _go_over(self, end: int) -> None:

@@ -50,6 +50,7 @@ class Journal:
         self.line_bytes = reader.line_bytes
         self.span_bytes = reader.span_bytes
         self.chunks = reader.chunks
+        self.checksum = reader.checksum
 
     # -- opening -----------------------------------------------------------------
 
@@ -64,6 +65,7 @@ class Journal:
             try:
                 reader = LineReader(files, fd, path)
                 reader.ends.extend(ends_of(header.split(b"\n"), 0))
+                reader.checksums.add(header + b"\n")
                 journal = cls(files, reader, truncates=True)
                 journal._own(lock, locks)
                 journal._writer.start()
@@ -209,6 +211,11 @@ class Journal:
             return True
         writer = self._writer
         return found.st_size != writer.known_bytes or found.st_mtime_ns != writer.out.changed_at
+
+    @property
+    def was_changed(self) -> bool:
+        """Whether another program has changed the file since it was opened, perhaps in place."""
+        return self._writer.out.was_changed or self.has_grown()
 
     def look(self) -> None:
         """Take in whole lines of others, some at a time. Raises StorageError, Replaced."""

@@ -156,6 +156,16 @@ class MemoryJournal:
         """The size the lines would have in a file, newlines included."""
         return sum(map(len, self._lines[first : last + 1])) + last + 1 - first
 
+    def checksum(self, seq: int) -> int:
+        """There is no file that could change."""
+        assert seq >= 0, "ordinals count from the header"
+        return 0
+
+    @property
+    def was_changed(self) -> bool:
+        """Nobody else can reach it."""
+        return False
+
     def move(self, path: Path) -> None:
         """A session that is never written has no name to change."""
         raise AssertionError(f"a session in memory cannot become {path.name}")

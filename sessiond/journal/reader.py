@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from sessiond.journal.checksums import Checksums
 from sessiond.journal.failures import storage_error, telling
 from sessiond.journal.files import Files
 from sessiond.journal.recovery import LINE_HEAD_BYTES, long_line, split_whole, without_cr
@@ -31,6 +32,7 @@ class LineReader:
         self.path = path
         self.fd = fd
         self.ends = array("q", [0])
+        self.checksums = Checksums()
         self._files = files
         self._last = b""
         self._guard = threading.Lock()
@@ -144,6 +146,14 @@ class LineReader:
         """The stored size of the lines `first` to `last`, newlines included."""
         assert first >= 0, "ordinals count from the header"
         return self.ends[last + 1] - self.ends[first]
+
+    def checksum(self, seq: int) -> int:
+        """The checksum of everything up to the end of a line, as it was taken in."""
+        assert seq >= 0, "ordinals count from the header"
+        try:
+            return self.checksums.at(self.ends[seq + 1], self.bytes_at)
+        except OSError as error:
+            raise storage_error(error, "read", self.path) from error
 
     def close(self) -> None:
         """Let go of the descriptor once nobody reads from it."""

@@ -67,8 +67,11 @@ def index_lines(
     for chunk in feed(
         splitter, chunks_of(files, reader.fd, 0, end if size is None else min(size, end))
     ):
+        reader.checksums.add(chunk)
         if see is not None:
             see(chunk)
+    # What no newline has ended yet belongs to no line.
+    reader.checksums.cut(reader.ends[-1], reader.bytes_at)
     return splitter.rest()
 
 

@@ -151,6 +151,18 @@ class SessionLog(Protocol):
         """The stored size of the lines `first` to `last`, newlines included."""
         ...
 
+    def checksum(self, seq: int) -> int:
+        """The checksum of everything up to the end of a line, as it was taken in; 0 in memory.
+
+        Raises StorageError.
+        """
+        ...
+
+    @property
+    def was_changed(self) -> bool:
+        """Whether another program has changed the file since it was opened, perhaps in place."""
+        ...
+
     def move(self, path: Path) -> None:
         """Give the file another name, durably. Safe to repeat. Raises StorageError."""
         ...

@@ -28,6 +28,7 @@ from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import ends_of, without_cr
 from sessiond.journal.refused import Refused
 from sessiond.journal.repair import cut_back, keep_all, read_some, write_again
+from sessiond.journal.scanning import chunks_of
 from sessiond.journal.store import Found, Overtaken
 
 __all__ = ["CLOSING", "Writer"]
@@ -159,8 +160,20 @@ class Writer:
         """Lines that were found, with the offset where the first begins and those where each ends."""
         refused = self._refused.lines
         self._reader.ends.extend(ends[1:])
+        self._sum_up(lines, ends[0], ends[-1])
         self._reader.expect_last(lines[-1])
         self.found += [Found(without_cr(line), line not in refused) for line in lines]
+
+    def _sum_up(self, lines: Sequence[bytes], start: int, end: int) -> None:
+        data = b"\n".join([*lines, b""])
+        if len(data) == end - start:
+            self._reader.checksums.add(data)
+            return
+        # Of a long line only its beginning is here. What cannot be read makes a later opening
+        # doubt the epoch, no more.
+        with suppress(OSError):
+            for chunk in chunks_of(self._files, self._reader.fd, start, end):
+                self._reader.checksums.add(chunk)
 
     # -- ours --------------------------------------------------------------------------
 
@@ -196,7 +209,7 @@ class Writer:
             raise self._refuse(error, "append to", data) from error
         if between:
             self._add(between, [end, *ends_of(between, end)])
-        self._commit(lines)
+        self._commit(lines, data)
         self.out.note_change()
         if sync or between:
             self.durable_bytes = self._reader.ends[-1]
@@ -237,6 +250,7 @@ class Writer:
         self.is_settled = True
         del self._reader.ends[line_count + 1 :]
         self._searched = 0
+        self._reader.checksums.cut(size, self._reader.bytes_at)
         self._reader.expect_what_is_there()
         self.out.note_change()
         self.durable_bytes = size
@@ -251,13 +265,14 @@ class Writer:
             raise self._refuse(error, "append to", data, again=True) from error
         raise Overtaken
 
-    def _commit(self, lines: Sequence[bytes]) -> None:
+    def _commit(self, lines: Sequence[bytes], data: bytes) -> None:
         ends = self._reader.ends
         end = ends[-1]
         for line in lines:
             end += len(line) + 1
             ends.append(end)
         if lines:
+            self._reader.checksums.add(data)
             self._reader.expect_last(lines[-1])
 
     # -- after a failure -----------------------------------------------------------------

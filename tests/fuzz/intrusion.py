@@ -73,6 +73,7 @@ class _Intrusion:
         self._watcher.call("session/unsubscribe", session_id=self._id)
         yield from self._half_goes_on()
         yield from self._opened_again()
+        yield from self._saved_in_place()
 
     def _half_goes_on(self) -> Iterator[str]:
         """Half a line stands last for a while, the session is opened, and its writer goes on."""
@@ -113,6 +114,23 @@ class _Intrusion:
         served = {row["entry"]["id"] for row in page.result["entries"]}
         if "part-1" not in served:
             yield "what another program wrote last is not served after an opening"
+
+    def _saved_in_place(self) -> Iterator[str]:
+        """An editor changes a word above the last line while nobody has the session open."""
+        content = self._path.read_bytes()
+        at = content.find(b'"own"')
+        if at < 0:
+            return
+        before = self._writer.call("session/get", session_id=self._id).result["session"]
+        self._let_go()
+        with self._path.open("r+b") as file:
+            file.seek(at)
+            file.write(b'"OWN"')
+        cursor = {"seq": before["seq"], "epoch": before["epoch"]}
+        answer = self._watcher.call("session/subscribe", session_id=self._id, after=cursor)
+        if answer.error is None and answer.result.get("replaced") != "epoch":
+            yield f"a cursor from before a save in place came to {answer!r}"
+        self._watcher.call("session/unsubscribe", session_id=self._id)
 
     def _part(self, number: int, count: int) -> bytes:
         """A line of an append of several as another session has it."""

@@ -134,6 +134,7 @@ ATTACKERS: Final = (
             "tests/service/test_foreign_writers.py",
             "tests/service/test_rewritten_in_place.py",
             "tests/service/test_shared_ids.py",
+            "tests/service/test_saved_in_place.py",
             *_ONCE,
         ),
     ),

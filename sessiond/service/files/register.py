@@ -152,14 +152,16 @@ class Register:
         )
 
     def _fingerprint_at(self, journal: SessionLog, seq: int) -> Fingerprint:
-        """Of the file as long as it ends with this line; of no file once it has grown or is gone."""
+        """Of the file as long as it ends with this line; of no file once others changed it or it is gone."""
         if journal.path is None:
             return NOTHING
         try:
             found = fingerprint_of(self._files.stat(journal.path))
         except OSError:
             return NOTHING
-        return found if found.size == journal.span_bytes(0, seq) else NOTHING
+        # What was changed in place is not in the index, so the file is to be read.
+        is_known = found.size == journal.span_bytes(0, seq) and not journal.was_changed
+        return found if is_known else NOTHING
 
 
 def row_of(
@@ -206,25 +208,33 @@ def summed_up(info: SessionInfo, summary: Summary) -> SessionInfo:
 
 
 def fits(mark: Mark, journal: Journal) -> bool:
-    """Whether it is still the file, and has the line, that an epoch was seen with."""
+    """Whether it is still the file, and has all, that an epoch was seen with.
+
+    An older version noted the last line only.
+    """
     if mark.seen_seq >= journal.line_count or mark.seen_inode not in {0, journal.inode}:
         return False
-    (line,) = journal.read(mark.seen_seq, mark.seen_seq)
-    return fits_line(mark, line)
+    seen = _seen(journal, mark.seen_seq)
+    return mark.seen_digest in {seen, seen.partition(" ")[0]}
 
 
 def fits_line(mark: Mark, line: bytes) -> bool:
     """Whether this is the line that an epoch was seen with."""
-    return _digest(line) == mark.seen_digest
+    return _digest(line) == mark.seen_digest.partition(" ")[0]
 
 
 def mark_of(epoch: str, journal: SessionLog, seq: int) -> Mark:
-    """An epoch as it is seen with a line. What cannot be read is seen with none."""
+    """An epoch as it is seen with a line and all before it. What cannot be read is seen with none."""
     try:
-        (line,) = journal.read(seq, seq)
+        return Mark(epoch, seq, _seen(journal, seq), journal.inode)
     except StorageError:
         return Mark(epoch, 0, "")
-    return Mark(epoch, seq, _digest(line), journal.inode)
+
+
+def _seen(journal: SessionLog, seq: int) -> str:
+    """Return what tells the file up to the end of a line: the line, how long it is, its checksum."""
+    (line,) = journal.read(seq, seq)
+    return f"{_digest(line)} {journal.span_bytes(0, seq)} {journal.checksum(seq):08x}"
 
 
 def fingerprint_of(found: FileStat) -> Fingerprint:

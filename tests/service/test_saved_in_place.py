@@ -1,0 +1,206 @@
+"""An editor saves a session's file in place, the last line as it was, while nobody has the session open."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import to_thread
+from msgspec import structs
+
+from sessiond.testing.daemon import Daemon, Wire
+from tests.service.conftest import SESSION, House
+from tests.service.damage import GOOD, HEADER, ONE, TWO, line
+
+OLD, NEW = "walrus", "osprey"
+BEFORE = GOOD.replace(b"1.50", OLD.encode(), 1)
+CHANGES = {
+    "as long as it was": BEFORE.replace(OLD.encode(), NEW.encode()),
+    "longer": BEFORE.replace(OLD.encode(), NEW.encode() * 9),
+    "shorter": BEFORE.replace(OLD.encode(), NEW.encode() + b"!")[: len(HEADER)]
+    + ONE.replace(b"1.50", NEW.encode())
+    + TWO,
+    "with more behind it": BEFORE.replace(OLD.encode(), NEW.encode()) + line(b"n3", b'"n2"'),
+}
+
+
+def save_in_place(house: House, path: Path, content: bytes) -> None:
+    """What an editor does that keeps the inode."""
+    fd = house.disk.open_update(path)
+    house.disk.truncate(fd, 0)
+    house.disk.pwrite(fd, content, 0)
+    house.disk.close(fd)
+    # Later than the clock's tick.
+    house.disk.seconds += 60.0
+
+
+async def let_go(daemon: Daemon, wire: Wire) -> None:
+    await wire.call("session/close", session_id=SESSION)
+    while not daemon.service.hosts.is_free(SESSION):
+        await to_thread.run_sync(lambda: None)
+
+
+async def info_of(wire: Wire) -> dict[str, Any]:
+    found: dict[str, Any] = (await wire.call("session/get", session_id=SESSION))["session"]
+    return found
+
+
+async def listed(wire: Wire) -> dict[str, Any]:
+    (found,) = (await wire.call("session/list"))["sessions"]
+    return dict(found)
+
+
+async def hits(wire: Wire, word: str) -> int:
+    return len((await wire.call("session/search", query=word))["hits"])
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("stopped", [False, True])
+@pytest.mark.parametrize("first", ["list", "open"])
+async def test_a_save_in_place_while_the_session_is_closed_makes_a_new_epoch_and_new_answers(
+    house: House, change: str, first: str, *, stopped: bool
+) -> None:
+    path = house.put(BEFORE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        before = await info_of(wire)
+        assert (await listed(wire))["first_message"] == OLD
+        assert (await hits(wire, OLD), await hits(wire, NEW)) == (1, 0)
+        if not stopped:
+            await let_go(daemon, wire)
+            save_in_place(house, path, CHANGES[change])
+            house.seconds += 60.0
+            await check(wire, before, first)
+    if stopped:
+        save_in_place(house, path, CHANGES[change])
+        async with house.daemon() as daemon, daemon.connect() as wire:
+            await check(wire, before, first)
+
+
+async def check(wire: Wire, before: dict[str, Any], first: str) -> None:
+    """Everything is of the new content, whether a list or an opening meets it first."""
+    if first == "open":
+        assert (await info_of(wire))["epoch"] != before["epoch"]
+    found = await listed(wire)
+    assert found["first_message"].startswith(NEW)
+    assert found["epoch"] != before["epoch"]
+    assert (await hits(wire, OLD), await hits(wire, NEW)) == (0, 1)
+    cursor = {"seq": before["seq"], "epoch": before["epoch"]}
+    answer = await wire.call("subscribe", session_id=SESSION, after=cursor)
+    assert (answer["replaced"], answer["epoch"]) == ("epoch", found["epoch"])
+
+
+async def test_an_opening_knows_a_changed_file_by_its_content_whatever_its_time_says(
+    real_house: House,
+) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        made = await wire.call("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        for word in (OLD, "last"):
+            message = {"role": "user", "content": word}
+            await wire.call("append", session_id=SESSION, message=message)
+        epoch = (await info_of(wire))["epoch"]
+    path = Path(made["session"]["path"])
+
+    def save() -> None:
+        found = path.stat()
+        with path.open("r+b") as file:
+            content = file.read()
+            file.seek(0)
+            file.write(content.replace(OLD.encode(), NEW.encode()))
+        os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+        assert (path.stat().st_size, path.stat().st_mtime_ns) == (
+            found.st_size,
+            found.st_mtime_ns,
+        )
+
+    await to_thread.run_sync(save)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        found = await info_of(wire)
+        assert (found["first_message"], found["seq"]) == (NEW, 2)
+        assert found["epoch"] != epoch
+
+
+async def test_a_file_that_only_grew_or_was_only_touched_keeps_its_epoch(house: House) -> None:
+    path = house.put(BEFORE)
+    epoch = ""
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for number in range(3):
+            await wire.call("append", session_id=SESSION, message={"role": "user"})
+            epoch = (await info_of(wire))["epoch"]
+            assert (await listed(wire))["epoch"] == epoch
+            await let_go(daemon, wire)
+            if number:
+                house.disk.write_as_another(path, line(b"f%d" % number, b'"n2"'))
+            else:
+                save_in_place(house, path, house.disk.content(path))
+            house.seconds += 60.0
+            if number == 1:
+                assert (await listed(wire))["epoch"] == epoch
+            assert (await info_of(wire))["epoch"] == epoch
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await info_of(wire))["epoch"] == epoch
+
+
+async def test_a_save_in_place_that_an_open_session_does_not_notice_is_noticed_when_it_was_closed(
+    house: House,
+) -> None:
+    path = house.put(BEFORE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        epoch = (await info_of(wire))["epoch"]
+        save_in_place(house, path, CHANGES["as long as it was"])
+        await wire.call("append", session_id=SESSION, message={"role": "user"})
+        await let_go(daemon, wire)
+        house.seconds += 60.0
+        found = await listed(wire)
+        assert (found["first_message"], found["message_count"]) == (NEW, 3)
+        assert found["epoch"] != epoch
+        assert (await hits(wire, OLD), await hits(wire, NEW)) == (0, 1)
+
+
+async def test_an_epoch_that_an_older_version_noted_with_the_last_line_only_goes_on(
+    house: House,
+) -> None:
+    path = house.put(BEFORE)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        epoch = (await info_of(wire))["epoch"]
+        await let_go(daemon, wire)
+        catalog = daemon.service.store.catalog
+        known = await to_thread.run_sync(catalog.known, SESSION)
+        assert known is not None
+        line_only = structs.replace(
+            known.mark, seen_digest=known.mark.seen_digest.partition(" ")[0]
+        )
+        assert len(line_only.seen_digest) == 64
+        await to_thread.run_sync(catalog.place, SESSION, str(path), line_only)
+        assert (await info_of(wire))["epoch"] == epoch
+        noted = await to_thread.run_sync(catalog.known, SESSION)
+        assert noted is not None
+        assert noted.mark == known.mark
+
+
+async def test_an_opening_reads_a_file_once_and_a_list_of_what_is_unchanged_reads_nothing(
+    house: House,
+) -> None:
+    path = house.put(BEFORE + b"".join(line(b"m%d" % n, b'"n2"') for n in range(999)))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/list")
+        house.seconds += 60.0
+        before = house.disk.counts["pread"]
+        await wire.call("session/list")
+        assert house.disk.counts["pread"] == before
+    read = 0
+    real = house.disk.pread
+
+    def pread(fd: int, count: int, offset: int) -> bytes:
+        nonlocal read
+        data = real(fd, count, offset)
+        read += len(data)
+        return data
+
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        house.disk.pread = pread  # type: ignore[method-assign]
+        await wire.call("session/open", session_id=SESSION)
+        size = len(house.disk.content(path))
+        # Beside the pass: the last line, once for itself and once for the mark.
+        assert size <= read < size + 4096
