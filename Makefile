@@ -19,11 +19,12 @@ RUN := .venv/ready-run
 ALL := .venv/ready-all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test luck check lint check-slow torture fuzz mutants bench schema fix lock bare-root clean
+.PHONY: help demo test pythons luck check lint check-slow torture fuzz mutants bench schema fix lock bare-root clean
 
 help:
 	@echo 'make demo        four processes write one session, nothing is lost (under three minutes)'
 	@echo 'make test        the tests; make test ARGS="-k torn tests/unit" for some of them'
+	@echo 'make pythons     make test with every Python of this machine, 3.11 or newer, in clones'
 	@echo 'make luck        the same tests in random order, with examples that nobody has looked at'
 	@echo 'make check       what every commit passes: format, lint, types, layers, spelling, tests'
 	@echo 'make check-slow  processes, torture, clients of other makes, and make luck'
@@ -52,6 +53,9 @@ demo: $(RUN)
 
 test: $(RUN)
 	@$(FIXED) $(ARGS)
+
+pythons:
+	scripts/pythons all
 
 luck: $(RUN)
 	@$(BIN)/pytest $(FAST) --hypothesis-profile=luck $(ARGS)
