@@ -19,12 +19,13 @@ RUN := .venv/ready-run
 ALL := .venv/ready-all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pythons luck check lint check-slow torture fuzz mutants bench schema fix lock bare-root clean
+.PHONY: help demo test pythons elsewhere luck check lint check-slow torture fuzz mutants bench schema fix lock bare-root clean
 
 help:
 	@echo 'make demo        four processes write one session, nothing is lost (under three minutes)'
 	@echo 'make test        the tests; make test ARGS="-k torn tests/unit" for some of them'
 	@echo 'make pythons     make test with every Python of this machine, 3.11 or newer, in clones'
+	@echo 'make elsewhere   the same tests on a stand-in for macOS: no fdatasync, no inotify, no /proc'
 	@echo 'make luck        the same tests in random order, with examples that nobody has looked at'
 	@echo 'make check       what every commit passes: format, lint, types, layers, spelling, tests'
 	@echo 'make check-slow  processes, torture, clients of other makes, and make luck'
@@ -57,6 +58,9 @@ test: $(RUN)
 pythons:
 	scripts/pythons all
 
+elsewhere: $(RUN)
+	@PYTHONHASHSEED=0 $(BIN)/python -m pytest -p tests.elsewhere -p no:randomly $(FAST) $(ARGS)
+
 luck: $(RUN)
 	@$(BIN)/pytest $(FAST) --hypothesis-profile=luck $(ARGS)
 
@@ -73,6 +77,7 @@ check: lint
 
 check-slow: $(ALL)
 	$(BIN)/pytest $(SLOW) $(ARGS)
+	@$(MAKE) --no-print-directory elsewhere
 	@$(MAKE) --no-print-directory luck
 
 torture: $(RUN)

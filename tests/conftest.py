@@ -92,6 +92,8 @@ def blockbuster() -> Iterator[BlockBuster]:
     """
     guard = BlockBuster(PACKAGES)
     for module, name in BLOCKING_TOO:
+        if not hasattr(module, name):
+            continue  # macOS has no fdatasync
         guard.functions[f"{module.__name__}.{name}"] = BlockBusterFunction(
             module, name, scanned_modules=PACKAGES
         )

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-from sessiond.journal.renaming import rename_without_replacing
+from sessiond.system import SYSTEM
 
 __all__ = ["FileStat", "Files"]
 
@@ -106,11 +106,11 @@ class Files:
 
     def fdatasync(self, fd: int) -> None:
         """Wait until the bytes, and the size that reaches them, are on disk."""
-        os.fdatasync(fd)
+        SYSTEM.sync_data(fd)
 
     def fsync(self, fd: int) -> None:
         """Wait until everything about the file is on disk."""
-        os.fsync(fd)
+        SYSTEM.sync(fd)
 
     def lock(self, fd: int) -> bool:
         """Take the file for this descriptor alone; False if another has it."""
@@ -172,7 +172,7 @@ class Files:
 
     def rename_new(self, old: Path, new: Path) -> None:
         """Give a file another name; FileExistsError if that is taken. Some file systems cannot."""
-        rename_without_replacing(old, new)
+        SYSTEM.rename_new(old, new)
 
     def link(self, old: Path, new: Path) -> None:
         """Give a file a second name; FileExistsError if that is taken."""
@@ -198,7 +198,7 @@ class Files:
         """Wait until the names in a folder are on disk."""
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _COMMON)
         try:
-            os.fsync(fd)
+            SYSTEM.sync(fd)
         finally:
             os.close(fd)
 

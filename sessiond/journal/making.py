@@ -23,7 +23,7 @@ from sessiond.journal.files import Files
 from sessiond.journal.lock import FileLock
 from sessiond.journal.lookup import has_file, is_taken
 from sessiond.journal.names import unfinished_name
-from sessiond.journal.renaming import UNSUPPORTED
+from sessiond.system import RENAME_UNSUPPORTED
 
 __all__ = ["NO_LINKS", "fill", "give_name", "make_file", "move", "remove_own", "write_unfinished"]
 
@@ -92,7 +92,7 @@ def give_name(files: Files, unfinished: Path, path: Path) -> None:
     except FileExistsError as error:
         raise _taken() from error
     except OSError as error:
-        if error.errno not in UNSUPPORTED:
+        if error.errno not in RENAME_UNSUPPORTED:
             raise
         _link(files, unfinished, path)
 
@@ -108,7 +108,7 @@ def move(files: Files, old: Path, new: Path) -> None:
     except FileExistsError as error:
         raise _taken() from error
     except OSError as error:
-        if error.errno not in UNSUPPORTED:
+        if error.errno not in RENAME_UNSUPPORTED:
             raise
         if is_taken(files, new):
             raise _taken() from error

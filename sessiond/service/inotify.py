@@ -10,7 +10,6 @@ import ctypes
 import errno
 import os
 import struct
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
@@ -20,6 +19,7 @@ import anyio
 from sessiond.journal.files import Files
 from sessiond.limits import WATCH_POLL_SECONDS, WATCH_SECONDS
 from sessiond.service.watching import Changed, Looking, PathOf, Watch, Watching
+from sessiond.system import SYSTEM
 
 __all__ = ["Inotify", "best_watching"]
 
@@ -32,7 +32,7 @@ _READ_BYTES: Final = 64 * 1024
 def best_watching(files: Files, report: Callable[[str], None]) -> Watching:
     """Inotify where there is, else looks. `report` is told in a few words why not, once."""
     looking = Looking(files)
-    if not sys.platform.startswith("linux"):
+    if not SYSTEM.has_inotify:
         return looking
     try:
         return Inotify(looking, report)

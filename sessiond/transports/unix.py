@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import logging
 import socket
-import struct
-import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
@@ -15,6 +13,7 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
+from sessiond.system import SYSTEM
 from sessiond.transports.admission import Admission, Peer
 from sessiond.transports.base import Port, SocketPort
 from sessiond.transports.listening import Listening
@@ -80,7 +79,7 @@ async def _accept_loop(
             continue
         told = False
         try:
-            peer = _peer_of(sock)
+            peer = Peer(*SYSTEM.peer_of(sock))
         except OSError as error:
             # Nobody can say whose connection this is.
             _lose(sock, error)
@@ -112,16 +111,3 @@ def _turn_away(sock: socket.socket, last_words: bytes) -> None:
     with suppress(OSError), sock:
         sock.settimeout(0)
         sock.send(last_words)
-
-
-def _peer_of(sock: socket.socket) -> Peer:
-    """Who is at the other end."""
-    if sys.platform == "linux":
-        size = struct.calcsize("3i")
-        pid, uid, _ = struct.unpack(
-            "3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-        )
-        return Peer(uid, pid)
-    # LOCAL_PEERCRED of the BSDs: struct xucred begins with a version and the uid.
-    credentials = sock.getsockopt(0, 1, 8)
-    return Peer(struct.unpack("2i", credentials)[1], 0)

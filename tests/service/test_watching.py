@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ from sessiond.limits import OUTBOX_BYTES_MAX
 from sessiond.service import inotify, others
 from sessiond.service.inotify import Inotify
 from sessiond.service.watching import Looking, Watching
+from sessiond.system.linux import LINUX
+from sessiond.system.macos import MACOS
 from sessiond.testing.daemon import Wire
 from tests.service.conftest import SESSION, House
 from tests.service.test_foreign_writers import HEADERS, append, event, ids_of, line, message_of
@@ -433,8 +434,9 @@ def test_without_inotify_files_are_looked_at(monkeypatch: pytest.MonkeyPatch) ->
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(inotify, "Inotify", refuse)
+    monkeypatch.setattr(inotify, "SYSTEM", LINUX)
     assert isinstance(inotify.best_watching(Files(), reported.append), Looking)
     assert reported == ["session files are looked at twice a second: inotify: Too many open files"]
-    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(inotify, "SYSTEM", MACOS)
     assert isinstance(inotify.best_watching(Files(), reported.append), Looking)
     assert len(reported) == 1

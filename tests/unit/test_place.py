@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import socket
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import sessiond_client
+from sessiond_client import place
 from sessiond_client.place import (
     ADDRESS_BYTES_MAX,
     UnsafeFolder,
@@ -101,6 +103,18 @@ def test_a_link_stands_for_no_folder(tmp_path: Path) -> None:
         socket_place(environ)
 
 
+def test_a_path_that_is_too_long_is_refused_where_there_is_no_way_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, "_OWN_FOLDERS", tmp_path / "none")
+    with pytest.raises(OSError, match="choose a shorter one") as refused, address("/x" * 60):
+        pass
+    assert refused.value.errno == errno.ENAMETOOLONG
+    with address("/" + "x" * (place.ADDRESS_BYTES_MAX - 1)) as name:
+        assert len(name) == place.ADDRESS_BYTES_MAX
+
+
+@pytest.mark.skipif(not place._OWN_FOLDERS.is_dir(), reason="the way round is through /proc")
 def test_a_path_of_any_length_can_be_bound_and_connected_to(tmp_path: Path) -> None:
     folder = tmp_path / ("x" * 200)
     folder.mkdir()

@@ -9,7 +9,8 @@ Law: standard library only and quick to import, since `sessiond stdio` waits for
 
 `<name>` is the profile; with a home of its own it is `<profile>-<8 hex digits>`, the first of
 the SHA-256 of the home's absolute path. A default place too long for a socket gets a hashed
-name in the temporary folder; a long path that somebody chose is reached through /proc/self/fd.
+name in the temporary folder; a long path that somebody chose is reached through
+/proc/self/fd, and refused where the system has no such folder (macOS).
 """
 
 from __future__ import annotations
@@ -120,9 +121,15 @@ def require_private(folder: Path) -> None:
 def address(path: str | os.PathLike[str]) -> Generator[str]:
     """What to give to `bind` or `connect` for a path of any length. Raises OSError."""
     text = os.fspath(path)
-    if len(os.fsencode(text)) <= ADDRESS_BYTES_MAX or not _OWN_FOLDERS.is_dir():
+    if len(os.fsencode(text)) <= ADDRESS_BYTES_MAX:
         yield text
         return
+    if not _OWN_FOLDERS.is_dir():
+        raise OSError(
+            errno.ENAMETOOLONG,
+            f"a socket's path may have {ADDRESS_BYTES_MAX} bytes on this system; choose a shorter one",
+            text,
+        )
     folder, name = os.path.split(text)
     descriptor = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -27,6 +27,7 @@ _INHERITED: Final = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
 # Whoever looks whether a profile is served holds its lock for a moment.
 _LOOKERS_SECONDS: Final = 0.2
 _LOOK_AGAIN_SECONDS: Final = 0.02
+_MACOS_OPEN_MAX: Final = 10_240
 
 
 def leave_starter() -> None:
@@ -41,8 +42,14 @@ def raise_open_files() -> int:
     wanted = OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES_MAX)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return min(soft, OPEN_FILES_MAX) if soft != resource.RLIM_INFINITY else OPEN_FILES_MAX
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    return wanted
+    for each in (wanted, _MACOS_OPEN_MAX):
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (each, hard))
+        except (OSError, ValueError):
+            # macOS names no hard limit and takes no more than OPEN_MAX.
+            continue
+        return each
+    return soft
 
 
 def take_profile(files: Files, layout: Layout, socket: Path | None) -> DaemonLock:
