@@ -58,6 +58,7 @@ EXAMPLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "session/heads": (READ, {}),
     "session/entry": (READ, {"entry_id": "n1"}),
     "session/entries": (READ, {}),
+    "session/resolve_entries": (READ, {"refs": ["n1"]}),
     "session/path": (READ, {}),
     "session/tree": (READ, {}),
     "session/build_context": (READ, {}),
@@ -223,7 +224,16 @@ class Trouble:
         elif case == "a full disk":
             self.disk.capacity = 0
         elif case == "a folder that turned read-only":
-            for name in ("create", "write", "pwrite", "truncate", "rename", "link", "unlink"):
+            for name in (
+                "create",
+                "write",
+                "pwrite",
+                "truncate",
+                "rename",
+                "rename_new",
+                "link",
+                "unlink",
+            ):
                 self._patch.setattr(self.disk, name, read_only)
 
     @contextmanager

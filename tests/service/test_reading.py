@@ -153,6 +153,7 @@ class _Tree:
         self.session_id = session_id
         self.leaves: list[str | None] = [None]
         self.held: dict[str | None, list[Any]] = {None: []}
+        """By leaf: the messages of its context, each with the entry that it comes from."""
 
     async def grow(self, step: tuple[str, int, int, int]) -> None:
         what, at, kept, _ = step
@@ -194,7 +195,8 @@ class _Tree:
         """The context built from nothing."""
         opened = self.host.opened
         context = build_context(opened, opened.session.ids[leaf] if leaf else 0)
-        return [json.loads(body) for body in context.messages()]
+        messages = [json.loads(body) for body in context.messages()]
+        return list(zip(messages, context.sources[: context.count], strict=True))
 
     async def compare(self, known: int, leaf: int) -> None:
         held_at = self.leaves[known % len(self.leaves)]
@@ -211,8 +213,8 @@ class _Tree:
             )
             unchanged = answer["unchanged"]
             whole = self.held[asked_at]
-            assert held[:unchanged] + answer["messages"] == whole
-            assert len(answer["sources"]) == len(answer["messages"])
+            rest = zip(answer["messages"], answer["sources"], strict=True)
+            assert held[:unchanged] + list(rest) == whole
             if count != len(held):
                 assert unchanged == 0
             elif held_at is not None:
