@@ -11,6 +11,8 @@ import importlib
 import json
 import re
 import subprocess
+import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -142,6 +144,28 @@ def test_every_block_of_the_readme_is_run_or_of_a_kind_that_is_not_for_this_test
     for block in readme_blocks():
         is_make = all(line.startswith("make ") for line in block.strip().splitlines())
         assert is_make or block.startswith("python\n") or block in shell_blocks(), block
+
+
+def test_the_session_of_the_readmes_python_is_listed_and_goes_by_its_title(shell: Shell) -> None:
+    (block,) = [block for block in readme_blocks() if block.startswith("python\n")]
+    body = textwrap.indent(block.removeprefix("python\n"), "    ")
+    # It follows the session for ever: what it prints first is its end here.
+    script = f"""
+import sys
+import anyio
+
+def print(*words):
+    sys.exit(0)
+
+async def main():
+{body}
+anyio.run(main)
+"""
+    (shell.folder / "example.py").write_text(script, "utf-8")
+    check(shell.run(f"{sys.executable} example.py"))
+    listed = shell.json("sessiond list --json")["sessions"]
+    (title,) = [one["title"] for one in listed if one["cwd"] == "/my/project"]
+    assert shell.json(f"sessiond show '{title}' --json")["session"]["first_message"] == "hi"
 
 
 @pytest.mark.parametrize("name", [*JSON, *JSON_LINES])
