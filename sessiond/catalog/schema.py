@@ -111,8 +111,8 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 
 # Versions 3 and 4 have the tables of today. Rows of 3 hold the time of the last entry instead of
-# the newest time, rows of both count no message above a record that is a parent. A row without
-# the identity of its file is read from the file again.
+# the newest time, rows of both count no message above a record that is a parent and know no
+# model of an answer. A row without the identity of its file is read from the file again.
 _SAME_TABLES: Final = frozenset({3, 4})
 _FORGET_FILES: Final = "UPDATE sessions SET inode = 0, size = 0, mtime_ns = 0;"
 _PUT_ASIDE: Final = "ALTER TABLE sessions RENAME TO older; DROP TABLE IF EXISTS tags;" + "".join(

@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
 from sessiond.model.reading import Reading, Summary
-from sessiond.model.row import Row, Rules
+from sessiond.model.row import ModelName, Row, Rules
 from sessiond.model.usage import Usage
 
 __all__ = [
@@ -35,13 +35,6 @@ class BadLine(Exception):
 
 class BadHeader(Exception):
     """A first line that is no header of this dialect; the text says why."""
-
-
-class ModelName(Struct, frozen=True, omit_defaults=True):
-    """Which model answers."""
-
-    model_id: str
-    provider: str | None = None
 
 
 class ContextLine(Struct, frozen=True):

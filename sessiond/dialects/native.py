@@ -25,6 +25,7 @@ from sessiond.dialects.loose import lenient, one_line, text
 from sessiond.dialects.native_context import messages_of
 from sessiond.dialects.payload import read_message, reading_of
 from sessiond.dialects.preview import entry_preview
+from sessiond.dialects.settings import level_name, model_name
 from sessiond.dialects.summaries import summary_of
 from sessiond.dialects.times import raw_rfc3339
 from sessiond.dialects.usage import usage_of
@@ -116,17 +117,13 @@ class Native:
     def model(self, line: bytes) -> ModelName | None:
         """The model that a model change or an assistant message names."""
         found = lenient(line)
-        key = "model_id"
         if text(found.get("type")) == "message":
-            found = lenient(found.get("message", b""))
-            key = "model"
-        model_id = text(found.get(key))
-        return ModelName(model_id, text(found.get("provider")) or None) if model_id else None
+            return model_name(lenient(found.get("message", b"")), "model")
+        return model_name(found, "model_id")
 
     def thinking_level(self, line: bytes) -> str:
         """The level that a thinking level change sets."""
-        level = text(lenient(line).get("thinking_level")) or "off"
-        return "off" if level == "none" else level
+        return level_name(text(lenient(line).get("thinking_level")))
 
     def preview(self, line: bytes, chars: int = PREVIEW_CHARS) -> str:
         """The first words of the entry."""

@@ -15,11 +15,12 @@ from sessiond.dialects.base import BadLine
 from sessiond.dialects.loose import fields, lenient, reference, require_readable, text
 from sessiond.dialects.native_checks import HEADER_TYPES, RESULT_ROLES, check
 from sessiond.dialects.native_effects import effect_of_entry, effect_of_fields
+from sessiond.dialects.settings import level_name, model_name
 from sessiond.dialects.times import raw_time
-from sessiond.model.entries import Entry, Message, ModelChange, Opaque
+from sessiond.model.entries import Entry, Message, ModelChange, Opaque, ThinkingLevelChange
 from sessiond.model.ids import MAIN
 from sessiond.model.nesting import SHALLOW_BYTES
-from sessiond.model.row import KIND_OF_TYPE, Kind, Row
+from sessiond.model.row import KIND_OF_TYPE, Kind, ModelName, Row
 
 __all__ = ["row", "row_of"]
 
@@ -45,6 +46,7 @@ class _Said(Struct, gc=False):
 
     role: Annotated[str, Meta(min_length=1)]
     model: str | None = None
+    provider: str | None = None
 
 
 class _Line(Struct, gc=False):
@@ -79,8 +81,9 @@ def row(line: bytes) -> Row:
     if found.type != "message" or said is None:
         return _unusual_row(line)
     kind = _KIND_OF_ROLE.get(said.role, _OTHER_ROLE)
-    names_model = kind == _ASSISTANT and bool(said.model)
-    made = Row(kind, found.id, found.parent_id, found.head, names_model)
+    made = Row(kind, found.id, found.parent_id, found.head)
+    if kind == _ASSISTANT and said.model:
+        made.setting = ModelName(said.model, said.provider or None)
     made.timestamp = found.timestamp
     if found.atom is not None:
         made.atom = _sane(found.atom)
@@ -91,27 +94,38 @@ def row(line: bytes) -> Row:
 def row_of(entry: Entry | Opaque) -> Row:
     """The same of an entry about to be stored. Raises EntryInvalid."""
     kind: int = Kind.OPAQUE
-    names_model = isinstance(entry, ModelChange)
+    setting: ModelName | str | None = None
     if isinstance(entry, Message):
         # One look at the payload serves the check and the index.
-        kind, names_model = _message_kind(entry.message)
+        kind, setting = _message_kind(entry.message)
         if kind == Kind.OPAQUE or entry.blocks is not UNSET:
             check(entry)
     else:
         check(entry)
         if isinstance(entry, Entry):
             kind = KIND_OF_TYPE[_tag(entry)]
+            setting = _setting_of(entry)
     assert isinstance(entry.id, str), "the writer gives every entry an id"
     return Row(
         kind,
         entry.id,
         None if isinstance(entry.parent_id, UnsetType) else entry.parent_id,
         MAIN if isinstance(entry.head, UnsetType) else entry.head,
-        names_model,
+        setting,
         effect_of_entry(entry),
         None if isinstance(entry.atom, UnsetType) else entry.atom,
         None if isinstance(entry.timestamp, UnsetType) else entry.timestamp,
     )
+
+
+def _setting_of(entry: Entry) -> ModelName | str | None:
+    match entry:
+        case ModelChange(model_id=model_id, provider=provider) if model_id:
+            return ModelName(model_id, provider if isinstance(provider, str) and provider else None)
+        case ThinkingLevelChange(thinking_level=level):
+            return level_name(level)
+        case _:
+            return None
 
 
 def _tag(entry: Entry) -> str:
@@ -132,15 +146,19 @@ def _unusual_row(line: bytes) -> Row:
     if word in HEADER_TYPES:
         raise BadLine("is a second header")
     kind: int = KIND_OF_TYPE.get(word, Kind.OPAQUE)
-    names_model = kind == Kind.MODEL and bool(text(found.get("model_id")))
+    setting: ModelName | str | None = None
     if word == "message":
-        kind, names_model = _message_kind(found.get("message"))
+        kind, setting = _message_kind(found.get("message"))
+    elif kind == Kind.MODEL:
+        setting = model_name(found, "model_id")
+    elif kind == Kind.THINKING:
+        setting = level_name(text(found.get("thinking_level")))
     return Row(
         kind,
         entry_id,
         reference(found.get("parent_id")),
         text(found.get("head")) or MAIN,
-        names_model,
+        setting,
         effect_of_fields(kind, found),
         _atom(found.get("atom")),
         raw_time(found.get("timestamp")),
@@ -161,23 +179,25 @@ def _plain_kind(message: bytes) -> int | None:
     return _PLAIN_KINDS[message[: message.index(b'"', len(_ROLE_FIRST))]]
 
 
-def _message_kind(message: Raw | None) -> tuple[int, bool]:
-    """The kind of a message and whether it names its model; opaque if it has no role."""
+def _message_kind(message: Raw | None) -> tuple[int, ModelName | None]:
+    """Return the kind of a message and the model that it names; opaque if it has no role."""
     if message is None:
-        return Kind.OPAQUE, False
+        return Kind.OPAQUE, None
     plain = _plain_kind(bytes(message))
     if plain is not None:
-        return plain, False
+        return plain, None
     try:
         said = _said.decode(message)
     except _DECODE_ERRORS:
         found = lenient(message)
         role = text(found.get("role"))
         if not role:
-            return Kind.OPAQUE, False
-        said = _Said(role, text(found.get("model")))
+            return Kind.OPAQUE, None
+        said = _Said(role, text(found.get("model")), text(found.get("provider")))
     kind = _KIND_OF_ROLE.get(said.role, _OTHER_ROLE)
-    return kind, kind == _ASSISTANT and bool(said.model)
+    if kind != _ASSISTANT or not said.model:
+        return kind, None
+    return kind, ModelName(said.model, said.provider or None)
 
 
 def _atom(raw: Raw | None) -> tuple[int, int] | None:

@@ -35,6 +35,7 @@ from sessiond.dialects.pi_checks import check
 from sessiond.dialects.pi_context import messages_of
 from sessiond.dialects.pi_migrate import migrate
 from sessiond.dialects.preview import entry_preview
+from sessiond.dialects.settings import level_name, model_name
 from sessiond.dialects.summaries import summary_of
 from sessiond.dialects.times import raw_rfc3339, raw_time
 from sessiond.dialects.usage import usage_of
@@ -72,6 +73,7 @@ class _Said(Struct, gc=False):
 
     role: str
     model: str | None = None
+    provider: str | None = None
 
 
 class _Line(Struct, gc=False, rename={"parent_id": "parentId"}):
@@ -124,14 +126,10 @@ class Pi:
         if found.type != "message" or said is None:
             return _unusual_row(line)
         kind = _KIND_OF_ROLE.get(said.role, _OTHER_ROLE)
-        names_model = kind == _ASSISTANT and bool(said.model)
-        return Row(
-            kind,
-            found.id,
-            found.parent_id or None,
-            names_model=names_model,
-            timestamp=found.timestamp,
-        )
+        made = Row(kind, found.id, found.parent_id or None, timestamp=found.timestamp)
+        if kind == _ASSISTANT and said.model:
+            made.setting = ModelName(said.model, said.provider or None)
+        return made
 
     def row_of(self, entry: Entry | Opaque) -> Row:
         """The same of an entry about to be stored. Raises EntryInvalid."""
@@ -163,16 +161,14 @@ class Pi:
 
     def model(self, line: bytes) -> ModelName | None:
         """The model that a model change or an assistant message names."""
-        found, key = lenient(line), "modelId"
+        found = lenient(line)
         if text(found.get("type")) == "message":
-            found, key = lenient(found.get("message", b"")), "model"
-        model_id = text(found.get(key))
-        return ModelName(model_id, text(found.get("provider")) or None) if model_id else None
+            return model_name(lenient(found.get("message", b"")), "model")
+        return model_name(found, "modelId")
 
     def thinking_level(self, line: bytes) -> str:
         """The level that a thinking level change sets."""
-        level = text(lenient(line).get("thinkingLevel")) or "off"
-        return "off" if level == "none" else level
+        return level_name(text(lenient(line).get("thinkingLevel")))
 
     def preview(self, line: bytes, chars: int = PREVIEW_CHARS) -> str:
         """The first words of the entry."""
@@ -218,17 +214,21 @@ def _unusual_row(line: bytes) -> Row:
     if word in HEADER_TYPES:
         raise BadLine("is a second header")
     kind: int = pi_names.KIND_OF_PI_TYPE.get(word, Kind.OPAQUE)
-    names_model = kind == Kind.MODEL and bool(text(found.get("modelId")))
-    if word == "message":
+    setting: ModelName | str | None = None
+    if kind == Kind.MODEL:
+        setting = model_name(found, "modelId")
+    elif kind == Kind.THINKING:
+        setting = level_name(text(found.get("thinkingLevel")))
+    elif word == "message":
         said = lenient(found.get("message", b""))
         role = text(said.get("role"))
         kind = Kind.OPAQUE if role is None else _KIND_OF_ROLE.get(role, _OTHER_ROLE)
-        names_model = kind == _ASSISTANT and bool(text(said.get("model")))
+        setting = model_name(said, "model") if kind == _ASSISTANT else None
     return Row(
         kind,
         entry_id,
         reference(found.get("parentId")) or None,
-        names_model=names_model,
+        setting=setting,
         effect=_effect(kind, entry_id, found),
         timestamp=raw_time(found.get("timestamp")),
     )

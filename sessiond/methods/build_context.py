@@ -65,7 +65,8 @@ def handle(client: Client, params: BuildContextParams, call: Call[Client]) -> An
         leaf = leaf_of(host.opened.session, params)
         view = View(params.repair, params.shape)
         system = _system(host) if params.include else UNSET
-        question = ContextQuestion(host, leaf, host.seq, params.known, view, system)
+        settings = host.opened.stated.at(host.opened.session, leaf)
+        question = ContextQuestion(host, leaf, host.seq, params.known, view, system, settings)
         if params.if_none_match == question.etag:
             return NotModified(question.etag)
         answer = question.stored_now() if question.is_stored else question.viewed_now()

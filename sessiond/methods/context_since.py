@@ -18,6 +18,7 @@ from sessiond.model.ids import EntryId
 from sessiond.service.contexts import Context, build_context
 from sessiond.service.host import Host
 from sessiond.service.viewing import Viewed, shared
+from sessiond.session.settings import Settings
 from sessiond.session.shapes import STORED, View
 
 __all__ = ["ContextQuestion", "Known"]
@@ -49,6 +50,7 @@ class ContextQuestion(Struct, frozen=True):
     known: Known | None
     view: View
     system: str | UnsetType | None
+    settings: Settings
 
     @property
     def is_stored(self) -> bool:
@@ -57,8 +59,13 @@ class ContextQuestion(Struct, frozen=True):
 
     @property
     def etag(self) -> str:
-        """A context at an entry never changes within an epoch, so its place and view name it."""
+        """The name of the answer: its place in the epoch and its view, which fix the messages.
+
+        A later `session_info` may set another model or level at the same entry.
+        """
         mark = self.view.mark
+        if self.settings.stated_at:
+            mark += f".s{self.settings.stated_at}"
         if isinstance(self.system, str):
             mark += f".{sha256(self.system.encode(errors='replace')).hexdigest()[:16]}"
         elif self.system is None:
@@ -147,7 +154,7 @@ class ContextQuestion(Struct, frozen=True):
             if self.known is not None and count == self.known.count:
                 unchanged = count
         bodies, sources = context.messages(unchanged), context.sources[unchanged : context.count]
-        return self._spliced(context, _Answer(unchanged, bodies, sources, tokens, self.system))
+        return self._spliced(_Answer(unchanged, bodies, sources, tokens, self.system))
 
     # -- as it is asked for ------------------------------------------------------
 
@@ -165,7 +172,7 @@ class ContextQuestion(Struct, frozen=True):
             theirs = None if known is None else host.views.now(known, self.view)
             if theirs is None:
                 return None
-        return self._viewed_answer(context, shown, theirs, tokens)
+        return self._viewed_answer(shown, theirs, tokens)
 
     async def viewed(self) -> Raw:
         """The answer, by way of worker threads."""
@@ -175,11 +182,9 @@ class ContextQuestion(Struct, frozen=True):
         shown = await views.ask(context, self.view)
         if held and theirs is None:
             theirs = await views.ask(await self._built(held), self.view)
-        return self._viewed_answer(context, shown, theirs, tokens)
+        return self._viewed_answer(shown, theirs, tokens)
 
-    def _viewed_answer(
-        self, context: Context, shown: Viewed, theirs: Viewed | None, tokens: int
-    ) -> Raw:
+    def _viewed_answer(self, shown: Viewed, theirs: Viewed | None, tokens: int) -> Raw:
         first: list[bytes] = []
         system = self.system
         if system and self.view.shape == "openai":
@@ -194,17 +199,17 @@ class ContextQuestion(Struct, frozen=True):
         start = max(0, unchanged - len(first))
         bodies = first[unchanged:] + shown.bodies(start)
         sources = [None for _ in first[unchanged:]] + shown.sources(start)
-        return self._spliced(context, _Answer(unchanged, bodies, sources, tokens, system))
+        return self._spliced(_Answer(unchanged, bodies, sources, tokens, system))
 
     @property
     def _prompt_seq(self) -> int:
         """Since when the system prompt is what it is."""
         return self.host.opened.session.fact_seqs.get("system_prompt", 0)
 
-    def _spliced(self, context: Context, answer: _Answer) -> Raw:
+    def _spliced(self, answer: _Answer) -> Raw:
         tail = {
-            "thinking_level": context.thinking_level,
-            "model": context.model,
+            "thinking_level": self.settings.thinking_level or "off",
+            "model": self.settings.model_name,
             "leaf_id": self.host.opened.session.id_of(self.leaf),
             "seq": self.seq,
             "etag": self.etag,

@@ -24,6 +24,7 @@ __all__ = [
     "Kind",
     "LabelEffect",
     "LeafEffect",
+    "ModelName",
     "Row",
     "Rules",
 ]
@@ -90,6 +91,13 @@ KIND_OF_TYPE: Final[dict[str, Kind]] = {
 }
 
 
+class ModelName(Struct, frozen=True, omit_defaults=True):
+    """Which model answers."""
+
+    model_id: str
+    provider: str | None = None
+
+
 class LabelEffect(Struct, frozen=True):
     """`target_id` gets `label`; None clears."""
 
@@ -127,8 +135,8 @@ class Row(Struct):
     id: str
     parent_id: str | None
     head: str = MAIN
-    names_model: bool = False
-    """A model change, or an assistant message that says which model wrote it."""
+    setting: ModelName | str | None = None
+    """The model that a model change or an answer names, or the level that a change of it sets."""
     effect: Effect | None = None
     atom: tuple[int, int] | None = None
     timestamp: str | float | None = None

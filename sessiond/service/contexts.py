@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from sessiond.dialects.base import ContextLine, ModelName
+from sessiond.dialects.base import ContextLine
 from sessiond.limits import (
     CONTEXT_CACHE_BYTES_MAX,
     CONTEXT_CACHE_COUNT_MAX,
@@ -41,8 +41,6 @@ class Context(Struct, frozen=True):
     sources: list[str]
     count: int
     size: int
-    model: ModelName | None
-    thinking_level: str
 
     def messages(self, start: int = 0) -> Sequence[bytes]:
         """The message bytes from `start` on."""
@@ -140,9 +138,6 @@ class ContextCache:
             model=session.model_refs[leaf],
             thinking=session.thinking_refs[leaf],
         )
-        model, thinking_level = base.model, base.thinking_level
-        if (plan.model, plan.thinking) != (base.plan.model, base.plan.thinking):
-            model, thinking_level = _settings(opened, plan)
         context = Context(
             leaf=leaf,
             plan=plan,
@@ -150,8 +145,6 @@ class ContextCache:
             sources=base.sources,
             count=len(base.bodies),
             size=base.size + sum(map(len, bodies)),
-            model=model,
-            thinking_level=thinking_level,
         )
         self.put(context)
         return context
@@ -161,7 +154,6 @@ def build_context(opened: Opened, leaf: int) -> Context:
     """The context at `leaf` from the file. Blocks; changes nothing."""
     plan = plan_context(opened.session, leaf)
     bodies, sources = _read(opened, plan.seqs, plan.compaction)
-    model, thinking_level = _settings(opened, plan)
     return Context(
         leaf=leaf,
         plan=plan,
@@ -169,8 +161,6 @@ def build_context(opened: Opened, leaf: int) -> Context:
         sources=sources,
         count=len(bodies),
         size=sum(map(len, bodies)),
-        model=model,
-        thinking_level=thinking_level,
     )
 
 
@@ -186,12 +176,3 @@ def _read(opened: Opened, seqs: list[int], compaction: int) -> tuple[list[bytes]
     ]
     messages = opened.dialect.context(lines)
     return [message.body for message in messages], [message.source for message in messages]
-
-
-def _settings(opened: Opened, plan: ContextPlan) -> tuple[ModelName | None, str]:
-    """The model and thinking level in force, from the two lines that set them."""
-    dialect, journal = opened.dialect, opened.journal
-    model = dialect.model(journal.read(plan.model, plan.model)[0]) if plan.model else None
-    if not plan.thinking:
-        return model, "off"
-    return model, dialect.thinking_level(journal.read(plan.thinking, plan.thinking)[0])

@@ -20,6 +20,7 @@ from sessiond.service.events import Event, Origin
 from sessiond.service.intake import Intake
 from sessiond.service.session_info import Persist, SessionInfo, head_infos, lineage_of
 from sessiond.service.summary import Summary, catch_up, unread_bytes
+from sessiond.session.settings import Stated
 from sessiond.session.state import Session
 
 __all__ = ["Opened"]
@@ -64,6 +65,7 @@ class Opened(Struct, eq=False):
     def info(self) -> SessionInfo:
         """What the wire says of the session now."""
         session, header = self.session, self.header
+        settings = self.stated.at(session, session.heads[MAIN].leaf)
         return SessionInfo(
             id=self.session_id,
             path=str(self.path) if self.path else None,
@@ -71,9 +73,9 @@ class Opened(Struct, eq=False):
             title=self._fact("title", header.title) or self._fact("auto_title") or None,
             auto_title=self._fact("auto_title") or None,
             agent=self._fact("agent", header.agent),
-            model=self._fact("model", header.model),
-            provider=self._fact("provider"),
-            thinking_level=self._fact("thinking_level"),
+            model=settings.model,
+            provider=settings.provider,
+            thinking_level=settings.thinking_level,
             tags=self._fact("tags", header.tags) or [],
             status=self._fact("status"),
             dry_run=self._fact("dry_run", header.dry_run),
@@ -107,6 +109,11 @@ class Opened(Struct, eq=False):
             compaction=self.compaction,
             metadata=self._fact("metadata", _given(header.metadata)),
         )
+
+    @property
+    def stated(self) -> Stated:
+        """What the header and the `session_info` entries say of the model and the thinking level."""
+        return Stated.of(self.session, self.header.model)
 
     @property
     def compaction(self) -> Raw | None:

@@ -34,6 +34,7 @@ from sessiond.model.row import (
     Kind,
     LabelEffect,
     LeafEffect,
+    ModelName,
     Row,
     Rules,
 )
@@ -44,7 +45,6 @@ __all__ = ["Head", "LabelState", "Session"]
 # Plain ints: this is asked once a line when a file opens, and a member of an enum is looked up.
 _ASSISTANT: Final = int(Kind.ASSISTANT)
 _COMPACTION: Final = int(Kind.COMPACTION)
-_THINKING: Final = int(Kind.THINKING)
 
 
 @cache
@@ -98,6 +98,9 @@ class Session:
         "rerouted",
         "rules",
         "same_ids",
+        "setting_ids",
+        "setting_refs",
+        "settings",
         "skipped",
         "thinking_refs",
         "updated_at",
@@ -119,6 +122,10 @@ class Session:
         self.compaction_refs = array("i", (0,))
         self.model_refs = array("i", (0,))
         self.thinking_refs = array("i", (0,))
+        # What each entry sets: a place in `settings`, where every model and level stands once.
+        self.setting_refs = array("i", (0,))
+        self.settings: list[ModelName | str | None] = [None]
+        self.setting_ids: dict[ModelName | str | None, int] = {None: 0}
         # What each compaction keeps: from this line on, or nothing when that is 0.
         self.kept_from: dict[int, int] = {}
         self.heads: dict[str, Head] = {MAIN: Head()}
@@ -157,6 +164,7 @@ class Session:
         self.compaction_refs.append(0)
         self.model_refs.append(0)
         self.thinking_refs.append(0)
+        self.setting_refs.append(0)
         self.message_counts.append(0)
 
     def fold(self, row: Row) -> None:
@@ -180,14 +188,18 @@ class Session:
             self.compaction_refs.append(0)
             self.model_refs.append(0)
             self.thinking_refs.append(0)
+            self.setting_refs.append(0)
             self.message_counts.append(0)
         else:
             depths, compactions = self.depths, self.compaction_refs
             models, levels = self.model_refs, self.thinking_refs
             depths.append(depths[parent] + 1)
             compactions.append(seq if kind == _COMPACTION else compactions[parent])
-            models.append(seq if row.names_model else models[parent])
-            levels.append(seq if kind == _THINKING else levels[parent])
+            models.append(models[parent])
+            levels.append(levels[parent])
+            self.setting_refs.append(0)
+            if row.setting is not None:
+                self._set(seq, row.setting)
             self.heads[row.head] = Head(seq, seq)
             counts = self.message_counts
             counts.append(counts[parent] + _IS_MESSAGE[kind])
@@ -219,6 +231,13 @@ class Session:
         earlier = self.same_ids.setdefault(entry_id, [])
         if len(earlier) < SAME_ID_MAX:
             earlier.append(self.ids[entry_id])
+
+    def _set(self, seq: int, setting: ModelName | str) -> None:
+        refs = self.thinking_refs if isinstance(setting, str) else self.model_refs
+        refs[seq] = seq
+        self.setting_refs[seq] = self.setting_ids.setdefault(setting, len(self.settings))
+        if self.setting_refs[seq] == len(self.settings):
+            self.settings.append(setting)
 
     def _apply(self, row: Row, seq: int) -> None:
         match row.effect:
@@ -306,6 +325,10 @@ class Session:
         """Return where line `seq` moves a head that it moves to an id; None where that is unknown."""
         target = self.ids.get(entry_id, 0)
         return self._through(target) if 0 < target < seq else None
+
+    def setting(self, seq: int) -> ModelName | str | None:
+        """Return what the entry at `seq` sets: the model it names, or the thinking level."""
+        return self.settings[self.setting_refs[seq]]
 
     def id_of(self, seq: int) -> str | None:
         """The id at `seq`; None for 0, the place before the first entry."""

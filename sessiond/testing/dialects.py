@@ -196,9 +196,10 @@ def check_views(dialect: Dialect, line: bytes) -> None:
     stamp = dialect.timestamp(line)
     assert stamp == "" or (stamp.endswith("Z") and len(stamp) == len("2026-01-15T10:30:00.000Z"))
     named = dialect.model(line)
-    assert (named is not None) == row.names_model, "model names what the row says"
     if row.kind == Kind.THINKING:
-        assert dialect.thinking_level(line), "a level has a name"
+        assert row.setting == dialect.thinking_level(line), "a level has a name, which the row says"
+    else:
+        assert row.setting == named, "model names what the row says"
     messages = dialect.context([ContextLine(row.id, row.kind, line)])
     for message in messages:
         assert b"\n" not in message.body, "a message is one line"

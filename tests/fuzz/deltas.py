@@ -15,6 +15,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
+from tests.fuzz.conversations import ENTRIES, INFO, MESSAGES
 from tests.fuzz.plain import Answer, Plain
 from tests.torture.replay import RECORDS, Replay, read_rows
 
@@ -28,37 +29,6 @@ _VIEWS: Final[tuple[dict[str, Any], ...]] = (
         for repair in (False, True)
     ),
     {"shape": "openai", "include": ["system"]},
-)
-_CALL: Final = {"type": "toolCall", "id": "c", "name": "ls", "arguments": {}}
-_IMAGE: Final = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}
-_RESULT: Final = {"type": "tool_result", "tool_use_id": "c", "content": "out"}
-# So few that the same one is sent again and again, also on other branches.
-_MESSAGES: Final[tuple[dict[str, Any], ...]] = (
-    {"role": "user", "content": "continue"},
-    {"role": "user", "content": "continue"},
-    {"role": "user", "content": [_RESULT, {"type": "text", "text": "and this"}]},
-    {"role": "assistant", "content": "done", "model": "m-1", "provider": "p"},
-    {"role": "assistant", "content": [_CALL]},
-    {
-        "role": "assistant",
-        "content": [{"type": "text", "text": "look"}, _CALL, _CALL | {"id": "d"}],
-    },
-    {"role": "assistant", "content": [_CALL, _RESULT]},
-    {"role": "toolResult", "toolCallId": "c", "content": "out"},
-    {"role": "toolResult", "toolCallId": "d", "content": [{"type": "text", "text": "out"}, _IMAGE]},
-    {"role": "system", "content": "be brief"},
-)
-_ENTRIES: Final[tuple[dict[str, Any], ...]] = (
-    {"type": "custom_message", "custom_type": "x", "content": "note", "display": True},
-    {"type": "branch_summary", "summary": "there was more", "from_id": None},
-    {"type": "model_change", "model_id": "m-2"},
-    {"type": "thinking_level_change", "thinking_level": "high"},
-    {"type": "custom", "custom_type": "x", "data": 1},
-)
-_INFO: Final[tuple[dict[str, Any], ...]] = (
-    {"name": "a title"},
-    {"system_prompt": "Be brief."},
-    {"system_prompt": None},
 )
 
 
@@ -111,18 +81,18 @@ class _Life:
         more: dict[str, Any] = {}
         if self._dice.random() < 0.2 and (ids := self._ids()):
             more["parent_id"] = self._dice.choice([None, *ids])
-        entry = {"type": "message", "message": self._dice.choice(_MESSAGES)}
+        entry = {"type": "message", "message": self._dice.choice(MESSAGES)}
         self._call("session/append", entry=entry, **more)
 
     def _set(self) -> None:
-        self._call("session/append", entry=self._dice.choice(_ENTRIES))
+        self._call("session/append", entry=self._dice.choice(ENTRIES))
 
     def _inform(self) -> None:
         nodes = self._nodes()
         if nodes and self._dice.random() < 0.5:
             self._call("session/label", entry_id=self._dice.choice(nodes), label="here")
         else:
-            entry = {"type": "session_info"} | self._dice.choice(_INFO)
+            entry = {"type": "session_info"} | self._dice.choice(INFO)
             self._call("session/append", entry=entry)
 
     def _go(self) -> None:
@@ -179,7 +149,7 @@ class _Life:
                 target = self._dice.choice([None, *ids])
                 return {"type": "leaf", "target_id": target, "reason": "branch"}
             case _:
-                return {"type": "message", "message": self._dice.choice(_MESSAGES)}
+                return {"type": "message", "message": self._dice.choice(MESSAGES)}
 
     # -- what it is held against --------------------------------------------------------------
 
@@ -209,6 +179,9 @@ class _Life:
             if row.get("resolved_parent_id", "") == parent_id:
                 yield f"the resolved parent of {row['seq']} is no other than its parent"
         told = self._call("session/get").result["session"]
+        model, provider, level = _settings(replay, replay.heads["main"][0])
+        if (told["model"], told["provider"], told["thinking_level"]) != (model, provider, level):
+            yield f"{model}, {provider}, {level} are in force, not {told}"
         counted = sum(replay.rows[seq - 1].type == "message" for seq in path)
         if (told["message_count"], told["leaf_id"]) != (counted, replay.leaf_id("main")):
             yield f"{counted} messages to {replay.leaf_id('main')}, not {told}"
@@ -216,11 +189,16 @@ class _Life:
     def _ask(self, replay: Replay, view: int, at: dict[str, Any]) -> Iterator[str]:
         whole = self._call("session/build_context", **at, **_VIEWS[view]).result
         pairs = list(zip(whole["sources"], whole["messages"], strict=True))
+        leaf = replay.node(at["entry_id"]) if at else replay.heads["main"][0]
         if _VIEWS[view] == {"shape": "stored", "repair": False}:
-            leaf = replay.node(at["entry_id"]) if at else replay.heads["main"][0]
             sources = [source for source, _ in replay.context(leaf)]
             if whole["sources"] != sources:
                 yield f"the sources are {whole['sources']}, not {sources}"
+        model, provider, level = _settings(replay, leaf)
+        named = {"model_id": model} | ({"provider": provider} if provider is not None else {})
+        expected = (named if model is not None else None, level or "off")
+        if (whole["model"], whole["thinking_level"]) != expected:
+            yield f"{expected} are in force, not {whole['model']}, {whole['thinking_level']}"
         if self._held[view]:
             leaf_id, held = self._dice.choice(self._held[view])
             known = {"leaf_id": leaf_id, "count": len(held)}
@@ -240,6 +218,25 @@ class _Life:
 
     def _at(self, node: str, view: int) -> Any:
         return self._call("session/build_context", entry_id=node, **_VIEWS[view]).result
+
+
+def _settings(replay: Replay, leaf: int) -> tuple[Any, Any, Any]:
+    """Return model, provider and level in force: of what counts at a leaf, the later line wins."""
+    path = set(replay.path(leaf))
+    found: dict[str, Any] = {}
+    for row in replay.rows:
+        if row.type == "session_info":
+            names = ("model", "provider", "thinking_level")
+            found |= {name: row.text(name) for name in names if name in row.fields}
+        elif row.seq in path and row.type == "model_change":
+            found |= {"model": row.text("model_id"), "provider": row.text("provider")}
+        elif row.seq in path and row.type == "thinking_level_change":
+            found["thinking_level"] = row.text("thinking_level")
+        elif row.seq in path and row.type == "message":
+            said = row.text("message")
+            if said["role"] == "assistant" and said.get("model"):
+                found |= {"model": said["model"], "provider": said.get("provider")}
+    return found.get("model"), found.get("provider"), found.get("thinking_level")
 
 
 def _delta_faults(

@@ -70,8 +70,6 @@ def meaning(context: Context) -> tuple[Any, ...]:
     return (
         list(context.messages()),
         context.sources[: context.count],
-        context.model,
-        context.thinking_level,
         context.plan.compaction,
         context.plan.seqs,
     )

@@ -25,6 +25,7 @@ from sessiond.service.copying.merging import merge_plan
 from sessiond.service.copying.rebasing import by_ids, rebase
 from sessiond.service.copying.source import Means, Source
 from sessiond.service.opened import Opened
+from sessiond.session.settings import SETTINGS
 from tests.unit.in_memory import HEADER, NATIVE_HEADER, TIME, opened, opened_lines
 
 Json = dict[str, Any]
@@ -45,7 +46,7 @@ TO_PI = {
     "thinking_level": "thinkingLevel",
 }
 WORDS = ("user", "assistant", "toolResult", "custom", "state", "note", "level", "model")
-OTHERS = ("left", "label", "info", "leaf", "short", "short", "instead", "instead")
+OTHERS = ("left", "label", "info", "facts", "facts", "leaf", "short", "short", "instead", "instead")
 few = settings(max_examples=25)
 
 
@@ -111,6 +112,9 @@ def _write(draw: st.DrawFn, written: Written, kind: str, parent_id: str | None, 
         own["first_kept_entry_id"] = draw(st.sampled_from(path))
     elif kind == "label" and target is not None:
         word, own = "label", {"target_id": target, "label": draw(st.sampled_from(["a", "b", None]))}
+    elif kind == "facts" and written.dialect == "native":
+        names = draw(st.sets(st.sampled_from(SETTINGS), min_size=1))
+        own = {name: draw(st.sampled_from([None, f"{name}-{number}"])) for name in sorted(names)}
     elif kind == "leaf" and written.dialect == "native":
         word, own = "leaf", {"target_id": target}
     elif kind == "instead" and written.dialect == "native":
@@ -145,7 +149,9 @@ class Copied:
         session = self.opened.session
         assert session.problem_count == 0
         self.leaf = session.ids[leaf] if leaf is not None else 0
-        self.source = Source(self.opened, session.seq, self.leaf, self.opened.whole())
+        self.source = Source(
+            self.opened, session.seq, self.leaf, self.opened.whole(), self.opened.stated
+        )
         ids = (f"e{n}" for n in itertools.count())
         means = Means(TIME, lambda: next(ids), NO_PROGRESS)
         self.birth = Birth("the-copy", means)
@@ -191,6 +197,10 @@ def labels_of(found: Opened) -> dict[str, str]:
     return {session.names[seq]: state.label for seq, state in session.labels.items()}
 
 
+def level_of(found: Opened, leaf: int) -> str:
+    return found.stated.at(found.session, leaf).thinking_level or "off"
+
+
 def seen(found: Opened, leaf: int | None = None) -> Any:
     """What a model sees at main, or at a place, but for where a compaction begins."""
     session = found.session
@@ -198,7 +208,11 @@ def seen(found: Opened, leaf: int | None = None) -> Any:
     messages = [json.loads(body) for body in context.messages()]
     for message in messages:
         message.pop("first_kept_entry_id", None)
-    return messages, context.model, context.thinking_level
+    return (
+        messages,
+        found.stated.at(session, context.leaf).model_name,
+        level_of(found, context.leaf),
+    )
 
 
 def says(found: Opened) -> dict[str, Json]:

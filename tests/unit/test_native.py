@@ -237,7 +237,7 @@ def test_the_role_decides_the_kind_of_a_message(role: str, kind: Kind) -> None:
     line = line_of(type="message", message={"role": role, "model": "m"})
     row = NATIVE.row(line)
     assert row.kind == kind
-    assert row.names_model == (kind == Kind.ASSISTANT)
+    assert (row.setting is not None) == (kind == Kind.ASSISTANT)
     assert (
         NATIVE.row_of(Message(id="e1", message=Raw(b'{"role":"%s"}' % role.encode()))).kind == kind
     )
@@ -256,7 +256,7 @@ def test_a_message_without_a_role_stays_an_entry(message: object) -> None:
     ("members", "expected"),
     [
         ({"message": {"role": "assistant", "model": {"id": "m"}}}, {"kind": Kind.ASSISTANT}),
-        ({"message": {"role": "assistant", "model": ""}}, {"names_model": False}),
+        ({"message": {"role": "assistant", "model": ""}}, {"setting": None}),
         ({"message": {"role": "user"}, "head": None}, {"head": "main", "kind": Kind.USER}),
         ({"message": {"role": "user"}, "head": 4}, {"head": "main"}),
         ({"message": {"role": "user"}, "head": "b"}, {"head": "b"}),
@@ -280,7 +280,7 @@ def test_an_unusual_field_does_not_cost_the_entry(
 def test_an_entry_of_any_type_is_read_with_nothing_but_type_and_id(word: str) -> None:
     line = line_of(type=word)
     row = NATIVE.row(line)
-    assert (row.id, row.parent_id, row.head, row.names_model) == ("e1", None, "main", False)
+    assert (row.id, row.parent_id, row.head) == ("e1", None, "main")
     assert NATIVE.preview(line) == ""
     assert NATIVE.timestamp(line) == ""
     assert NATIVE.model(line) is None

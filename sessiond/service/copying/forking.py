@@ -12,13 +12,14 @@ from sessiond.dialects.base import ContextLine
 from sessiond.errors import TooLarge
 from sessiond.limits import PLAN_BYTES_MAX
 from sessiond.model.entries import ModelChange
-from sessiond.model.row import Kind
+from sessiond.model.row import Kind, ModelName
 from sessiond.service.copying.copying import Copying, chunks_of_all, chunks_of_chosen
 from sessiond.service.copying.header import (
     Birth,
     facts_of,
     header_of,
     lineage_of_copy,
+    settings_of,
     title_of,
 )
 from sessiond.service.copying.source import (
@@ -55,6 +56,8 @@ class _Context(Struct, frozen=True):
     steps: list[Step]
     messages: int
     cut: dict[int, int]
+    at: int
+    """The entry that the taken part ends at: what is in force there goes on."""
 
 
 def fork(source: Source, axes: Fork, birth: Birth) -> Iterator[list[bytes]]:
@@ -87,7 +90,10 @@ def fork(source: Source, axes: Fork, birth: Birth) -> Iterator[list[bytes]]:
         aside=state_seqs(source, chosen) if axes.state and not whole else (),
         chain=chain,
         labels=label_seqs(source, chosen) if axes.labels else (),
-        last=title_of(source, birth, whole=whole),
+        last=[
+            *(() if whole else settings_of(source, leaf if context is None else context.at, chain)),
+            *title_of(source, birth, whole=whole),
+        ],
         renew=axes.renew,
         messages={} if context is None else context.cut,
     )
@@ -132,21 +138,20 @@ def _context(source: Source, leaf: int, keep: int | None) -> _Context:
     ]
     said = (seq for seq in seqs if session.kinds[seq] != Kind.CONTEXT_EDIT)
     at = leaf if keep is None else max(said, default=0)
-    return _Context(_with_settings(source, at, seqs), count, cut)
+    return _Context(_with_settings(source, at, seqs), count, cut, at)
 
 
 def _with_settings(source: Source, at: int, seqs: list[int]) -> list[Step]:
     """The entries and what sets the model and the thinking level for them, which no context shows."""
-    session, opened = source.session, source.opened
+    session = source.session
     model, thinking = session.model_refs[at], session.thinking_refs[at]
     settings = {seq for seq in (model, thinking) if session.kinds[seq] in _SETTINGS}
     steps = sorted(settings.union(seqs))
     if not model or model in settings or model in seqs:
         return [*steps]
     # An answer named it that is not in the context any more.
-    (line,) = opened.journal.read(model, model)
-    named = opened.dialect.model(line)
-    if named is None:
+    named = session.setting(model)
+    if not isinstance(named, ModelName):
         return [*steps]
     change = ModelChange(model_id=named.model_id)
     if named.provider is not None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec.structs import asdict
 
 from sessiond.dialects.native import NATIVE
-from sessiond.model.entries import Entry, Header, SessionInfoEntry
-from sessiond.service.copying.source import Means, Source
+from sessiond.model.entries import Entry, Header, ModelChange, SessionInfoEntry
+from sessiond.model.row import ModelName
+from sessiond.service.copying.source import Means, Source, Step
 from sessiond.service.session_info import Lineage
+from sessiond.session.settings import SETTINGS
 
-__all__ = ["Birth", "facts_of", "header_of", "lineage_of_copy", "title_of"]
+__all__ = ["Birth", "facts_of", "header_of", "lineage_of_copy", "settings_of", "title_of"]
 
 _encode: Final = msgspec.json.Encoder().encode
 # What a native header has no place for.
@@ -45,7 +49,7 @@ def header_of(
     info = source.info
     base = Header(
         agent=info.agent,
-        model=info.model,
+        model=source.stated.values["model"],
         tags=(info.tags or None) if state else None,
         system_prompt=_text(info.system_prompt),
         compaction=_raw(info.compaction),
@@ -70,11 +74,32 @@ def facts_of(source: Source, *, state: bool) -> list[Entry]:
     """What holds of the session beside its header; other programs' files keep none of it."""
     if source.opened.dialect is not NATIVE:
         return []
-    info = source.info
-    facts = {name: value for name in _FACTS if (value := getattr(info, name)) is not None}
-    if state and (plan := _text(info.plan)) is not None:
+    stated = source.stated.values
+    facts = {name: value for name in _FACTS if (value := stated.get(name)) is not None}
+    if state and (plan := _text(source.info.plan)) is not None:
         facts["plan"] = plan
     return [SessionInfoEntry(**facts)] if facts else []
+
+
+def settings_of(source: Source, leaf: int, steps: Sequence[Step]) -> list[Entry]:
+    """Return what keeps the settings in force at `leaf` in force behind these steps of a copy."""
+    if source.opened.dialect is not NATIVE:
+        return []
+    wanted = asdict(source.stated.at(source.session, leaf))
+    said = {name: source.stated.values.get(name) for name in SETTINGS}
+    for step in steps:
+        match source.session.setting(step) if isinstance(step, int) else step:
+            case ModelName(model_id, provider):
+                said |= {"model": model_id, "provider": provider}
+            case ModelChange(model_id=model_id, provider=provider):
+                named = provider if isinstance(provider, str) else None
+                said |= {"model": model_id, "provider": named}
+            case str() as level:
+                said["thinking_level"] = level
+            case _:
+                pass
+    changed = {name: wanted[name] for name in SETTINGS if wanted[name] != said[name]}
+    return [SessionInfoEntry(**changed)] if changed else []
 
 
 def title_of(source: Source, birth: Birth, *, whole: bool) -> list[Entry]:

@@ -16,7 +16,7 @@ from sessiond.model.entries import Custom, CustomMessage, Entry, Message
 from sessiond.model.ids import MAIN
 from sessiond.model.row import Kind
 from sessiond.service.copying.copying import Copying, chunks_of_all, chunks_of_chosen
-from sessiond.service.copying.header import Birth, facts_of, header_of, lineage_of_copy
+from sessiond.service.copying.header import Birth, facts_of, header_of, lineage_of_copy, settings_of
 from sessiond.service.copying.source import MERGE_CUSTOM_TYPE, Means, Source
 from sessiond.session.context import plan_context
 from sessiond.session.conversation import conversation
@@ -131,7 +131,7 @@ def merge_into_new(
         header_of(here, birth, lineage, state=False, whole=False),
         birth.means,
         first=facts_of(here, state=False),
-        last=turn(here, other, text),
+        last=[*settings_of(here, here.leaf, ()), *turn(here, other, text)],
     )
     return chunks_of_chosen(copying)
 

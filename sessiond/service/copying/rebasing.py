@@ -8,7 +8,7 @@ from sessiond.errors import EntryNotFound, InvalidParams
 from sessiond.model.entries import Compaction
 from sessiond.model.row import MESSAGE_KINDS, Kind
 from sessiond.service.copying.copying import Copying, chunks_of_chosen
-from sessiond.service.copying.header import Birth, facts_of, header_of, lineage_of_copy
+from sessiond.service.copying.header import Birth, facts_of, header_of, lineage_of_copy, settings_of
 from sessiond.service.copying.source import Source, label_seqs, out_of_range
 
 __all__ = ["by_ids", "by_indices", "rebase"]
@@ -60,6 +60,7 @@ def rebase(
     the summary alone, and what it sums up is still there. Raises StorageError.
     """
     lineage = lineage_of_copy(source, birth, rebased_from=source.info.id)
+    summed = [] if summary is None else [Compaction(summary=summary, first_kept_entry_id=None)]
     copying = Copying(
         source,
         header_of(source, birth, lineage, state=False, whole=False),
@@ -68,6 +69,6 @@ def rebase(
         chain=seqs,
         picked=True,
         labels=label_seqs(source, seqs),
-        last=() if summary is None else [Compaction(summary=summary, first_kept_entry_id=None)],
+        last=[*settings_of(source, source.leaf, seqs), *summed],
     )
     return chunks_of_chosen(copying)

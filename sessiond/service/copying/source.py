@@ -18,6 +18,7 @@ from sessiond.service.opened import Opened
 from sessiond.service.ports import Progress
 from sessiond.service.session_info import SessionInfo
 from sessiond.session.moves import LEAF_CUSTOM_TYPE
+from sessiond.session.settings import Stated
 from sessiond.session.state import Session
 
 __all__ = [
@@ -61,6 +62,8 @@ class Source(Struct, frozen=True):
     """Where main, or the head that was asked for, stood then."""
     info: SessionInfo
     """What it was then, with what may be long."""
+    stated: Stated
+    """What its header and facts said then of the model and the thinking level."""
 
     @classmethod
     def of(cls, host: Host, head: str = MAIN) -> Source:
@@ -69,7 +72,7 @@ class Source(Struct, frozen=True):
         at = opened.session.heads.get(head)
         if at is None:
             raise HeadNotFound("no head of this name", head=head)
-        return cls(opened, host.seq, at.leaf, opened.whole())
+        return cls(opened, host.seq, at.leaf, opened.whole(), opened.stated)
 
     @property
     def session(self) -> Session:

@@ -1,0 +1,162 @@
+"""Which model, provider and thinking level are in force: the same in get, in lists and in contexts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sessiond.testing.daemon import Wire
+
+SESSION = "session-a"
+TIME = "2026-01-15T10:30:00.000Z"
+Force = tuple[str | None, str | None, str | None]
+
+
+async def make(wire: Wire, **more: Any) -> None:
+    await wire.call("session/create", cwd="/p", session_id=SESSION, persist="immediate", **more)
+
+
+async def append(wire: Wire, entry_id: str, **fields: Any) -> None:
+    entry = {"type": "message"} | fields
+    if entry["type"] == "message":
+        entry.setdefault("message", {"role": "user", "content": "x"})
+    head = {"head": entry.pop("head"), "parent_id": None} if "head" in entry else {}
+    await wire.call("append", session_id=SESSION, entry=entry | {"id": entry_id}, **head)
+
+
+def answer(model: str, provider: str | None = None) -> dict[str, Any]:
+    named = {"provider": provider} if provider else {}
+    return {"message": {"role": "assistant", "content": "y", "model": model} | named}
+
+
+async def update(wire: Wire, **facts: Any) -> None:
+    await wire.call("session/update", session_id=SESSION, **facts)
+
+
+async def in_force(wire: Wire, session_id: str = SESSION, **at: Any) -> Force:
+    """Return what a context says; at main, get and the list must say that too."""
+    built = await wire.call("build_context", session_id=session_id, **at)
+    model = built["model"] or {}
+    found = (model.get("model_id"), model.get("provider"), built["thinking_level"])
+    if not at:
+        got = (await wire.call("session/get", session_id=session_id))["session"]
+        listed = (await wire.call("session/list"))["sessions"]
+        (row,) = (one for one in listed if one["id"] == session_id)
+        for info in (got, row):
+            provider = info["provider"] if info["model"] else None
+            assert (info["model"], provider, info["thinking_level"] or "off") == found
+    return found
+
+
+async def test_the_later_line_wins_wherever_it_is_asked(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, model="header")
+        assert await in_force(wire) == ("header", None, "off")
+        await append(wire, "u1")
+        assert await in_force(wire) == ("header", None, "off")
+        await append(wire, "m1", type="model_change", model_id="changed", provider="p")
+        assert await in_force(wire) == ("changed", "p", "off")
+        await append(wire, "a1", **answer("answered"))
+        assert await in_force(wire) == ("answered", None, "off")
+        await update(wire, model="updated", provider="q", thinking_level="high")
+        assert await in_force(wire) == ("updated", "q", "high")
+        await append(wire, "t1", type="thinking_level_change", thinking_level="low")
+        assert await in_force(wire) == ("updated", "q", "low")
+        await append(wire, "a2", **answer("again", "r"))
+        assert await in_force(wire) == ("again", "r", "low")
+        await wire.call("session/close", session_id=SESSION)
+        assert await in_force(wire) == ("again", "r", "low")
+        # At an entry: what the session says later counts there, what other branches say does not.
+        assert await in_force(wire, entry_id="u1") == ("updated", "q", "high")
+        await wire.call("session/branch", session_id=SESSION, entry_id="m1")
+        assert await in_force(wire) == ("updated", "q", "high")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        (row,) = (await wire.call("session/list"))["sessions"]
+        assert (row["model"], row["provider"], row["thinking_level"]) == ("updated", "q", "high")
+        assert await in_force(wire) == ("updated", "q", "high")
+
+
+async def test_each_of_the_three_is_by_itself_and_null_clears(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, model="header")
+        await append(wire, "a1", **answer("answered", "p"))
+        await append(wire, "t1", type="thinking_level_change", thinking_level="low")
+        await update(wire, provider="q")
+        assert await in_force(wire) == ("answered", "q", "low")
+        await update(wire, model=None, thinking_level=None)
+        assert await in_force(wire) == (None, None, "off")
+        got = (await wire.call("session/get", session_id=SESSION))["session"]
+        assert (got["model"], got["provider"], got["thinking_level"]) == (None, "q", None)
+        await append(wire, "a2", **answer("again"))
+        assert await in_force(wire) == ("again", None, "off")
+
+
+async def test_what_is_said_on_another_head_is_for_that_head_and_facts_are_for_all(
+    house: Any,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, model="header")
+        await append(wire, "u1")
+        await append(wire, "s1", head="side", **answer("aside"))
+        assert await in_force(wire) == ("header", None, "off")
+        assert await in_force(wire, head="side") == ("aside", None, "off")
+        entry = {"type": "session_info", "model": "told aside"}
+        await wire.call("append", session_id=SESSION, entry=entry, head="side")
+        assert await in_force(wire) == ("told aside", None, "off")
+        assert await in_force(wire, head="side") == ("told aside", None, "off")
+
+
+async def test_an_etag_is_another_when_the_model_is(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, model="header")
+        await append(wire, "a1", **answer("answered"))
+        ask = {"session_id": SESSION, "shape": "openai"}
+        etag = (await wire.call("build_context", **ask))["etag"]
+        await update(wire, title="no setting")
+        assert (await wire.call("build_context", **ask, if_none_match=etag))["not_modified"]
+        await update(wire, model="updated")
+        built = await wire.call("build_context", **ask, if_none_match=etag)
+        assert built["model"] == {"model_id": "updated"}
+        again = await wire.call("build_context", **ask, if_none_match=built["etag"])
+        assert again == {"etag": built["etag"], "not_modified": True}
+
+
+@pytest.mark.parametrize("taken", ["path", "all", "context", "none"])
+async def test_a_fork_goes_on_with_what_is_in_force(house: Any, taken: str) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, model="header")
+        await append(wire, "a1", **answer("answered", "p"))
+        await append(wire, "t1", type="thinking_level_change", thinking_level="low")
+        expected = ("answered", "p", "low")
+        for number, facts in enumerate(({}, {"model": "updated"}, {"thinking_level": "high"})):
+            if facts:
+                await update(wire, **facts)
+                expected = ("updated", "p", "high" if number > 1 else "low")
+            assert await in_force(wire) == expected
+            forked = await wire.call("session/fork", session_id=SESSION, entries=taken)
+            assert await in_force(wire, forked["session"]["id"]) == expected
+
+
+async def test_a_file_of_pi_counts_what_pi_counts(house: Any) -> None:
+    header = {"type": "session", "version": 3, "id": SESSION, "timestamp": TIME, "cwd": "/p"}
+    header |= {"provider": "legacy", "modelId": "legacy", "thinkingLevel": "legacy"}
+    entries: list[dict[str, Any]] = [
+        {"type": "message", "message": {"role": "user", "content": "x", "timestamp": 1}},
+        {"type": "model_change", "provider": "p", "modelId": "changed"},
+        {"type": "thinking_level_change", "thinkingLevel": "high"},
+        {"type": "session_info", "name": "title", "model": "no member of pi's"},
+        {"type": "message", "message": answer("answered", "q")["message"] | {"timestamp": 2}},
+    ]
+    parent = None
+    lines = [header]
+    for number, entry in enumerate(entries, 1):
+        place = {"id": f"{number:08x}", "parentId": parent, "timestamp": TIME}
+        lines.append(entry | place)
+        parent = place["id"]
+    house.put(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await in_force(wire, entry_id="00000001") == (None, None, "off")
+        assert await in_force(wire, entry_id="00000004") == ("changed", "p", "high")
+        assert await in_force(wire) == ("answered", "q", "high")
