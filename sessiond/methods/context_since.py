@@ -74,10 +74,11 @@ class ContextQuestion(Struct, frozen=True):
 
     @property
     def _held(self) -> int:
-        """The entry where the caller's context was built; 0 for none that there is."""
+        """The entry where the caller's context was built; 0 for none, and where two may be meant."""
+        session = self.host.opened.session
         if self.known is None or self.known.leaf_id is None:
             return 0
-        return self.host.opened.session.node(self.known.leaf_id)
+        return 0 if self.known.leaf_id in session.same_ids else session.node(self.known.leaf_id)
 
     # -- as it is stored ---------------------------------------------------------
 

@@ -9,6 +9,7 @@ import pytest
 from sessiond.testing.daemon import Wire
 
 SESSION = "session-a"
+TIME = "2026-01-15T10:30:00.000Z"
 IMAGE = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}
 CALL = {"type": "toolCall", "id": "c", "name": "ls", "arguments": {}}
 MESSAGES: dict[str, dict[str, Any]] = {
@@ -156,3 +157,25 @@ async def test_a_result_that_repair_makes_is_held_as_long_as_its_call(
         # The call is the one that is held, and so is its made result; in Anthropic's shape that
         # stands in one message with what is said behind it.
         assert told["sources"] == (["call", "text"] if shape == "anthropic" else ["text"])
+
+
+async def test_a_leaf_whose_id_two_entries_have_is_no_place_to_compare_with(house: Any) -> None:
+    def said(entry_id: str, parent_id: str | None, text: str) -> dict[str, Any]:
+        entry = {"type": "message", "id": entry_id, "parent_id": parent_id, "timestamp": TIME}
+        return entry | {"message": {"role": "user", "content": text}}
+
+    # The second entry of the same id stands elsewhere, on a path of the same length.
+    house.put([said("a", None, "one"), said("x", "a", "held"), said("b", None, "two")])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        held = await ask(wire, entry_id="x")
+    house.put(
+        [
+            *(said("a", None, "one"), said("x", "a", "held"), said("b", None, "two")),
+            *(said("x", "b", "another"), said("c", "x", "three")),
+        ]
+    )
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for shape in ("stored", "openai"):
+            known = {"leaf_id": "x", "count": len(held["messages"])}
+            told = await ask(wire, known=known, shape=shape)
+            assert (told["unchanged"], len(told["messages"])) == (0, 3)
