@@ -733,7 +733,6 @@ export interface InitializeParams {
   client_info?: unknown;
   /** Default: null. */
   client_id?: string | null;
-  /** Default: "write". */
   access?: "read" | "status" | "write";
   capabilities?: unknown;
   _meta?: RequestMeta | null;

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -105,12 +106,18 @@ def place_options(command: F) -> F:
 
 
 def place_of(context: click.Context, said: Place) -> Place:
-    """Return the place without a socket that the environment names against the command line."""
+    """Return the place without what counts for nothing.
+
+    That is a socket that the environment names against the command line, and a relative home in
+    the environment: the next command may be run in another folder.
+    """
     on_line = {
         name
         for name in ("socket", "profile", "home")
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
+    if "home" not in on_line and not Path(said.home or "").expanduser().is_absolute():
+        said = said._replace(home=None)
     if not on_line or "socket" in on_line:
         return said
     return said._replace(socket=None, is_named=True)

@@ -50,9 +50,10 @@ def is_profile(name: str) -> bool:
 
 def data_home(environ: Mapping[str, str]) -> Path:
     """Where all profiles live."""
-    named = environ.get("SESSIOND_HOME")
-    if named:
-        return Path(named).expanduser().absolute()
+    named = Path(environ.get("SESSIOND_HOME", "")).expanduser()
+    # Relative to which folder, the next program that is started elsewhere could not know.
+    if named.is_absolute():
+        return named
     # Only the program that has to find its home needs the library.
     from platformdirs import user_data_path
 

@@ -6,7 +6,7 @@ one it takes effect when all have answered, or not in time; what was sent later 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from msgspec import Struct
@@ -26,12 +26,13 @@ def hooked(  # noqa: PLR0913 - a call, and what becomes of it
     session_id: str,
     hook: Hook,
     *,
-    about: Callable[[Host], Struct | None],
+    about: Callable[[Host], Struct | Awaitable[Struct | None]],
     go_on: Callable[[str | None], Any],
 ) -> Any:
     """Go on with the summary that a client supplied, if one did; or be refused as Vetoed.
 
-    `about` is what they are told, of the session as it is then, None where nobody need be asked;
+    `about` is what they are told, of the session as it is then; where that takes a look at the
+    file it is awaited, and None means that nobody need be asked;
     `go_on` gives DEFERRED or a result.
     """
     hooks = client.service.hooks
@@ -39,9 +40,10 @@ def hooked(  # noqa: PLR0913 - a call, and what becomes of it
         return go_on(None)
 
     def look(host: Host) -> Any:
-        told = about(host)
+        found = about(host)
 
         async def consult() -> Any:
+            told = await found if isinstance(found, Awaitable) else found
             supplied = None if told is None else await hooks.before(hook, told)
             result = go_on(supplied)
             return LATER if result is DEFERRED else result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
@@ -17,6 +17,8 @@ from sessiond.service.client import Access
 __all__ = ["METHOD", "PROTOCOL_VERSIONS", "Limits", "ServerInfo", "server_limits"]
 
 PROTOCOL_VERSIONS = ("1.0",)
+# Each may do what those before it may.
+_RANKS: Final = ("status", "read", "write")
 
 
 class InitializeParams(Params, forbid_unknown_fields=False):
@@ -25,7 +27,7 @@ class InitializeParams(Params, forbid_unknown_fields=False):
     protocol_versions: list[str] | UnsetType = UNSET
     client_info: Raw | UnsetType = UNSET
     client_id: Annotated[str, Meta(max_length=limits.CLIENT_ID_CHARS_MAX)] | None = None
-    access: Access = "write"
+    access: Access | UnsetType = UNSET
     capabilities: Raw | UnsetType = UNSET
 
 
@@ -102,7 +104,13 @@ def handle(client: Client, params: InitializeParams, _call: Call[Client]) -> Ini
         )
     offered = _offered(params)
     hooks = offered.wanted()
-    if (offered.summarize or hooks) and params.access != "write":
+    access = client.access if isinstance(params.access, UnsetType) else params.access
+    if _RANKS.index(access) > _RANKS.index(client.access):
+        raise PermissionDenied(
+            "a connection gives access up and never takes it back: use a new connection",
+            need=access,
+        )
+    if (offered.summarize or hooks) and access != "write":
         raise PermissionDenied(
             "who writes summaries, or has a veto, has a say in what is written: offer it with"
             " access write",
@@ -110,7 +118,7 @@ def handle(client: Client, params: InitializeParams, _call: Call[Client]) -> Ini
         )
     client.client_id = params.client_id
     client.name = _name(params.client_info)
-    client.access = params.access
+    client.access = access
     client.summarizes = offered.summarize
     client.service.hooks.offer(client, hooks)
     return InitializeResult(

@@ -24,7 +24,9 @@ from sessiond.model.ids import EntryId
 from sessiond.model.requests import BeforeBranch
 from sessiond.service.host import Host
 from sessiond.service.inbox import Command
-from sessiond.session.navigating import Navigated, NavigateRequest, lines_of, navigate
+from sessiond.service.log import LogReader
+from sessiond.session.draft import Draft
+from sessiond.session.navigating import Navigated, NavigateRequest, lines_of, moves, navigate
 
 __all__ = ["METHOD"]
 
@@ -41,10 +43,9 @@ class NavigateParams(MoveParams, kw_only=True):
 def handle(client: Client, params: NavigateParams, call: Call[Client]) -> Any:
     """Put the move in line; whether it is one is decided there, by what the entry says."""
 
-    def about(host: Host) -> BeforeBranch | None:
+    async def about(host: Host) -> BeforeBranch | None:
         told = leaving(host, params.head, params.entry_id)
-        # To go where the head is leaves nothing.
-        return None if told.leaf_id == told.entry_id else told
+        return told if await _moves(host, params) else None
 
     return hooked(
         client,
@@ -56,9 +57,16 @@ def handle(client: Client, params: NavigateParams, call: Call[Client]) -> Any:
     )
 
 
-def _submit(client: Client, params: NavigateParams, call: Call[Client], supplied: str) -> Any:
-    host = client.service.host(params.session_id)
+async def _moves(host: Host, params: NavigateParams) -> bool:
+    """Return whether the head would go elsewhere; else it leaves nothing. Raises HeadNotFound."""
+    opened, request = host.opened, _request(host, params, "")
+    seqs = list(lines_of(opened.session, request))
+    lines = dict(zip(seqs, await LogReader(opened).read_many(seqs), strict=True))
+    draft = Draft(opened.session, opened.dialect, new_id=str, now="", stored=lines)
+    return moves(draft, request)
 
+
+def _request(host: Host, params: NavigateParams, supplied: str) -> NavigateRequest:
     def text_of(entry_id: str, kind: int, line: bytes) -> str | None:
         dialect = host.opened.dialect
         messages = dialect.context([ContextLine(entry_id, kind, line)])
@@ -67,7 +75,7 @@ def _submit(client: Client, params: NavigateParams, call: Call[Client], supplied
             return None
         return "".join(block.text for block in reading.blocks if block.kind == "text")
 
-    request = NavigateRequest(
+    return NavigateRequest(
         entry_id=params.entry_id,
         text_of=text_of,
         head=params.head,
@@ -77,6 +85,11 @@ def _submit(client: Client, params: NavigateParams, call: Call[Client], supplied
         label=params.label,
         condition=params.condition,
     )
+
+
+def _submit(client: Client, params: NavigateParams, call: Call[Client], supplied: str) -> Any:
+    host = client.service.host(params.session_id)
+    request = _request(host, params, supplied)
     host.submit(
         Command(
             call,

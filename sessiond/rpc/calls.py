@@ -8,6 +8,7 @@ Rule 3: a notification's call is settled like any other, but says nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -84,7 +85,7 @@ class CallTable(Generic[C]):
         del self.held[call]
         self.body_bytes -= call.size
 
-    def cancel(self, wanted: str | float | None) -> None:
+    def cancel(self, wanted: bytes | Raw) -> None:
         """Cancel the calls of this id: the same JSON value, so 1 is 1.0 but never "1"."""
         for call, on_cancel in list(self.held.items()):
             if on_cancel is not None and _is_value(call.id, wanted):
@@ -97,15 +98,20 @@ class CallTable(Generic[C]):
                 on_cancel()
 
 
-def _is_value(text: bytes | None, wanted: str | float | None) -> bool:
-    """Whether this id is that value; one that no decoder can hold, like 1e400, is none."""
+def _is_value(text: bytes | None, wanted: bytes | Raw) -> bool:
+    """Return whether two ids are the same JSON value, numbers of any size included."""
     if text is None:
         return False
+    return text == bytes(wanted) or _value(text) == _value(bytes(wanted))
+
+
+def _value(text: bytes) -> object:
+    """Return what an id says; for one that nothing can hold its text, which is equal to no value."""
     try:
-        value: object = _decode(text)
-    except DecodeError:
-        return False
-    return value == wanted
+        # Exact: a float would take neighbours for the same number.
+        return Decimal(text.decode()) if text[:1] in b"-0123456789" else _decode(text)
+    except (DecodeError, InvalidOperation):
+        return text
 
 
 class Call(Generic[C]):

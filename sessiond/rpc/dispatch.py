@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
 import msgspec
-from msgspec import UNSET, DecodeError, Raw, ValidationError
+from msgspec import UNSET, DecodeError, Meta, Raw, ValidationError
 
 from sessiond.errors import (
     Internal,
@@ -71,10 +71,13 @@ class Method(Generic[C, P]):
     """What it may answer beside what any method may, or any on a session."""
 
 
+_ID_TYPES: Final = [{"type": "string"}, {"type": "number"}, {"type": "null"}]
+
+
 class CancelParams(Params, forbid_unknown_fields=False):
     """The id of a request of this connection that still waits: it is given up."""
 
-    id: str | int | float | None
+    id: Annotated[Raw, Meta(extra_json_schema={"anyOf": _ID_TYPES})]
 
 
 class _Entry(Generic[C]):
@@ -184,22 +187,25 @@ class Exchange(Generic[C]):
                 elif isinstance(member, Request):
                     self._run(member, self._put, len(member.params))
                 elif isinstance(member, Refused):
-                    if not self._was_answer(member):
+                    if not self._wants_no_answer(member):
                         answer.slot(member.id)(error_body(member.id, member.error))
                 else:
                     self.outgoing.receive(member)
             answer.complete()
         elif isinstance(message, Refused):
-            if not self._was_answer(message):
+            if not self._wants_no_answer(message):
                 self._put(error_body(message.id, message.error))
         elif isinstance(message, Response):
             self.outgoing.receive(message)
 
-    def _was_answer(self, message: Refused) -> bool:
-        """Whether it was to settle a request of ours: it does, and an answer is not answered.
+    def _wants_no_answer(self, message: Refused) -> bool:
+        """Return whether a message is not answered: a notification, or an answer to us.
 
-        Under its id the client would take ours for the answer to one of its own.
+        An answer settles a request of ours; under its id the client would take our refusal for
+        the answer to a request of its own.
         """
+        if message.is_notification:
+            return True
         return message.was_answer and self.outgoing.fail(message.id, "malformed")
 
     def _run(self, request: Request, put: Put, size: int) -> None:
@@ -219,7 +225,7 @@ class Exchange(Generic[C]):
                 try:
                     params = entry.decode(request.params)
                 except (DecodeError, RecursionError):
-                    params = _decode_params(entry.decode, entry.method.params, request.params)
+                    params = _decode_params(entry.decode, entry.method, request.params)
                 if params.meta:
                     _take_meta(call, params.meta)
                 result = entry.handle(self.client, params, call)
@@ -248,7 +254,9 @@ class Exchange(Generic[C]):
         """`$/cancelRequest` belongs to JSON-RPC itself, not to a method of the table."""
         if request.method != "$/cancelRequest":
             raise MethodNotFound("no such method", method=request.method[:100])
-        params = _decode_params(_decode_cancel, CancelParams, request.params)
+        params = _decode_cancel(request.params)
+        if bytes(params.id)[0] not in ID_STARTS:
+            raise InvalidParams("an id is a string, a number or null", path="id")
         self.calls.cancel(params.id)
         return None
 
@@ -262,14 +270,17 @@ def _take_meta(call: Call[C], meta: RequestMeta) -> None:
 _decode_cancel: Final = msgspec.json.Decoder(CancelParams).decode
 
 
-def _decode_params(decode_params: Callable[[bytes | Raw], P], kind: type[P], raw: Raw) -> P:
+def _decode_params(decode_params: Callable[[bytes | Raw], P], method: Method[C, P], raw: Raw) -> P:
     """Typed parameters, with all that may stand for {} or an integer, and a word on what may not."""
     text = bytes(raw)
     if text == b"null" or (text[:1] == b"[" and not text[1:-1].strip()):
         text = b"{}"
+    elif method.lenient and text[:1] != b"{":
+        # It takes anything, and what is no object says nothing that it knows.
+        text = b"{}"
     elif text[:1] == b"[":
         raise InvalidParams("parameters are named, not positional", path="")
     try:
-        return decode_integers(decode_params, kind, text)
+        return decode_integers(decode_params, method.params, text)
     except RecursionError:
         raise ParseFailed("the parameters are nested too deeply") from None

@@ -74,6 +74,8 @@ class Refused(Struct):
     id: bytes | None = None
     was_answer: bool = False
     """Whether it was meant to answer a request of ours."""
+    is_notification: bool = False
+    """Whether it was to be carried out without an answer: then nothing is said of it either."""
 
 
 Member = Request | Response | Refused
@@ -155,7 +157,7 @@ def _refused_if_marked(member: Member) -> Member:
     if id_text is not None and (_MARK in id_text or id_text[0] not in ID_STARTS):
         id_text = None
     if isinstance(member, Request):
-        return Refused(InvalidRequest(_HALF), id_text)
+        return Refused(InvalidRequest(_HALF), id_text, is_notification=member.id is UNSET)
     if isinstance(member, Refused):
         return Refused(member.error, id_text, was_answer=member.was_answer)
     # Nobody is told what is wrong with an answer, and a veto must not be lost for its reason.

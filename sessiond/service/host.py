@@ -14,6 +14,7 @@ from weakref import WeakSet
 import anyio
 from msgspec import Struct
 
+from sessiond.errors import SessiondError
 from sessiond.service.contexts import ContextCache
 from sessiond.service.estimating import Estimates
 from sessiond.service.hub import Hub
@@ -246,9 +247,9 @@ class Host:
         """Serve what waits for a session in memory, at once: there is no disk to wait for."""
         self._loop.run_ready()
 
-    def stop(self) -> None:
-        """Let `run` end once the inbox is empty."""
-        self._loop.stop()
+    def stop(self, why: SessiondError | None = None) -> None:
+        """Let `run` end once the inbox is empty; `why` is for who waits for a lease."""
+        self._loop.stop(why)
 
     def tell_watchers(self, reason: str) -> None:
         """Tell who watched to the end why there are no more events."""

@@ -254,7 +254,7 @@ class Hosts:
     def _stop(self, host: Host) -> None:
         # They would keep it open.
         self._end_runs(host)
-        host.stop()
+        host.stop(_stopping() if self.draining else None)
 
     def _end_runs(self, host: Host) -> None:
         if self.draining:

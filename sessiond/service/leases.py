@@ -158,11 +158,11 @@ class Leases:
         ends = [min(one.until, self._end_of(one.wish.head)) for one in self.waiting]
         return max(0.0, min(ends) - self._environment.monotonic()) if ends else inf
 
-    def close(self) -> None:
-        """The session is closed under everybody: who waits is told who has the head."""
+    def close(self, why: SessiondError | None = None) -> None:
+        """Refuse who waits, with `why`, else with who has the head: the session is closed."""
         for waiter in self.waiting:
             head = waiter.wish.head
-            waiter.ticket.fail(held_by(head, self.held.get(head)))
+            waiter.ticket.fail(why or held_by(head, self.held.get(head)))
             waiter.ticket.flush()
         self.waiting, self.held = {}, {}
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from anyio import CapacityLimiter
 from msgspec import Struct
 
+from sessiond.errors import SessiondError
 from sessiond.service.caches import Caches
 from sessiond.service.contexts import ContextCache
 from sessiond.service.estimating import Estimates
@@ -68,9 +69,9 @@ class Live(Struct, frozen=True, eq=False):
     children: ChildIndex
     caches: Caches
 
-    def end(self) -> None:
-        """It is served no longer."""
-        self.leases.close()
+    def end(self, why: SessiondError | None = None) -> None:
+        """Serve the session no longer; `why` is for who waits for a lease."""
+        self.leases.close(why)
         for cache in (self.contexts, self.views):
             self.caches.forget(cache)
 

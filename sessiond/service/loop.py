@@ -40,6 +40,7 @@ class Loop:
         self.reopening = False
         """Another file took its place and is being read: questions wait."""
         self.stopping = False
+        self._why: SessiondError | None = None
         self._session_id = session_id
         self._opening = opening
         self._inbox = inbox
@@ -55,8 +56,9 @@ class Loop:
         """There is something to do."""
         self._wake.set()
 
-    def stop(self) -> None:
-        """Let `run` end once the inbox is empty."""
+    def stop(self, why: SessiondError | None = None) -> None:
+        """Let `run` end once the inbox is empty; `why` is for who waits for a lease."""
+        self._why = why
         self.stopping = True
         self._wake.set()
 
@@ -79,7 +81,7 @@ class Loop:
             self._opening.failed(error)
             self._refuse_all(error)
             if self.live is not None:
-                self.live.end()
+                self.live.end(self._why)
                 self._watchers = self.live.hub.close()
                 if not self.stopping:
                     self.tell_watchers(error.kind)

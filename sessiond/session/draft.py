@@ -24,7 +24,7 @@ from sessiond.errors import (
     TooLarge,
 )
 from sessiond.limits import HEADS_MAX
-from sessiond.model.entries import Entry, Opaque
+from sessiond.model.entries import BranchSummary, Entry, Opaque
 from sessiond.model.ids import MAIN
 from sessiond.model.row import CompactionEffect, Kind, LabelEffect, LeafEffect, Row
 from sessiond.session.leases import HeadLeases, lease_lost
@@ -35,6 +35,7 @@ __all__ = ["Codec", "Draft", "Staged"]
 Staged = Entry | Opaque
 
 _NEW_ID_TRIES: Final = 100
+_BRANCH_SUMMARY: Final = int(Kind.BRANCH_SUMMARY)
 
 
 class Codec(Protocol):
@@ -268,8 +269,8 @@ class Draft:
         parent = parent if self.is_node(parent) else self.parent(parent)
         try:
             row = self.codec.row_of(entry)
-            if row.effect is not None:
-                self._check(row, parent)
+            if row.effect is not None or row.kind == _BRANCH_SUMMARY:
+                self._check(entry, row, parent)
         except (EntryInvalid, EntryNotFound) as bad:
             raise bad.inside(path) from None
         seq = self.seq + 1
@@ -292,8 +293,10 @@ class Draft:
         self._heads[head] = Head(target, seq)
         self._parents[seq - self.base_seq - 1] = target
 
-    def _check(self, row: Row, parent: int) -> None:
+    def _check(self, entry: Staged, row: Row, parent: int) -> None:
         """What an entry refers to must be there."""
+        if isinstance(entry, BranchSummary) and entry.from_id is not None:
+            self.node(entry.from_id, "from_id")
         match row.effect:
             case LabelEffect(target_id, _):
                 self.node(target_id, "target_id")

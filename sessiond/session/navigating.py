@@ -27,7 +27,7 @@ from sessiond.session.moves import (
 )
 from sessiond.session.state import Session
 
-__all__ = ["NavigateRequest", "Navigated", "lines_of", "navigate"]
+__all__ = ["NavigateRequest", "Navigated", "lines_of", "moves", "navigate"]
 
 _SAID: Final = frozenset({int(Kind.USER), int(Kind.CUSTOM_MESSAGE)})
 
@@ -82,14 +82,8 @@ def navigate(draft: Draft, request: NavigateRequest) -> Navigated:
     condition = request.condition
     draft.require_lease(request.head, condition.lease_id)
     require_expected(draft, request.head, condition.expected)
-    target = draft.node(request.entry_id) if request.entry_id is not None else 0
     before = draft.leaf(request.head)
-    leaf = _place(draft, before)
-    text = None
-    to = target
-    if target and target != leaf and draft.kind(target) in _SAID:
-        text = request.text_of(request.entry_id or "", draft.kind(target), draft.line_of(target))
-        to = target if text is None else draft.parent(target)
+    leaf, target, to, text = _way(draft, request)
     if to == leaf and request.summary:
         raise EntryInvalid("the head stands there already, and leaves nothing", path="summary")
     summary = request.summary or (request.supplied if to != leaf else "")
@@ -109,6 +103,23 @@ def navigate(draft: Draft, request: NavigateRequest) -> Navigated:
             label(draft, labelled, request.label)
     at = draft.leaf(request.head)
     return Navigated(draft.id_of(at), request.head, draft.seq, at != before, text)
+
+
+def moves(draft: Draft, request: NavigateRequest) -> bool:
+    """Return whether the call would move the head. Raises EntryNotFound, HeadNotFound."""
+    leaf, _, to, _ = _way(draft, request)
+    return to != leaf
+
+
+def _way(draft: Draft, request: NavigateRequest) -> tuple[int, int, int, str | None]:
+    """Return where the head is, what was asked for, where the head goes, and what was said there."""
+    leaf = _place(draft, draft.leaf(request.head))
+    target = draft.node(request.entry_id) if request.entry_id is not None else 0
+    if not target or target == leaf or draft.kind(target) not in _SAID:
+        return leaf, target, target, None
+    text = request.text_of(request.entry_id or "", draft.kind(target), draft.line_of(target))
+    to = target if text is None else draft.parent(target)
+    return leaf, target, to, text
 
 
 def _place(draft: Draft, leaf: int) -> int:

@@ -182,6 +182,9 @@ def _message_debt(text: str, value: Any) -> Debt | None:
         # Unpredictable (RFC 8259, section 4): one answer at most, and to nobody else.
         return Debt(ids | _NOBODY, None, optional=True)
     if _has_half_surrogate(text):
+        if type(value.get("method")) is str and "id" not in value and value.get("jsonrpc") is None:
+            # Whatever is wrong with a notification, it is not answered.
+            return None
         # Unpredictable as well (section 8.2), but whoever named itself is answered.
         named = ids if not any(map(_has_half_surrogate, map(bytes.decode, ids))) else frozenset()
         return Debt(named or _NOBODY, None, optional=not named or "result" in value)

@@ -233,11 +233,12 @@ async def test_a_summary_that_comes_where_nothing_is_left_has_no_use(house: Any)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await offer(wire, "before_branch")
         await make(wire)
-        # What a user said: the head would go before it, and there it is already.
-        number = await wire.request("session/rewind", session_id=SESSION, to="u2")
-        await wire.answer(number)
+        await wire.call("append", session_id=SESSION, message={"role": "assistant"})
+        # What a user said: the head goes before it, and by the time of the reply it is there.
         number = await wire.request("session/navigate", session_id=SESSION, entry_id="u3")
-        await wire.reply(await wire.next_request(), {"summary": SAID})
+        asked = await wire.next_request()
+        await wire.call("session/rewind", session_id=SESSION, to="u2")
+        await wire.reply(asked, {"summary": SAID})
         moved = await wire.answer(number)
         assert (moved["moved"], moved["leaf_id"], moved["editor_text"]) == (False, "u2", "u3")
 

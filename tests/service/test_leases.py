@@ -414,7 +414,7 @@ async def test_who_waits_when_the_daemon_ends_is_answered(house: Any) -> None:
         await other.call("session/get", session_id=SESSION)
         await daemon.end()
         data = await refused(other.answer(number))
-        assert (data["kind"], data["holder"]) == ("lease_held", {"client_id": None, "name": None})
+        assert (data["kind"], data["retryable"]) == ("draining", True)
 
 
 # -- the session ---------------------------------------------------------------------------

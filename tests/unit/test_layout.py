@@ -264,6 +264,7 @@ def test_the_home_is_what_the_environment_says_else_the_platform(home: Path) -> 
     assert data_home({"SESSIOND_HOME": "/data"}) == Path("/data")
     assert data_home({"SESSIOND_HOME": "~/data"}) == home / "data"
     assert data_home({"SESSIOND_HOME": ""}).is_relative_to(home)
+    assert data_home({"SESSIOND_HOME": "data"}) == data_home({})
     assert data_home({}).name == "sessiond"
 
 

@@ -53,6 +53,11 @@ def test_a_relative_path_is_made_absolute_here_and_now() -> None:
     assert socket_place(RUNTIME, home="h") == socket_place(RUNTIME, home=Path.cwd() / "h")
 
 
+def test_a_relative_home_in_the_environment_counts_for_nothing() -> None:
+    for home in ("h", "./h", "../h", "."):
+        assert socket_place({**RUNTIME, "SESSIOND_HOME": home}) == socket_place(RUNTIME)
+
+
 @pytest.mark.parametrize("runtime", [{}, {"XDG_RUNTIME_DIR": ""}, {"XDG_RUNTIME_DIR": "relative"}])
 def test_without_a_runtime_folder_it_is_the_temporary_one(
     runtime: dict[str, str], tmp_path: Path

@@ -80,9 +80,10 @@ def default_place(
     name = profile or environ.get("SESSIOND_PROFILE") or DEFAULT_PROFILE
     if "/" in name or name.startswith("."):
         raise ValueError(f"{name!r} is no profile: a profile is a plain name")
-    own_home = os.fspath(home) if home else environ.get("SESSIOND_HOME")
-    if own_home:
-        name = f"{name}-{_hash(str(Path(own_home).expanduser().absolute()), _HASH_DIGITS)}"
+    own_home = Path(home or environ.get("SESSIOND_HOME", "")).expanduser()
+    # A relative folder counts where it was given here, not in the environment.
+    if home or own_home.is_absolute():
+        name = f"{name}-{_hash(str(own_home.absolute()), _HASH_DIGITS)}"
     runtime = Path(environ.get("XDG_RUNTIME_DIR", ""))
     # The specification of the variable: a relative path is to be ignored.
     folder = runtime / "sessiond" if runtime.is_absolute() else _temporary(environ)

@@ -87,7 +87,8 @@ def layout_of(place: Place) -> Layout:
     profile = profile_of(place)
     if not is_profile(profile):
         raise _no_profile(profile)
-    return Layout(data_home({**os.environ, "SESSIOND_HOME": place.home or ""}), profile)
+    home = Path(place.home).expanduser().absolute() if place.home else ""
+    return Layout(data_home({**os.environ, "SESSIOND_HOME": str(home)}), profile)
 
 
 def _no_profile(profile: str) -> Failure:
