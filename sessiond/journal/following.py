@@ -49,7 +49,7 @@ class Following:
 
     def size(self) -> int:
         """How long the file at the path is now. Raises OSError, SessionLocked, Replaced."""
-        end = self._reader.ends[-1]
+        end = self._reader.file_end
         found = self._files.stat(self._reader.path)
         if (found.st_dev, found.st_ino) != self._out.identity:
             self._go_over(end)

@@ -72,7 +72,7 @@ def make_blank(files: Files, reader: LineReader, data: bytes, pieces: Sequence[P
 
 def _is_ours(reader: LineReader, data: bytes, piece: Piece) -> bool:
     """Whether a piece is where it was written, blank or not, and nobody was told of it."""
-    if piece.start < reader.ends[-1]:
+    if piece.start < reader.file_end:
         return False
     ours = data[piece.first : piece.last]
     found = reader.bytes_at(piece.start, len(ours))

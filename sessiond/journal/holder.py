@@ -17,12 +17,12 @@ cache that it speaks of.
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
+from sessiond.journal.descriptor import write_all
 from sessiond.journal.files import Files
 
 __all__ = [
@@ -99,8 +99,7 @@ def write_record(files: Files, record: Path, holder: Holder, durable: int | None
         fd = files.open_update(record)
     try:
         files.truncate(fd, 0)
-        if files.write(fd, data) < len(data):
-            raise OSError(errno.ENOSPC, "the disk takes no more")
+        write_all(files, fd, data)
     finally:
         files.close(fd)
 

@@ -1,18 +1,19 @@
 """One open session file: its lock, its lines, its tail, its name.
 
-Law: a journal is opened whole or not at all, and nothing is appended behind a
-tail. How bytes get to the disk is `writer`'s, how they are found again
+Law: a journal is opened whole or not at all, opening writes nothing, and nothing is
+appended behind a tail. How bytes get to the disk is `writer`'s, how they are found again
 `reader`'s.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Self
 
+from sessiond.journal.checksums import Checksums
 from sessiond.journal.doubt import Doubt
 from sessiond.journal.failures import explained, storage_error, telling
 from sessiond.journal.files import Files
@@ -20,12 +21,13 @@ from sessiond.journal.following import Following
 from sessiond.journal.lock import FileLock, own_session
 from sessiond.journal.making import make_file, move, remove_own
 from sessiond.journal.reader import LineReader
-from sessiond.journal.recovery import Visit, ends_of
+from sessiond.journal.recovery import Visit, ends_of, stored_size
 from sessiond.journal.regular import open_regular
 from sessiond.journal.repair import copy_aside
 from sessiond.journal.scanning import index_lines, scan
 from sessiond.journal.store import Found, JournalStatistics
 from sessiond.journal.writer import Writer
+from sessiond.limits import HALF_LINE_SECONDS, HALF_LINE_WAIT_SECONDS
 
 __all__ = ["Journal", "scan"]
 
@@ -39,6 +41,10 @@ class Journal:
         self.tail = b""
         self.left_at: int | None = None
         """From which byte on an earlier owner, which did not end in order, may have written."""
+        self.half_age = 0.0
+        """How many seconds the half line had not grown that was there when the file was opened."""
+        self._waits_for_torn = False
+        self._stamp: Callable[[], str] = str
         self._files = files
         self._reader = reader
         self._writer = Writer(files, reader, truncates=truncates)
@@ -82,39 +88,29 @@ class Journal:
     ) -> Self:
         """Own a file, visit its whole lines in order, make them durable.
 
-        What follows the last newline is `tail`; it must be kept or cut before the first
-        append. Raises SessionLocked, StorageError and what `visit` raises.
+        Nothing is written. What follows the last newline is `tail`; what to make of it must be
+        said before the first append. Raises SessionLocked, StorageError and what `visit` raises.
         """
         with telling("open", path):
             reader = LineReader(files, open_regular(files, path, update=True), path)
             return cls._index(files, reader, visit, locks, truncates=truncates)
 
     @classmethod
-    def read_only(cls, files: Files, path: Path, visit: Visit, *, size: int | None = None) -> Self:
-        """Visit and read a file, or its first `size` bytes, without owning it.
-
-        It cannot be appended to.
-        """
+    def read_only(cls, files: Files, path: Path, visit: Visit) -> Self:
+        """Visit and read a file without owning it; it cannot be appended to."""
         with telling("open", path):
             reader = LineReader(files, open_regular(files, path), path)
-            return cls._index(files, reader, visit, None, truncates=False, size=size)
+            return cls._index(files, reader, visit, None, truncates=False)
 
     @classmethod
-    def _index(  # noqa: PLR0913 - of `open` and `read_only`, which have less each
-        cls,
-        files: Files,
-        reader: LineReader,
-        visit: Visit,
-        locks: Path | None,
-        *,
-        truncates: bool,
-        size: int | None = None,
+    def _index(
+        cls, files: Files, reader: LineReader, visit: Visit, locks: Path | None, *, truncates: bool
     ) -> Self:
         journal: Self | None = None
         try:
             journal = cls(files, reader, truncates=truncates)
             if locks is None:
-                journal.tail = index_lines(files, reader, visit, size=size)
+                journal.tail = index_lines(files, reader, visit)
             else:
                 lock = own_session(files, reader.fd, locks, durable=0)
                 journal._own(lock, locks)
@@ -177,6 +173,11 @@ class Journal:
         return self._reader.ends[-1]
 
     @property
+    def slack_bytes(self) -> int:
+        """How much the file has behind its last line; -1 where only the newline is missing."""
+        return self._writer.known_bytes - self._reader.ends[-1]
+
+    @property
     def durable_bytes(self) -> int:
         """How much of that survives a power cut."""
         return self._writer.durable_bytes
@@ -189,7 +190,9 @@ class Journal:
         One write and, if `sync`, one fdatasync, between two looks at the file. Raises Overtaken when the
         look finds what others wrote, unless `late`; Replaced when it is another file.
         """
-        assert not self.tail, "the tail is kept or cut before the first append"
+        assert not self.tail, "the tail is a line, half a one or torn"
+        if self.torn_bytes:
+            self._cut_torn()
         try:
             size = self._size()
             self._require_note()
@@ -234,6 +237,11 @@ class Journal:
         return self._writer.behind_bytes
 
     @property
+    def torn_bytes(self) -> int:
+        """What a crash left behind the last line: it is cut before the first append."""
+        return self._writer.torn_bytes
+
+    @property
     def half_bytes(self) -> int:
         """What lies behind the last line and no newline has ended yet."""
         return self._writer.half_bytes
@@ -261,17 +269,62 @@ class Journal:
 
     # -- the tail --------------------------------------------------------------------
 
-    def keep_tail(self, closing: bytes = b"\n") -> list[bytes]:
-        """Make the tail a line, by its newline. Raises StorageError.
+    def take_tail(self) -> None:
+        """Count the tail as a line. The newline that it lacks is written before the first append."""
+        assert self.tail, "there is a tail to take"
+        self._reader.ends.append(self._reader.ends[-1] + len(self.tail) + 1)
+        self._reader.checksums.add(self.tail + b"\n")
+        self._reader.lacks_newline = True
+        self._settle_tail()
 
-        Gives that line, and any that others have added behind it meanwhile.
+    def leave_half(self) -> None:
+        """Leave the tail to the program that may go on with it, as half a line. Raises OSError."""
+        self._writer.half_bytes = stored_size(self.tail)
+        self.half_age = self._age()
+        self._settle_tail()
+
+    def leave_torn(self, stamp: Callable[[], str], from_seq: int, visit: Visit) -> None:
+        """Leave everything from line `from_seq` on where it is; it is cut before the first append.
+
+        `stamp()` names the copy of what is cut then. Where that is more than the tail, the
+        lines that stay are visited again. Raises OSError.
         """
-        assert self.tail, "there is a tail to keep"
-        with telling("complete the last line of", self.path):
-            self._require_note()
-        lines = self._writer.complete(closing)
+        assert self.truncates, "a file that others write is never shortened"
+        reader, writer = self._reader, self._writer
+        end, size = reader.ends[from_seq], reader.file_end + stored_size(self.tail)
+        self._waits_for_torn = bool(self.tail)
+        self._stamp = stamp
+        if from_seq < self.line_count:
+            del reader.ends[1:]
+            reader.lacks_newline = False
+            reader.checksums = Checksums()
+            index_lines(self._files, reader, visit, size=end)
+        writer.torn_bytes = size - end
+        self._settle_tail()
+
+    def _settle_tail(self) -> None:
         self.tail = b""
-        return lines
+        self._writer.begin_behind_tail()
+
+    def _age(self) -> float:
+        """How many seconds nobody has written to the file. Raises OSError."""
+        return self._files.now() - self._files.fstat(self._reader.fd).st_mtime_ns / 1e9
+
+    def _cut_torn(self) -> None:
+        """Cut what a crash left behind the last line, unless somebody goes on with it.
+
+        Raises StorageError, Replaced.
+        """
+        writer = self._writer
+        waits = int(HALF_LINE_WAIT_SECONDS / HALF_LINE_SECONDS)
+        with telling("look at", self.path):
+            while self._waits_for_torn and waits and 0 <= self._age() < HALF_LINE_SECONDS:
+                waits -= 1
+                self._files.pause(HALF_LINE_SECONDS)
+            if self._size() != writer.known_bytes:
+                return
+            self._require_note()
+        self.cut_tail(self._stamp())
 
     def cut_tail(self, stamp: str, from_seq: int | None = None) -> str:
         """Cut what follows the last line, or everything from line `from_seq` on.
@@ -286,7 +339,7 @@ class Journal:
             if self._following is not None:
                 # What is appended behind the cut is known to be durable no longer.
                 self._following.note_durable(self._reader.ends[keep])
-            self._writer.cut(keep)
+        self._writer.cut(keep)
         self.tail = b""
         return str(copy)
 
@@ -326,7 +379,10 @@ class Journal:
         """
         self._writer.close()
         if self._following is not None:
-            self._following.release(settled=settled and self._writer.is_settled)
+            # What shows that the torn end is ours is kept as long as that end stays.
+            shown = self.torn_bytes > 0 and self.left_at is not None
+            settled = settled and self._writer.is_settled and not shown
+            self._following.release(settled=settled)
             self._following = None
         # What counts was synced; a close that fails has closed all the same.
         with suppress(OSError):

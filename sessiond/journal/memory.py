@@ -76,6 +76,11 @@ class MemoryJournal:
         """What the lines would have in a file, newlines included."""
         return self._size
 
+    @property
+    def slack_bytes(self) -> int:
+        """Return 0: there is no file."""
+        return 0
+
     def append(self, lines: Sequence[bytes], *, sync: bool, late: bool = False) -> None:
         """Keep the lines; `sync` promises nothing here, and the answer says so.
 
@@ -126,6 +131,11 @@ class MemoryJournal:
 
     def look(self) -> None:
         """There is nothing to find."""
+
+    @property
+    def half_age(self) -> float:
+        """Return 0: there is no half a line."""
+        return 0.0
 
     def half(self) -> bytes:
         """There is none."""

@@ -33,6 +33,8 @@ class LineReader:
         self.fd = fd
         self.ends = array("q", [0])
         self.checksums = Checksums()
+        self.lacks_newline = False
+        """Whether the file ends with the last line, before the newline that `ends` counts."""
         self._files = files
         self._last = b""
         self._guard = threading.Lock()
@@ -44,6 +46,11 @@ class LineReader:
     def line_count(self) -> int:
         """How many lines are known."""
         return len(self.ends) - 1
+
+    @property
+    def file_end(self) -> int:
+        """Return how long a file is that ends with the last line."""
+        return self.ends[-1] - self.lacks_newline
 
     def read(self, first: int, last: int) -> list[bytes]:
         """The lines `first` to `last`, both included; a LongLine for one that is too long."""
@@ -58,7 +65,7 @@ class LineReader:
         start, end = ends[0], ends[-1]
         if end - start > LINE_BYTES_MAX:
             return self._lines_apart(ends)
-        data = self._pread(start, end - start)
+        data = self._stored(start, end - start)
         lines, rest = split_whole(data)
         if rest or len(lines) != len(ends) - 1:
             raise OSError(errno.ESTALE, "it was changed by another program")
@@ -70,7 +77,7 @@ class LineReader:
         for at in range(len(ends) - 1):
             start, end = ends[at : at + 2]
             if end - start - 1 <= LINE_BYTES_MAX:
-                data = self._pread(start, end - start)
+                data = self._stored(start, end - start)
                 if not data.endswith(b"\n"):
                     raise OSError(errno.ESTALE, "it was changed by another program")
                 lines.append(without_cr(data[:-1]))
@@ -98,10 +105,17 @@ class LineReader:
             yield chunk
 
     def _some(self, start: int, count: int) -> bytes:
-        chunk = self._pread(start, count)
+        chunk = self._stored(start, count)
         if not chunk:
             raise OSError(errno.ESTALE, "it was shortened by another program")
         return chunk
+
+    def _stored(self, start: int, count: int) -> bytes:
+        """The stored bytes, with the newline that the last line may lack. Raises OSError."""
+        lacks_newline = self.lacks_newline
+        data = self._pread(start, count)
+        reaches_end = start + count == self.ends[-1] == start + len(data) + 1
+        return data + b"\n" if lacks_newline and reaches_end else data
 
     def expect_last(self, line: bytes) -> None:
         """Remember the last line as it was stored: its beginning, where its type and id stand."""
@@ -114,9 +128,12 @@ class LineReader:
     def has_last(self) -> bool:
         """Whether the file still has the last line where it was stored. Raises OSError."""
         end = self.ends[-1]
-        return not end or (
-            self._last_line().startswith(self._last) and self._pread(end - 1, 1) == b"\n"
-        )
+        if not end:
+            return True
+        if not self._last_line().startswith(self._last):
+            return False
+        newline = self._pread(end - 1, 1)
+        return newline == b"\n" or (self.lacks_newline and not newline)
 
     def _last_line(self) -> bytes:
         start, end = self.ends[-2:]
@@ -151,7 +168,7 @@ class LineReader:
         """The checksum of everything up to the end of a line, as it was taken in."""
         assert seq >= 0, "ordinals count from the header"
         try:
-            return self.checksums.at(self.ends[seq + 1], self.bytes_at)
+            return self.checksums.at(self.ends[seq + 1], self._stored)
         except OSError as error:
             raise storage_error(error, "read", self.path) from error
 

@@ -46,7 +46,7 @@ class Refused(Struct, frozen=True):
 
     def is_all_behind(self, reader: LineReader, size: int) -> bool:
         """Whether what lies behind the last line of a file of this size is of it, every byte."""
-        end = reader.ends[-1]
+        end = reader.file_end
         if size <= end:
             return True
         if self.end is None:

@@ -29,7 +29,7 @@ _CHUNK_BYTES: Final = 1024 * 1024
 
 def cut_back(files: Files, reader: LineReader, out: Descriptor, durable: int) -> None:
     """Cut the file to its last committed line, and make what is left durable."""
-    end = reader.ends[-1]
+    end = reader.file_end
     if out.size() != end:
         _check_not_shorter(out, end)
         out.truncate(end)
@@ -42,12 +42,12 @@ def keep_all(
 ) -> None:
     """Make durable what lies behind the last committed line, whoever wrote it.
 
-    Half a line, ours or another program's, is ended with `closing`.
+    Half a line, ours or another program's, is ended with `closing`, if that is anything.
     """
-    end = reader.ends[-1]
+    end = reader.file_end
     _check_not_shorter(out, end)
     size = out.size()
-    if size > end and reader.bytes_at(size - 1, 1) != b"\n":
+    if closing and size > end and reader.bytes_at(size - 1, 1) != b"\n":
         out.write(closing)
         size = out.size()
     write_again(files, reader, durable, size)

@@ -83,6 +83,11 @@ class SessionLog(Protocol):
         """Where the next line will begin."""
         ...
 
+    @property
+    def slack_bytes(self) -> int:
+        """How much the file has behind its last line; -1 where only the newline is missing."""
+        ...
+
     def append(self, lines: Sequence[bytes], *, sync: bool, late: bool = False) -> None:
         """Store all of them, durably if `sync`, or none.
 
@@ -118,6 +123,11 @@ class SessionLog(Protocol):
     @property
     def half_bytes(self) -> int:
         """How much lies behind the last line that no newline has ended yet."""
+        ...
+
+    @property
+    def half_age(self) -> float:
+        """How many seconds the half line had not grown that was there when the file was opened."""
         ...
 
     def half(self) -> bytes:

@@ -29,7 +29,7 @@ from sessiond.journal.recovery import ends_of, without_cr
 from sessiond.journal.refused import Refused
 from sessiond.journal.repair import cut_back, keep_all, read_some, write_again
 from sessiond.journal.scanning import chunks_of
-from sessiond.journal.store import Found, Overtaken
+from sessiond.journal.store import Found, Overtaken, Replaced
 
 __all__ = ["CLOSING", "Writer"]
 
@@ -59,6 +59,8 @@ class Writer:
         """What an earlier owner left that is not known to be durable, until it is."""
         self.is_settled = True
         """Whether a later owner may trust a sync: nothing failed, or was made good since."""
+        self.torn_bytes = 0
+        """What a crash left behind the last line: it is cut before the first write."""
         self.out = Descriptor(files, files.fstat(reader.fd))
         self._files = files
         self._reader = reader
@@ -72,14 +74,14 @@ class Writer:
         self._reader.expect_what_is_there()
         self.out.reopen(self._reader.path)
         self.out.note_change()
-        self.durable_bytes = self._reader.ends[-1]
+        self.durable_bytes = self._reader.file_end
         self._state = _State.READY
 
     def secure(self) -> None:
         """Make durable what an opening has found, before anybody is told of it. Raises OSError.
 
         What an earlier owner left in doubt is written again, unless no line tells yet that the
-        file is a session: then `complete` does it.
+        file is a session: then `begin_behind_tail` does it.
         """
         doubt, self.is_settled = self.doubt, False
         if self._reader.line_count and doubt is not None:
@@ -97,13 +99,20 @@ class Writer:
         state, self._state = self._state, _State.DAMAGED
         self.durable_bytes = 0
         self.out.belong_to(identity, self._reader.path)
-        end = self._reader.ends[-1]
+        end = self._reader.file_end
         if doubt is not None:
             write_again(self._files, self._reader, doubt, end)
         # Nobody knows whether the program that copied it waited for the disk.
         self.out.sync()
         self.durable_bytes = end
         self._state = state
+
+    def begin_behind_tail(self) -> None:
+        """Take the lines and what follows them for what is there. Raises OSError."""
+        self._reader.expect_what_is_there()
+        self.durable_bytes = self._reader.file_end
+        if self.doubt is not None:
+            self.secure()
 
     def close(self) -> None:
         """Nothing is written or repaired from here on."""
@@ -113,7 +122,7 @@ class Writer:
     @property
     def known_bytes(self) -> int:
         """How long the file was when it was looked at last."""
-        return self._reader.ends[-1] + self.half_bytes
+        return self._reader.file_end + self.half_bytes + self.torn_bytes
 
     # -- what others write -----------------------------------------------------------
 
@@ -142,6 +151,10 @@ class Writer:
     def _take_in(self) -> None:
         """Whole lines of others, some at a time, durable before anybody sees them."""
         reader = self._reader
+        # Another program went on behind it, so it is no end that a crash left, nor the end.
+        self.torn_bytes = 0
+        if reader.lacks_newline and self.out.size() >= reader.ends[-1]:
+            reader.lacks_newline = False
         end = reader.ends[-1]
         piece = read_some(self._files, reader, end, self._searched)
         if piece.lines:
@@ -194,6 +207,7 @@ class Writer:
             raise storage_error(error, "append to", self._reader.path)
         if (self.found or self.half_bytes) and not late:
             raise Overtaken
+        self._end_last_line()
         end = self._reader.ends[-1]
         between: list[bytes] = []
         try:
@@ -218,40 +232,45 @@ class Writer:
         """Make durable what was appended without. Raises StorageError."""
         if self._state is not _State.READY:
             self._repair()
-        if self.durable_bytes == self._reader.ends[-1]:
+        if self.durable_bytes == self._reader.file_end:
             return
         try:
             self.out.sync()
         except OSError as error:
             raise self._refuse(error, "sync") from error
-        self.durable_bytes = self._reader.ends[-1]
+        self.durable_bytes = self._reader.file_end
 
-    def complete(self, closing: bytes) -> list[bytes]:
-        """Make a line of what lies behind the last one; gives it, and what others add meanwhile.
-
-        Raises StorageError.
-        """
-        self.is_settled = False
-        with telling("complete the last line of", self._reader.path):
-            if self.doubt is not None:
-                self.doubt.write_again(self._files, self._reader)
-            self.out.write(closing)
-            self._take_in()
-        self.doubt, self.is_settled = None, True
-        found, self.found = self.found, []
-        return [one.line for one in found]
+    def _end_last_line(self) -> None:
+        """Write the newline that the last line lacks. Raises StorageError, Replaced."""
+        reader = self._reader
+        if not reader.lacks_newline:
+            return
+        try:
+            self.out.write(b"\n")
+        except OSError as error:
+            raise self._refuse(error, "append to", b"\n") from error
+        if self.out.pieces[0].start != reader.file_end:
+            # Another program wrote behind that line first, so the line is not what it was.
+            raise Replaced("epoch")
+        reader.lacks_newline = False
+        self.out.note_change()
 
     def cut(self, line_count: int) -> None:
-        """Keep so many lines and nothing behind them. Raises OSError."""
-        size = self._reader.ends[line_count]
+        """Keep so many lines and nothing behind them. Raises StorageError."""
+        reader = self._reader
+        size = reader.ends[line_count]
         self.is_settled = False
-        self.out.truncate(size)
-        self.out.sync()
+        with telling("cut the torn end of", reader.path):
+            self.out.truncate(size)
+        del reader.ends[line_count + 1 :]
+        self.torn_bytes = self._searched = 0
+        try:
+            reader.checksums.cut(size, reader.bytes_at)
+            reader.expect_what_is_there()
+            self.out.sync()
+        except OSError as error:
+            raise self._refuse(error, "cut the torn end of") from error
         self.is_settled = True
-        del self._reader.ends[line_count + 1 :]
-        self._searched = 0
-        self._reader.checksums.cut(size, self._reader.bytes_at)
-        self._reader.expect_what_is_there()
         self.out.note_change()
         self.durable_bytes = size
 
@@ -310,7 +329,9 @@ class Writer:
                 among_others = not is_all_behind and (self.truncates or refused.is_torn)
                 if among_others or refused.again:
                     make_blank(self._files, reader, refused.data, refused.pieces)
-                keep_all(self._files, reader, self.out, self.durable_bytes, CLOSING)
-            self.durable_bytes = reader.ends[-1]
+                # Where no write of ours failed, half a line is left to the program that writes it.
+                closing = CLOSING if refused.data else b""
+                keep_all(self._files, reader, self.out, self.durable_bytes, closing)
+            self.durable_bytes = reader.file_end
             self._take_in()
         self._state, self.is_settled = _State.READY, True

@@ -69,6 +69,8 @@ class Intake:
     def take_later(self, lines: Iterable[bytes]) -> int:
         """Lines that were found behind the last one; gives the first's seq."""
         first = self.session.seq + 1
+        # What was half a line when the file was opened is a whole one now, good or bad.
+        self.session.withdraw(first + 1, "torn_tail")
         for seq, line in enumerate(lines, first):
             self.take(seq, line)
         return first

@@ -45,6 +45,8 @@ class Opened(Struct, eq=False):
     place: Path | None
     created_at: str
     created: bool = False
+    elsewhere: bool = False
+    """It lies in no folder of the profile: it is another program's, or its user's."""
     archived: bool = False
     """It lies in the archive: kept to be read, no longer to be changed."""
     dirty: bool = False

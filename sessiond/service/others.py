@@ -39,14 +39,21 @@ class Others:
         self._opened = opened
         self._hub = hub
         self._in_thread = in_thread
-        self._half_bytes: int = 0
-        self._half_since = inf
+        # Half a line that an opening found is closed before a change only, never by the clock.
+        self._half_bytes: int = opened.journal.half_bytes
+        self._half_since = current_time() - opened.journal.half_age if self._half_bytes else inf
+        self._goes_by_clock = False
         self.lost = False
         """The file could not be looked at; there may be none."""
 
     @property
     def half_due_in(self) -> float:
-        """In how many seconds half a line at the end is to be closed; inf without one."""
+        """In how many seconds half a line at the end is to be closed unasked; inf for never."""
+        return self._half_stays_for if self._goes_by_clock else inf
+
+    @property
+    def _half_stays_for(self) -> float:
+        """How many seconds a change has to wait until half a line may be closed."""
         return self._half_since + HALF_LINE_SECONDS - current_time()
 
     async def look(self) -> bool:
@@ -79,7 +86,7 @@ class Others:
             until = current_time() + HALF_LINE_WAIT_SECONDS
             while self._opened.journal.half_bytes:
                 self._see_half()
-                due = self.half_due_in <= 0 or current_time() >= until
+                due = self._half_stays_for <= 0 or current_time() >= until
                 if due or await self._in_thread(self._half_is_whole):
                     await self._close_half()
                 else:
@@ -126,6 +133,8 @@ class Others:
         size: int = self._opened.journal.half_bytes
         if size != self._half_bytes:
             self._half_bytes, self._half_since = size, current_time() if size else inf
+            # Whoever only reads a file elsewhere changes nothing in it.
+            self._goes_by_clock = not self._opened.elsewhere
 
     def _put_off_half(self) -> None:
         """What cannot be closed now is not tried again at once: that would be without end."""

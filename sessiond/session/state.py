@@ -294,6 +294,12 @@ class Session:
         self.heads[head] = Head(target, seq)
         self.parents[seq] = target
 
+    def withdraw(self, line: int, kind: ProblemKind) -> None:
+        """Forget a problem of a line that has become another one since."""
+        kept = [one for one in self.problems if (one.line, one.kind) != (line, kind)]
+        self.problem_count -= len(self.problems) - len(kept)
+        self.problems = kept
+
     def report(self, line: int, kind: ProblemKind, detail: str) -> None:
         """Remember a problem; beyond PROBLEMS_MAX only the count grows."""
         self.problem_count += 1

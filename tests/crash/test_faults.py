@@ -295,8 +295,8 @@ def test_a_file_of_others_is_never_shortened_and_whole_lines_count_as_stored(
         assert found_after(disk, keep=0) == (expected + BATCH, b"")
 
 
-def keep_tail(journal: Journal) -> None:
-    journal.keep_tail()
+def append_behind_the_tail(journal: Journal) -> None:
+    journal.append(BATCH, sync=True)
 
 
 def found_in(journal: Journal) -> list[bytes]:
@@ -689,20 +689,61 @@ def test_a_cut_loses_no_byte_wherever_it_stops(from_seq: int | None, partial: in
         assert rebooted.content(FILE) in {text(kept), content if refused else text(kept)}
 
 
-def test_completing_the_last_line_can_be_repeated_after_a_reopen() -> None:
-    def prepare() -> tuple[FaultDisk, Journal]:
-        disk = new_disk(text(STORED) + b'{"whole":1}')
-        return disk, opened(disk, truncates=False)
+@pytest.mark.parametrize("partial", [0, 1, 30])
+@pytest.mark.parametrize("truncates", [True, False])
+def test_an_append_behind_a_line_without_its_newline_is_whole_or_refused(
+    truncates: bool, partial: int
+) -> None:
+    whole = [*STORED, b'{"whole":1}']
 
-    for disk, journal, refused in every_fault(prepare, keep_tail):
+    def prepare() -> tuple[FaultDisk, Journal]:
+        disk = new_disk(text(whole)[:-1])
+        journal = opened(disk, truncates=truncates)
+        journal.take_tail()
+        assert lines_of(journal) == whole
+        return disk, journal
+
+    for disk, journal, refused in every_fault(prepare, append_behind_the_tail, partial=partial):
+        stored = lines_of(journal)
         if refused:
-            journal.close()
-            journal = opened(disk, truncates=False)
-            if journal.tail:
-                journal.keep_tail()
-        found, tail = found_after(disk, keep=0)
-        assert [*found, *([tail] if tail else [])] == [*STORED, b'{"whole":1}']
-        assert refused or not tail
+            # What was refused is sent again; in a file of others its lines stay, half a one closed.
+            assert stored[: len(whole)] == whole
+            assert truncates is False or stored == whole
+            if stored[-len(BATCH) :] != BATCH:
+                journal.append(BATCH, sync=True, late=True)
+                stored = lines_of(journal)
+        assert stored[: len(whole)] == whole
+        assert stored[-len(BATCH) :] == BATCH
+        rest = stored[len(whole) : -len(BATCH)]
+        assert all(line in BATCH or line.endswith(b" ") for line in rest)
+        assert not (truncates and rest)
+        assert found_after(disk, keep=0) == (stored, b"")
+
+
+@pytest.mark.parametrize("partial", [0, 4])
+@pytest.mark.parametrize("from_seq", [2, len(STORED)])
+def test_an_append_behind_a_torn_end_cuts_it_first_and_loses_no_byte(
+    from_seq: int, partial: int
+) -> None:
+    content = text(STORED) + b'{"torn'
+    kept = STORED[:from_seq]
+
+    def prepare() -> tuple[FaultDisk, Journal]:
+        disk = new_disk(content)
+        journal = opened(disk)
+        journal.leave_torn(lambda: "2026", from_seq, lambda _seq, _line: None)
+        assert lines_of(journal) == kept
+        return disk, journal
+
+    for disk, journal, refused in every_fault(prepare, append_behind_the_tail, partial=partial):
+        if refused:
+            assert lines_of(journal) == kept
+            append_behind_the_tail(journal)
+        assert lines_of(journal) == kept + BATCH
+        rebooted = disk.crash()
+        assert rebooted.content(FILE) == text(kept + BATCH)
+        torn = [rebooted.content(path) for path in rebooted.paths if ".torn-" in path.name]
+        assert content[len(text(kept)) :] in torn
 
 
 def test_a_move_that_fails_can_be_repeated_and_never_loses_the_file() -> None:

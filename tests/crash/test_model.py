@@ -17,7 +17,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from sessiond.errors import StorageError
 from sessiond.journal.journal import Journal
 from sessiond.journal.store import Overtaken
-from sessiond.journal.writer import CLOSING
 from sessiond.testing.disk import FaultDisk
 
 PLACES = (Path("/pending/s.jsonl"), Path("/sessions/s.jsonl"))
@@ -177,6 +176,9 @@ class Life(RuleBasedStateMachine):
     def die_inside_a_write(self, count: int, cut: int) -> None:
         """The first bytes of a batch are in the file, and nobody is left to cut them off."""
         batch = self.new_lines(count)
+        if self.journal.torn_bytes:
+            # An append cuts a torn end before it writes.
+            self.journal.cut_tail(f"{self.copies}-cut")
         fd = self.disk.open_append(self.journal.path)
         self.disk.write(fd, b"".join(line + b"\n" for line in batch)[:cut])
         self.disk.close(fd)
@@ -219,10 +221,12 @@ class Life(RuleBasedStateMachine):
             self.deal_with_the_tail()
 
     def deal_with_the_tail(self) -> None:
+        """Leave a torn end where it is: the next append puts it aside and cuts it."""
         self.copies += 1
-        tail = self.journal.tail
-        kept = Path(self.journal.cut_tail(str(self.copies)))
-        assert self.disk.crash().content(kept) == tail
+        name = str(self.copies)
+        content = self.disk.content(self.journal.path)
+        self.journal.leave_torn(lambda: name, self.journal.line_count, lambda _seq, _line: None)
+        assert self.disk.content(self.journal.path) == content
 
     def journal_lines(self) -> list[bytes]:
         return self.journal.read(0, self.journal.line_count - 1)
@@ -316,9 +320,8 @@ class LifeAmongOthers(Life):
         if self.truncates:
             super().deal_with_the_tail()
         else:
-            self.journal.keep_tail(CLOSING)
-            if self.journal.half_bytes:
-                # It landed while the other was closed.
+            self.journal.leave_half()
+            while self.journal.half_bytes:
                 self.journal.close_half()
                 self.journal.take_found()
 

@@ -81,6 +81,7 @@ class _Inspection:
         if alone["dialect"] is None or info.result["session"]["read_only"] != alone["read_only"]:
             yield f"it is open, and verify says {alone}"
         yield from self._read()
+        yield from self._unchanged(alone)
         yield from self._written(alone)
         yield from self._shown_again()
         yield from self._repaired(info.result["session"]["dialect"])
@@ -109,6 +110,15 @@ class _Inspection:
         elif exported.kind not in {None, "session_corrupt"}:
             yield f"export: {exported!r}"
         yield from self._watched()
+
+    def _unchanged(self, alone: dict[str, Any]) -> Iterator[str]:
+        """Whoever has only read the file has written nothing, neither to it nor beside it."""
+        beside = [path.name for path in self._path.parent.glob(f"{self._path.name}.*")]
+        if self._path.read_bytes() != self._data or beside:
+            yield f"reading it changed it, and left {beside} beside it"
+        served = self._ask("session/verify").result
+        if served != alone:
+            yield f"verify says {alone} before it was opened and {served} while it is open"
 
     def _watched(self) -> Iterator[str]:
         rows = self._ask("session/entries", limit=10_000).result["entries"]
@@ -152,11 +162,9 @@ class _Inspection:
         aside = [path.read_bytes() for path in self._path.parent.glob(f"*{self._id}*.torn-*")]
         for count in range(1, len(aside) + 1):
             for pieces in itertools.permutations(aside, count):
-                # The newline that a whole last line lacked was put there first.
-                for end in (b"".join(pieces), b"".join(pieces).removesuffix(b"\n")):
-                    rest = self._data.removesuffix(end)
-                    if self._data.endswith(end) and now.startswith(rest):
-                        return True
+                end = b"".join(pieces)
+                if self._data.endswith(end) and now.startswith(self._data.removesuffix(end)):
+                    return True
         return False
 
     def _shown_again(self) -> Iterator[str]:
@@ -170,7 +178,7 @@ class _Inspection:
         entries = self._ask("session/entries", limit=10_000).result["entries"]
         shown = {"entries": entries, "nodes": self._ask("session/tree").result["nodes"]}
         info = self._ask("session/get").result["session"]
-        # What was cut when the file was opened was a problem then, and is none any more. A new epoch
+        # What was cut before the first change was a problem until then, and is none any more. A new epoch
         # is allowed where the catalog is in doubt, which notes a change a second later.
         return {**info, **shown, "problems": None, "epoch": None}
 

@@ -120,3 +120,31 @@ def test_the_configuration_shown_is_that_of_a_daemon_that_is_started_when_needed
     rows = [row.split("\t") for row in shell.run("sessiond config").stdout.splitlines()[1:]]
     assert ["idle_exit_seconds", "1800", "default"] in rows
     assert ["limits.idle_session_seconds", "300", "default"] in rows
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "show {}",
+        "tail {}",
+        "export {} -",
+        "repair {}",
+        "verify {}",
+        "tree {}",
+        "context {}",
+        "dump {}",
+        "heads {}",
+        "label {}",
+    ],
+)
+def test_a_command_that_only_reads_a_file_leaves_it_as_it_is(shell: Shell, command: str) -> None:
+    path = shell.folder / "session.jsonl"
+    data = path.read_bytes() + b'{"type":"mess'
+    path.write_bytes(data)
+    before, names = path.stat().st_mtime_ns, sorted(one.name for one in shell.folder.iterdir())
+    done = shell.run(f"sessiond {command.format('./session.jsonl')} || test $? = 1")
+    assert done.returncode == 0, done.stderr
+    shell.run("sessiond list")
+    assert path.read_bytes() == data
+    assert path.stat().st_mtime_ns == before
+    assert sorted(one.name for one in shell.folder.iterdir()) == names

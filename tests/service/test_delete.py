@@ -85,9 +85,10 @@ async def test_a_damaged_session_goes_as_it_is(house: Any, content: bytes | None
 
 async def test_copies_of_torn_ends_go_with_it(house: Any) -> None:
     path = house.put([])
-    house.disk.put(path, house.disk.content(path) + b'{"type":"mess')
+    house.disk.put(path, house.disk.content(path) + b'{"type":"mess\0')
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/get", session_id=SESSION)
+        message = {"role": "user", "content": "hi"}
+        await wire.call("append", session_id=SESSION, message=message)
         assert len(files_of(house)) == 2
         await delete(wire)
         assert is_trashed(house)

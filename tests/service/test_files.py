@@ -138,10 +138,12 @@ async def test_a_torn_line_is_copied_aside_before_it_is_cut(house: Any) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         info = await info_of(wire)
         assert (info["seq"], info["problems"], info["read_only"]) == (2, 1, False)
+        # Who only reads changes nothing.
+        assert house.disk.content(path) == GOOD + torn
+        assert (await append(wire, "n3"))["seq"] == 3
         copies = [p for p in house.disk.paths if ".torn-" in p.name]
         assert [house.disk.content(copy) for copy in copies] == [torn]
-        assert house.disk.content(path) == GOOD
-        assert (await append(wire, "n3"))["seq"] == 3
+        assert house.disk.content(path).startswith(GOOD + b'{"type":"message","id":"n3"')
         # The copy is no session.
         assert len((await wire.call("session/list"))["sessions"]) == 1
 
@@ -154,8 +156,9 @@ async def test_a_whole_last_line_without_a_newline_is_kept_and_gets_one(
     async with house.daemon() as daemon, daemon.connect() as wire:
         info = await info_of(wire)
         assert info["problems"] == 0
-        assert house.disk.content(path) == content + b"\n"
+        assert house.disk.content(path) == content
         assert (await append(wire, "next"))["seq"] == info["seq"] + 1
+        assert house.disk.content(path).startswith(content + b"\n{")
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await info_of(wire))["seq"] == info["seq"] + 1
 
@@ -172,14 +175,17 @@ async def test_the_first_lines_of_an_append_whose_last_never_came_are_cut_with_a
         info = await info_of(wire)
         assert (info["seq"], info["leaf_id"], info["read_only"]) == (2, "n2", False)
         assert info["problems"] == (2 if torn else 1)
-        assert house.disk.content(path) == GOOD
-        copies = [house.disk.content(p) for p in house.disk.paths if ".torn-" in p.name]
-        assert sorted(copies) == sorted([b"".join(atom[:whole]), *([torn] if torn else [])])
+        assert house.disk.content(path) == GOOD + b"".join(atom[:whole]) + torn
+        # What is not served is not found either.
+        assert await entry_ids(wire) == [(1, "n1"), (2, "n2")]
         entries = [
             {"type": "message", "id": f"a{k}", "message": {"role": "user"}} for k in (1, 2, 3)
         ]
         answer = await wire.call("append", session_id=SESSION, entries=entries)
         assert (answer["seq"], answer["duplicate"]) == (5, False)
+        assert house.disk.content(path).startswith(GOOD + b'{"type":"message","id":"a1"')
+        copies = [house.disk.content(p) for p in house.disk.paths if ".torn-" in p.name]
+        assert copies == [b"".join(atom[:whole]) + torn]
 
 
 async def test_a_whole_append_at_the_end_stays(house: Any) -> None:
@@ -196,11 +202,13 @@ async def test_in_a_file_of_another_program_nothing_is_ever_cut(house: Any) -> N
     path = house.put(header + half)
     async with house.daemon() as daemon, daemon.connect() as wire:
         info = await info_of(wire)
-        assert (info["dialect"], info["seq"], info["problems"]) == ("pi", 1, 1)
+        assert (info["dialect"], info["seq"], info["problems"]) == ("pi", 0, 1)
         assert not info["read_only"]
+        assert house.disk.content(path) == header + half
         message = {"role": "user", "content": "x", "timestamp": 1}
         answer = await wire.call("append", session_id=SESSION, message=message)
         assert answer["seq"] == 2
+        assert (await info_of(wire))["problems"] == 1
     assert house.disk.content(path).startswith(header + half + b" \n{")
 
 

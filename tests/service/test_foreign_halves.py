@@ -47,14 +47,19 @@ async def test_a_foreign_half_line_that_an_opening_finds_is_closed_and_its_rest_
     async with house.daemon() as daemon, daemon.connect() as wire:
         found = await info_of(wire)
         assert (found["read_only"], found["problems"]) == (False, 1)
-        assert (found["seq"], found["epoch"]) == (before["seq"] + 1, before["epoch"])
+        assert (found["seq"], found["epoch"]) == (before["seq"], before["epoch"])
+        # Whoever only reads leaves it; the first change closes it.
+        assert house.disk.content(path) == stored
+        answer = await wire.call("append", session_id=SESSION, message=USER)
+        assert answer["seq"] == before["seq"] + 2
         # The other program goes on.
         house.disk.write_as_another(path, THEIRS[40:])
         answer = await wire.call("append", session_id=SESSION, message=USER)
-        assert answer["seq"] == before["seq"] + 3
+        assert answer["seq"] == before["seq"] + 4
         live = await info_of(wire)
         assert (live["read_only"], live["problems"]) == (False, 2)
-    assert house.disk.content(path).startswith(stored + b" \n" + THEIRS[40:])
+    assert house.disk.content(path).startswith(stored + b" \n")
+    assert THEIRS[40:] in house.disk.content(path)
     assert torn_copies(house) == []
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await info_of(wire) == live
@@ -94,7 +99,8 @@ async def test_half_a_line_that_a_power_cut_left_is_copied_aside_and_cut(
         house.files = house.disk.crash(keep=30, zeros=zeros)
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await info_of(wire))["problems"] == 1
-    assert house.disk.content(path) == stored
+        await wire.call("session/label", session_id=SESSION, entry_id="n1", label="x")
+    assert house.disk.content(path).startswith(stored + b'{"type":"label"')
     assert torn_copies(house) == [stored.splitlines()[-1][:30] + bytes(zeros)]
 
 
@@ -109,15 +115,21 @@ async def test_half_a_line_that_a_killed_daemon_left_is_copied_aside_and_cut(hou
         house.disk.seconds += 60.0
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await info_of(wire))["problems"] == 1
-    assert (house.disk.content(path), torn_copies(house)) == (stored, [half])
+    # Nobody has changed it, and the next opening knows what this one knew.
+    assert (house.disk.content(path), torn_copies(house)) == (stored + half, [])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/label", session_id=SESSION, entry_id="n1", label="x")
+    assert torn_copies(house) == [half]
+    assert house.disk.content(path).startswith(stored + b'{"type":"label"')
 
 
 async def test_half_a_line_behind_half_an_append_of_ours_is_cut_with_it(house: House) -> None:
     path = house.put(GOOD + part(1) + part(2)[:30])
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await info_of(wire))["seq"] == 2
-    assert house.disk.content(path) == GOOD
-    assert sorted(torn_copies(house)) == sorted([part(1), part(2)[:30]])
+        await wire.call("session/label", session_id=SESSION, entry_id="n1", label="x")
+    assert house.disk.content(path).startswith(GOOD + b'{"type":"label"')
+    assert torn_copies(house) == [part(1) + part(2)[:30]]
 
 
 async def test_a_half_line_that_begins_as_no_line_of_ours_is_closed_also_after_a_kill(
@@ -127,7 +139,8 @@ async def test_a_half_line_that_begins_as_no_line_of_ours_is_closed_also_after_a
     path = house.put(GOOD + half, killed=True)
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await info_of(wire))["read_only"] is False
-    assert house.disk.content(path) == GOOD + half + b" \n"
+        await wire.call("session/label", session_id=SESSION, entry_id="n1", label="x")
+    assert house.disk.content(path).startswith(GOOD + half + b' \n{"type":"label"')
 
 
 async def test_an_opening_that_fails_leaves_the_next_one_what_it_knew(house: House) -> None:
@@ -145,3 +158,16 @@ async def test_an_opening_that_fails_leaves_the_next_one_what_it_knew(house: Hou
             found = await wire.call("session/get", session_id=f"session-{nth}")
             assert found["session"]["seq"] == 2, (nth, fault.met)
     assert nth > 10
+
+
+async def test_a_half_line_that_its_program_goes_on_with_before_any_change_is_one_line(
+    house: House,
+) -> None:
+    path = house.put(GOOD + HALF)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await info_of(wire))["problems"] == 1
+        house.disk.write_as_another(path, THEIRS[40:])
+        answer = await wire.call("append", session_id=SESSION, message=USER)
+        found = await info_of(wire)
+        assert (answer["seq"], found["problems"], found["read_only"]) == (4, 0, False)
+    assert house.disk.content(path).startswith(GOOD + THEIRS)

@@ -18,6 +18,7 @@ from sessiond.journal.journal import Journal, scan
 from sessiond.journal.layout import Layout
 from sessiond.journal.lock import FileLock, Held, lock_daemon
 from sessiond.journal.memory import MemoryJournal
+from sessiond.journal.store import Overtaken, Replaced
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.journals import (
     HEADER,
@@ -278,11 +279,14 @@ def test_nothing_can_be_appended_to_what_is_open_for_reading(disk: FaultDisk) ->
     assert disk.content(FILE) == b"h\n"
 
 
-def test_a_tail_in_what_is_open_for_reading_stays(disk: FaultDisk) -> None:
+def test_a_whole_tail_in_what_is_open_for_reading_is_a_line_and_stays(disk: FaultDisk) -> None:
     disk.put(FILE, b"h\nwhole")
     reader = Journal.read_only(disk, FILE, ignore)
+    reader.take_tail()
+    assert all_lines(reader) == [b"h", b"whole"]
+    assert reader.slack_bytes == -1
     with pytest.raises(StorageError) as caught:
-        reader.keep_tail()
+        reader.append([b"a"], sync=True)
     assert caught.value.data()["errno"] == "EBADF"
     assert disk.content(FILE) == b"h\nwhole"
 
@@ -320,8 +324,10 @@ def test_scanning_a_long_file_reads_its_beginning_only(disk: FaultDisk) -> None:
 
 def test_a_whole_tail_gets_its_newline_and_is_a_line(disk: FaultDisk) -> None:
     journal = opened(disk, b"h\nwhole", truncates=False)
-    journal.keep_tail()
+    journal.take_tail()
     assert journal.tail == b""
+    assert all_lines(journal) == [b"h", b"whole"]
+    assert disk.content(FILE) == b"h\nwhole"
     journal.append([b"next"], sync=True)
     assert all_lines(journal) == [b"h", b"whole", b"next"]
     assert disk.crash().content(FILE) == b"h\nwhole\nnext\n"
@@ -363,6 +369,62 @@ def test_a_file_of_others_is_never_shortened(disk: FaultDisk) -> None:
         journal.cut_tail("2026")
     assert disk.content(FILE) == b"h\ntorn"
     assert [path.parent for path in disk.paths] == [LOCKS, FOLDER]
+
+
+def test_a_torn_tail_stays_until_the_first_append(disk: FaultDisk) -> None:
+    journal = opened(disk, b"h\na\nto\0rn")
+    journal.leave_torn(lambda: "2026", 2, ignore)
+    assert (all_lines(journal), journal.slack_bytes) == ([b"h", b"a"], 5)
+    journal.look()
+    assert not journal.has_grown()
+    journal.sync()
+    assert [path for path in disk.paths if path.parent == FOLDER] == [FILE]
+    assert disk.content(FILE) == b"h\na\nto\0rn"
+    journal.append([b"next"], sync=True)
+    assert disk.content(FILE.with_name("s.jsonl.torn-2026")) == b"to\0rn"
+    assert disk.crash().content(FILE) == b"h\na\nnext\n"
+
+
+def test_whole_lines_that_are_torn_stay_until_the_first_append(disk: FaultDisk) -> None:
+    journal = opened(disk, b"h\na\nb\nc\nto")
+    seen: list[bytes] = []
+    journal.leave_torn(lambda: "2026", 2, lambda _seq, line: seen.append(line))
+    assert seen == all_lines(journal) == [b"h", b"a"]
+    assert disk.content(FILE) == b"h\na\nb\nc\nto"
+    journal.append([b"next"], sync=True)
+    assert disk.content(FILE.with_name("s.jsonl.torn-2026")) == b"b\nc\nto"
+    assert disk.content(FILE) == b"h\na\nnext\n"
+
+
+def test_a_torn_tail_that_another_program_goes_on_with_is_not_cut(disk: FaultDisk) -> None:
+    journal = opened(disk, b"h\n{to")
+    journal.leave_torn(lambda: "2026", 1, ignore)
+    disk.write_as_another(FILE, b"rn}\n")
+    with pytest.raises(Overtaken):
+        journal.append([b"next"], sync=True)
+    assert [found.line for found in journal.take_found()] == [b"{torn}"]
+    journal.append([b"next"], sync=True)
+    assert disk.content(FILE) == b"h\n{torn}\nnext\n"
+    assert [path for path in disk.paths if path.parent == FOLDER] == [FILE]
+
+
+def test_a_newline_that_another_program_writes_ends_a_whole_tail(disk: FaultDisk) -> None:
+    journal = opened(disk, b"h\nwhole")
+    journal.take_tail()
+    disk.write_as_another(FILE, b"\ntheirs\n")
+    journal.look()
+    assert [found.line for found in journal.take_found()] == [b"theirs"]
+    journal.append([b"next"], sync=True)
+    assert disk.content(FILE) == b"h\nwhole\ntheirs\nnext\n"
+
+
+def test_a_whole_tail_that_another_program_goes_on_with_is_another_log(disk: FaultDisk) -> None:
+    journal = opened(disk, b"h\nwhole")
+    journal.take_tail()
+    disk.write_as_another(FILE, b"theirs\n")
+    with pytest.raises(Replaced):
+        journal.append([b"next"], sync=True)
+    assert disk.content(FILE) == b"h\nwholetheirs\n"
 
 
 def test_nothing_is_appended_behind_a_tail(disk: FaultDisk) -> None:

@@ -50,4 +50,5 @@ class Assembly:
             place=place,
             created_at=rfc3339(indexer.header.timestamp),
             archived=self._layout.is_archived(path),
+            elsewhere=path.parent not in self._layout.folders,
         )

@@ -49,5 +49,6 @@ class Checks:
         if opened is None or opened.path is None:
             path = self._keeping.require(session_id)
         else:
-            path, size = opened.path, opened.journal.statistics().size_bytes
+            path = opened.path
+            size = opened.journal.size_bytes + opened.journal.slack_bytes
         return path, Look(size, self._layout.id_of(path), progress)

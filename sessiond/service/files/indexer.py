@@ -50,6 +50,10 @@ class Indexer:
         self._intake: Intake | None = None
         self._header: Header | None = None
 
+    def begin_again(self) -> None:
+        """Forget every line; the first one comes next."""
+        self._dialect = self._session = self._intake = self._header = None
+
     @property
     def has_begun(self) -> bool:
         """Whether there was a header."""

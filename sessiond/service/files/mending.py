@@ -1,10 +1,11 @@
-"""Opening a session file: its lines into an index, and what a crash left at its end.
+"""What stands behind the last whole line of a session file, said without touching it.
 
-Law: only what can be shown to be the rest of a write of sessiond's own is cut, copied aside first.
-Everything else at the end is another program's: half a line that has not grown for a second is
-closed with a blank and a newline, kept and reported, as it is while a session is open. Half a line
-is shown to be the rest of a write if it has zero bytes, which only a power cut leaves, or if it
-begins as every line of sessiond's does and one of these holds:
+Law: opening and listing write nothing. A last line that lacks only its newline is a line. What
+a crash left at the end stays where it is until the first change: then only what can be shown to be
+the rest of a write of sessiond's own is cut, copied aside first. Everything else at the end is
+another program's: half a line that has not grown for a second is closed with a blank and a newline,
+kept and reported. Half a line is shown to be the rest of a write if it has zero bytes, which only a
+power cut leaves, or if it begins as every line of sessiond's does and one of these holds:
 
 * an earlier owner of the file did not end in order, and had written no further when it noted that;
 * half an append that sessiond made in this session stands right before it;
@@ -23,17 +24,16 @@ from typing import Final
 from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
 from sessiond.journal.journal import Journal
-from sessiond.journal.writer import CLOSING
-from sessiond.limits import HALF_LINE_SECONDS, HALF_LINE_WAIT_SECONDS
-from sessiond.model.problems import Problem
+from sessiond.journal.recovery import Visit, stored_size
 from sessiond.service.files.indexer import Indexer
+from sessiond.service.intake import is_zeros
 
-__all__ = ["open_mended"]
+__all__ = ["judge_tail", "open_unchanged", "torn_detail"]
 
 _OWN_BEGINNING: Final = b'{"type":"'
 
 
-def open_mended(
+def open_unchanged(
     files: Files,
     path: Path,
     *,
@@ -41,45 +41,59 @@ def open_mended(
     stamp: Callable[[], str],
     session_id: str | None = None,
 ) -> tuple[Journal, Indexer]:
-    """The open file and its index; what was mended is among the problems.
+    """Return the open file and its index; what stands behind its last line is among the problems.
 
-    `stamp()` names the copy of what is cut; `session_id` is the id under which the file is served.
-    Raises SessionCorrupt, SessionLocked, StorageError.
+    `stamp()` names the copy of what is cut before the first change; `session_id` is the id under
+    which the file is served. Raises SessionCorrupt, SessionLocked, StorageError.
     """
-    mended: list[Problem] = []
-    waits = int(HALF_LINE_WAIT_SECONDS / HALF_LINE_SECONDS)
-    while True:
-        indexer = Indexer(path, in_place=True, session_id=session_id)
-        journal = Journal.open(files, path, indexer.visit, locks=locks)
-        try:
-            waits -= 1
-            goes_on = waits >= 0 and _goes_on(files, path, journal, indexer)
-            if not goes_on:
-                mended += _mend_tail(files, journal, indexer, stamp)
-                atom = indexer.incomplete_atom
-                if atom is None:
-                    break
-                mended.append(_cut_atom(journal, atom, stamp))
-        except BaseException:
-            # The next opening is to find what this one has found.
-            journal.close(settled=journal.left_at is None)
-            raise
-        # Its first lines are in the index; it is made again without them.
+    indexer = Indexer(path, in_place=True, session_id=session_id)
+    journal = Journal.open(files, path, indexer.visit, locks=locks)
+    try:
+        with telling("open", path):
+            judge_tail(files, journal, indexer, stamp=stamp)
+    except BaseException:
+        # The next opening is to find what this one has found.
         journal.close(settled=journal.left_at is None)
-        if goes_on:
-            files.pause(HALF_LINE_SECONDS)
-    for problem in mended:
-        indexer.session.report(problem.line, problem.kind, problem.detail)
+        raise
     return journal, indexer
 
 
-def _goes_on(files: Files, path: Path, journal: Journal, indexer: Indexer) -> bool:
-    """Whether somebody may be writing the last line just now."""
-    if not journal.tail or not journal.line_count or indexer.parses(journal.tail):
-        return False
-    with telling("look at", path):
-        grown_at = files.stat(path).st_mtime_ns / 1e9
-    return 0 <= files.now() - grown_at < HALF_LINE_SECONDS
+def judge_tail(
+    files: Files,
+    journal: Journal,
+    indexer: Indexer,
+    visit: Visit | None = None,
+    stamp: Callable[[], str] = str,
+) -> None:
+    """Say what the journal is to make of its tail, and report what is torn.
+
+    `visit`, else the indexer's, is given the lines again where some of them belong to half an
+    append. Raises SessionCorrupt, OSError.
+    """
+    visit = visit or indexer.visit
+    tail, seq = journal.tail, journal.line_count
+    # Where the tail is all there is, only a header makes it a file that may be written to.
+    if tail and (not seq or indexer.parses(tail)):
+        visit(seq, tail)
+        journal.take_tail()
+        tail = b""
+    journal.truncates = indexer.dialect.rules.truncates
+    first, lines = indexer.incomplete_atom, journal.line_count
+    if tail and not (journal.truncates and _is_ours(files, journal, indexer)):
+        journal.leave_half()
+        # Half a line of another program stands behind it, so it stays.
+        indexer.intake.end_atom()
+        first = None
+    elif first is not None:
+        indexer.begin_again()
+        journal.leave_torn(stamp, first, visit)
+    elif tail:
+        journal.leave_torn(stamp, lines, visit)
+    if tail:
+        indexer.session.report(lines + 1, "torn_tail", torn_detail(tail))
+    if first is not None:
+        detail = f"{lines - first} lines of an append whose last lines are missing"
+        indexer.session.report(first + 1, "incomplete_atom", detail)
 
 
 def _is_ours(files: Files, journal: Journal, indexer: Indexer) -> bool:
@@ -94,35 +108,12 @@ def _is_ours(files: Files, journal: Journal, indexer: Indexer) -> bool:
         return True
     if indexer.incomplete_atom is not None:
         return True
-    with telling("look at", journal.path):
-        written_at = files.stat(journal.path).st_mtime_ns / 1e9
+    written_at = files.stat(journal.path).st_mtime_ns / 1e9
     # Whoever sets a clock sets it by the second.
     return written_at + 1 < files.booted_at()
 
 
-def _mend_tail(
-    files: Files, journal: Journal, indexer: Indexer, stamp: Callable[[], str]
-) -> list[Problem]:
-    tail, seq = journal.tail, journal.line_count
-    if tail and not seq:
-        # All there is: only a header makes it a file that may be written to.
-        indexer.visit(0, tail)
-    journal.truncates = indexer.dialect.rules.truncates
-    if not tail:
-        return []
-    is_line = not seq or indexer.parses(tail)
-    if journal.truncates and not is_line and _is_ours(files, journal, indexer):
-        kept = Path(journal.cut_tail(stamp()))
-        return [Problem(seq + 1, "torn_tail", f"half a line was moved to {kept.name}")]
-    for at, line in enumerate(journal.keep_tail(b"\n" if is_line else CLOSING), seq):
-        if at:
-            indexer.visit(at, line)
-    return []
-
-
-def _cut_atom(journal: Journal, seq: int, stamp: Callable[[], str]) -> Problem:
-    count = journal.line_count - seq
-    kept = Path(journal.cut_tail(stamp(), seq))
-    return Problem(
-        seq + 1, "torn_tail", f"{count} lines of half an append were moved to {kept.name}"
-    )
+def torn_detail(tail: bytes) -> str:
+    """Return what half a line at the end of a file is, in words."""
+    what = "zero bytes, as a power loss leaves them," if is_zeros(tail) else "bytes of half a line"
+    return f"{stored_size(tail)} {what} at the end"

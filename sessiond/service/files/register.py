@@ -152,7 +152,7 @@ class Register:
         )
 
     def _fingerprint_at(self, journal: SessionLog, seq: int) -> Fingerprint:
-        """Of the file as long as it ends with this line; of no file once others changed it or it is gone."""
+        """Of the file as long as this line is its last; of no file once others changed it or it is gone."""
         if journal.path is None:
             return NOTHING
         try:
@@ -160,8 +160,8 @@ class Register:
         except OSError:
             return NOTHING
         # What was changed in place is not in the index, so the file is to be read.
-        is_known = found.size == journal.span_bytes(0, seq) and not journal.was_changed
-        return found if is_known else NOTHING
+        size = journal.span_bytes(0, seq) + journal.slack_bytes
+        return found if found.size == size and not journal.was_changed else NOTHING
 
 
 def row_of(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from sessiond.catalog.rows import Fingerprint, Known, Stored
+from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
 from sessiond.journal.journal import Journal, scan
 from sessiond.journal.layout import Layout
 from sessiond.service.files.assembly import Assembly
 from sessiond.service.files.indexer import Indexer
+from sessiond.service.files.mending import judge_tail
 from sessiond.service.files.register import Register, snapshot
 from sessiond.service.summary import SUMMED_KINDS, Summary, Tally
 
@@ -28,10 +30,10 @@ class _Reading:
     def visit(self, seq: int, line: bytes) -> None:
         """Take in the next line. Raises SessionCorrupt for a bad header."""
         self.indexer.visit(seq, line)
-        if self._tally is None:
+        if seq == 0:
             self._tally = Tally(self.indexer.dialect, self._base)
             self._kinds = self.indexer.session.kinds
-        elif seq > self._base.seq and SUMMED_KINDS[self._kinds[-1]]:
+        elif self._tally is not None and seq > self._base.seq and SUMMED_KINDS[self._kinds[-1]]:
             self._tally.take(self._kinds[-1], line)
 
     def summary(self, seq: int) -> Summary:
@@ -66,24 +68,19 @@ class Rows:
         What is summed up is taken from its lines as they pass by.
         """
         base = self._register.summary_of(known, path) if known is not None else Summary()
-        size: int | None = None
-        while True:
-            reading = _Reading(path, session_id, base)
-            journal = Journal.read_only(self._files, path, reading.visit, size=size)
-            try:
-                atom = reading.indexer.incomplete_atom
-                if atom is None:
-                    opened = self._assembly.opened(
-                        path, session_id, known, journal, reading.indexer
-                    )
-                    # Of a file that is another by now, nothing was summed up before.
-                    if opened.summary == base:
-                        opened.summary = reading.summary(opened.session.seq)
-                    return self._register.row(snapshot(opened), fingerprint)
-                # The append never was: an opening cuts it. The lines before it are read again.
-                size = journal.span_bytes(0, atom - 1)
-            finally:
-                journal.close()
+        reading = _Reading(path, session_id, base)
+        indexer = reading.indexer
+        journal = Journal.read_only(self._files, path, reading.visit)
+        try:
+            with telling("read", path):
+                judge_tail(self._files, journal, indexer, reading.visit)
+            opened = self._assembly.opened(path, session_id, known, journal, indexer)
+            # Of a file that is another by now, nothing was summed up before.
+            if opened.summary == base:
+                opened.summary = reading.summary(opened.session.seq)
+            return self._register.row(snapshot(opened), fingerprint)
+        finally:
+            journal.close()
 
     def moved(self, known: Known, path: Path, fingerprint: Fingerprint) -> Stored:
         """The row of a file that was only given another place: it is not read again."""

@@ -30,7 +30,7 @@ from sessiond.service.files.assembly import Assembly
 from sessiond.service.files.checks import Checks
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.files.keeping import Keeping
-from sessiond.service.files.mending import open_mended
+from sessiond.service.files.mending import judge_tail, open_unchanged
 from sessiond.service.files.promotion import Promotion
 from sessiond.service.files.register import Register
 from sessiond.service.files.rows import Rows
@@ -188,7 +188,7 @@ class Store:
 
     def _open(self, path: Path, session_id: str) -> Opened:
         self.keeping.settle_names(path)
-        journal, indexer = open_mended(
+        journal, indexer = open_unchanged(
             self.files,
             path,
             locks=self.layout.locks,
@@ -223,7 +223,12 @@ class Store:
                 continue
             indexer = Indexer(path, in_place=True)
             try:
-                Journal.read_only(self.files, path, indexer.visit).close()
+                with telling("read", path):
+                    journal = Journal.read_only(self.files, path, indexer.visit)
+                    try:
+                        judge_tail(self.files, journal, indexer)
+                    finally:
+                        journal.close()
                 if entry_id in indexer.session.ids:
                     return session_id
             except SessiondError:

@@ -23,8 +23,8 @@ from sessiond.journal.scanning import chunks_of, feed
 from sessiond.model.problems import Problem
 from sessiond.model.row import Kind
 from sessiond.service.files.indexer import Indexer
+from sessiond.service.files.mending import torn_detail
 from sessiond.service.files.oddities import oddities
-from sessiond.service.intake import is_zeros
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Progress
 from sessiond.session.state import Session
@@ -160,8 +160,7 @@ def _take_tail(indexer: Indexer, seq: int, tail: bytes, visit: Visit) -> bool:
         return True
     if not tail:
         return True
-    what = "zero bytes, as a power loss leaves them," if is_zeros(tail) else "bytes of half a line"
-    indexer.session.report(seq + 1, "torn_tail", f"{stored_size(tail)} {what} at the end")
+    indexer.session.report(seq + 1, "torn_tail", torn_detail(tail))
     return False
 
 

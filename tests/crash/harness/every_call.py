@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from sessiond.errors import SessiondError
 from sessiond.journal.layout import Layout
-from sessiond.service.files.mending import open_mended
+from sessiond.service.files.mending import open_unchanged
 from sessiond.testing.daemon import Daemon, Refusal, Wire
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.faults import Fault
@@ -147,7 +147,7 @@ def found_after(disk: FaultDisk, layout: Layout, session_id: str) -> Lines | Non
     if not paths:
         return None
     try:
-        journal, _ = open_mended(disk, paths[0], locks=layout.locks, stamp=lambda: "now")
+        journal, _ = open_unchanged(disk, paths[0], locks=layout.locks, stamp=lambda: "now")
     except SessiondError as error:
         return (error.kind,)
     try:
