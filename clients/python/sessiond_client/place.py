@@ -128,7 +128,7 @@ def address(path: str | os.PathLike[str]) -> Generator[str]:
     if not _OWN_FOLDERS.is_dir():
         raise OSError(
             errno.ENAMETOOLONG,
-            f"a socket's path may have {ADDRESS_BYTES_MAX} bytes on this system; choose a shorter one",
+            f"too long for a socket, which takes {ADDRESS_BYTES_MAX} bytes here; choose a shorter path",
             text,
         )
     folder, name = os.path.split(text)
