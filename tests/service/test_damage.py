@@ -123,7 +123,9 @@ async def test_a_child_of_a_line_that_was_left_out_is_a_root_and_not_hidden(hous
     async with house.daemon() as daemon, daemon.connect() as wire:
         await call(wire, "session/repair", dry_run=False)
         nodes = (await call(wire, "session/tree"))["nodes"]
-        assert [(node["id"], node["parent_id"]) for node in nodes] == [("n2", None), ("n3", "n2")]
+        assert [(node["id"], node["parent_id"]) for node in nodes] == [("n2", "n1"), ("n3", "n2")]
+        assert nodes[0]["resolved_parent_id"] is None
+        assert "resolved_parent_id" not in nodes[1]
         found = await call(wire, "session/verify")
         assert [(one["line"], one["kind"]) for one in found["problems"]] == [(2, "orphan")]
         assert not found["repairable"]

@@ -112,7 +112,10 @@ def test_a_path_that_is_too_long_is_refused_where_there_is_no_way_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(place, "_OWN_FOLDERS", tmp_path / "none")
-    with pytest.raises(OSError, match="too long.* choose a shorter path") as refused, address("/x" * 60):
+    with (
+        pytest.raises(OSError, match="choose a shorter path") as refused,
+        address("/x" * 60),
+    ):
         pass
     assert refused.value.errno == errno.ENAMETOOLONG
     with address("/" + "x" * (place.ADDRESS_BYTES_MAX - 1)) as name:
