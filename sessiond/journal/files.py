@@ -120,6 +120,13 @@ class Files:
             return False
         return True
 
+    def locked_by(self, fd: int) -> int | None:
+        """Return the pid of the process that has locked the file; None if that is unknown."""
+        try:
+            return SYSTEM.holder_of(fd) or None
+        except (OSError, ValueError):
+            return None
+
     def fstat(self, fd: int) -> FileStat:
         """What the descriptor refers to."""
         return os.fstat(fd)

@@ -127,12 +127,22 @@ def own_session(files: Files, fd: int, locks: Path, *, durable: int | None = Non
     try:
         return FileLock.take(files, fd, locks, durable=durable)
     except Held as held:
-        holder = held.holder
         raise SessionLocked(
             "the session's file is open already, in another process, another profile or under"
             " another name",
-            holder=holder and {"pid": holder.pid, "host": holder.host, "since": holder.since},
+            holder=_told(files, fd, held.holder),
         ) from held
+
+
+def _told(files: Files, fd: int, holder: Holder | None) -> dict[str, int | str | None] | None:
+    """Return who has the file, by its record or by what the system says.
+
+    The daemon of another home keeps its records there, so of that one only the pid is known.
+    """
+    if holder is not None:
+        return {"pid": holder.pid, "host": holder.host, "since": holder.since}
+    pid = files.locked_by(fd)
+    return None if pid is None else {"pid": pid, "host": files.host(), "since": None}
 
 
 @contextmanager

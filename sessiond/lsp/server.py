@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcInternalError
+from pygls.exceptions import JsonRpcInternalError, JsonRpcMethodNotFound
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, lsp_method
 from pygls.uris import to_fs_path
@@ -96,8 +96,12 @@ class _Server(LanguageServer):
             self.feature(feature)(_plain(handler))
 
     def report_server_error(self, error: Exception, source: Any) -> None:  # noqa: ARG002
-        """Said by its place alone: its text may quote what the editor sent."""
-        _log_bug(error)
+        """Log the place of a bug alone: its text may quote what the editor sent.
+
+        A method that is not here is answered as the protocol has it, and is no bug.
+        """
+        if not isinstance(error, JsonRpcMethodNotFound):
+            _log_bug(error)
 
     # -- life -----------------------------------------------------------------
 

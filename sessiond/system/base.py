@@ -41,6 +41,10 @@ class System(Protocol):
         """Return uid and pid of the process at the other end of a Unix socket; a pid of 0 is unknown."""
         ...
 
+    def holder_of(self, fd: int) -> int:
+        """Return the pid of the process that has locked an open file (flock); 0 is unknown."""
+        ...
+
 
 def rename_failed(code: int, old: Path, new: Path) -> OSError:
     """Return the error of a rename that failed with an errno."""

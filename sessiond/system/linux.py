@@ -16,6 +16,7 @@ from sessiond.system.unix import Unix
 __all__ = ["LINUX"]
 
 _AT_FDCWD: Final = -100
+_LOCKS: Final = Path("/proc/locks")
 _RENAME_NOREPLACE: Final = 1
 _UCRED: Final = struct.Struct("3i")
 
@@ -42,6 +43,18 @@ class Linux(Unix):
         found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
         pid, uid, _ = _UCRED.unpack(found)
         return uid, pid
+
+    def holder_of(self, fd: int) -> int:
+        """Look into `/proc/locks`, where a process of another pid namespace has a pid below 1."""
+        found = os.fstat(fd)
+        device, inode = found.st_dev, found.st_ino
+        file = f"{os.major(device):02x}:{os.minor(device):02x}:{inode}"
+        for line in _LOCKS.read_text("ascii").splitlines():
+            # 1: FLOCK  ADVISORY  WRITE 4242 08:02:1234 0 EOF
+            words = line.split()
+            if words[1:2] == ["FLOCK"] and words[5:6] == [file]:
+                return max(0, int(words[4]))
+        return 0
 
 
 @cache

@@ -299,6 +299,11 @@ class FaultDisk(Files):
         with self._mutex:
             return self._locks.setdefault(number, fd) == fd
 
+    def locked_by(self, fd: int) -> int | None:
+        """Return the pid of this process, which is the only one."""
+        with self._mutex:
+            return self.pid() if self._at(fd).inode.number in self._locks else None
+
     def fstat(self, fd: int) -> FileStat:
         """What the descriptor refers to."""
         self.faults.arrive("fstat")

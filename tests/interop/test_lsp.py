@@ -371,6 +371,26 @@ async def test_a_file_that_is_no_session_says_so_once(
         assert len(await client.symbols(uri)) > 5
 
 
+def test_a_method_it_lacks_is_refused_and_is_no_bug(home: Path, socket_path: Path) -> None:
+    bodies = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
+        | {"params": {"processId": None, "rootUri": None, "capabilities": {}}},
+        {"jsonrpc": "2.0", "id": 2, "method": "textDocument/foldingRange"}
+        | {"params": {"textDocument": {"uri": "file:///x.jsonl"}}},
+        {"jsonrpc": "2.0", "id": 3, "method": "acme/unheardOf", "params": {}},
+        {"jsonrpc": "2.0", "id": 4, "method": "shutdown"},
+        {"jsonrpc": "2.0", "method": "exit"},
+    ]
+    texts = [json.dumps(body).encode() for body in bodies]
+    sent = b"".join(b"Content-Length: %d\r\n\r\n%s" % (len(text), text) for text in texts)
+    words = [SESSIOND, "lsp", "--no-start", "--socket", str(socket_path), "--home", str(home)]
+    done = subprocess.run(
+        words, input=sent, capture_output=True, timeout=PATIENCE_SECONDS, check=False
+    )
+    assert done.stdout.count(b"-32601") == 2, done
+    assert b"bug" not in done.stderr
+
+
 async def test_documents_that_are_no_files_are_left_alone(server: Daemon, home: Path) -> None:
     async with editor(server) as client:
         item = types.TextDocumentItem("untitled:Untitled-1", "jsonl", 1, "{}")

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 from anyio import wait_all_tasks_blocked
 
+from sessiond.journal.files import Files
+from sessiond.system import SYSTEM
+from sessiond.system.linux import LINUX
 from sessiond.testing.daemon import Refusal, Wire
+from tests.service.conftest import House
 
 SESSION = "session-a"
 HI = {"role": "user", "content": "hi"}
@@ -90,6 +96,24 @@ async def test_who_waits_for_a_lease_when_the_daemon_stops_is_told_that(house: A
         await daemon.end()
         with pytest.raises(Refusal, match="draining"):
             await waiter.answer(number)
+
+
+# -- files -----------------------------------------------------------------------------
+
+
+async def test_a_file_that_a_daemon_of_another_home_has_open_says_whose_it_is(
+    real_house: Any, tmp_path: Path
+) -> None:
+    other_house = House(tmp_path / "other", Files())
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, "n1", persist="immediate")
+        path = (await wire.call("session/get", session_id=SESSION))["session"]["path"]
+        async with other_house.daemon() as other, other.connect() as stranger:
+            refused = await stranger.refusal("session/open", path=path)
+            assert refused.data["kind"] == "session_locked"
+            # Only Linux tells who has locked a file.
+            known = {"pid": os.getpid(), "host": Files().host(), "since": None}
+            assert refused.data["holder"] == (known if SYSTEM is LINUX else None)
 
 
 # -- messages --------------------------------------------------------------------------
