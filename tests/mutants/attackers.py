@@ -184,6 +184,26 @@ ATTACKERS: Final = (
         ("tests/processes/test_real_faults.py",),
     ),
     Attacker(
+        "failing-calls",
+        "every system call of a daemon fails by strace, one after the other, whatever is under way",
+        ("tests/processes/test_failing_calls.py",),
+    ),
+    Attacker(
+        "exhaustion",
+        "a daemon without descriptors, memory or threads, and what its largest size was",
+        ("tests/processes/test_exhaustion.py",),
+    ),
+    Attacker(
+        "large-files",
+        "sparse and endless files and lines without an end, read by every reader",
+        ("tests/processes/test_large_files.py",),
+    ),
+    Attacker(
+        "many-connections",
+        "processes that open more connections than the daemon may have files",
+        ("tests/processes/test_many_connections.py",),
+    ),
+    Attacker(
         "fuzz-frames",
         "frames of real clients, mutated, in both framings",
         ("tests/fuzz/test_campaign.py", "-k", "frames and (short or 10000)"),
