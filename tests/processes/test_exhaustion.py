@@ -46,6 +46,13 @@ def status(daemon: Daemon, field: str) -> int:
     return int(text.partition(f"{field}:")[2].split()[0]) * 1024
 
 
+def first_free(daemon: Daemon, link: Link) -> int:
+    """The lowest number that the daemon would give a descriptor; threads come and go meanwhile."""
+    link.ask("server/ping")
+    used = {int(path.name) for path in Path(f"/proc/{daemon.pid}/fd").iterdir()}
+    return min(set(range(len(used) + 1)) - used)
+
+
 def cpu_ticks(daemon: Daemon) -> int:
     fields = Path(f"/proc/{daemon.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
@@ -68,7 +75,9 @@ def test_without_a_descriptor_who_is_connected_is_served_and_others_wait(daemon:
         link.ask("session/list")
         # It would make room for others if nobody used it.
         link.ask("session/subscribe", session_id=SESSION)
-        descriptors = max(int(path.name) for path in Path(f"/proc/{daemon.pid}/fd").iterdir()) + 1
+        # A list that finds the folder as it was needs no descriptor.
+        (daemon.profile / "sessions" / "another.txt").touch()
+        descriptors = min(first_free(daemon, link) for _ in range(50))
         with limited(daemon, resource.RLIMIT_NOFILE, descriptors):
             for method, (kind, params) in NEEDS_ONE.items():
                 with pytest.raises(Refused) as refused:
@@ -84,7 +93,9 @@ def test_without_a_descriptor_who_is_connected_is_served_and_others_wait(daemon:
             for number in range(200):
                 link.say(SESSION, f"said {number}")
             spent = (cpu_ticks(daemon) - begins) / os.sysconf("SC_CLK_TCK")
-            assert daemon.said().count("cannot accept for now") == 1
+            # Told once, and once more behind each connection that finds a descriptor after all: a
+            # thread may have let go of one below the highest.
+            assert 1 <= daemon.said().count("cannot accept for now") <= 1 + len(waiting)
         for other in waiting:
             assert other.answer(1) is not None
             other.close()
