@@ -77,8 +77,10 @@ def drawing(text: str, kept: re.Pattern[str] | None = None) -> None:
     A pager shows the whole lines, and moves sideways.
     """
     lines = [printable(line).replace("\t", " ") for line in text.removesuffix("\n").split("\n")]
-    is_paged = getattr(sys.stdout, "pages", False) and len(lines) >= get_terminal_size().lines
-    if is_terminal() and not is_paged:
+    screen: Any = sys.stdout
+    if hasattr(screen, "is_drawing") and len(lines) >= get_terminal_size().lines:
+        screen.is_drawing = True
+    elif is_terminal():
         lines = [_cut_line(line, kept) for line in lines]
     click.echo("\n".join(lines))
 

@@ -26,8 +26,10 @@ __all__ = ["paged", "pager_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Options of less: end at once if all fits, keep colours, cut long lines, leave the screen.
-_LESS: Final = "FRSX"
+# Options of less: end at once if all fits, keep colours, leave the screen as it is.
+_LESS: Final = "FRX"
+# And cut long lines, which a drawing needs: the arrow keys show the rest.
+_LESS_OF_DRAWINGS: Final = "FRSX"
 _NOT_FOUND: Final = 127
 
 
@@ -75,7 +77,7 @@ def _program(environment: Mapping[str, str]) -> str | None:
 class _Screen(io.TextIOBase):
     """Standard output that goes to a pager from the first line on that has no room."""
 
-    pages = True
+    is_drawing = False
     encoding = "utf-8"  # pyright: ignore[reportAssignmentType] - a property of the base class
     # click takes a stream without one for bytes.
     errors = "strict"  # pyright: ignore[reportAssignmentType]
@@ -124,7 +126,8 @@ class _Screen(io.TextIOBase):
                 raise click.exceptions.Exit(0) from None
 
     def _start(self) -> None:
-        environment = {"LESS": _LESS, "LV": "-c", **os.environ}
+        options = _LESS_OF_DRAWINGS if self.is_drawing else _LESS
+        environment = {"LESS": options, "LV": "-c", **os.environ}
         # The user's own words, as git runs them.
         self._pager = subprocess.Popen(  # noqa: S603
             ["/bin/sh", "-c", self._program],

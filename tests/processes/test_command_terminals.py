@@ -120,6 +120,11 @@ def test_what_is_longer_than_the_terminal_goes_to_the_pager(shell: Shell) -> Non
         assert "PAGED" not in on_a_terminal(shell, 80, *words, lines=60, environment=pager)
         for off in ([*words, "--no-pager"], ["--no-pager", *words]):
             assert "PAGED" not in on_a_terminal(shell, 80, *off, lines=20, environment=pager)
+    # Lines of a drawing are cut, and those of a text wrapped.
+    told = {"PAGER": "echo told $LESS; cat"}
+    for words, options in ((["tree", "my-session"], "FRSX"), (["context", "my-session"], "FRX")):
+        drawn = on_a_terminal(shell, 80, *words, lines=20, environment=told)
+        assert f"told {options}\n" in drawn
     piped = shell.run("PAGER='sed s/^/PAGED/' sessiond tree my-session").stdout
     assert "PAGED" not in piped
 
