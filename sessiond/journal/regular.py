@@ -18,7 +18,12 @@ __all__ = ["check_regular", "open_regular"]
 
 def open_regular(files: Files, path: Path, *, update: bool = False) -> int:
     """Open a regular file for reading, or also for writing. Raises OSError for anything else."""
-    _check(files.stat(path))
+    try:
+        _check(files.stat(path))
+    except OSError as error:
+        # A command prints which file it was.
+        error.filename = error.filename or str(path)
+        raise
     fd = files.open_update(path) if update else files.open_read(path)
     try:
         check_regular(files, fd)
