@@ -75,10 +75,10 @@ def test_without_a_descriptor_who_is_connected_is_served_and_others_wait(daemon:
         link.ask("session/list")
         # It would make room for others if nobody used it.
         link.ask("session/subscribe", session_id=SESSION)
-        # A list that finds the folder as it was needs no descriptor.
-        (daemon.profile / "sessions" / "another.txt").touch()
         descriptors = min(first_free(daemon, link) for _ in range(50))
         with limited(daemon, resource.RLIMIT_NOFILE, descriptors):
+            # A list that finds the folder as it was needs no descriptor.
+            (daemon.profile / "sessions" / "another.txt").touch()
             for method, (kind, params) in NEEDS_ONE.items():
                 with pytest.raises(Refused) as refused:
                     link.ask(method, **params)
