@@ -89,6 +89,10 @@ class Document:
                 self._snapshot = found
             return found
 
+    async def file_state(self) -> tuple[int, int, int] | None:
+        """Return what tells the file from a changed one; None if it cannot be looked at."""
+        return await to_thread.run_sync(_state, self.path)
+
     async def stored_lines(self) -> int | None:
         """How many lines of the text are in the file; None if it has others, too.
 
@@ -110,6 +114,14 @@ async def _read(client: Client, path: Path) -> Snapshot:
     more = max(0, info["seq"] - len(nodes)) if page.next_cursor is not None else 0
     heads = await client.heads(session_id)
     return Snapshot(info, nodes, {node.id: node for node in nodes}, heads, more)
+
+
+def _state(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _lines_in_file(path: Path, lines: tuple[str, ...]) -> int | None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from sessiond.lsp.lines import references
 from sessiond.lsp.text import Text
 
-__all__ = ["Finding", "Severity", "Verdict", "findings", "refusal"]
+__all__ = ["Finding", "Severity", "Verdict", "changed_on_disk", "findings", "refusal"]
 
 
 class Severity(Enum):
@@ -99,6 +99,18 @@ def findings(
         message = f"{left_out:,} more problems: see `sessiond verify`"
         found.append(_whole(text, 0, Severity.NOTE, "more", message))
     return found
+
+
+def changed_on_disk(verdict: Verdict, text: Text) -> list[Finding]:
+    """Return what to say of a file that has other lines than the text, by no doing of the editor."""
+    if not verdict.problem_count:
+        return []
+    first = verdict.problems[0]
+    message = (
+        f"another program changed this file, and what it wrote has problems: line {first.line}"
+        f" {first.detail}; read the file again to see them in their places"
+    )
+    return [_whole(text, 0, Severity.WARNING, "changed_on_disk", message)]
 
 
 def refusal(kind: str, message: str, data: Mapping[str, Any], text: Text) -> Finding | None:

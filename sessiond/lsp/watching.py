@@ -1,7 +1,10 @@
 """Watching a document: its problems are shown when it is opened, saved, or changed by others.
 
 Law: what is shown is about the file. While the editor's text differs from it, what was shown
-last stays, and the lines of a text that is not saved are never blamed for what is stored.
+last stays, and the lines of a text that is not saved are never blamed for what is stored. Where
+another program made the difference, that is said of the file as a whole.
+
+A damaged line is no event, so the file is looked at, too.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import msgspec
 from anyio import CancelScope, create_task_group
 
 from sessiond.lsp.document import Document
-from sessiond.lsp.findings import Finding, Verdict, findings, refusal
+from sessiond.lsp.findings import Finding, Verdict, changed_on_disk, findings, refusal
 from sessiond_client import Client, Notice, RpcError, SessiondClientError, Subscription
 
 __all__ = ["Publish", "watch"]
@@ -27,6 +30,7 @@ _RETRY_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 2.0
 _LET_GO_LOOKS: Final = 20
 _LET_GO_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 1.0
 
 Publish = Callable[[Document, Sequence[Finding]], None]
 
@@ -68,6 +72,7 @@ async def _watch_session(
             async with create_task_group() as tasks:
                 tasks.start_soon(_follow, document, events, tasks.cancel_scope)
                 tasks.start_soon(check.run, tasks.cancel_scope)
+                tasks.start_soon(_look, document)
                 await saved.wait()
                 tasks.cancel_scope.cancel()
         return saved.is_set() and not await _let_go(client, session_id)
@@ -87,6 +92,17 @@ async def _follow(document: Document, events: Subscription, scope: CancelScope) 
             if isinstance(event, Notice) and event.method == "session/closed":
                 break
     scope.cancel()
+
+
+async def _look(document: Document) -> None:
+    """Say that the session changed when the file did, whatever was written into it."""
+    seen = await document.file_state()
+    while True:
+        await anyio.sleep(_LOOK_SECONDS)
+        found = await document.file_state()
+        if found != seen:
+            seen = found
+            document.session_changed()
 
 
 async def _let_go(client: Client, session_id: str) -> bool:
@@ -120,6 +136,7 @@ class _Check:
         self._session_id = session_id
         self._publish = publish
         self._is_stale = is_stale
+        self._clean_version = document.text.version
         self._rest = _DEBOUNCE_SECONDS
 
     async def run(self, scope: CancelScope) -> None:
@@ -141,13 +158,20 @@ class _Check:
         document, began = self._document, anyio.current_time()
         document.changed = anyio.Event()
         stored, version = await document.stored_lines(), document.text.version
-        if stored is None or (version and stored < len(document.text)):
+        if stored is None and version != self._clean_version:
             return
-        cut_at = stored if stored < len(document.text) else None
+        if stored is not None and version and stored < len(document.text):
+            return
         answer = await self._client.call("session/verify", session_id=self._session_id)
         verdict = msgspec.convert(answer, Verdict)
-        if document.text.version == version:
+        if document.text.version != version:
+            return
+        if stored is None:
+            found = changed_on_disk(verdict, document.text)
+        else:
+            cut_at = stored if stored < len(document.text) else None
             found = findings(verdict, document.text, is_stale=self._is_stale, cut_at=cut_at)
+        if stored is not None or found:
             self._publish(document, found)
         took = anyio.current_time() - began
         self._rest = max(_DEBOUNCE_SECONDS, took * _REST_PER_CHECK)

@@ -337,6 +337,39 @@ async def test_a_damaged_file_shows_where(server: Daemon, home: Path) -> None:
         assert await client.problems(uri) == []
 
 
+async def test_damage_by_another_program_is_shown_while_the_file_is_open(
+    server: Daemon, home: Path
+) -> None:
+    path = copy(NATIVE, home)
+    good = path.read_bytes()
+    async with editor(server) as client:
+        uri = client.open(path)
+        assert await client.problems(uri) == []
+        # A line that is no entry is no event.
+        with path.open("ab") as file:
+            file.write(b"this is no JSON\n")
+        shown = await client.problems(uri)
+        assert [whole(one) for one in shown] == [("changed_on_disk", 0)]
+        assert "line 24 " in shown[0].message
+        # The editor reads it again, and each problem has its place.
+        client.edit(uri, ((23, 0), (23, 0), "this is no JSON\n"))
+        shown = await client.problems(uri)
+        assert [whole(one) for one in shown] == [("read_only", 0), ("bad_line", 23)]
+        client.edit(uri, ((23, 0), (24, 0), ""))
+        path.write_bytes(good)
+        client.save(uri)
+        while shown:
+            shown = await client.problems(uri)
+        # In place, as an editor saves: the lines are others than the text has.
+        path.write_bytes(good.replace(b'"type":"model_change"', b'"type" "model_change"', 1))
+        while [whole(one) for one in shown] != [("changed_on_disk", 0)]:
+            shown = await client.problems(uri)
+        assert "line 3 " in shown[0].message
+        path.write_bytes(good)
+        while shown:
+            shown = await client.problems(uri)
+
+
 async def test_half_a_line_that_was_cut_is_shown_where_it_was(server: Daemon, home: Path) -> None:
     path = copy(NATIVE, home)
     with path.open("a", encoding="utf-8") as file:
