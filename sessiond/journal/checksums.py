@@ -1,7 +1,7 @@
 """The checksum of a file from its beginning to wherever a line ends, as its owner knows the file.
 
 Law: bytes are summed up when they are taken in, at an opening or with an append, and never read
-again for it, so that a later change of the file in place shows. Between two known places the bytes
+again for a checksum that is kept, so that a later change of the file in place shows. Between two known places the bytes
 are read, at most about STEP_BYTES of them. Memory grows by twelve bytes per STEP_BYTES.
 """
 
@@ -61,6 +61,19 @@ class Checksums:
             del self._sums[keep:]
             self._end, self._sum = end, value
             self._recent[end] = value
+
+    def fits(self, read: Callable[[int, int], bytes]) -> bool:
+        """Whether all known bytes are what `read` gives, as in `at`. Reads them all."""
+        with self._guard:
+            end, known = self._end, self._sum
+        at = value = 0
+        while at < end:
+            data = read(at, min(STEP_BYTES, end - at))
+            if not data:
+                return False
+            value = crc32(data, value)
+            at += len(data)
+        return value == known
 
     def at(self, end: int, read: Callable[[int, int], bytes]) -> int:
         """Return the checksum of everything before an offset. `read` as in `cut`."""

@@ -2,7 +2,8 @@
 
 Law: a file that took the place of another is gone over to only if it begins with every
 byte that is known of the old one; then nobody needs to notice. Else it is another log. So
-is one that was written anew in place: known by its last line, since nothing keeps the rest.
+is one that was written anew in place: known by its last line, or by the checksum of all its
+lines where a read found other lines, and where it was written to but is as long as before.
 """
 
 from __future__ import annotations
@@ -56,13 +57,20 @@ class Following:
             found = self._files.fstat(self._reader.fd)
         if found.st_size < end:
             raise Replaced("truncated")
-        if found.st_mtime_ns != self._out.changed_at:
+        if found.st_mtime_ns != self._out.changed_at or self._reader.is_doubted:
             # Not by us. Who writes a file anew in place may leave it as long, or longer.
-            if not self._reader.has_last():
+            if self._is_rewritten(found.st_size):
                 raise Replaced("epoch")
             self._out.changed_at = found.st_mtime_ns
             self._out.was_changed = True
         return found.st_size
+
+    def _is_rewritten(self, size: int) -> bool:
+        reader = self._reader
+        if not reader.has_last():
+            return True
+        # To read all of a file with every line that another program appends would be too much.
+        return (reader.is_doubted or size == self._writer.known_bytes) and reader.is_rewritten()
 
     def _go_over(self, end: int) -> None:
         files, path = self._files, self._reader.path

@@ -57,6 +57,7 @@ class Journal:
         self.span_bytes = reader.span_bytes
         self.chunks = reader.chunks
         self.checksum = reader.checksum
+        self.is_rewritten = reader.is_rewritten
 
     # -- opening -----------------------------------------------------------------
 
@@ -205,6 +206,11 @@ class Journal:
         self._writer.sync()
 
     # -- what others write -----------------------------------------------------------
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether a read found other lines than were stored; the next look makes sure."""
+        return self._reader.is_doubted
 
     def has_grown(self) -> bool:
         """Whether somebody else has changed the file since the last look. Waits for no disk."""

@@ -125,6 +125,15 @@ class MemoryJournal:
         """There is no half a line."""
         return 0
 
+    @property
+    def is_doubted(self) -> bool:
+        """Nobody else writes here."""
+        return False
+
+    def is_rewritten(self) -> bool:
+        """Nobody else writes here."""
+        return False
+
     def has_grown(self) -> bool:
         """Nobody else writes here."""
         return False

@@ -3,6 +3,9 @@
 Law: reads share no position and no descriptor with the writer, so they run in
 any thread beside an append, a failed append and its repair. Only `close` waits
 for them: a descriptor that is closed under a read may be another file's by then.
+
+Law: no offset is believed. What is read must begin right behind a newline and have its newlines
+where the lines end; otherwise another program has written the file anew in place.
 """
 
 from __future__ import annotations
@@ -10,7 +13,9 @@ from __future__ import annotations
 import errno
 import threading
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from operator import sub
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +28,7 @@ from sessiond.limits import LINE_BYTES_MAX
 __all__ = ["LineReader"]
 
 _CHUNK_BYTES: Final = 1024 * 1024
+_NEWLINE: Final = 10
 
 
 class LineReader:
@@ -35,6 +41,8 @@ class LineReader:
         self.checksums = Checksums()
         self.lacks_newline = False
         """Whether the file ends with the last line, before the newline that `ends` counts."""
+        self.is_doubted = False
+        """Whether a read found that the file has other lines; the next look makes sure."""
         self._files = files
         self._last = b""
         self._guard = threading.Lock()
@@ -62,13 +70,20 @@ class LineReader:
 
     def lines_at(self, ends: array[int]) -> list[bytes]:
         """The lines that begin and end at these offsets, known lines or not. Raises OSError."""
-        start, end = ends[0], ends[-1]
-        if end - start > LINE_BYTES_MAX:
+        if ends[-1] - ends[0] > LINE_BYTES_MAX:
             return self._lines_apart(ends)
-        data = self._stored(start, end - start)
+        return self._lines_together(ends)
+
+    def _lines_together(self, ends: array[int]) -> list[bytes]:
+        """The lines of a span that is read as a whole. Raises OSError."""
+        start = ends[0]
+        data = self._pread_behind(start, ends[-1] - start)
         lines, rest = split_whole(data)
-        if rest or len(lines) != len(ends) - 1:
-            raise OSError(errno.ESTALE, "it was changed by another program")
+        if start:
+            # The newline before the first line was read too.
+            lines.pop(0)
+        if rest or [len(line) + 1 for line in lines] != list(map(sub, ends[1:], ends)):
+            raise self._changed()
         return [without_cr(line) for line in lines] if b"\r" in data else lines
 
     def _lines_apart(self, ends: array[int]) -> list[bytes]:
@@ -77,13 +92,36 @@ class LineReader:
         for at in range(len(ends) - 1):
             start, end = ends[at : at + 2]
             if end - start - 1 <= LINE_BYTES_MAX:
-                data = self._stored(start, end - start)
-                if not data.endswith(b"\n"):
-                    raise OSError(errno.ESTALE, "it was changed by another program")
-                lines.append(without_cr(data[:-1]))
+                lines += self._lines_together(ends[at : at + 2])
             else:
-                lines.append(self._stand_in(start, end - start - 1))
+                lines.append(self._long_line(start, end))
         return lines
+
+    def _long_line(self, start: int, end: int) -> bytes:
+        """The stand-in for a whole line. Raises OSError."""
+        head = self._pread_behind(start, LINE_HEAD_BYTES)[1 if start else 0 :]
+        last = self._stored(end - 2, 2)
+        if b"\n" in head or last[1:] != b"\n":
+            raise self._changed()
+        return long_line(head, last[:1], end - start - 1)
+
+    def _pread_behind(self, start: int, count: int) -> bytes:
+        """So many bytes, and the newline before them unless the file begins there. Raises OSError."""
+        if not start:
+            return self._stored(0, count)
+        data = self._stored(start - 1, count + 1)
+        if not data.startswith(b"\n"):
+            raise self._changed()
+        return data
+
+    def _changed(self, how: str = "changed") -> OSError:
+        self.is_doubted = True
+        return OSError(errno.ESTALE, f"it was {how} by another program")
+
+    def is_rewritten(self) -> bool:
+        """Whether the known lines have other bytes now. Reads them all. Raises OSError."""
+        self.is_doubted = not self.checksums.fits(self._stored)
+        return self.is_doubted
 
     def piece_at(self, start: int, size: int) -> bytes:
         """The bytes of one line or half a one; a LongLine for too many. Raises OSError."""
@@ -98,16 +136,22 @@ class LineReader:
     def chunks(self, first: int, last: int) -> Iterator[bytes]:
         """The stored bytes of the lines `first` to `last`, in pieces. Raises StorageError."""
         at, end = self.ends[first], self.ends[last + 1]
+        seq = first
         while at < end:
             with telling("read", self.path):
-                chunk = self._some(at, min(_CHUNK_BYTES, end - at))
+                # The newline before a later piece was looked at with the piece before.
+                chunk = self._some(at, min(_CHUNK_BYTES, end - at), behind=seq == first)
+                seq = self._check_newlines(chunk, at, seq)
             at += len(chunk)
             yield chunk
 
-    def _some(self, start: int, count: int) -> bytes:
-        chunk = self._stored(start, count)
+    def _some(self, start: int, count: int, *, behind: bool) -> bytes:
+        if behind and start:
+            chunk = self._pread_behind(start, count)[1:]
+        else:
+            chunk = self._stored(start, count)
         if not chunk:
-            raise OSError(errno.ESTALE, "it was shortened by another program")
+            raise self._changed("shortened")
         return chunk
 
     def _stored(self, start: int, count: int) -> bytes:
@@ -116,6 +160,15 @@ class LineReader:
         data = self._pread(start, count)
         reaches_end = start + count == self.ends[-1] == start + len(data) + 1
         return data + b"\n" if lacks_newline and reaches_end else data
+
+    def _check_newlines(self, chunk: bytes, at: int, seq: int) -> int:
+        """Check a piece that begins at `at` in line `seq`; give the line behind it. Raises OSError."""
+        upto = bisect_right(self.ends, at + len(chunk)) - 1
+        if chunk.count(b"\n") != upto - seq or any(
+            chunk[end - at - 1] != _NEWLINE for end in self.ends[seq + 1 : upto + 1]
+        ):
+            raise self._changed()
+        return upto
 
     def expect_last(self, line: bytes) -> None:
         """Remember the last line as it was stored: its beginning, where its type and id stand."""

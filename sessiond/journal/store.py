@@ -107,6 +107,15 @@ class SessionLog(Protocol):
         """
         ...
 
+    @property
+    def is_doubted(self) -> bool:
+        """Whether a read found other lines than were stored; the next look makes sure."""
+        ...
+
+    def is_rewritten(self) -> bool:
+        """Whether the stored lines are others now. Reads them all. Raises OSError."""
+        ...
+
     def has_grown(self) -> bool:
         """Whether others have written since the last look. Waits for no disk."""
         ...

@@ -27,6 +27,8 @@ class Attention:
         self._watched: SessionLog | None = None
         self._name_changed = False
         self._may_have_grown = False
+        self.is_urgent = False
+        """A read found other lines than were stored: look before anything else is served."""
 
     def turn_to(self, opened: Opened) -> None:
         """From here on it is about the file of this session."""
@@ -46,6 +48,11 @@ class Attention:
         self._may_have_grown = True
         self._wake()
 
+    def doubt(self) -> None:
+        """A read found other lines than were stored."""
+        self.is_urgent = True
+        self._wake()
+
     def is_due(self, opened: Opened, writer: Writer) -> bool:
         """Whether to look now. Waits for no disk."""
         if self._watched is not opened.journal:
@@ -53,12 +60,12 @@ class Attention:
             self.turn_to(opened)
         may_have_grown, self._may_have_grown = self._may_have_grown, False
         grown = may_have_grown and opened.journal.has_grown()
-        return self._name_changed or grown or writer.others.half_due_in <= 0
+        return self.is_urgent or self._name_changed or grown or writer.others.half_due_in <= 0
 
     async def look(self, opened: Opened, writer: Writer) -> bool:
         """Take in what others wrote; gives whether there was anything. Raises Replaced."""
         name_changed, was_lost = self._name_changed, writer.others.lost
-        self._name_changed = False
+        self._name_changed = self.is_urgent = False
         changed = await writer.look()
         # The rest of it comes next, behind the batches that wait.
         self._may_have_grown = self._may_have_grown or (changed and opened.journal.behind_bytes > 0)

@@ -12,6 +12,7 @@ from typing import Any
 from weakref import WeakSet
 
 import anyio
+from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.errors import SessiondError
@@ -29,6 +30,7 @@ from sessiond.service.opening import Opening
 from sessiond.service.planning import KeptFiles
 from sessiond.service.ports import Ticket
 from sessiond.service.retirement import Retirement
+from sessiond.service.stored import changed, is_rewritten
 from sessiond.service.viewing import Views
 from sessiond.service.writer import Writer
 from sessiond.session.tree import ChildIndex
@@ -180,12 +182,37 @@ class Host:
         """Answer a question now, or LATER when the asker's own commands come first."""
         self.touch()
         if self.is_open and not self._loop.reopening and not self._inbox.holds(ticket.client):
-            return question()
+            if not self.opened.journal.is_doubted:
+                return self._answered(question)
+            # The file is looked at first.
+            self._loop.doubt()
         return self.ask_in_turn(ticket, question)
 
     def ask_in_turn(self, ticket: Ticket, question: Callable[[], Any]) -> Any:
         """Answer LATER, between two batches: what was asked before is stored, or was refused."""
-        return self.submit(Command(ticket, lambda _receipt, _durability: question(), entries=0))
+
+        def finish(_receipt: Any, _durability: str) -> Any:
+            return self._answered(question)
+
+        return self.submit(Command(ticket, finish, entries=0))
+
+    def _answered(self, question: Callable[[], Any]) -> Any:
+        """Answer a question. Raises StorageError where the file was written anew in place."""
+        opened = self.opened
+        try:
+            return question()
+        except SessiondError:
+            self._doubt(opened)
+            raise
+        except Exception as bug:
+            if not is_rewritten(opened.journal):
+                raise
+            self._doubt(opened)
+            raise changed(opened.path) from bug
+
+    def _doubt(self, opened: Opened) -> None:
+        if opened.journal.is_doubted and opened is self.opened:
+            self._loop.doubt()
 
     def submit(self, command: Command) -> Any:
         """Give a command a place in line; its answer comes LATER. Raises Overloaded."""
@@ -200,11 +227,20 @@ class Host:
     def later(self, ticket: Ticket, job: Callable[[], Awaitable[Any]]) -> Any:
         """Answer a question LATER; until then the session stays open."""
         let_go = self.keep_open()
+        opened = self.opened
 
         async def read() -> Any:
             try:
                 async with ticket.client.reads:
                     return await job()
+            except SessiondError:
+                self._doubt(opened)
+                raise
+            except Exception as bug:
+                if not await to_thread.run_sync(is_rewritten, opened.journal):
+                    raise
+                self._doubt(opened)
+                raise changed(opened.path) from bug
             finally:
                 let_go()
 

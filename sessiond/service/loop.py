@@ -18,6 +18,8 @@ from sessiond.service.attention import Attention
 from sessiond.service.inbox import Command, Inbox
 from sessiond.service.live import Live, Means, live, new_hub
 from sessiond.service.opening import Opening
+from sessiond.service.stored import changed as changed_file
+from sessiond.service.stored import is_rewritten
 from sessiond.service.subscription import Subscription
 
 __all__ = ["Loop"]
@@ -56,6 +58,10 @@ class Loop:
         """There is something to do."""
         self._wake.set()
 
+    def doubt(self) -> None:
+        """A read found other lines than were stored: the file is looked at next."""
+        self._attention.doubt()
+
     def stop(self, why: SessiondError | None = None) -> None:
         """Let `run` end once the inbox is empty; `why` is for who waits for a lease."""
         self._why = why
@@ -68,10 +74,7 @@ class Loop:
         try:
             await self._open()
             while self._taken or len(self._inbox) or len(self._readers) or not self.stopping:
-                try:
-                    await self._turn(self._served)
-                except Replaced as replaced:
-                    await self._open_again(replaced.reason)
+                await self._serve()
         except SessiondError as refusal:
             error = refusal
         except Exception as bug:  # noqa: BLE001 - a bug here closes this session only
@@ -100,6 +103,22 @@ class Loop:
         self._opening.done(opened)
         self._attention.turn_to(opened)
 
+    async def _serve(self) -> None:
+        """Do what comes next; where the file has other lines now, serve those from here on."""
+        opened = self._served.opened
+        try:
+            await self._turn(self._served)
+        except Replaced as replaced:
+            await self._open_again(replaced.reason)
+        except SessiondError:
+            raise
+        except Exception:
+            if not await to_thread.run_sync(is_rewritten, opened.journal):
+                raise
+            self._refuse(self._taken, changed_file(opened.path))
+            self._taken = []
+            await self._open_again("epoch")
+
     async def _open_again(self, reason: ReplacedReason) -> None:
         """Serve the file that took the place of the one that was open, to the same subscribers."""
         before = self._served
@@ -119,9 +138,11 @@ class Loop:
         live.leases.serve()
         if not self._taken and len(self._inbox):
             self._taken = self._inbox.take()
-        if self._taken:
+        if self._taken and not self._attention.is_urgent:
             changed = await live.writer.write(self._taken)
             self._taken = []
+            if live.opened.journal.is_doubted:
+                self.doubt()
         elif self._attention.is_due(live.opened, live.writer):
             changed = await self._attention.look(live.opened, live.writer)
         else:

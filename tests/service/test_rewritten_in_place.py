@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,14 +32,59 @@ def other_entries(data: bytes) -> bytes:
     return b"\n".join([lines[0], *others])
 
 
+def moved(data: bytes) -> bytes:
+    """A word in the first entry is longer now; every later line is the same at another place."""
+    return data.replace(b'"000', b'"0 and more 000', 1)
+
+
+def rotated(data: bytes) -> bytes:
+    """The first entry stands behind the next four now; the last line is where it was."""
+    header, first, *others, last, end = data.split(b"\n")
+    return b"\n".join([header, *others, first, last, end])
+
+
+def entry(number: int) -> dict[str, Any]:
+    role = "user" if number % 2 == 0 else "assistant"
+    content = f"{number}" * (200 - 30 * number)
+    message = {"role": role, "content": content, "timestamp": 1}
+    return {"type": "message", "id": f"entry-{number}", "message": message}
+
+
+# Each method that reads stored lines, with what it is asked besides the session.
+READERS: dict[str, dict[str, Any]] = {
+    "append again": {"entry": entry(4)},
+    "build_context": {},
+    "build_context with a shape": {"shape": "openai"},
+    "session/entries": {},
+    "session/entry": {"entry_id": "entry-4"},
+    "session/export": {},
+    "session/export to a file": {"path": "/copy.jsonl"},
+    "session/fork": {"new_session_id": "session-c"},
+    "session/navigate": {"entry_id": "entry-2"},
+    "session/path": {},
+    "session/plan_branch_summary": {"entry_id": "entry-1"},
+    "session/plan_compaction": {"keep_recent_tokens": 10},
+    "session/plan_merge": {"other_session_id": "session-b"},
+    "session/rebase": {"entry_ids": ["entry-0", "entry-4"]},
+    "session/tree": {},
+    "session/usage": {},
+}
+
+
+# Those that take a line apart.
+DECODERS = [one for one in READERS if one.startswith(("build", "session/fork", "session/plan"))]
+
+
 async def make(wire: Wire) -> Path:
+    other = {"cwd": "/p", "session_id": "session-b", "persist": "immediate"}
+    await wire.call("session/create", **other)
+    message = {"role": "user", "content": "other", "timestamp": 1}
+    await wire.call("append", session_id="session-b", message=message)
     made = await wire.call(
         "session/create", cwd="/p", session_id=SESSION, persist="immediate", if_exists="open"
     )
     for number in range(6):
-        role = "user" if number % 2 == 0 else "assistant"
-        content = f"{number}" * (200 - 30 * number)
-        await wire.call("append", session_id=SESSION, message={"role": role, "content": content})
+        await wire.call("append", session_id=SESSION, entry=entry(number))
     return Path(made["session"]["path"])
 
 
@@ -58,5 +104,77 @@ async def test_a_replay_ends_with_a_reason_and_no_bug(real_house: Any, rewrite: 
         assert await epoch_of(wire) != epoch
 
 
+@pytest.mark.parametrize("rewrite", [moved, rotated])
+@pytest.mark.parametrize("reader", READERS)
+async def test_a_reader_is_told_that_the_file_was_changed_and_then_given_what_is_there(
+    real_house: Any, tmp_path: Path, reader: str, rewrite: Any
+) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        path = await make(wire)
+        epoch = await epoch_of(wire)
+        path.write_bytes(rewrite(path.read_bytes()))
+        with pytest.raises(Refusal) as refusal:
+            await ask(wire, reader, tmp_path)
+        data = refusal.value.data
+        assert (data["kind"], data["errno"], data["retryable"]) == ("storage_error", "ESTALE", True)
+        page = await wire.call("session/entries", session_id=SESSION)
+        stored = [json.loads(line) for line in path.read_bytes().splitlines()[1:]]
+        assert [row["entry"]["message"] for row in page["entries"]] == [
+            entry["message"] for entry in stored
+        ]
+        assert await epoch_of(wire) != epoch
+        await ask(wire, reader, tmp_path)
+
+
+@pytest.mark.parametrize("rewrite", [garbled, other_entries])
+@pytest.mark.parametrize("reader", DECODERS)
+async def test_a_line_that_is_no_entry_any_more_is_no_bug(
+    real_house: Any, tmp_path: Path, reader: str, rewrite: Any
+) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        path = await make(wire)
+        epoch = await epoch_of(wire)
+        path.write_bytes(rewrite(path.read_bytes()))
+        with pytest.raises(Refusal) as refusal:
+            await ask(wire, reader, tmp_path)
+        assert refusal.value.data["kind"] == "storage_error"
+        with suppress(Refusal):
+            await wire.call("session/entries", session_id=SESSION)
+        assert await epoch_of(wire) != epoch
+
+
+async def ask(wire: Wire, reader: str, folder: Path) -> None:
+    params = dict(READERS[reader])
+    if "path" in params:
+        params["path"] = f"{folder}{params['path']}"
+    await wire.call(reader.split()[0], session_id=SESSION, **params)
+
+
 async def epoch_of(wire: Wire) -> str:
     return str((await wire.call("session/get", session_id=SESSION))["session"]["epoch"])
+
+
+async def test_a_save_that_keeps_every_line_at_its_place_is_noticed_with_the_next_append(
+    real_house: Any,
+) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        path = await make(wire)
+        epoch = await epoch_of(wire)
+        path.write_bytes(path.read_bytes().replace(b'"000', b'"0!0'))
+        await wire.call("append", session_id=SESSION, entry=entry(6))
+        assert await epoch_of(wire) != epoch
+        page = await wire.call("session/entries", session_id=SESSION)
+        contents = [row["entry"]["message"]["content"] for row in page["entries"]]
+        assert contents == [
+            "0!" + "0" * 198,
+            *(entry(n)["message"]["content"] for n in range(1, 7)),
+        ]
+
+
+async def test_a_file_that_was_only_touched_is_the_same_log(real_house: Any) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        path = await make(wire)
+        epoch = await epoch_of(wire)
+        os.utime(path)
+        await wire.call("append", session_id=SESSION, entry=entry(6))
+        assert await epoch_of(wire) == epoch

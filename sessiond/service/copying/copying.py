@@ -26,6 +26,7 @@ from sessiond.model.entries import Entry, Header
 from sessiond.model.row import MESSAGE_KINDS, Kind
 from sessiond.service.copying.labels import without_labels
 from sessiond.service.copying.source import Means, Source, Step, portions
+from sessiond.service.stored import as_stored
 
 __all__ = ["Copying", "chunks_of_all", "chunks_of_chosen"]
 
@@ -60,6 +61,10 @@ class Copying(Struct, frozen=True):
 
 def chunks_of_all(copying: Copying, *, labels: bool) -> Iterator[list[bytes]]:
     """Every entry in its order, and what the copy adds. Lines that are no entries stay behind."""
+    return as_stored(copying.source.opened, _all(copying, labels=labels))
+
+
+def _all(copying: Copying, *, labels: bool) -> Iterator[list[bytes]]:
     source, dialect = copying.source, copying.dialect
     session, upto = source.session, source.upto
     ids = _new_ids(copying, range(1, upto + 1))
@@ -90,6 +95,10 @@ def chunks_of_all(copying: Copying, *, labels: bool) -> Iterator[list[bytes]]:
 
 def chunks_of_chosen(copying: Copying) -> Iterator[list[bytes]]:
     """The chosen entries where they stand now, and what the copy adds."""
+    return as_stored(copying.source.opened, _chosen(copying))
+
+
+def _chosen(copying: Copying) -> Iterator[list[bytes]]:
     yield [copying.dialect.encode_header(copying.header)]
     chosen = [
         step for step in (*copying.aside, *copying.chain, *copying.labels) if isinstance(step, int)
