@@ -25,6 +25,7 @@ from tests.fuzz.plain import Plain
 from tests.fuzz.profile import damage, examined, fill, still_there
 from tests.fuzz.properties import properties
 from tests.fuzz.readers import edited, read
+from tests.fuzz.rewriting import rewritten
 from tests.fuzz.walk import walk
 from tests.processes.harness.daemon import Daemon, running
 
@@ -155,7 +156,7 @@ def intrusions(folder: Path, seed: int, size: int) -> Iterator[str]:
         Plain(daemon.socket_path) as watcher,
     ):
         for at in range(seed, seed + size):
-            found = intruded(writer, watcher, daemon.profile, at)
+            found = chain(intruded(writer, watcher, daemon.profile, at), rewritten(writer, at))
             yield from (f"intrusions, seed {at}: {fault}" for fault in found)
 
 
