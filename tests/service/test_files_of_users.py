@@ -339,3 +339,23 @@ async def test_a_dangling_link_is_not_replaced_in_the_archive_the_trash_or_besid
         kept = sorted(p.name for p in layout.trash.iterdir() if not p.is_symlink())
         assert len(kept) == 2
         assert [link.readlink() for link in (trashed, *links)] == [nowhere] * 10
+
+
+async def test_a_session_with_a_dangling_link_of_its_name_in_the_archive_is_deleted_with_the_link(
+    real_house: Any,
+) -> None:
+    layout = real_house.layout
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        path = await _session(wire)
+        link = layout.archive / path.name
+        link.symlink_to(layout.root / "nowhere")
+        await wire.call("session/delete", session_id=SESSION)
+        assert not path.exists()
+        assert not os.path.lexists(link)
+        links = [one for one in layout.trash.iterdir() if one.is_symlink()]
+        assert [one.readlink() for one in links] == [layout.root / "nowhere"]
+        assert (await wire.refusal("session/get", session_id=SESSION)).data[
+            "kind"
+        ] == "session_not_found"
+        await wire.call("session/purge", session_id=SESSION)
+        assert list(layout.trash.iterdir()) == []

@@ -19,7 +19,7 @@ from sessiond.journal.failures import printable, telling
 from sessiond.journal.files import Files, FileStat
 from sessiond.journal.layout import Layout
 from sessiond.journal.lock import owned
-from sessiond.journal.lookup import has_file
+from sessiond.journal.lookup import has_file, is_taken
 from sessiond.journal.trash import Trash
 from sessiond.limits import AVAILABLE_IDS_MAX
 from sessiond.service.files.headers import require_header
@@ -170,6 +170,9 @@ class Keeping:
             return
         with ExitStack() as locks:
             for path in found:
+                if self._leads_nowhere(path):
+                    # There is no file to own: the link alone goes to the trash.
+                    continue
                 locks.enter_context(owned(self._files, path, self._layout.locks))
                 if path.parent not in self._layout.folders:
                     # No name of ours says that the file is a session, however damaged.
@@ -177,6 +180,11 @@ class Keeping:
             # The session itself comes last: cut off, this leaves it whole where it was.
             for path in reversed(found):
                 self._take(path, session_id)
+
+    def _leads_nowhere(self, path: Path) -> bool:
+        """Whether the name is that of a link to nothing. Raises StorageError."""
+        with telling("look at", path):
+            return is_taken(self._files, path) and not self._files.exists(path)
 
     def require_deleted(self, session_id: str) -> None:
         """Raises SessionExists, SessionNotFound for what is not in the trash; StorageError."""
