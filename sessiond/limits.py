@@ -152,6 +152,9 @@ RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 # entry of a frame with its envelope, and so well below; a longer one fits into no answer either. A
 # longer line of another program is a bad line: reported, kept in the file, skipped in pieces.
 LINE_BYTES_MAX: Final = RESULT_BYTES_MAX
+# service/events: the body of an event: the entry of a line, and what stands around it. Nothing is
+# refused for it, because lines and what is said of them are bounded; clients are told.
+EVENT_BYTES_MAX: Final = LINE_BYTES_MAX + 64 * 1024
 # methods: rows of one page unless the caller says otherwise, and at most.
 PAGE_ROWS_DEFAULT: Final = 500
 PAGE_ROWS_MAX: Final = 10_000

@@ -185,6 +185,17 @@ export interface CatalogChanged {
   change: "archived" | "created" | "deleted" | "many" | "unarchived" | "updated";
 }
 
+/**
+ * Whether the session is archived, or can only be read, is another thing than it was.
+ * `read_only_reason` is null while the session can be written to.
+ */
+export interface Changed {
+  session_id: string;
+  archived: boolean;
+  read_only: boolean;
+  read_only_reason: "bad_line" | null;
+}
+
 /** The session was closed under its subscribers; there are no more events of it. */
 export interface Closed {
   session_id: string;
@@ -378,6 +389,7 @@ export interface CustomMessage {
 /** Those of `initialize`, and what whoever runs the daemon has set. */
 export interface DaemonLimits {
   max_frame_bytes: number;
+  max_event_bytes: number;
   max_result_bytes: number;
   max_batch_members: number;
   max_append_entries: number;
@@ -850,6 +862,7 @@ export interface Lease {
 /** The bounds a client should know; sizes in bytes. */
 export interface Limits {
   max_frame_bytes: number;
+  max_event_bytes: number;
   max_result_bytes: number;
   max_batch_members: number;
   max_append_entries: number;
@@ -1497,7 +1510,10 @@ export interface ServiceStatistics {
   sessions: Record<string, HostStatistics>;
 }
 
-/** One stored entry. `head` and `leaf_id` say which head it moved where, if it moved one. */
+/**
+ * One stored entry. `head` and `leaf_id` say which head it moved where, if it moved one. `dropped`
+ * is true, and `leaf_id` null, where the entry drops the head; else it is absent.
+ */
 export interface SessionEvent {
   session_id: string;
   epoch: string;
@@ -1505,6 +1521,7 @@ export interface SessionEvent {
   entry: AnyEntry;
   head?: string;
   leaf_id?: string | null;
+  dropped?: true;
   origin?: Origin;
 }
 
@@ -1971,6 +1988,7 @@ export interface Notifications {
   "session/signal": SignalTold;
   "session/presence": PresenceTold;
   "session/compaction": CompactionTold;
+  "session/changed": Changed;
   "session/closed": Closed;
   "catalog/changed": CatalogChanged;
   "server/draining": Draining;

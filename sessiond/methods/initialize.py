@@ -42,6 +42,7 @@ class Limits(Struct, frozen=True):
     """The bounds a client should know; sizes in bytes."""
 
     max_frame_bytes: int
+    max_event_bytes: int
     max_result_bytes: int
     max_batch_members: int
     max_append_entries: int
@@ -134,6 +135,7 @@ def server_limits() -> Limits:
     """The bounds in force."""
     return Limits(
         max_frame_bytes=limits.FRAME_BYTES_MAX,
+        max_event_bytes=limits.EVENT_BYTES_MAX,
         max_result_bytes=limits.RESULT_BYTES_MAX,
         max_batch_members=limits.BATCH_MEMBERS_MAX,
         max_append_entries=limits.APPEND_ENTRIES_MAX,

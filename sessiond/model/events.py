@@ -16,6 +16,7 @@ __all__ = [
     "NOTIFICATIONS",
     "CatalogChange",
     "CatalogChanged",
+    "Changed",
     "Closed",
     "CompactionTold",
     "Draining",
@@ -47,7 +48,10 @@ class Origin(Struct, frozen=True, omit_defaults=True):
 
 
 class SessionEvent(Struct, frozen=True):
-    """One stored entry. `head` and `leaf_id` say which head it moved where, if it moved one."""
+    """One stored entry. `head` and `leaf_id` say which head it moved where, if it moved one.
+
+    `dropped` is true, and `leaf_id` null, where the entry drops the head; else it is absent.
+    """
 
     session_id: str
     epoch: str
@@ -55,6 +59,7 @@ class SessionEvent(Struct, frozen=True):
     entry: EntryBytes
     head: str | UnsetType = UNSET
     leaf_id: str | UnsetType | None = UNSET
+    dropped: Literal[True] | UnsetType = UNSET
     origin: Origin | UnsetType = UNSET
 
 
@@ -133,6 +138,18 @@ class Withdrawn(Struct, frozen=True):
     id: int
 
 
+class Changed(Struct, frozen=True):
+    """Whether the session is archived, or can only be read, is another thing than it was.
+
+    `read_only_reason` is null while the session can be written to.
+    """
+
+    session_id: str
+    archived: bool
+    read_only: bool
+    read_only_reason: Literal["bad_line"] | None
+
+
 class Closed(Struct, frozen=True):
     """The session was closed under its subscribers; there are no more events of it."""
 
@@ -185,6 +202,7 @@ NOTIFICATIONS: Final[dict[str, type[Struct]]] = {
     "session/signal": SignalTold,
     "session/presence": PresenceTold,
     "session/compaction": CompactionTold,
+    "session/changed": Changed,
     "session/closed": Closed,
     "catalog/changed": CatalogChanged,
     "server/draining": Draining,

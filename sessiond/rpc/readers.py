@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sessiond.errors import Overloaded, ParseFailed, SessiondError, TooLarge
+from sessiond.errors import InvalidRequest, Overloaded, ParseFailed, SessiondError, TooLarge
 from sessiond.limits import NESTING_MAX, RETRY_AFTER_MS
 from sessiond.model.nesting import SHALLOW_BYTES, nests_too_deeply
 
@@ -23,6 +23,12 @@ _OPEN_BRACE: Final = 0x7B
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 # More digits than any length has; int() of thousands of them would take its time.
 _LENGTH_DIGITS_MAX: Final = 18
+_OTHER_FRAMING: Final = (
+    "JSON stands where a Content-Length header was expected; a connection keeps the framing that its"
+    " first byte chose, so the connection is closed: frame every message, or open a new connection"
+)
+# No name of a header begins with one of these, JSON does.
+_JSON_STARTS: Final = (b"{", b"[")
 
 Item = bytes | SessiondError
 """A complete body, or an error to answer with id null."""
@@ -176,6 +182,10 @@ class FrameReader:
         newline = data.find(b"\n", at)
         stop = len(data) if newline < 0 else newline + 1
         self._header_bytes += stop - at
+        if not self._partial and data[at : at + 1] in _JSON_STARTS:
+            items.append(InvalidRequest(_OTHER_FRAMING))
+            self.closing = _OTHER_FRAMING
+            return len(data)
         if self._header_bytes > self._header_bytes_max:
             self.closing = "the header of a frame is too long"
             return stop

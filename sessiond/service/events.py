@@ -65,6 +65,8 @@ def event_body(prefix: bytes, event: Event, rules: Rules, *, bodies: bool) -> by
     elif row.kind == Kind.LEAF and isinstance(row.effect, LeafEffect):
         leaf_id = None if row.effect.drop else row.effect.target_id
         parts += (b',"head":', _encoder.encode(row.head), b',"leaf_id":', _encoder.encode(leaf_id))
+        if row.effect.drop:
+            parts.append(b',"dropped":true')
     if event.origin is not None:
         parts += (b',"origin":', _encoder.encode(event.origin))
     parts.append(b"}}")

@@ -22,7 +22,8 @@ from sessiond.service.events import Event, notification
 from sessiond.service.frames import Framed, Frames
 from sessiond.service.ports import Listener
 from sessiond.service.presence import Presence
-from sessiond.service.replays import Log, Replays
+from sessiond.service.replays import Log, Replays, SharedState
+from sessiond.service.standing import Standing
 from sessiond.service.subscription import Subscription, Variant
 
 __all__ = ["Hub", "HubStatistics"]
@@ -49,6 +50,7 @@ class Hub:
         self._session_id = session_id
         self._frames = Frames(session_id, epoch, rules)
         self.presence = Presence(session_id)
+        self.standing = Standing(session_id)
         self._replays = self._new_replays()
         self._live: dict[Variant, dict[Subscription, None]] = {}
         self._replaying: dict[Subscription, None] = {}
@@ -58,7 +60,8 @@ class Hub:
         self._signals_dropped = 0
 
     def _new_replays(self) -> Replays:
-        return Replays(self._log, self._session_id, self._frames, self.presence, self._caught_up)
+        state = SharedState(self.presence, self.standing)
+        return Replays(self._log, self._session_id, self._frames, state, self._caught_up)
 
     def __bool__(self) -> bool:
         return bool(self._live or self._replaying)
@@ -139,6 +142,26 @@ class Hub:
                     full.append(subscription)
         for subscription in full:
             self._demote(subscription, events[0].seq - 1)
+
+    def tell_standing(
+        self, *, archived: bool, read_only: bool, touched: dict[Listener, None]
+    ) -> None:
+        """Tell every subscriber that the session became archived or read-only, or is so no longer.
+
+        A subscriber that replays, or has no room, is told when it has caught up.
+        """
+        if not self.standing.take(archived=archived, read_only=read_only):
+            return
+        for subscription in self._replaying:
+            subscription.missed_standing = True
+        body = self.standing.body()
+        live = [one for group in self._live.values() for one in group]
+        for subscription in live:
+            if subscription.listener.offer(subscription.variant.encode(body)):
+                touched[subscription.listener] = None
+            else:
+                subscription.missed_standing = True
+                self._demote(subscription, self._log.seq)
 
     # -- what is stored nowhere ----------------------------------------------------
 

@@ -23,7 +23,7 @@ from sessiond.model.times import rfc3339, unix_ms
 from sessiond.service.inbox import LATER
 from sessiond.service.lease import Held, Lease, Waiter, Wish, held_by
 from sessiond.service.ports import Environment, Ticket
-from sessiond.session.leases import lease_lost
+from sessiond.session.leases import lease_lost, lease_of_another
 
 __all__ = ["Leases"]
 
@@ -56,14 +56,26 @@ class Leases:
     # -- asked by whoever moves a head -----------------------------------------------
 
     def require(self, head: str, lease_id: str | None) -> None:
-        """Raises LeaseHeld where somebody else has the head, LeaseLost for a lease that is over."""
+        """Raise unless the head is free, or the lease named is its own.
+
+        Raises InvalidParams for the lease of another head, LeaseHeld where another client has the
+        head, LeaseLost for a lease that is over.
+        """
         held = self._holding(head)
+        if lease_id is not None:
+            self._require_not_of_another(head, lease_id)
         if held is None:
             if lease_id is not None:
                 raise lease_lost(lease_id)
         elif held.lease.lease_id != lease_id:
             # Who names a lease that is over cannot do better by asking again.
             raise held_by(head, held, retryable=lease_id is None)
+
+    def _require_not_of_another(self, head: str, lease_id: str) -> None:
+        for name in list(self.held):
+            held = self._holding(name)
+            if held is not None and held.lease.lease_id == lease_id and name != head:
+                raise lease_of_another(name, head)
 
     def is_held(self, head: str) -> bool:
         """Whether somebody has the head."""

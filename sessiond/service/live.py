@@ -106,4 +106,6 @@ def live(opened: Opened, hub: Hub, inbox: Inbox, means: Means) -> Live:
 
 def new_hub(opened: Opened) -> Hub:
     """A hub without subscribers."""
-    return Hub(LogReader(opened), opened.session_id, opened.epoch, opened.session.rules)
+    hub = Hub(LogReader(opened), opened.session_id, opened.epoch, opened.session.rules)
+    hub.standing.take(archived=opened.archived, read_only=opened.read_only)
+    return hub

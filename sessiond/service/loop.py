@@ -128,6 +128,7 @@ class Loop:
         before.end()
         self.live = again = live(opened, before.hub, self._inbox, self._means)
         again.hub.begin_again(again.log, opened.epoch, opened.session.rules, reason)
+        again.writer.others.tell_standing({})
         self._attention.turn_to(opened)
         self._on_change()
 

@@ -64,6 +64,11 @@ class Opened(Struct, eq=False):
         """The file; None in memory."""
         return self.journal.path
 
+    @property
+    def read_only(self) -> bool:
+        """Whether a line that does not parse forbids changes."""
+        return self.session.read_only_line is not None
+
     def info(self) -> SessionInfo:
         """What the wire says of the session now."""
         session, header = self.session, self.header
@@ -95,7 +100,7 @@ class Opened(Struct, eq=False):
             persist=self.persist,
             dialect=self.dialect.name,
             archived=self.archived,
-            read_only=session.read_only_line is not None,
+            read_only=self.read_only,
             problems=session.problem_count,
             epoch=self.epoch,
             lineage=lineage_of(header, self.session_id),

@@ -100,6 +100,7 @@ class Others:
         """What was found, into the index and to whoever watches."""
         touched: dict[Listener, None] = {}
         self.publish(touched)
+        self.tell_standing(touched)
         for listener in touched:
             listener.flush()
 
@@ -107,6 +108,13 @@ class Others:
         """The same for a writer that flushes by itself."""
         for piece in _pieces(self._opened.adopt()):
             self._hub.publish(piece, touched)
+
+    def tell_standing(self, touched: dict[Listener, None]) -> None:
+        """Tell subscribers if the session became archived or read-only, or is so no longer."""
+        opened = self._opened
+        self._hub.tell_standing(
+            archived=opened.archived, read_only=opened.read_only, touched=touched
+        )
 
     async def _catch_up(self) -> None:
         """Take in what is there now; who writes without end is not waited for."""

@@ -9,16 +9,17 @@ what waits for a client that takes nothing is a cursor a subscription, and no li
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sessiond.limits import REPLAY_CHUNK_BYTES
 from sessiond.model.events import Lagged, Synced
 from sessiond.service.events import Event, notification
 from sessiond.service.frames import Frames
 from sessiond.service.presence import Presence
+from sessiond.service.standing import Standing
 from sessiond.service.subscription import Subscription
 
-__all__ = ["Log", "Replays"]
+__all__ = ["Log", "Replays", "SharedState"]
 
 
 class Log(Protocol):
@@ -38,6 +39,13 @@ class Log(Protocol):
         ...
 
 
+class SharedState(NamedTuple):
+    """What is not in the log, and told to a subscriber that missed it when it has caught up."""
+
+    presence: Presence
+    standing: Standing
+
+
 class Replays:
     """How subscriptions of one session catch up; `go_live` takes one that has."""
 
@@ -46,13 +54,13 @@ class Replays:
         log: Log,
         session_id: str,
         frames: Frames,
-        presence: Presence,
+        state: SharedState,
         go_live: Callable[[Subscription], None],
     ) -> None:
         self._log = log
         self._session_id = session_id
         self._frames = frames
-        self._presence = presence
+        self._state = state
         self._go_live = go_live
         self.ended = False
 
@@ -74,7 +82,7 @@ class Replays:
                 # No await since the last look: nothing can be published in between, so whoever
                 # is told that it has caught up has its events before its answers from here on.
                 subscription.dropped_signals = 0
-                subscription.missed_presence = False
+                subscription.missed_presence = subscription.missed_standing = False
                 subscription.listener.flush()
                 self._go_live(subscription)
                 return
@@ -89,7 +97,9 @@ class Replays:
             # A replay of nothing tells of them.
             bodies += [self._lagged(subscription), synced]
         if subscription.missed_presence:
-            bodies.append(self._presence.body())
+            bodies.append(self._state.presence.body())
+        if subscription.missed_standing:
+            bodies.append(self._state.standing.body())
         return b"".join(map(subscription.variant.encode, bodies))
 
     def _lagged(self, subscription: Subscription) -> bytes:

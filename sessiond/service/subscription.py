@@ -37,6 +37,7 @@ class Subscription:
         "listener",
         "live",
         "missed_presence",
+        "missed_standing",
         "on_close",
         "position",
         "replay",
@@ -53,6 +54,8 @@ class Subscription:
         """Since it was last told of them."""
         self.missed_presence = False
         """Somebody came or went, and it could not be told."""
+        self.missed_standing = False
+        """The session became archived or read-only, or is so no longer, and it could not be told."""
         self.closed = False
         self.replay: anyio.CancelScope | None = None
         """The replay under way, which ends with the subscription wherever it waits."""

@@ -186,6 +186,7 @@ class Writer:
             self._batches += 1
             self._entries += len(batch.lines)
             self._batch_entries_max = max(self._batch_entries_max, len(batch.lines))
+        self.others.tell_standing(touched)
         for command in batch.commands:
             command.settle(error, opened.durability, self._environment.report_bug)
             self._inbox.settled(command)

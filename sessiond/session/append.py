@@ -217,10 +217,15 @@ def _place(draft: Draft, request: AppendRequest) -> tuple[str, int | None]:
     head = request.head
     if request.expected is not None:
         try:
-            require_expected(draft, head, request.expected)
+            creates = not isinstance(request.parent_id, UnsetType)
+            require_expected(draft, head, request.expected, may_create=creates)
         except PreconditionFailed:
             can_branch = request.branch_on_conflict and draft.session.rules.named_heads
-            if not can_branch or not _is_of_this_log(draft, request.expected):
+            if (
+                draft.head(head) is None
+                or not can_branch
+                or not _is_of_this_log(draft, request.expected)
+            ):
                 raise
             if _has_left(draft, head, request.expected) and not _moves_no_head(request):
                 parent = _branch_point(draft, request)
@@ -319,11 +324,18 @@ def _require_guard(entry: Compaction, request: AppendRequest) -> None:
         )
 
 
-def require_expected(draft: Draft, head: str, expected: Expected | None) -> None:
-    """Raises PreconditionFailed with what a caller needs to decide again."""
+def require_expected(
+    draft: Draft, head: str, expected: Expected | None, *, may_create: bool = False
+) -> None:
+    """Raise PreconditionFailed, with what a caller needs to decide again, unless all fits.
+
+    A head that the call may create stands before the first entry while it does not exist.
+    Raises HeadNotFound for another head that does not exist.
+    """
     if expected is None:
         return
-    leaf = draft.leaf(head)
+    creates = may_create and draft.head(head) is None
+    leaf = 0 if creates else draft.leaf(head)
     leaf_id = draft.id_of(leaf)
     same_leaf = expected.leaf_id is UNSET or expected.leaf_id == leaf_id
     same_seq = expected.seq is UNSET or expected.seq == draft.seq

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from sessiond.errors import LeaseLost
+from sessiond.errors import InvalidParams, LeaseLost
 
-__all__ = ["HeadLeases", "lease_lost"]
+__all__ = ["HeadLeases", "lease_lost", "lease_of_another"]
 
 
 class HeadLeases(Protocol):
     """Who alone may move which head now."""
 
     def require(self, head: str, lease_id: str | None) -> None:
-        """Raises LeaseHeld, LeaseLost."""
+        """Raises InvalidParams, LeaseHeld, LeaseLost."""
         ...
 
     def is_held(self, head: str) -> bool:
@@ -30,4 +30,14 @@ def lease_lost(lease_id: str) -> LeaseLost:
         "this lease is over, by its time, its release, its connection or a restart, and nothing"
         " was written; acquire another one and look at the head before you go on",
         lease_id=lease_id,
+    )
+
+
+def lease_of_another(leased: str, named: str) -> InvalidParams:
+    """Return the refusal of a lease that is live, but for another head than the call moves."""
+    return InvalidParams(
+        f"this lease is for the head {leased}, and the call moves the head {named}; name the head"
+        f" {leased}, or acquire a lease on {named}",
+        path="lease_id",
+        head=leased,
     )

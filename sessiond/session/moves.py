@@ -85,8 +85,7 @@ def branch(draft: Draft, request: BranchRequest) -> Moved:
     draft.require_writable()
     condition = request.condition
     draft.require_lease(request.head, condition.lease_id)
-    if draft.head(request.head) is not None or condition.expected is not None:
-        require_expected(draft, request.head, condition.expected)
+    require_expected(draft, request.head, condition.expected, may_create=True)
     target = draft.node(request.entry_id) if request.entry_id is not None else 0
     if not request.summary:
         if request.details is not UNSET:

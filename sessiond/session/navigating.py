@@ -1,7 +1,8 @@
 """Going to a point of the tree as a person means it.
 
 Law: whoever goes to what a user said wants to say it anew, so the head goes before it and
-the text comes back; anything else becomes the leaf. To go where the head is writes nothing.
+the text comes back, also where that is the leaf; anything else becomes the leaf. To go where the
+head is writes nothing.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def _way(draft: Draft, request: NavigateRequest) -> tuple[int, int, int, str | N
     """Return where the head is, what was asked for, where the head goes, and what was said there."""
     leaf = _place(draft, draft.leaf(request.head))
     target = draft.node(request.entry_id) if request.entry_id is not None else 0
-    if not target or target == leaf or draft.kind(target) not in _SAID:
+    if not target or draft.kind(target) not in _SAID:
         return leaf, target, target, None
     text = request.text_of(request.entry_id or "", draft.kind(target), draft.line_of(target))
     to = target if text is None else draft.parent(target)

@@ -23,6 +23,7 @@ __all__ = ["Attack", "attacks", "besiege"]
 
 _PATIENCE_SECONDS: Final = 60.0
 _BODIES_MAX: Final = 30
+_CHANGED_FRAMING_PART: Final = 0.05
 _READ_BYTES: Final = 1 << 16
 _SIZES: Final = (1, 2, 3, 7, 50, 1000, _READ_BYTES - 1, _READ_BYTES, _READ_BYTES + 1, 1 << 20)
 # Half of these are frames as they should be, to some readers at least.
@@ -65,6 +66,8 @@ def attacks(dice: random.Random) -> Iterator[Attack]:
         if not is_framed and not frames[0].lstrip(b" \t\r\n").startswith((b"{", b"[")):
             # What decides the framing is mostly left as it was, or nothing would be read.
             frames.insert(0, b"{}\n")
+        if is_framed and dice.random() < _CHANGED_FRAMING_PART:
+            frames.insert(dice.randrange(1, len(frames) + 1), b'{"id":1,"method":"server/ping"}\n')
         stream = b"".join(frames)
         if dice.random() < 0.1:
             stream = mutated_bytes(stream, dice)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from tests.fuzz.judge import BLANK, FRAME_BYTES_MAX, LARGE, PARSE, Debt, debt_of, refusal
+from tests.fuzz.judge import BLANK, FRAME_BYTES_MAX, LARGE, PARSE, REQUEST, Debt, debt_of, refusal
 
 __all__ = ["Owed", "debts"]
 
@@ -40,6 +40,9 @@ def debts(stream: bytes) -> Owed:
 def _framed(stream: bytes) -> Owed:
     owed: list[Debt] = []
     while stream:
+        if stream.lstrip(b"\r\n")[:1] in {b"{", b"["}:
+            # JSON without a header: the client changed its framing.
+            return Owed([*owed, refusal(REQUEST)], closes=True)
         header, mark, rest = stream.partition(b"\r\n\r\n")
         if not mark:
             break

@@ -42,3 +42,63 @@ async def test_a_seq_that_is_behind_is_refused_also_beside_a_leaf_that_fits(
             assert refused.data["kind"] == "precondition_failed"
             assert refused.data["actual"] == {"leaf_id": leaf_id, "seq": seq + 1}
         await append(wire, "n3", expected={"leaf_id": leaf_id, "seq": seq + 1})
+
+
+CREATING: list[tuple[str, dict[str, Any]]] = [
+    ("append", {"entry": entry("n3"), "parent_id": "n1"}),
+    ("session/branch", {"entry_id": "n1"}),
+    ("session/branch", {"entry_id": "n1", "summary": "S"}),
+]
+FITS = [{"leaf_id": None}, {"seq": 2}, {"leaf_id": None, "seq": 2}]
+FITS_NOT = [{"leaf_id": "n1"}, {"leaf_id": "n2"}, {"seq": 1}, {"leaf_id": None, "seq": 3}]
+
+
+@pytest.mark.parametrize("expected", FITS)
+@pytest.mark.parametrize(("method", "params"), CREATING)
+async def test_a_head_that_a_call_creates_is_expected_before_the_first_entry(
+    house: Any, method: str, params: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, "n1", "n2")
+        call = {"session_id": SESSION, "head": "side", "expected": expected, **params}
+        assert (await wire.call(method, **call))["head"] == "side"
+        # The head is there now: the same guard refuses a second creation.
+        again = params | ({"entry": entry("n4")} if "entry" in params else {})
+        refused = await wire.refusal(method, **(call | again))
+        assert refused.data["kind"] == "precondition_failed"
+
+
+@pytest.mark.parametrize("expected", FITS_NOT)
+@pytest.mark.parametrize(("method", "params"), CREATING)
+async def test_what_does_not_fit_creates_no_head(
+    house: Any, method: str, params: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, "n1", "n2")
+        refused = await wire.refusal(
+            method, session_id=SESSION, head="side", expected=expected, **params
+        )
+        assert refused.data["kind"] == "precondition_failed"
+        assert refused.data["actual"] == {"leaf_id": None, "seq": 2}
+        assert refused.data["missed"] == []
+        found = (await wire.call("session/heads", session_id=SESSION))["heads"]
+        assert [head["name"] for head in found] == ["main"]
+
+
+async def test_a_head_that_is_not_there_is_no_conflict_to_branch_from(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, "n1", "n2")
+        more = {"head": "side", "parent_id": "n1", "expected": {"leaf_id": "n1"}}
+        refused = await wire.refusal(
+            "append", session_id=SESSION, entry=entry("n3"), on_conflict="branch", **more
+        )
+        assert refused.data["kind"] == "precondition_failed"
+        # Without a parent the call creates no head.
+        refused = await wire.refusal(
+            "append",
+            session_id=SESSION,
+            entry=entry("n3"),
+            head="side",
+            expected={"leaf_id": None},
+        )
+        assert refused.data["kind"] == "head_not_found"

@@ -42,6 +42,26 @@ async def release(wire: Wire, lease_id: str) -> None:
     await wire.call("session/release", session_id=SESSION, lease_id=lease_id)
 
 
+async def test_a_live_lease_named_for_another_head_is_refused_with_the_head_that_it_is_for(
+    house: Any,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire)
+        await wire.call("branch", session_id=SESSION, entry_id="n1", head="side")
+        lease_id = (await acquire(wire, head="side"))["lease_id"]
+        for holder in (None, other):
+            # Whether or not another client has leased the head that the call moves.
+            if holder is not None:
+                await acquire(holder)
+            data = await refused(append(wire, "n2", lease_id=lease_id))
+            assert (data["kind"], data["path"]) == ("invalid_params", "lease_id")
+            assert data["head"] == "side"
+        await append(wire, "n2", head="side", lease_id=lease_id)
+        await release(wire, lease_id)
+        data = await refused(append(wire, "n3", head="side", lease_id=lease_id))
+        assert data["kind"] == "lease_lost"
+
+
 # -- what a lease refuses ------------------------------------------------------------
 
 MOVES: list[tuple[str, dict[str, Any]]] = [

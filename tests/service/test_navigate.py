@@ -79,13 +79,39 @@ async def test_who_goes_to_what_was_said_may_say_it_anew(
         assert (moved["leaf_id"], moved["editor_text"], moved["moved"]) == (leaf, editor, True)
         assert (moved["head"], moved["seq"]) == ("main", 10)
         assert await leaf_of(wire) == leaf
-        # It is there already.
-        again = await go(wire, leaf)
-        assert (again["moved"], again["seq"], again["editor_text"]) == (False, 10, None)
+        # It is there already, and so it is before what was said.
+        again = await go(wire, target)
+        assert (again["moved"], again["seq"], again["editor_text"]) == (False, 10, editor)
         # On disk when it was answered: this is what a power cut leaves.
         left = type(house)(house.home, house.disk.crash())
     async with left.daemon() as daemon, daemon.connect() as wire:
         assert await leaf_of(wire) == leaf
+
+
+@one_backend
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+@pytest.mark.parametrize(
+    ("leaf", "before", "editor"),
+    [("blocks", "answer", "one two"), ("note", "picture", "a note"), ("plain", None, WHOLE)],
+)
+async def test_what_was_said_last_may_be_said_anew(
+    house: Any, dialect: str, leaf: str, before: str | None, editor: str
+) -> None:
+    count = [one["id"] for one in SOURCE].index(leaf) + 1
+    house.put(SOURCE[:count] if dialect == "native" else as_pi(SOURCE[:count]))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await leaf_of(wire) == leaf
+        moved = await go(wire, leaf)
+        assert (moved["moved"], moved["editor_text"]) == (True, editor)
+        again = await go(wire, leaf)
+        assert (again["moved"], again["editor_text"]) == (False, editor)
+        said = {"role": "user", "content": "anew", "timestamp": 1}
+        anew = await wire.call("append", session_id=SESSION, message=said)
+        path = await wire.call("session/path", session_id=SESSION)
+        ids = [row["entry"]["id"] for row in path["entries"]]
+        assert leaf not in ids
+        assert anew["leaf_id"] in ids
+        assert before is None or before in ids
 
 
 @one_backend

@@ -571,3 +571,56 @@ async def test_a_connection_keeps_nothing_of_a_session_that_was_closed_under_it(
         assert set(client.subscriptions) == {"session-a", "session-b"}
         await wire.call("session/delete", session_id="session-a")
         assert set(client.subscriptions) == {"session-b"}
+
+
+async def test_the_event_of_a_dropped_head_is_not_that_of_a_reset_one_without_bodies_too(
+    house: Any,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as brief:
+        await make(wire, 1)
+        await wire.call("branch", session_id=SESSION, entry_id="n1", head="side")
+        await subscribe(wire)
+        await subscribe(brief, bodies=False)
+        await wire.call("session/reset", session_id=SESSION, head="side")
+        await wire.call("branch", session_id=SESSION, head="side", drop=True)
+        for one in (wire, brief):
+            reset, drop = [(await one.next_notification())["params"] for _ in range(2)]
+            assert (reset["head"], reset["leaf_id"]) == ("side", None)
+            assert "dropped" not in reset
+            assert (drop["head"], drop["leaf_id"], drop["dropped"]) == ("side", None, True)
+        # A replay says the same.
+        await subscribe(brief, bodies=False, after={"seq": 0})
+        told = [(await brief.next_notification())["params"] for _ in range(4)]
+        assert [event.get("dropped") for event in told] == [None, None, None, True]
+
+
+async def test_in_a_batch_the_events_of_a_subscription_may_come_before_its_answer(
+    house: Any,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire, 1)
+        entry = {"type": "message", "id": "n2", "message": {"role": "user"}}
+        named = {"session_id": SESSION}
+        subscribed = {"id": 101, "method": "subscribe", "params": named}
+        appended = {"id": 102, "method": "append", "params": named | {"entry": entry}}
+        await wire.send([subscribed, appended])
+        event, answers = [json.loads(await wire.receive()) for _ in range(2)]
+        assert event["params"]["seq"] == 2
+        assert [one["id"] for one in answers] == [101, 102]
+        assert answers[0]["result"]["seq"] == 1
+
+
+async def test_a_client_that_goes_over_to_lines_is_told_so_and_closed(house: Any) -> None:
+    async with (
+        house.daemon() as daemon,
+        daemon.connect(Framing.CONTENT_LENGTH) as wire,
+        daemon.connect() as other,
+    ):
+        await wire.call("server/ping")
+        await wire.send_bytes(b'{"id":7,"method":"server/ping"}\n')
+        refusal = json.loads(await wire.receive())
+        assert (refusal["id"], refusal["error"]["data"]["kind"]) == (None, "invalid_request")
+        assert "framing" in refusal["error"]["message"]
+        with pytest.raises(anyio.EndOfStream):
+            await wire.receive()
+        await other.call("server/ping")

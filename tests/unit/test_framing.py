@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.errors import ParseFailed, SessiondError, TooLarge
+from sessiond.errors import InvalidRequest, ParseFailed, SessiondError, TooLarge
 from sessiond.limits import FRAME_BYTES_MAX, NESTING_MAX
 from sessiond.rpc.framing import Framer, Framing, frame_content_length, frame_ndjson
 
@@ -165,6 +165,21 @@ def test_what_was_complete_before_the_bad_header_is_still_handed_on() -> None:
     machine = framer()
     assert machine.feed(cl(REQUEST) + b"nonsense\r\n" + cl(OTHER)) == [REQUEST]
     assert machine.closing is not None
+
+
+@pytest.mark.parametrize("late", [REQUEST + b"\n", REQUEST, b"[1]\n", b"{"])
+@pytest.mark.parametrize("before", [b"", b"Content-Type: x\r\n"], ids=["a frame", "half a header"])
+def test_json_where_a_header_is_due_is_refused_and_closes_at_its_first_byte(
+    late: bytes, before: bytes
+) -> None:
+    data = cl(OTHER) + before + late
+    for chunks in ([data], byte_by_byte(data)):
+        machine = framer()
+        body, refusal = [item for chunk in chunks for item in machine.feed(chunk)]
+        assert body == OTHER
+        assert isinstance(refusal, InvalidRequest)
+        assert machine.closing is not None
+        assert "framing" in machine.closing
 
 
 def test_an_http_verb_is_recognised_at_its_first_wrong_letter() -> None:

@@ -385,7 +385,7 @@ async def test_reached_waits_for_the_replay_to_come_so_far() -> None:
         (Row(Kind.LEAF, "x", None, effect=LeafEffect(None)), {"head": "main", "leaf_id": None}),
         (
             Row(Kind.LEAF, "x", None, head="side", effect=LeafEffect("t", drop=True)),
-            {"head": "side", "leaf_id": None},
+            {"head": "side", "leaf_id": None, "dropped": True},
         ),
         (Row(Kind.LEAF, "x", None), {}),
     ],

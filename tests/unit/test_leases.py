@@ -14,7 +14,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from sessiond.dialects.native import NATIVE
 from sessiond.dialects.pi import PI
-from sessiond.errors import HeadNotFound, LeaseHeld, LeaseLost, Overloaded, SessiondError
+from sessiond.errors import (
+    HeadNotFound,
+    InvalidParams,
+    LeaseHeld,
+    LeaseLost,
+    Overloaded,
+    SessiondError,
+)
 from sessiond.limits import LEASE_WAITERS_MAX, LEASES_MAX
 from sessiond.service.inbox import LATER
 from sessiond.service.lease import Lease, Wish
@@ -163,6 +170,10 @@ class AgainstTheModel(RuleBasedStateMachine):
                 assert held is not None
                 assert held[1] != lease_id
                 assert refusal.data()["retryable"] is (lease_id is None)
+            case InvalidParams():
+                leased = refusal.data()["head"]
+                assert leased != head
+                assert (self.holder(leased) or "  ")[1] == lease_id
             case _:
                 assert isinstance(refusal, LeaseLost)
                 assert held is None

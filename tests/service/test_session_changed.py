@@ -1,0 +1,92 @@
+"""session/changed: subscribers are told that a session became archived or read-only, and when that ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sessiond.testing.daemon import Wire
+from sessiond.transports import outbox as outbox_module
+
+SESSION = "session-a"
+HI = {"role": "user", "content": "hi"}
+BAD_LINE = b"no line of a session\n"
+
+
+async def make(wire: Wire) -> None:
+    await wire.call("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+    await wire.call("append", session_id=SESSION, message=HI)
+
+
+async def subscribe(wire: Wire, **more: Any) -> None:
+    await wire.call("subscribe", session_id=SESSION, **more)
+
+
+def state(*, archived: bool = False, reason: str | None = None) -> dict[str, Any]:
+    return {
+        "session_id": SESSION,
+        "archived": archived,
+        "read_only": reason is not None,
+        "read_only_reason": reason,
+    }
+
+
+async def next_change(wire: Wire) -> Any:
+    told = await wire.next_notification()
+    assert told["method"] == "session/changed"
+    return told["params"]
+
+
+async def nothing_more(wire: Wire) -> None:
+    await wire.call("session/flush", session_id=SESSION)
+    assert wire.notifications == []
+
+
+async def test_every_subscriber_is_told_that_a_session_was_archived_and_taken_back(
+    house: Any,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire)
+        await other.call("initialize", access="status")
+        await subscribe(wire)
+        await subscribe(other, bodies=False, types=["label"], heads=["nobody"])
+        for method, archived in (("session/archive", True), ("session/unarchive", False)):
+            # A second call changes nothing, so nothing is told.
+            for _ in range(2):
+                await wire.call(method, session_id=SESSION)
+            for one in (wire, other):
+                assert await next_change(one) == state(archived=archived)
+                await nothing_more(one)
+
+
+async def test_a_bad_line_of_another_program_is_told_behind_the_events_before_it(
+    house: Any,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await subscribe(wire)
+        (path,) = house.session_files()
+        entry = b'{"type":"message","id":"f1","parent_id":null,"message":{"role":"user"}}\n'
+        house.disk.write_as_another(path, entry + BAD_LINE)
+        refusal = await wire.refusal("append", session_id=SESSION, message=HI)
+        assert refusal.data["kind"] == "session_corrupt"
+        event = await wire.next_notification()
+        assert event["params"]["entry"]["id"] == "f1"
+        assert await next_change(wire) == state(reason="bad_line")
+        await nothing_more(wire)
+
+
+async def test_a_subscriber_without_room_is_told_when_it_has_caught_up(
+    house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await make(wire)
+        await subscribe(other, after={"seq": 0})
+        monkeypatch.setattr(outbox_module, "OUTBOX_BYTES_MAX", 0)
+        await wire.call("session/archive", session_id=SESSION)
+        monkeypatch.undo()
+        told = await other.next_notification()
+        while told["method"] != "session/changed":
+            told = await other.next_notification()
+        assert told["params"] == state(archived=True)
