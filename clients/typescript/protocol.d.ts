@@ -28,7 +28,15 @@ export interface AgentMessage {
   [name: string]: unknown;
 }
 
-export type AnyEntry = KnownEntry | OpaqueEntry;
+type Stored<E> = E extends unknown
+  ? Omit<E, "id" | "timestamp"> & { id: string; timestamp?: string | number }
+  : never;
+
+/**
+ * An entry as it is stored, in answers and events. It has an `id`; `parent_id` and `timestamp`
+ * are missing only where another program left them out.
+ */
+export type AnyEntry = Stored<KnownEntry> | (OpaqueEntry & { id: string });
 
 /** One of `message`, `entry`, `entries`; where; under which condition. */
 export interface AppendParams {
@@ -41,8 +49,8 @@ export interface AppendParams {
   /** Default: null. */
   lease_id?: string | null;
   message?: AgentMessage;
-  entry?: AnyEntry;
-  entries?: AnyEntry[];
+  entry?: SentEntry;
+  entries?: SentEntry[];
   parent_id?: string | null;
   /** Default: "fail". */
   on_conflict?: "branch" | "fail";
@@ -1081,9 +1089,19 @@ export interface NotModified {
   not_modified: boolean;
 }
 
+declare enum OtherWord {
+  any = "any other word",
+}
+
+/**
+ * A type word that sessiond does not know. It is no plain text, so that a look at `type` tells
+ * known entries apart. To send one: `"my.type" as OtherType`.
+ */
+export type OtherType = OtherWord;
+
 /** An entry of a type that sessiond does not know, kept as it came. */
 export interface OpaqueEntry {
-  type: string;
+  type: OtherType;
   [name: string]: unknown;
 }
 
@@ -1491,6 +1509,14 @@ export interface SearchParams {
 export interface SearchResult {
   hits: Found[];
 }
+
+/** What only the daemon says of an entry; a client that sends one of these is refused. */
+export type PlacedBy = "parent_id" | "head" | "atom" | "atom_of";
+
+type Sent<E> = E extends unknown ? Omit<E, PlacedBy> & { [P in PlacedBy | "seq"]?: never } : never;
+
+/** An entry as a client sends it: `id` and `timestamp` may be left out. */
+export type SentEntry = Sent<KnownEntry> | (OpaqueEntry & { [P in PlacedBy | "seq"]?: never });
 
 /** Which program answers. */
 export interface ServerInfo {
@@ -2079,6 +2105,40 @@ export interface ErrorCodes {
   storage_error: -32060;
 }
 
+/** What the data of each kind of error holds beside `kind` and `retryable`. */
+export interface ErrorData {
+  parse_error: {};
+  invalid_request: {};
+  method_not_found: { method: string };
+  invalid_params: { path: string; head?: string };
+  internal: { incident_id?: string };
+  overloaded: { limit?: number; retry_after_ms?: number; closing?: true };
+  cancelled: {};
+  version_unsupported: { supported_versions: string[] };
+  permission_denied: { need: "read" | "write" };
+  too_large: { limit: number; size?: number };
+  session_not_found: { session_id?: string; available?: string[]; entry_id?: string; ref?: string };
+  session_exists: { session_id: string };
+  session_locked: { holder: { pid: number; host: string | null; since: string | null } | null };
+  draining: { retry_after_ms: number };
+  session_archived: {};
+  session_corrupt: { line?: number; path?: string; repairable?: boolean };
+  ambiguous_ref: { matches: ({ session_id: string; title: string | null; cwd: string; updated_at: string } | { entry_id: string; seq: number; short: string; label: string | null })[] };
+  entry_not_found: { entry_id?: string | null; path?: string };
+  entry_invalid: { path?: string; entry_id?: string | null };
+  precondition_failed: { expected: Expected; actual: { leaf_id: string | null; seq: number }; missed: string[] };
+  idempotency_conflict: { entry_id: string | null; stored_seq: number };
+  head_not_found: { head: string };
+  lease_held: { head: string; holder: { client_id: string | null; name: string | null } | null; epoch?: number; expires_at?: string };
+  lease_lost: { lease_id: string };
+  subscription_not_found: { session_id: string };
+  plan_stale: { plan_leaf_id?: string | null; leaf_id?: string | null };
+  summarizer_unavailable: { plan: CompactionPlan; tried: { by: string | null; reason: string }[] };
+  vetoed: { by: string | null; reason: string };
+  nothing_to_compact: { reason: string; head: string };
+  storage_error: { errno?: string; path?: string };
+}
+
 /** The id of a request; it comes back exactly as it was sent. */
 export type Id = string | number | null;
 
@@ -2106,9 +2166,27 @@ export type Notification = {
 
 export type ErrorKind = keyof ErrorCodes;
 
-/** A refusal. Decide by `data.kind`; `message` is for people. */
-export interface RpcError<K extends ErrorKind = ErrorKind> {
-  code: ErrorCodes[K];
-  message: string;
-  data: { kind: K; retryable: boolean; [name: string]: unknown };
+/** A refusal, told apart by `data.kind`; `message` is for people. */
+export type RpcError<K extends ErrorKind = ErrorKind> = {
+  [P in K]: {
+    code: ErrorCodes[P];
+    message: string;
+    data: { kind: P; retryable: boolean } & ErrorData[P];
+  };
+}[K];
+
+/** A function that calls a method; its result is the one of the form that was asked for. */
+export interface Call {
+  (method: "session/tree", params: Params<"session/tree"> & { form: "nested" }): Promise<NestedTree>;
+  (method: "session/tree", params: Params<"session/tree"> & { form: "text" }): Promise<TextTree>;
+  (method: "session/tree", params: Params<"session/tree"> & { form?: "flat" }): Promise<TreeResult>;
+  (method: "catalog/forest", params: Params<"catalog/forest"> & { form: "text" }): Promise<ForestText>;
+  (method: "catalog/forest", params: Params<"catalog/forest"> & { form?: "nodes" }): Promise<ForestNodes>;
+  (method: "session/merge", params: Params<"session/merge"> & { into: "new" }): Promise<CopyResult>;
+  (method: "session/merge", params: Params<"session/merge"> & { into?: "this" }): Promise<MergedHere>;
+  (method: "session/open", params: Params<"session/open"> & { create: true }): Promise<CreateResult>;
+  (method: "session/open", params: Params<"session/open"> & { create?: false }): Promise<SessionResult>;
+  (method: "session/build_context", params: Params<"session/build_context"> & { if_none_match?: null }): Promise<BuildContextResult>;
+  (method: "build_context", params: Params<"build_context"> & { if_none_match?: null }): Promise<BuildContextResult>;
+  <M extends Method>(method: M, params: Params<M>): Promise<Result<M>>;
 }

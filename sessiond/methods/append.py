@@ -21,7 +21,7 @@ from sessiond.errors import (
 from sessiond.limits import APPEND_ENTRIES_MAX
 from sessiond.methods.common import DEFERRED, Call, Client, Method, parse_entry
 from sessiond.methods.moving import MoveParams
-from sessiond.model.entries import Entry, EntryBytes, Message, MessageBytes, Opaque
+from sessiond.model.entries import Entry, Message, MessageBytes, Opaque, SentEntryBytes
 from sessiond.model.ids import EntryId, derive_entry_id
 from sessiond.service.inbox import Command
 from sessiond.session.append import AppendRequest, Receipt, append
@@ -33,8 +33,8 @@ class AppendParams(MoveParams):
     """One of `message`, `entry`, `entries`; where; under which condition."""
 
     message: MessageBytes | UnsetType = UNSET
-    entry: EntryBytes | UnsetType = UNSET
-    entries: list[EntryBytes] | UnsetType = UNSET
+    entry: SentEntryBytes | UnsetType = UNSET
+    entries: list[SentEntryBytes] | UnsetType = UNSET
     parent_id: EntryId | UnsetType | None = UNSET
     on_conflict: Literal["fail", "branch"] = "fail"
     idempotency_key: Annotated[str, Meta(min_length=1, max_length=256)] | None = None

@@ -34,6 +34,7 @@ __all__ = [
     "MessageBytes",
     "ModelChange",
     "Opaque",
+    "SentEntryBytes",
     "SessionInfoEntry",
     "ThinkingLevelChange",
 ]
@@ -43,6 +44,7 @@ HOLDS: Final = "x-holds"
 """Marks a field whose bytes are passed on: the schema's name for what they spell."""
 
 EntryBytes = Annotated[Raw, Meta(extra_json_schema={HOLDS: "AnyEntry"})]
+SentEntryBytes = Annotated[Raw, Meta(extra_json_schema={HOLDS: "SentEntry"})]
 MessageBytes = Annotated[Raw, Meta(extra_json_schema={HOLDS: "AgentMessage"})]
 
 

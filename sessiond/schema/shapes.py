@@ -71,6 +71,10 @@ class Shapes:
         known = [self.ref(kind.__name__) for kind in ENTRY_TYPES.values()]
         return {
             "AnyEntry": {"anyOf": [self.ref("KnownEntry"), self.ref("OpaqueEntry")]},
+            "SentEntry": {
+                "description": "An entry as a client sends it: the daemon says where it stands.",
+                "anyOf": [self.ref("KnownEntry"), self.ref("OpaqueEntry")],
+            },
             "KnownEntry": {
                 "description": "An entry of a type that sessiond knows, told apart by `type`.",
                 "anyOf": known,

@@ -16,6 +16,7 @@ from sessiond.methods.initialize import Limits
 from sessiond.model.entries import ENTRY_TYPES, Entry
 from sessiond.model.events import NOTIFICATIONS
 from sessiond.rpc.framing import Framing
+from sessiond.schema.error_data import ERROR_DATA
 from sessiond.schema.openrpc import general_errors
 from sessiond.service.session_info import Lineage, SessionInfo
 from sessiond.testing.daemon import running_daemon
@@ -166,3 +167,20 @@ def test_every_link_within_the_page_leads_somewhere() -> None:
     anchors = {re.sub(r"[^a-z0-9_ -]", "", h.lower()).replace(" ", "-") for h in headings}
     links = set(re.findall(r"\]\(#([^)]+)\)", text))
     assert links <= anchors
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.kind)
+def test_the_data_of_an_error_has_the_members_that_its_row_names(
+    error: type[SessiondError],
+) -> None:
+    (row,) = re.findall(
+        rf"^\| {error.code} \| {error.kind} \|(.*)\|$", PAGE.read_text(), re.MULTILINE
+    )
+    told = row.rpartition("|")[2]
+    members = {name.removesuffix("?") for name in ERROR_DATA[error.kind]}
+    assert [name for name in sorted(members) if not re.search(rf"\b{name}\b", told)] == []
+    assert bool(members) == bool(told.strip())
+
+
+def test_the_data_of_every_kind_of_error_is_typed() -> None:
+    assert set(ERROR_DATA) == {error.kind for error in ERRORS}

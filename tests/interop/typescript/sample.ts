@@ -2,15 +2,17 @@
 import type {
   AnyEntry,
   Answer,
+  Call,
   ErrorKind,
-  KnownEntry,
   Method,
   Methods,
   Notification,
+  OtherType,
   Params,
   Request,
   Result,
   RpcError,
+  SentEntry,
 } from "../../../clients/typescript/protocol.js";
 
 declare function send(line: string): Promise<Answer>;
@@ -24,18 +26,19 @@ async function call<M extends Method>(method: M, params: Params<M>): Promise<Res
   return answer.result;
 }
 
-/** What an entry says, in a few words; unknown types come as they are. */
+/** What an entry says, in a few words: `type` alone tells entries apart. */
 function words(entry: AnyEntry): string {
-  const known = entry as KnownEntry;
-  switch (known.type) {
+  const id: string = entry.id;
+  switch (entry.type) {
     case "message":
-      return known.message.role;
+      return `${id} ${entry.message.role}`;
     case "compaction":
-      return known.summary ?? `${known.messages?.length} messages`;
+      return entry.summary ?? `${entry.messages?.length} messages`;
     case "label":
-      return known.label ?? "cleared";
+      // @ts-expect-error a label has no message
+      return entry.message ?? entry.label ?? "cleared";
     case "leaf":
-      return known.reason ?? "moved";
+      return entry.reason ?? "moved";
     default:
       return entry.type;
   }
@@ -61,6 +64,69 @@ function canRetry(error: RpcError): boolean {
   return error.data.retryable || error.data.kind === stale;
 }
 
+/** What to do next, by the kind of the error. */
+function next(error: RpcError): string | number | null {
+  switch (error.data.kind) {
+    case "precondition_failed":
+      return error.data.actual.leaf_id ?? error.data.missed.length;
+    case "lease_held":
+      return error.data.holder?.client_id ?? null;
+    case "too_large":
+      return error.data.limit;
+    case "draining":
+      // @ts-expect-error that belongs to another kind
+      return error.data.missed ?? error.data.retry_after_ms;
+    default:
+      return error.message;
+  }
+}
+
+function code(error: RpcError<"session_not_found">): -32020 {
+  const ids: string[] | undefined = error.data.available;
+  // @ts-expect-error no such member
+  console.log(ids, error.data.avialable);
+  return error.code;
+}
+
+const otherType = "of_another_program" as OtherType;
+
+export const sent: SentEntry[] = [
+  { type: "message", message: { role: "user", content: "hi" } },
+  { type: "custom", id: "mine", custom_type: "x", data: [1] },
+  { type: otherType, anything: true },
+  // @ts-expect-error a mistyped name of a member
+  { type: "custom", custom_typ: "x" },
+  // @ts-expect-error a mistyped type
+  { type: "mesage", message: { role: "user" } },
+  // @ts-expect-error the daemon says where an entry stands
+  { type: "label", target_id: "e1", label: "x", parent_id: "e1" },
+  // @ts-expect-error nor does an entry of another type
+  { type: otherType, seq: 3 },
+  // @ts-expect-error a stored entry is not sent as it is
+  {} as AnyEntry,
+];
+
+declare const ask: Call;
+
+export async function forms(session_id: string): Promise<void> {
+  const flat = await ask("session/tree", { session_id, limit: 10 });
+  const nested = await ask("session/tree", { session_id, form: "nested" });
+  const drawn = await ask("session/tree", { session_id, form: "text", depth: 3 });
+  console.log(flat.nodes.length, flat.next_cursor, nested.roots.length, drawn.text);
+  // @ts-expect-error the text has no nodes
+  console.log(drawn.nodes);
+  // @ts-expect-error no such form
+  await ask("session/tree", { session_id, form: "round" });
+  // @ts-expect-error no such parameter
+  await ask("session/tree", { session_id, fomr: "text" });
+  console.log((await ask("catalog/forest", { form: "text" })).text);
+  console.log((await ask("build_context", { session_id })).messages.length);
+  const either = await ask("build_context", { session_id, if_none_match: "etag" });
+  // @ts-expect-error the context may not be there
+  console.log(either.messages);
+  console.log((await ask("session/open", { session_id, create: true, cwd: "/p" })).created);
+}
+
 export async function main(): Promise<void> {
   const { session } = await call("session/create", { cwd: "/my/project", persist: "immediate" });
   const receipt = await call("append", {
@@ -74,14 +140,14 @@ export async function main(): Promise<void> {
     session_id: session.id,
     entries: [
       { type: "custom", custom_type: "x", data: { a: [1.5] } },
-      { type: "of_another_program", anything: true },
+      { type: otherType, anything: true },
     ],
   });
   await call("subscribe", { session_id: session.id, after: { seq: first ?? 0, epoch: session.epoch } });
   const context: Methods["build_context"]["result"] = await call("build_context", { session_id: session.id });
   if ("not_modified" in context) throw new Error(context.etag);
   const leaf: string | null = context.leaf_id;
-  console.log(leaf, heard, canRetry);
+  console.log(leaf, heard, canRetry, next, code);
 
   // @ts-expect-error a session is named
   await call("session/get", {});
