@@ -84,7 +84,7 @@ function next(error: RpcError): string | number | null {
 function code(error: RpcError<"session_not_found">): -32020 {
   const ids: string[] | undefined = error.data.available;
   // @ts-expect-error no such member
-  console.log(ids, error.data.avialable);
+  console.log(ids, error.data.availables);
   return error.code;
 }
 
@@ -97,7 +97,7 @@ export const sent: SentEntry[] = [
   // @ts-expect-error a mistyped name of a member
   { type: "custom", custom_typ: "x" },
   // @ts-expect-error a mistyped type
-  { type: "mesage", message: { role: "user" } },
+  { type: "messages", message: { role: "user" } },
   // @ts-expect-error the daemon says where an entry stands
   { type: "label", target_id: "e1", label: "x", parent_id: "e1" },
   // @ts-expect-error nor does an entry of another type
@@ -118,7 +118,7 @@ export async function forms(session_id: string): Promise<void> {
   // @ts-expect-error no such form
   await ask("session/tree", { session_id, form: "round" });
   // @ts-expect-error no such parameter
-  await ask("session/tree", { session_id, fomr: "text" });
+  await ask("session/tree", { session_id, shape: "text" });
   console.log((await ask("catalog/forest", { form: "text" })).text);
   console.log((await ask("build_context", { session_id })).messages.length);
   const either = await ask("build_context", { session_id, if_none_match: "etag" });
