@@ -9,7 +9,8 @@
 
 A name before the arrow is another connection. What is sent in a row goes out in
 one write; a blank line or a remark ends the row. A line that starts with four
-spaces continues the one above. `< closed` is the end of a connection.
+spaces continues the one above. `< closed` is the end of a connection. In an object of an answer `…`
+stands for members that are not shown: what is shown is checked (`elision`).
 
 `play` gives the transcript as it happened: a test compares it with the text as
 it stands, or writes it back. It knows nothing of the framing.
@@ -28,6 +29,7 @@ from msgspec import Struct
 
 from sessiond.rpc.framing import Framing
 from sessiond.testing.daemon import Daemon
+from sessiond.testing.elision import ELLIPSIS, fits
 from sessiond.testing.wire import Wire
 
 __all__ = ["Line", "Placeholders", "parse", "play", "render"]
@@ -126,11 +128,31 @@ async def play(
             await stage.send(rows)
             happened += rows
             if recording:
-                happened += await stage.whatever_comes(rows)
+                came = await stage.whatever_comes(rows)
             else:
-                happened += [await stage.next(line.connection) for line in got]
+                came = [await stage.next(line.connection) for line in got]
+            happened += _elided(came, got)
         happened += await stage.leftovers()
     return happened
+
+
+def _elided(came: Sequence[Line], expected: Sequence[Line]) -> list[Line]:
+    """Return what came, each line that fits an elided one as that one shows it."""
+    left = [line for line in expected if ELLIPSIS in line.body]
+    shown: list[Line] = []
+    for line in came:
+        found = next(
+            (
+                one
+                for one in left
+                if one.connection == line.connection and fits(one.body, line.body)
+            ),
+            line,
+        )
+        if found is not line:
+            left.remove(found)
+        shown.append(found)
+    return shown
 
 
 def _turns(lines: Sequence[Line]) -> Iterator[tuple[list[Line], list[Line]]]:
