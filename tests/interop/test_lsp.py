@@ -370,15 +370,19 @@ async def test_damage_by_another_program_is_shown_while_the_file_is_open(
             shown = await client.problems(uri)
 
 
-async def test_half_a_line_that_was_cut_is_shown_where_it_was(server: Daemon, home: Path) -> None:
+async def test_half_a_line_is_shown_until_it_is_taken_out(server: Daemon, home: Path) -> None:
     path = copy(NATIVE, home)
+    good = path.read_bytes()
     with path.open("a", encoding="utf-8") as file:
         file.write('{"type":"message","id":"x1","parent_id":"n22","time')
     async with editor(server) as client:
         uri = client.open(path)
         assert [whole(one) for one in await client.problems(uri)] == [("torn_tail", 23)]
-        # The editor reads the file again, and there is nothing wrong with it.
+        # Reading it cut nothing: whoever edits the file takes the half out.
+        assert path.read_bytes() != good
+        path.write_bytes(good)
         client.edit(uri, ((23, 0), (24, 0), ""))
+        client.save(uri)
         assert await client.problems(uri) == []
 
 

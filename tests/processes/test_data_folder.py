@@ -99,7 +99,7 @@ def test_a_new_home_on_a_disk_that_is_read_only_is_named(
     assert f"the data folder {disk / 'data'} cannot be used: Read-only file system" in words
 
 
-def test_a_disk_that_is_full_at_the_start_is_told_and_costs_nothing(
+def test_a_disk_that_is_full_at_the_start_is_told_and_costs_no_reader_a_session(
     tmp_path: Path, mounted: Mount, socket_path: Path, said: Path
 ) -> None:
     disk = mounted(tmp_path / "disk", "size=2m")
@@ -111,13 +111,17 @@ def test_a_disk_that_is_full_at_the_start_is_told_and_costs_nothing(
             out.write(bytes(4096))
     assert filler.stat().st_size
     before = snapshot(disk / "data")
-    words = refuses_to_start(daemon)
-    assert "catalog.sqlite" in words
-    assert snapshot(disk / "data") == before
-    filler.unlink()
     with running(daemon), daemon.connect() as link:
         assert link.contents(SESSION) == kept
+        with pytest.raises(Refused) as refused:
+            link.say(SESSION, "three")
+        assert (refused.value.kind, refused.value.data["errno"]) == ("storage_error", "ENOSPC")
+        filler.unlink()
         link.say(SESSION, "three")
+        assert link.contents(SESSION) == [*kept, "three"]
+    assert "catalog.sqlite" in daemon.said()
+    (content,) = snapshot(disk / "data").values()
+    assert content.startswith(*before.values())
 
 
 def test_a_trash_on_another_device_takes_a_session_as_it_is(
