@@ -70,15 +70,23 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
     lines, report = await to_thread.run_sync(work)
     made = await service.make(session_id, [lines])
     call.progress.report(len(lines), len(lines), "lines")
-    found = await service.roster.ask(
-        lambda catalog: catalog.ask(
-            lambda connection: twins(
-                connection, made.id, made.created_at, made.first_message, MATCHES_SHOWN_MAX
-            )
-        ),
-        call.progress,
-    )
-    return ImportResult(made, report, found)
+    return ImportResult(made, report, await _twins_of(service, made, call))
+
+
+async def _twins_of(service: Service, made: SessionInfo, call: Call[Client]) -> list[str]:
+    """Return the ids of the sessions that were the same before."""
+    try:
+        return await service.roster.ask(
+            lambda catalog: catalog.ask(
+                lambda connection: twins(
+                    connection, made.id, made.created_at, made.first_message, MATCHES_SHOWN_MAX
+                )
+            ),
+            call.progress,
+        )
+    except StorageError:
+        # The session is there: a list that cannot be read now must not call its import refused.
+        return []
 
 
 METHOD = Method(
