@@ -125,10 +125,15 @@ THEIRS = (
     b'"message":{"role":"user","content":"theirs"}}'
 )
 
+OPEN = asking("session/open")
+ONE_MORE = asking("append", entry=message("own3"))
+
 ACTS: dict[str, Act] = {
-    "open what is torn": Act(nothing, asking("session/open"), torn, cold=True, killed=True),
-    "open what ends in half a line": Act(nothing, asking("session/open"), torn, cold=True),
-    "open half an atom": Act(nothing, asking("session/open"), half_an_atom, cold=True),
+    "open what is torn": Act(nothing, OPEN, torn, cold=True, killed=True, leaves_torn=True),
+    "open what ends in half a line": Act(nothing, OPEN, torn, cold=True, leaves_torn=True),
+    "open half an atom": Act(nothing, OPEN, half_an_atom, cold=True, leaves_torn=True),
+    "append to what is torn": Act(nothing, ONE_MORE, torn, cold=True, killed=True),
+    "append to half an atom": Act(nothing, ONE_MORE, half_an_atom, cold=True),
     "open a file of pi": Act(nothing, asking("session/open"), of_pi, cold=True),
     "repair": Act(nothing, asking("session/repair", dry_run=False), damaged, epoch=False),
     "list": Act(a_session, listed),
