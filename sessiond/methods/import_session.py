@@ -18,6 +18,7 @@ from sessiond.service.files.importing import (
     read_source,
     source_of,
 )
+from sessiond.service.service import Service
 from sessiond.service.session_info import SessionInfo
 
 __all__ = ["METHOD"]

@@ -23,6 +23,8 @@ __all__ = ["walk"]
 _SAMPLES: Final = Path(__file__).parent.parent / "samples"
 _FOLDERS: Final = ("sessions", "pending", "archive", "trash")
 _MUTATED: Final = 0.35
+# Whatever its parameters are: protocol.md, "Messages".
+_TAKE_ANYTHING: Final = frozenset({"initialized"})
 # So often that the others have something to do.
 _MAKING: Final = ("session/append", "session/append", "session/create", "session/branch")
 # It lets go of a session that nobody uses, which may cut its file.

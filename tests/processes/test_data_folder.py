@@ -120,8 +120,8 @@ def test_a_disk_that_is_full_at_the_start_is_told_and_costs_no_reader_a_session(
         link.say(SESSION, "three")
         assert link.contents(SESSION) == [*kept, "three"]
     assert "catalog.sqlite" in daemon.said()
-    (content,) = snapshot(disk / "data").values()
-    assert content.startswith(*before.values())
+    (content,), (content_before,) = snapshot(disk / "data").values(), before.values()
+    assert content.startswith(content_before)
 
 
 def test_a_trash_on_another_device_takes_a_session_as_it_is(
