@@ -1734,6 +1734,31 @@ export interface ThinkingLevelChange {
   thinking_level: string;
 }
 
+/** How many, and behind which page. */
+export interface TrashParams {
+  /** Default: null. */
+  limit?: number | null;
+  /** Default: null. */
+  cursor?: string | null;
+  _meta?: RequestMeta | null;
+}
+
+/** A page of deleted sessions, those begun last first. */
+export interface TrashResult {
+  sessions: TrashedSession[];
+  next_cursor: string | null;
+}
+
+/** A session in the trash. `origin` is where a restore puts it; null if nothing says that. */
+export interface TrashedSession {
+  session_id: string;
+  title: string | null;
+  cwd: string | null;
+  path: string;
+  origin: string | null;
+  bytes: number;
+}
+
 /** Which form, and what of it: `_FORMS` says which parameter is for which form. */
 export interface TreeParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
@@ -1990,6 +2015,12 @@ export interface Methods {
   "session/unarchive": { params: SessionParams; result: Empty };
   /** move a session to the trash, from where only session/purge takes it away. Access: write. */
   "session/delete": { params: SessionParams; result: Empty };
+  /** the deleted sessions that session/restore brings back. Access: read. */
+  "session/trash": { params: TrashParams; result: TrashResult };
+  /** bring a deleted session back from the trash. Access: write. */
+  "session/restore": { params: SessionParams; result: SessionResult };
+  /** take a session whose file lies outside the profile out of the catalog. Access: write. */
+  "session/forget": { params: SessionParams; result: Empty };
   /** remove a deleted session from the trash, for good. Access: write. */
   "session/purge": { params: SessionParams; result: Empty };
   /** old sessions into the trash. Access: read. */

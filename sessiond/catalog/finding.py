@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from sessiond.catalog.rows import Brief, Found, Relative
 
-__all__ = ["find_by_ref", "relatives", "twins"]
+__all__ = ["Kept", "find_by_ref", "find_kept", "relatives", "twins"]
 
 _PREFIX_MIN: Final = 4
 # Behind every character that an id may have.
@@ -77,6 +77,21 @@ def twins(
         (created_at, session_id, "$.first_message", first_message, limit),
     ).fetchall()
     return [found for (found,) in rows]
+
+
+class Kept(NamedTuple):
+    """What the catalog still says of a session that no list shows."""
+
+    title: str | None
+    cwd: str | None
+
+
+def find_kept(connection: sqlite3.Connection, session_id: str) -> Kept | None:
+    """Return what a session was called and where; None if nothing is kept of that."""
+    row = connection.execute(
+        "SELECT title, cwd FROM sessions WHERE session_id = ? AND cwd != ''", (session_id,)
+    ).fetchone()
+    return None if row is None else Kept(*row)
 
 
 def relatives(connection: sqlite3.Connection, cwd: str | None, limit: int) -> list[Relative]:

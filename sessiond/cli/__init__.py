@@ -33,6 +33,9 @@ CONTENTS: Final[tuple[Listed, ...]] = (
     Listed(
         "Sessions", "retention", "retention", "Put what nobody changed for long into the trash."
     ),
+    Listed("Sessions", "trash", "trash", "List the deleted sessions."),
+    Listed("Sessions", "restore", "restore", "Bring deleted sessions back."),
+    Listed("Sessions", "forget", "forget", "Take files outside the profile out of the list."),
     Listed("Sessions", "purge", "purge", "Take sessions out of the trash for good."),
     Listed("Tree", "tree", "tree", "Draw the tree of a session."),
     Listed("Tree", "branch", "branch", "Move a head."),

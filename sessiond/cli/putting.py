@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -13,7 +13,10 @@ from sessiond.cli.asking import ask, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import emit, say
 
-__all__ = ["for_each"]
+if TYPE_CHECKING:
+    from sessiond_client import BlockingClient
+
+__all__ = ["apply", "for_each", "whole_id"]
 
 
 def for_each(
@@ -31,6 +34,11 @@ def for_each(
         apply(shared, f"session/{name}", sessions, session_id)
 
     return run
+
+
+def whole_id(_: BlockingClient, session_id: str) -> str:
+    """Return the id as it was given: what is in the trash has no other name."""
+    return session_id
 
 
 def apply(shared: Shared, method: str, refs: Sequence[str], id_of: Callable[..., str]) -> None:

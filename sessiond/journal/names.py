@@ -13,6 +13,7 @@ In the trash the name of a session or a draft may be followed by
 
     .torn-<stamp>  .torn-<stamp>-2        as above
     .before-repair-<stamp>                the file as it was before session/repair
+    .origin                               where the file lay, if its name does not say that
     .from-<name>                          the file lay outside the profile under that name
     .2                                    last of all: the name without it was taken
 """
@@ -30,11 +31,15 @@ __all__ = [
     "draft_id_in",
     "id_in_name",
     "is_copy_in_trash",
+    "is_origin",
+    "is_session_in_trash",
     "is_torn_end",
     "is_unfinished",
     "torn_end_name",
+    "torn_ending",
     "trashed_id",
     "unfinished_name",
+    "without_number",
 ]
 
 SUFFIX: Final = ".jsonl"
@@ -45,9 +50,11 @@ _NUMBER: Final = r"(?:[2-9]|[1-9]\d+)"
 _TORN: Final = rf"\.torn-{_STAMP}(?:-{_NUMBER})?"
 _BEGUN: Final = re.compile(_STAMP, re.ASCII)
 _TORN_END: Final = re.compile(_TORN, re.ASCII)
-_COPY: Final = rf"(?:{_TORN}|\.before-repair-{_STAMP})"
+_COPY: Final = rf"(?:{_TORN}|\.before-repair-{_STAMP}|\.origin)"
 _ENDING: Final = re.compile(rf"(?:{_COPY})?(?:\.{_NUMBER})?", re.ASCII)
 _COPY_ENDING: Final = re.compile(rf"(?:\.from-.+)?{_COPY}(?:\.{_NUMBER})?", re.ASCII | re.DOTALL)
+_ORIGIN: Final = re.compile(rf".*\.origin(?:\.{_NUMBER})?", re.ASCII | re.DOTALL)
+_NUMBERED: Final = re.compile(rf"\.{_NUMBER}", re.ASCII)
 _UNFINISHED: Final = re.compile(r"\.sessiond-[0-9a-f]{32}\.new", re.ASCII)
 
 
@@ -97,6 +104,28 @@ def trashed_id(name: str) -> str | None:
 def is_copy_in_trash(name: str) -> bool:
     """Whether a name in the trash may be that of a torn end or of a copy from before a repair."""
     return _COPY_ENDING.fullmatch(_split(name)[1]) is not None
+
+
+def is_origin(name: str) -> bool:
+    """Whether a name in the trash is that of a note of where a file lay."""
+    return is_copy_in_trash(name) and _ORIGIN.fullmatch(name) is not None
+
+
+def is_session_in_trash(name: str) -> bool:
+    """Whether a name in the trash is that of a session's file, and of no copy or note."""
+    return trashed_id(name) is not None and not is_copy_in_trash(name)
+
+
+def without_number(name: str) -> str:
+    """Return the name in the trash that a file would have had, had that been free."""
+    stem, dot, number = name.rpartition(".")
+    return stem if dot and _NUMBERED.fullmatch(dot + number) else name
+
+
+def torn_ending(name: str, of: str) -> str | None:
+    """Return what follows `of` in the name of a torn end in the trash; None for another name."""
+    name = without_number(name)
+    return name[len(of) :] if is_torn_end(name, of) else None
 
 
 def _split(name: str) -> tuple[str, str]:

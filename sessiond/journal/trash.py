@@ -9,24 +9,25 @@ is neither moved here nor removed from here.
 from __future__ import annotations
 
 import errno
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from sessiond.errors import StorageError
+from sessiond.journal.carrying import carry, copy
 from sessiond.journal.descriptor import close_quietly
 from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
 from sessiond.journal.lookup import is_regular, is_taken
-from sessiond.journal.making import NO_LINKS, give_name, move, remove_own, write_unfinished
-from sessiond.journal.names import is_torn_end
-from sessiond.journal.regular import open_regular
-from sessiond.journal.scanning import chunks_of
+from sessiond.journal.making import NO_LINKS, give_name, move, write_unfinished
+from sessiond.journal.names import is_torn_end, without_number
 
 __all__ = ["Trash"]
 
 _NAME_BYTES_MAX: Final = 240
+_ORIGIN: Final = ".origin"
 
 
 class Trash:
@@ -42,14 +43,31 @@ class Trash:
         """Everything of a session that is in the trash. Raises StorageError."""
         return self._layout.trashed(self._files, session_id)
 
-    def take(self, path: Path, name: str) -> Path:
-        """Move a file in, durably, with the copies of torn ends beside the file. Raises StorageError."""
+    def take(self, path: Path, name: str, *, note: bool = False) -> Path:
+        """Move a file in, durably, with the copies of torn ends beside the file. Raises StorageError.
+
+        With `note` a file of its own says where the file lay.
+        """
         with telling("move to the trash", path):
             # Copies of torn ends go first: if this is cut off the session is still there, and
             # the next attempt finds them all.
             for beside in self._companions(path):
-                self._move(beside, name + beside.name.removeprefix(path.name))
-            return self._move(path, name)
+                self._move(beside, self._free(name + beside.name.removeprefix(path.name)))
+            place = self._free(name)
+            if note:
+                self._note(path, place)
+            return self._move(path, place)
+
+    def _note(self, path: Path, place: Path) -> None:
+        """Write down, durably, where the file lay that is about to get a place in here."""
+        # No name has a zero byte in it.
+        text = b"%b\0%b" % (os.fsencode(place.name), os.fsencode(path))
+        fd, unfinished = write_unfinished(self._files, self._folder, [text])
+        try:
+            own = without_number(place.name).encode()[: _NAME_BYTES_MAX - len(_ORIGIN)]
+            give_name(self._files, unfinished, self._free(own.decode(errors="replace") + _ORIGIN))
+        finally:
+            close_quietly(self._files, fd)
 
     def keep(self, path: Path, name: str) -> Path:
         """Give a file a second name in here, durably, its own stays. Raises StorageError."""
@@ -60,7 +78,7 @@ class Trash:
             except OSError as error:
                 if error.errno not in NO_LINKS:
                     raise
-                self._copy(path, place)
+                copy(self._files, path, place)
             self._files.fsync_folder(self._folder)
             return place
 
@@ -113,14 +131,13 @@ class Trash:
             if is_torn_end(beside.name, path.name) and is_regular(self._files, beside)
         ]
 
-    def _move(self, path: Path, name: str) -> Path:
-        place = self._free(name)
+    def _move(self, path: Path, place: Path) -> Path:
         try:
             move(self._files, path, place)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-            self._carry(path, place)
+            carry(self._files, path, place)
             self._files.fsync_folder(path.parent)
             return place
         try:
@@ -133,39 +150,6 @@ class Trash:
                 move(self._files, place, path)
             raise
         return place
-
-    def _carry(self, path: Path, place: Path) -> None:
-        """The same to another device: the copy is whole and durable before the original goes."""
-        self._copy(path, place)
-        try:
-            self._files.fsync_folder(self._folder)
-            self._require_same_size(path, place)
-            self._files.unlink(path)
-        except OSError:
-            with suppress(OSError):
-                self._files.unlink(place)
-            raise
-
-    def _require_same_size(self, path: Path, copy: Path) -> None:
-        if self._files.stat(path).st_size != self._files.stat(copy).st_size:
-            raise OSError(errno.EBUSY, "another program wrote to it")
-
-    def _copy(self, path: Path, place: Path) -> None:
-        files = self._files
-        source = open_regular(files, path)
-        try:
-            # To the end of the file, also where another program goes on writing meanwhile.
-            fd, unfinished = write_unfinished(files, place.parent, chunks_of(files, source))
-        finally:
-            close_quietly(files, source)
-        try:
-            give_name(files, unfinished, place)
-        except OSError:
-            for name in (unfinished, place):
-                remove_own(files, name, fd)
-            raise
-        finally:
-            close_quietly(files, fd)
 
     def _free(self, name: str) -> Path:
         """A name that is not taken."""

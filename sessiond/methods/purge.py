@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.errors import Overloaded, SessiondError, SessionExists, SessionNotFound
-from sessiond.limits import RETRY_AFTER_MS
-from sessiond.methods.common import DEFERRED, Call, Client, Empty, Method, SessionParams
+from sessiond.errors import SessionExists
+from sessiond.methods.common import Call, Client, Empty, Method, SessionParams
+from sessiond.methods.vacant import VacantAct, act_on_vacant
 from sessiond.service.files.keeping import still_there
-from sessiond.service.host import Host
 from sessiond.service.opened import Opened
 from sessiond.service.retirement import Retirement
 
@@ -18,31 +17,12 @@ __all__ = ["METHOD"]
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     """Refuse, or take the session's turn, at once: a delete that comes behind is not meant."""
     session_id = params.session_id
-    host = client.service.find(session_id)
-    if host is None:
-        purging = _purge(client, session_id)
-        client.service.work(call, lambda: _finish(client, purging, call))
-    elif host.is_open:
-        raise still_there(session_id)
-    else:
-        client.service.work(call, lambda: _purge_behind(client, host, call))
-    return DEFERRED
-
-
-async def _purge_behind(client: Client, host: Host, call: Call[Client]) -> Empty:
-    """Once it is clear that there was nothing to open."""
-    session_id = host.session_id
-    try:
-        await host.ready()
-    except SessionNotFound:
-        await host.released.wait()
-    except SessiondError as damaged:
-        raise still_there(session_id) from damaged
-    else:
-        raise still_there(session_id)
-    if not client.service.hosts.is_free(session_id):
-        raise Overloaded("the session is somebody else's by now", retry_after_ms=RETRY_AFTER_MS)
-    return await _finish(client, _purge(client, session_id), call)
+    act = VacantAct(
+        lambda: _purge(client, session_id),
+        lambda purging: _finish(client, purging, call),
+        still_there,
+    )
+    return act_on_vacant(client, call, session_id, act)
 
 
 async def _finish(client: Client, purging: Retirement, call: Call[Client]) -> Empty:

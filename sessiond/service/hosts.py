@@ -43,7 +43,11 @@ from sessiond.service.watching import Watching
 __all__ = ["Hosts"]
 
 # What an act on the file as a whole means for lists, by its reason.
-_CHANGES: Final[dict[str, CatalogChange]] = {"deleted": "deleted", "repaired": "updated"}
+_CHANGES: Final[dict[str, CatalogChange]] = {
+    "deleted": "deleted",
+    "repaired": "updated",
+    "restored": "created",
+}
 
 
 class Hosts:

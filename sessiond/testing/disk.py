@@ -396,6 +396,12 @@ class FaultDisk(Files):
             raise _error(errors.ENOENT)
         self._names.change(NameChange(new, inode))
 
+    def touch(self, path: Path) -> None:
+        """Let a file count as written to just now."""
+        self.faults.arrive("touch")
+        with self._mutex:
+            self._touch(self._inode(path))
+
     def unlink(self, path: Path) -> None:
         """Take a name away."""
         self.faults.arrive("unlink")

@@ -34,6 +34,7 @@ COMMANDS: Final = {
 # What must have happened before an example can be true.
 BEFORE: Final = {
     "unarchive": "sessiond archive my-session",
+    "restore": "sessiond delete my-session",
     "purge": "sessiond delete my-session",
     "repair": "echo 'no entry' >>session.jsonl",
 }
@@ -61,6 +62,12 @@ JSON: Final[dict[str, tuple[str, set[str]]]] = {
     "archive": ("sessiond archive my-session --json", {"sessions"}),
     "unarchive": ("sessiond unarchive my-session --json", {"sessions"}),
     "delete": ("sessiond delete my-session --json", {"sessions"}),
+    "trash": ("sessiond trash --json", {"sessions", "next_cursor"}),
+    "restore": (
+        "sessiond delete my-session >/dev/null; sessiond restore my-session-id --json",
+        {"sessions"},
+    ),
+    "forget": ("sessiond forget ./session.jsonl --json", {"sessions"}),
     "purge": ("sessiond purge --yes my-session-id --json", {"sessions"}),
     "tree": ("sessiond tree my-session --json", {"text"}),
     "branch": ("sessiond branch my-session entry-1 --json", {"leaf_id", "head", "seq"}),

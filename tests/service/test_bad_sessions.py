@@ -83,6 +83,8 @@ EXAMPLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "session/archive": (WHOLE, {}),
     "session/unarchive": (WHOLE, {}),
     "session/delete": (WHOLE, {}),
+    "session/restore": (WHOLE, {}),
+    "session/forget": (WHOLE, {}),
     "session/purge": (WHOLE, {}),
     "session/verify": (WHOLE, {}),
     "session/repair": (WHOLE, {"dry_run": False}),
@@ -91,11 +93,16 @@ EXAMPLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 COPIES: Final = ("session/fork", "session/rebase")
 ABSENT: Final = "session_not_found"
 UNWATCHED: Final = {"session/unsubscribe": "subscription_not_found"}
+EXISTS: Final = {
+    "session/restore": "session_exists",
+    "session/forget": "invalid_params",
+    "session/purge": "session_exists",
+}
 LIVE: Final = {
     **UNWATCHED,
     "session/flush": "subscription_not_found",
     "session/create": "session_exists",
-    "session/purge": "session_exists",
+    **EXISTS,
 }
 
 
@@ -143,7 +150,12 @@ CASES: Final[dict[str, Case]] = {
         ABSENT,
         ABSENT,
         everything_else(
-            ABSENT, "session/create", "session/close", "session/delete", "session/purge"
+            ABSENT,
+            "session/create",
+            "session/close",
+            "session/delete",
+            "session/restore",
+            "session/purge",
         )
         | UNWATCHED,
     ),
@@ -155,14 +167,14 @@ CASES: Final[dict[str, Case]] = {
         # A repair that has nothing to do needs no lock.
         everything_else("session_locked", "session/close", "session/verify", "session/repair")
         | UNWATCHED
-        | {"session/purge": "session_exists"},
+        | EXISTS,
     ),
     "no header": Case(
         "session_corrupt",
         "session_corrupt",
         everything_else("session_corrupt", "session/close", "session/verify", "session/delete")
         | UNWATCHED
-        | {"session/purge": "session_exists"},
+        | EXISTS,
     ),
     "two files of one id": Case(None, None, LIVE),
     "a folder that turned read-only": Case(
@@ -308,6 +320,7 @@ def check(case: str, refused: Refusal) -> None:
             assert name == ("ENOSPC" if case == "a full disk" else "EROFS")
         case other:
             assert other["kind"] in {
+                "invalid_params",
                 "lease_lost",
                 "session_archived",
                 "session_exists",

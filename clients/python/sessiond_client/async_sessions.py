@@ -37,6 +37,7 @@ from sessiond_client.session_options import (
     RepairOptions,
     RetentionOptions,
     SearchOptions,
+    TrashOptions,
     UpdateOptions,
 )
 from sessiond_client.upkeep import (
@@ -44,11 +45,13 @@ from sessiond_client.upkeep import (
     READ_HITS,
     READ_REPAIRED,
     READ_RETIRED,
+    READ_TRASH,
     READ_VERIFIED,
     Forest,
     Hits,
     Repaired,
     Retired,
+    TrashPage,
     Verified,
 )
 
@@ -116,6 +119,22 @@ class AsyncSessions(AsyncAsking):
         """Moves the session to the trash."""
         return await self._ask(
             "session/delete", READ_NOTHING, {"session_id": session_id, **options}
+        )
+
+    async def trash(self, **options: Unpack[TrashOptions]) -> TrashPage:
+        """The deleted sessions, those begun last first."""
+        return await self._ask("session/trash", READ_TRASH, options)
+
+    async def restore(self, session_id: str, **options: Unpack[Timed]) -> SessionInfo:
+        """Brings a deleted session back from the trash."""
+        return await self._ask(
+            "session/restore", READ_SESSION, {"session_id": session_id, **options}
+        )
+
+    async def forget(self, session_id: str, **options: Unpack[Timed]) -> None:
+        """Takes a session outside the profile out of the catalog; its file stays as it is."""
+        return await self._ask(
+            "session/forget", READ_NOTHING, {"session_id": session_id, **options}
         )
 
     async def purge(self, session_id: str, **options: Unpack[Timed]) -> None:

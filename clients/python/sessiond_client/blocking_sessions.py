@@ -37,6 +37,7 @@ from sessiond_client.session_options import (
     RepairOptions,
     RetentionOptions,
     SearchOptions,
+    TrashOptions,
     UpdateOptions,
 )
 from sessiond_client.upkeep import (
@@ -44,11 +45,13 @@ from sessiond_client.upkeep import (
     READ_HITS,
     READ_REPAIRED,
     READ_RETIRED,
+    READ_TRASH,
     READ_VERIFIED,
     Forest,
     Hits,
     Repaired,
     Retired,
+    TrashPage,
     Verified,
 )
 
@@ -109,6 +112,18 @@ class BlockingSessions(Asking):
     def delete(self, session_id: str, **options: Unpack[Timed]) -> None:
         """Moves the session to the trash."""
         return self._ask("session/delete", READ_NOTHING, {"session_id": session_id, **options})
+
+    def trash(self, **options: Unpack[TrashOptions]) -> TrashPage:
+        """The deleted sessions, those begun last first."""
+        return self._ask("session/trash", READ_TRASH, options)
+
+    def restore(self, session_id: str, **options: Unpack[Timed]) -> SessionInfo:
+        """Brings a deleted session back from the trash."""
+        return self._ask("session/restore", READ_SESSION, {"session_id": session_id, **options})
+
+    def forget(self, session_id: str, **options: Unpack[Timed]) -> None:
+        """Takes a session outside the profile out of the catalog; its file stays as it is."""
+        return self._ask("session/forget", READ_NOTHING, {"session_id": session_id, **options})
 
     def purge(self, session_id: str, **options: Unpack[Timed]) -> None:
         """Removes a deleted session for good."""

@@ -73,6 +73,7 @@ _READS: Final = frozenset(
         "session/resolve_entries",
         "session/search",
         "session/stats",
+        "session/trash",
         "session/tree",
         "session/turns",
         "session/unarchive",

@@ -21,6 +21,7 @@ __all__ = [
     "RepairOptions",
     "RetentionOptions",
     "SearchOptions",
+    "TrashOptions",
     "UpdateOptions",
 ]
 
@@ -122,6 +123,13 @@ class SearchOptions(Timed, total=False):
     archived: bool | None
     drafts: bool
     limit: int
+
+
+class TrashOptions(Timed, total=False):
+    """session/trash."""
+
+    limit: int
+    cursor: str
 
 
 class ImportOptions(Timed, total=False):

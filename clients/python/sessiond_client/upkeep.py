@@ -14,6 +14,7 @@ __all__ = [
     "READ_HITS",
     "READ_REPAIRED",
     "READ_RETIRED",
+    "READ_TRASH",
     "READ_VERIFIED",
     "Failed",
     "Forest",
@@ -23,6 +24,8 @@ __all__ = [
     "Problem",
     "Repaired",
     "Retired",
+    "TrashPage",
+    "Trashed",
     "Verified",
 ]
 
@@ -79,6 +82,24 @@ class Retired(Struct, frozen=True):
     dry_run: bool = True
 
 
+class Trashed(Struct, frozen=True):
+    """A deleted session; `origin` is where a restore puts it, None if nothing says that."""
+
+    session_id: str
+    path: str
+    title: str | None = None
+    cwd: str | None = None
+    origin: str | None = None
+    bytes: int = 0
+
+
+class TrashPage(Struct, frozen=True):
+    """A page of deleted sessions."""
+
+    sessions: list[Trashed]
+    next_cursor: str | None = None
+
+
 class Hit(Struct, frozen=True):
     """A place where it was said; without `entry_id` it is the session's header."""
 
@@ -126,5 +147,6 @@ def _hits(answer: Raw) -> Hits:
 READ_FOREST: Final = wire.reader(Forest)
 READ_HITS: Final[Reader[Hits]] = _hits
 READ_RETIRED: Final = wire.reader(Retired)
+READ_TRASH: Final = wire.reader(TrashPage)
 READ_VERIFIED: Final = wire.reader(Verified)
 READ_REPAIRED: Final = wire.reader(Repaired)

@@ -23,8 +23,8 @@ __all__ = ["COMMAND"]
 def delete(shared: Shared, sessions: tuple[str, ...]) -> None:
     """Put sessions into the trash.
 
-    `sessiond purge` with the id that is printed takes one out of it for good. An id that is in
-    the trash already is as good as done.
+    With the id that is printed `sessiond restore` brings one back, and `sessiond purge` takes one
+    out of the trash for good. An id that is in the trash already is as good as done.
     """
     apply(shared, "session/delete", sessions, _found_or_gone)
 

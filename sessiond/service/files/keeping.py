@@ -20,6 +20,7 @@ from sessiond.journal.files import Files, FileStat
 from sessiond.journal.layout import Layout
 from sessiond.journal.lock import owned
 from sessiond.journal.lookup import has_file, is_taken
+from sessiond.journal.restoring import Restoring
 from sessiond.journal.trash import Trash
 from sessiond.limits import AVAILABLE_IDS_MAX
 from sessiond.service.files.headers import require_header
@@ -29,7 +30,7 @@ from sessiond.service.files.verifying import Look
 from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment
 
-__all__ = ["Keeping", "still_there"]
+__all__ = ["Keeping", "exists_again", "lies_inside", "still_there"]
 
 
 class Keeping:
@@ -39,6 +40,7 @@ class Keeping:
         self, layout: Layout, files: Files, register: Register, environment: Environment
     ) -> None:
         self.trash = Trash(layout, files)
+        self.restoring = Restoring(layout, files)
         self._layout = layout
         self._files = files
         self._register = register
@@ -186,6 +188,34 @@ class Keeping:
         with telling("look at", path):
             return is_taken(self._files, path) and not self._files.exists(path)
 
+    def require_elsewhere(self, session_id: str) -> None:
+        """Raise InvalidParams for a session inside the profile, SessionNotFound for an unknown one."""
+        if self._layout.find(self._files, session_id) is not None:
+            raise lies_inside()
+        known = self._register.known(session_id)
+        if known is None or Path(known.path).parent in self._layout.folders:
+            raise self.not_found(session_id)
+
+    def restore(self, session_id: str) -> None:
+        """Bring the file of a deleted session back to where the file lay.
+
+        Raises SessionExists, SessionNotFound, StorageError.
+        """
+        if self.find(session_id) is not None:
+            raise exists_again(session_id)
+        found = self.restoring.find(session_id)
+        if found is None:
+            text = "the trash has no session of this id"
+            raise SessionNotFound(text, session_id=session_id)
+        if found.origin is None:
+            name = printable(found.path)
+            text = f"nothing says where the session lay: session/import makes a copy of {name}"
+            raise StorageError(text, errno="ENOENT", path=name, retryable=False)
+        path = self.restoring.restore(found)
+        known = self._register.known(session_id)
+        if path.parent not in self._layout.folders and (known is None or known.path != str(path)):
+            self._register.renew(session_id, path)
+
     def require_deleted(self, session_id: str) -> None:
         """Raises SessionExists, SessionNotFound for what is not in the trash; StorageError."""
         if self.find(session_id) is not None:
@@ -268,7 +298,13 @@ class Keeping:
 
     def _take(self, path: Path, session_id: str) -> None:
         try:
-            self.trash.take(path, self._trash_name(path, session_id))
+            # What a name in the trash does not say is written down: another folder, another name.
+            usual = {
+                self._layout.sessions / path.name,
+                self._layout.pending_path(session_id),
+            }
+            note = self._layout.id_of(path) != session_id or path not in usual
+            self.trash.take(path, self._trash_name(path, session_id), note=note)
         except StorageError:
             # It may have been there for a moment, and a power cut must not put it back there.
             self._unsynced.add(path.parent)
@@ -276,6 +312,18 @@ class Keeping:
 
     def _trash_name(self, path: Path, session_id: str) -> str:
         return self._layout.trash_name(path, session_id, self._environment.file_stamp())
+
+
+def lies_inside() -> InvalidParams:
+    """Return the refusal to forget a session whose file is the profile's own."""
+    text = "only a session outside the profile is forgotten: session/delete puts this one away"
+    return InvalidParams(text, path="session_id")
+
+
+def exists_again(session_id: str) -> SessionExists:
+    """Return the refusal to restore a session whose id a session has that is not in the trash."""
+    text = "a session of this id exists, and a restore replaces none: delete that one first"
+    return SessionExists(text, session_id=session_id)
 
 
 def still_there(session_id: str) -> SessionExists:

@@ -75,7 +75,9 @@ class Register:
 
     def place(self, session_id: str, path: Path) -> None:
         """Note where a session's file is; the rest is noted when it is opened."""
-        if self.known(session_id) is None:
+        known = self.known(session_id)
+        # A file that had the id before and is gone, to the trash perhaps, is another one.
+        if known is None or known.path != str(path):
             self.catalog.place(session_id, str(path), Mark(self._new_epoch(), 0, ""))
 
     def note(self, opened: Opened) -> None:

@@ -9,6 +9,7 @@ from sessiond.journal.failures import telling
 from sessiond.journal.files import Files
 from sessiond.journal.journal import Journal, scan
 from sessiond.journal.layout import Layout
+from sessiond.model.entries import Header
 from sessiond.service.files.assembly import Assembly
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.files.mending import judge_tail
@@ -54,11 +55,15 @@ class Rows:
 
     def header_id(self, path: Path) -> str:
         """The id in the first line of a file. Raises SessionCorrupt, StorageError."""
+        return self.header(path).id
+
+    def header(self, path: Path) -> Header:
+        """Return the first line of a file. Raises SessionCorrupt, StorageError."""
         indexer = Indexer(path, in_place=True)
         rest = scan(self._files, path, indexer.visit, lines_max=1)
         if rest and not indexer.has_begun:
             indexer.visit(0, rest)
-        return indexer.header.id
+        return indexer.header
 
     def read(
         self, path: Path, session_id: str, known: Known | None, fingerprint: Fingerprint

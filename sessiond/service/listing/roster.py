@@ -132,6 +132,12 @@ class Roster:
                 seen = [] if gone else [snapshot(host.opened)]
                 await self._store(seen, gone, lambda: None)
 
+    async def forget(self, session_id: str) -> None:
+        """Drop everything that is noted of a session that nobody has open."""
+        async with self._turn:
+            forgotten = [session_id]
+            await self._store([], forgotten, lambda: self._catalog.forget(forgotten))
+
     # -- questions ---------------------------------------------------------------------
 
     async def select(

@@ -1,0 +1,43 @@
+"""`sessiond forget`: drop what is noted of files outside the profile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from sessiond.cli.arguments import SESSION
+from sessiond.cli.asking import is_path, session_id
+from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.putting import apply
+
+if TYPE_CHECKING:
+    from sessiond_client import BlockingClient
+
+__all__ = ["COMMAND"]
+
+
+@click.command("forget", cls=Command, examples=("sessiond forget ./session.jsonl",))
+@shared_options
+@click.argument("sessions", metavar="SESSION...", nargs=-1, required=True, type=SESSION)
+def forget(shared: Shared, sessions: tuple[str, ...]) -> None:
+    """Take sessions whose files lie outside the profile out of the list.
+
+    The files stay as they are. A session whose file is gone is named by its whole id.
+    """
+    apply(shared, "session/forget", sessions, _known)
+
+
+def _known(client: BlockingClient, ref: str) -> str:
+    """The id of a session, also of one whose file is gone, which has no other name."""
+    from sessiond_client import RpcError
+
+    try:
+        return session_id(client, ref)
+    except RpcError as error:
+        if error.kind != "session_not_found" or is_path(ref):
+            raise
+    return ref
+
+
+COMMAND = forget

@@ -1,0 +1,25 @@
+"""`sessiond restore`: bring deleted sessions back."""
+
+from __future__ import annotations
+
+import click
+
+from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.putting import apply, whole_id
+
+__all__ = ["COMMAND"]
+
+
+@click.command("restore", cls=Command, examples=("sessiond restore my-session-id",))
+@shared_options
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+def restore(shared: Shared, ids: tuple[str, ...]) -> None:
+    """Bring deleted sessions back to where they lay, and print their ids.
+
+    Takes whole ids: `sessiond trash` shows them. A session that lay outside the profile goes
+    back to its folder. No file is replaced.
+    """
+    apply(shared, "session/restore", ids, whole_id)
+
+
+COMMAND = restore

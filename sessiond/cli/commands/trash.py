@@ -1,0 +1,47 @@
+"""`sessiond trash`: which deleted sessions can be brought back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sessiond.cli.asking import answer, ask, connected
+from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.output import say, table
+
+__all__ = ["COMMAND"]
+
+_ROWS = 50
+
+
+@click.command(
+    "trash", cls=Command, examples=("sessiond trash", "sessiond trash --limit 10 --json")
+)
+@shared_options
+@click.option("--limit", "-n", type=click.IntRange(1), default=_ROWS, show_default=True)
+@click.option("--cursor", help="Go on behind an earlier page.")
+def trash(shared: Shared, *, limit: int, cursor: str | None) -> None:
+    """List the deleted sessions, those begun last first.
+
+    `sessiond restore ID` brings one back, `sessiond purge ID` removes one for good.
+    """
+    with connected(shared) as client:
+        found = ask(client, "session/trash", limit=limit, cursor=cursor)
+    answer(shared, found, _show)
+
+
+def _show(page: dict[str, Any]) -> None:
+    if not page["sessions"]:
+        say("the trash is empty")
+        return
+    rows = [
+        (one["session_id"], one["title"] or "-", one["origin"] or one["path"])
+        for one in page["sessions"]
+    ]
+    table(("ID", "TITLE", "LAY AT"), rows)
+    if page["next_cursor"] is not None:
+        click.echo(f"There are more: --cursor {page['next_cursor']}", err=True)
+
+
+COMMAND = trash

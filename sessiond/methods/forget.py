@@ -1,0 +1,48 @@
+"""session/forget: take a session whose file lies outside the profile out of the catalog."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond.methods.common import DEFERRED, Call, Client, Empty, Method, SessionParams
+from sessiond.service.files.keeping import lies_inside
+from sessiond.service.opened import Opened
+from sessiond.service.retirement import Retirement
+
+__all__ = ["METHOD"]
+
+
+def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
+    """Close the session, then drop what is noted of its file; the file is not touched."""
+    session_id = params.session_id
+    host = client.service.find(session_id)
+    if host is not None and host.is_open and not host.opened.elsewhere:
+        raise lies_inside()
+    retirement = client.service.hosts.retire(
+        session_id, "forgotten", lambda opened: _forget(client, session_id, opened)
+    )
+    client.service.work(call, lambda: _finish(client, session_id, retirement))
+    return DEFERRED
+
+
+def _forget(client: Client, session_id: str, opened: Opened | None) -> None:
+    if opened is not None and not opened.elsewhere:
+        raise lies_inside()
+    store = client.service.store
+    store.keeping.require_elsewhere(session_id)
+    store.texts.purge(session_id)
+
+
+async def _finish(client: Client, session_id: str, retirement: Retirement) -> Empty:
+    await retirement.outcome()
+    await client.service.roster.forget(session_id)
+    return Empty()
+
+
+METHOD = Method(
+    name="session/forget",
+    params=SessionParams,
+    result=Empty,
+    handle=handle,
+    access="write",
+)
