@@ -108,8 +108,10 @@ def test_the_programs_of_the_readme_run() -> None:
         ).stdout
         for program in programs[:2]
     ]
-    # The draft of the first one is not listed by the second.
-    assert said == ["1 message\n", ""]
+    # The second one lists the session of the first.
+    assert said[0] == "1 message\n"
+    assert said[1].endswith(" 1\n")
+    assert said[1].count("\n") == 1
 
 
 async def test_many_clients_at_once_start_one_daemon() -> None:

@@ -34,15 +34,18 @@ def test_the_doctor_sees_a_mount_that_is_read_only_and_leaves_the_catalog_alone(
     assert not any("rm " in check.get("next", "") for check in checks)
 
 
-def test_a_daemon_that_cannot_log_says_why_it_did_not_start(
+def test_a_fresh_home_on_a_full_disk_is_served_and_told_of(
     shell: Shell, mounted: Mount, tmp_path: Path
 ) -> None:
     disk = mounted(tmp_path / "disk", "size=64k")
     assert "No space" in shell.run(f"cat /dev/zero >{disk}/filler || true").stderr
-    done = shell.run(f"sessiond list --home {disk}/data")
-    assert done.returncode in {1, 3}
-    assert "No space left on device" in done.stderr
-    assert "it said nothing" not in done.stderr
+    listed = shell.run(f"sessiond list --home {disk}/data")
+    assert (listed.returncode, listed.stdout) == (0, "")
+    made = shell.run(f"sessiond new --title x --home {disk}/data")
+    assert made.returncode == 1
+    assert "No space left on device" in made.stderr
+    assert "it said nothing" not in listed.stderr + made.stderr
+    assert shell.run(f"sessiond stop --home {disk}/data").returncode == 0
 
 
 def test_a_socket_of_another_user_is_named_as_that(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +156,7 @@ def test_on_a_full_disk_nothing_is_created_and_what_is_there_is_served(
             link.say("session-b", "too")
 
 
-def test_a_daemon_that_finds_the_disk_full_says_so_and_forgets_nothing(
+def test_a_daemon_that_finds_the_disk_full_serves_readers_and_forgets_nothing(
     small_disk: Path, socket_path: Path
 ) -> None:
     filler = small_disk / "filler"
@@ -169,11 +168,12 @@ def test_a_daemon_that_finds_the_disk_full_says_so_and_forgets_nothing(
         epoch = link.ask("session/subscribe", session_id=SESSION)["epoch"]
     fill_with(filler)
     daemon.log.unlink()
-    daemon.start()
-    assert daemon.end() == 1
-    (line,) = daemon.said().splitlines()
-    assert str(daemon.home) in json.loads(line)["reason"]
-    assert not socket_path.exists()
+    with running(daemon), daemon.connect() as link:
+        assert link.contents(SESSION) == ["here"]
+        with pytest.raises(Refused) as refused:
+            link.say(SESSION, "no room")
+        assert (refused.value.kind, refused.value.data["errno"]) == ("storage_error", "ENOSPC")
+    assert "catalog.sqlite" in daemon.said()
     filler.unlink()
     with running(daemon), daemon.connect() as link:
         # The epoch is nowhere but in the catalog.

@@ -10,6 +10,7 @@ import json
 import os
 import resource
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -216,22 +217,27 @@ def test_commands_without_a_daemon_read_no_pipe(
         assert peak_of([SESSIOND, command, str(path)], daemon) < 200 * MIB
 
 
+LAUNCHER = f"""
+import os, resource, subprocess, sys
+resource.setrlimit(resource.RLIMIT_AS, ({2 * GIB}, {2 * GIB}))
+code = subprocess.run(sys.argv[1:], stdout=sys.stderr).returncode
+print(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
 def peak_of(command: list[str], daemon: Daemon) -> int:
     """The largest resident size of a command, which ends by itself."""
 
-    def bounded() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (2 * GIB, 2 * GIB))
-
     with daemon.log.open("ab") as log:
-        process = subprocess.Popen(
-            command,
+        # A small process in between: the peak of a child begins with the size of its parent.
+        launched = subprocess.run(
+            [sys.executable, "-c", LAUNCHER, *command],
             env=dict(daemon.environment),
-            stdout=log,
+            stdout=subprocess.PIPE,
             stderr=log,
-            preexec_fn=bounded,
+            check=True,
         )
-        _, code, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(code)
+    code, peak = map(int, launched.stdout.split())
     assert "Traceback" not in daemon.said()
-    assert process.returncode in {0, 1}, daemon.said()
-    return usage.ru_maxrss * 1024
+    assert code in {0, 1}, daemon.said()
+    return peak * 1024

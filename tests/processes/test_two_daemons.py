@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -138,7 +139,7 @@ def test_one_file_under_two_names_in_one_daemon_has_one_writer(
         assert (found["id"], found["path"]) == (SESSION, str(path))
 
 
-def test_a_record_of_a_holder_that_is_gone_names_nobody(daemon: Daemon) -> None:
+def test_a_record_of_a_holder_that_is_gone_names_only_what_the_system_knows(daemon: Daemon) -> None:
     with daemon.connect() as link:
         filled(link, "one")
     (path,) = daemon.files(SESSION)
@@ -151,7 +152,8 @@ def test_a_record_of_a_holder_that_is_gone_names_nobody(daemon: Daemon) -> None:
         with path.open() as held:
             fcntl.flock(held, fcntl.LOCK_EX)
             locked = refusal(link, "session/open", session_id=SESSION)
-            assert (locked.kind, locked.data["holder"]) == ("session_locked", None)
+            holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": None}
+            assert (locked.kind, locked.data["holder"]) == ("session_locked", holder)
         link.say(SESSION, "two")
         assert link.contents(SESSION) == ["one", "two"]
 
