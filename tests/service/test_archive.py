@@ -101,9 +101,9 @@ async def test_what_was_sent_before_is_stored_and_what_comes_after_is_refused(ho
         assert (await wire.answer(asked[3]))["session"]["archived"]
         assert await wire.answer(asked[4]) == {}
         assert (await wire.answer(asked[5]))["seq"] == 3
-        # Who watches goes on watching.
-        seqs = [(await watcher.next_notification())["params"]["seq"] for _ in range(2)]
-        assert seqs == [2, 3]
+        # A subscriber goes on, and is told of both changes where they happened.
+        told = [(await watcher.next_notification())["params"] for _ in range(4)]
+        assert [one.get("seq", one.get("archived")) for one in told] == [2, True, False, 3]
 
 
 async def test_a_retry_of_what_is_stored_is_answered_although_it_is_archived(house: Any) -> None:

@@ -443,8 +443,8 @@ async def test_navigation_is_where_it_was_after_a_restart(
             entry = {"type": "message", "id": name, "message": message}
             await wire.call("append", session_id=SESSION, entry=entry)
         moved = await wire.call("session/navigate", session_id=SESSION, entry_id="u2")
-        # At the leaf already there is nothing to say anew.
-        assert (moved["moved"], moved["editor_text"]) == (False, None)
+        # Also at the leaf: what a user said last is said anew from before it.
+        assert (moved["moved"], moved["editor_text"]) == (True, text)
         moved = await wire.call("session/navigate", session_id=SESSION, entry_id="u1")
         assert (moved["moved"], moved["editor_text"]) == (True, text)
         assert (await wire.call("build_context", session_id=SESSION))["sources"] == []
