@@ -10,8 +10,9 @@ from msgspec import Meta, Raw
 from sessiond.catalog.finding import find_by_ref
 from sessiond.errors import AmbiguousRef, SessionNotFound
 from sessiond.limits import MATCHES_SHOWN_MAX
-from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, raw
+from sessiond.methods.common import DEFERRED, Call, Client, Method, Params, encode, raw
 from sessiond.methods.get import SessionResult
+from sessiond.model.ids import is_session_id
 
 __all__ = ["METHOD"]
 
@@ -23,7 +24,7 @@ class ResolveParams(Params):
 
 
 def handle(client: Client, params: ResolveParams, call: Call[Client]) -> Any:
-    """Ask the catalog in a worker thread; nothing is opened."""
+    """Ask the catalog in a worker thread; only a file that no list shows is opened."""
     client.service.work(call, lambda: _resolve(client, params.ref, call))
     return DEFERRED
 
@@ -35,6 +36,9 @@ async def _resolve(client: Client, ref: str, call: Call[Client]) -> Raw:
         ),
         call.progress,
     )
+    if not found and is_session_id(ref) and await client.service.is_known(ref):
+        # A file outside the profile that was only read: in no list, but found by its id.
+        return raw((b'{"session":', encode(await client.service.info(ref)), b"}"))
     if not found:
         raise SessionNotFound("no id begins with this, and no title has it", ref=ref)
     if len(found) > 1:

@@ -47,6 +47,8 @@ class Opened(Struct, eq=False):
     created: bool = False
     elsewhere: bool = False
     """It lies in no folder of the profile: it is another program's, or its user's."""
+    hidden: bool = False
+    """It lies elsewhere and was only read: no list shows it until it is changed."""
     archived: bool = False
     """It lies in the archive: kept to be read, no longer to be changed."""
     dirty: bool = False

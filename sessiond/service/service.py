@@ -189,6 +189,11 @@ class Service:
         finally:
             let_go()
 
+    async def is_known(self, session_id: str) -> bool:
+        """Whether a file of this id is noted, in the lists or not. Raises StorageError."""
+        keeping = self.store.keeping
+        return await to_thread.run_sync(lambda: keeping.find(session_id) is not None)
+
     async def identify(self, path: Path) -> str:
         """The session id of a file."""
         return await to_thread.run_sync(self.store.identify, path)

@@ -179,6 +179,7 @@ class Writer:
             batch.follow()
             opened.intake.end_atom()
             batch.draft.commit()
+            opened.hidden = False
             lines = opened.journal.line_count
             assert opened.session.seq == lines - 1, "index and file number the lines alike"
             if hub.has_live:

@@ -122,6 +122,22 @@ def test_the_configuration_shown_is_that_of_a_daemon_that_is_started_when_needed
     assert ["limits.idle_session_seconds", "300", "default"] in rows
 
 
+def test_a_file_outside_the_profile_is_deleted_only_if_that_is_meant(shell: Shell) -> None:
+    path = shell.folder / "session.jsonl"
+    data = path.read_bytes()
+    assert shell.run("sessiond show ./session.jsonl; sessiond list").stdout.count("my-session") >= 1
+    listed = shell.json("sessiond list --json")["sessions"]
+    assert [session["id"] for session in listed] == ["my-session-id"]
+    asked = shell.run("sessiond delete ./session.jsonl || echo $?")
+    assert asked.stdout.strip().endswith("1")
+    assert "lies outside the profile" in asked.stderr
+    assert path.read_bytes() == data
+    gone = shell.run("sessiond delete --yes ./session.jsonl")
+    assert (gone.returncode, path.exists()) == (0, False)
+    back = shell.run(f"sessiond restore {gone.stdout.strip()}")
+    assert (back.returncode, path.read_bytes()) == (0, data)
+
+
 @pytest.mark.parametrize(
     "command",
     [

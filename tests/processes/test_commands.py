@@ -63,10 +63,7 @@ JSON: Final[dict[str, tuple[str, set[str]]]] = {
     "unarchive": ("sessiond unarchive my-session --json", {"sessions"}),
     "delete": ("sessiond delete my-session --json", {"sessions"}),
     "trash": ("sessiond trash --json", {"sessions", "next_cursor"}),
-    "restore": (
-        "sessiond delete my-session >/dev/null; sessiond restore my-session-id --json",
-        {"sessions"},
-    ),
+    "restore": ("sessiond restore my-session-id --json", {"sessions"}),
     "forget": ("sessiond forget ./session.jsonl --json", {"sessions"}),
     "purge": ("sessiond purge --yes my-session-id --json", {"sessions"}),
     "tree": ("sessiond tree my-session --json", {"text"}),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from sessiond.cli.arguments import SESSION
-from sessiond.cli.asking import ask, is_path, session_id
+from sessiond.cli.asking import ask, find, is_path
+from sessiond.cli.failures import Failure
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.putting import apply
 
@@ -19,22 +23,28 @@ __all__ = ["COMMAND"]
 
 @click.command("delete", cls=Command, examples=("sessiond delete my-session",))
 @shared_options
+@click.option("--yes", is_flag=True, help="Do not ask before a file outside the profile goes.")
 @click.argument("sessions", metavar="SESSION...", nargs=-1, required=True, type=SESSION)
-def delete(shared: Shared, sessions: tuple[str, ...]) -> None:
+def delete(shared: Shared, sessions: tuple[str, ...], *, yes: bool) -> None:
     """Put sessions into the trash.
 
     With the id that is printed `sessiond restore` brings one back, and `sessiond purge` takes one
-    out of the trash for good. An id that is in the trash already is as good as done.
+    out of the trash for good. An id that is in the trash already is as good as done. A file
+    outside the profile is yours, so you are asked first; `sessiond forget` only unlists it.
     """
-    apply(shared, "session/delete", sessions, _found_or_gone)
+
+    def found(client: BlockingClient, ref: str) -> str:
+        return _found_or_gone(client, ref, yes=yes)
+
+    apply(shared, "session/delete", sessions, found)
 
 
-def _found_or_gone(client: BlockingClient, ref: str) -> str:
+def _found_or_gone(client: BlockingClient, ref: str, *, yes: bool) -> str:
     """The id of a session, or of one in the trash, which has no other name."""
     from sessiond_client import RpcError
 
     try:
-        return session_id(client, ref)
+        session = find(client, ref)
     except RpcError as error:
         if error.kind != "session_not_found" or is_path(ref):
             raise
@@ -43,8 +53,30 @@ def _found_or_gone(client: BlockingClient, ref: str) -> str:
         except RpcError:
             # What nobody has, or what can be no id: the first answer says which are there.
             raise error from None
+    else:
+        if session["path"] is not None and not yes:
+            _confirm(client, Path(session["path"]))
+        found: str = session["id"]
+        return found
     click.echo(f"{ref} is in the trash already", err=True)
     return ref
+
+
+def _confirm(client: BlockingClient, path: Path) -> None:
+    """Ask whether a file outside the profile is to go. Raises Failure unless the answer is yes."""
+    profile = Path(msgspec.json.decode(ask(client, "server/info"))["data_folder"])
+    if profile in path.parents:
+        return
+    try:
+        sure = click.confirm(f"{path} lies outside the profile. Put it into the trash?", err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        click.echo(err=True)
+        sure = False
+    if not sure:
+        then = "run it with --yes if you mean it, or `sessiond forget` to keep the file"
+        raise Failure(f"{path} was not deleted", then)
 
 
 COMMAND = delete

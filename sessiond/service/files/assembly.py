@@ -37,6 +37,7 @@ class Assembly:
         if self._layout.is_pending(path):
             place = self._layout.session_path(session_id, self._environment.file_stamp())
         epoch, summary = self._register.recall(known, journal)
+        elsewhere = path.parent not in self._layout.folders
         return Opened(
             session_id,
             indexer.session,
@@ -50,5 +51,6 @@ class Assembly:
             place=place,
             created_at=rfc3339(indexer.header.timestamp),
             archived=self._layout.is_archived(path),
-            elsewhere=path.parent not in self._layout.folders,
+            elsewhere=elsewhere,
+            hidden=elsewhere and not (known is not None and known.listed),
         )

@@ -166,7 +166,10 @@ class Store:
         opened.journal.close()
         assert opened.path is not None, "only files are replaced"
         self.register.renew(opened.session_id, opened.path)
-        return self.open(opened.session_id)
+        again = self.open(opened.session_id)
+        # What was changed a moment ago may not be noted yet.
+        again.hidden = again.hidden and opened.hidden
+        return again
 
     def identify(self, path: Path) -> str:
         """The session id of a file, which may lie anywhere. Raises SessionCorrupt, StorageError."""

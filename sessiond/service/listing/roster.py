@@ -32,6 +32,7 @@ from sessiond.service.listing.changes import Changes
 from sessiond.service.listing.feed import Feed
 from sessiond.service.listing.pages import Pages, Selection
 from sessiond.service.listing.survey import Survey
+from sessiond.service.opened import Opened
 from sessiond.service.ports import Environment, Progress
 
 __all__ = ["Roster", "RosterStatistics"]
@@ -85,6 +86,8 @@ class Roster:
 
     def touch(self, host: Host) -> None:
         """Something about an open session changed."""
+        if host.is_open and host.opened.hidden:
+            return
         self._dirty.add(host)
         self._wake.set()
 
@@ -244,9 +247,14 @@ class Roster:
         async with self._turn:
             hosts = list(self._hosts())
             self._dirty.difference_update(hosts)
-            seen = [snapshot(host.opened) for host in hosts]
+            hidden = [host.opened for host in hosts if host.opened.hidden]
+            seen = [snapshot(host.opened) for host in hosts if not host.opened.hidden]
             new = {one.info.id for one in seen if one.opened.created and not self.complete.is_set()}
-            await self._store(seen, [], lambda: None, created=new)
+            await self._store(seen, [], lambda: self._note_all(hidden), created=new)
+
+    def _note_all(self, hidden: Iterable[Opened]) -> None:
+        for opened in hidden:
+            self._register.note(opened)
 
     def _raise_revision(self, changes: Changes) -> None:
         if changes.any:

@@ -137,16 +137,18 @@ class Survey:
         touched: dict[str, None] = dict.fromkeys(expected)
         if known:
             self._seen = {row.path: row.fingerprint for row in known.values() if row.listed}
-            self._elsewhere = {
-                row.path: row.session_id
-                for row in known.values()
-                if Path(row.path).parent not in self._claims.folders
-            }
         for folder in self._claims.folders:
             changed = self._folders.has_changed(folder)
             if changed or full:
                 touched |= dict.fromkeys(self._look_into(folder, full=full))
         if full:
+            rows = self._catalog.all() if known is None else known.values()
+            # What was only read is in no list, so nothing has to be known of it now.
+            self._elsewhere = {
+                row.path: row.session_id
+                for row in rows
+                if row.listed and Path(row.path).parent not in self._claims.folders
+            }
             touched |= dict.fromkeys(self._look_elsewhere())
             self._next_full = self._monotonic() + SURVEY_SECONDS
         for row in (known or {}).values():
@@ -269,7 +271,8 @@ class Survey:
             return
         if known.listed:
             gone.append(known.session_id)
-        elif self._generation == -1:
+        elif self._generation == -1 and Path(known.path).parent in self._claims.folders:
+            # A file elsewhere keeps its id and its epoch until session/forget.
             self._catalog.forget([known.session_id])
 
     def _is_there(self, session_id: str) -> bool:

@@ -1,0 +1,106 @@
+"""A file outside the profile that was only read is in no list, and is found again by id and cursor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.testing.daemon import Wire
+from tests.service.conftest import House
+from tests.service.damage import GOOD
+
+HI = {"role": "user", "content": "a rare word"}
+
+
+@pytest.fixture
+def chat(real_house: House, tmp_path: Path) -> Path:
+    real_house.layout.make_folders(real_house.files)
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(GOOD)
+    return path
+
+
+async def opened(wire: Wire, path: Path) -> dict[str, Any]:
+    session: dict[str, Any] = (await wire.call("session/open", path=str(path)))["session"]
+    await wire.call("session/entries", session_id=session["id"])
+    await wire.call("session/export", session_id=session["id"])
+    return session
+
+
+async def listed(wire: Wire) -> list[str]:
+    found = await wire.call("session/list", archived=None, drafts=True)
+    return [session["id"] for session in found["sessions"]]
+
+
+async def test_reading_lists_nothing_and_id_and_cursor_survive_a_restart(
+    real_house: House, chat: Path
+) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        session = await opened(wire, chat)
+        assert await listed(wire) == []
+        assert (await wire.call("session/search", query="1.50"))["hits"] == []
+        await wire.call("session/close", session_id=session["id"])
+        assert await listed(wire) == []
+    for _ in range(3):
+        async with real_house.daemon() as daemon, daemon.connect() as wire:
+            assert await listed(wire) == []
+            found = (await wire.call("session/resolve", ref=session["id"]))["session"]
+            assert (found["id"], found["path"]) == (session["id"], str(chat))
+            cursor = {"seq": 1, "epoch": session["epoch"]}
+            answer = await wire.call("subscribe", session_id=session["id"], after=cursor)
+            assert "replaced" not in answer
+            assert await listed(wire) == []
+
+
+async def test_a_file_that_is_gone_keeps_its_id_and_epoch_until_it_is_back(
+    real_house: House, chat: Path
+) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        session = await opened(wire, chat)
+    away = chat.with_name("away")
+    chat.rename(away)
+    for _ in range(2):
+        async with real_house.daemon() as daemon, daemon.connect() as wire:
+            assert await listed(wire) == []
+    away.rename(chat)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        again = (await wire.call("session/get", session_id=session["id"]))["session"]
+        assert again["epoch"] == session["epoch"]
+
+
+async def test_the_first_change_lists_it_until_it_is_gone_or_forgotten(
+    real_house: House, chat: Path
+) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        session = await opened(wire, chat)
+        await wire.call("append", session_id=session["id"], message=HI)
+        assert await listed(wire) == [session["id"]]
+        await wire.call("session/close", session_id=session["id"])
+        assert await listed(wire) == [session["id"]]
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await opened(wire, chat)
+        assert await listed(wire) == [session["id"]]
+        hits = (await wire.call("session/search", query="rare"))["hits"]
+        assert [hit["session_id"] for hit in hits] == [session["id"]]
+        await wire.call("session/forget", session_id=session["id"])
+        assert await listed(wire) == []
+        await opened(wire, chat)
+        assert await listed(wire) == []
+
+
+async def test_what_was_changed_and_removed_by_its_user_leaves_the_lists(
+    real_house: House, chat: Path
+) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        session = await opened(wire, chat)
+        await wire.call("append", session_id=session["id"], message=HI)
+        assert await listed(wire) == [session["id"]]
+        await wire.call("session/close", session_id=session["id"])
+        while not daemon.service.hosts.is_free(session["id"]):
+            await wire.call("server/ping")
+        chat.unlink()
+        # The next look at all folders is due.
+        real_house.seconds += 3600.0
+        assert await listed(wire) == []
