@@ -17,12 +17,13 @@ from typing import TypeVar
 
 from sessiond.catalog.file import CatalogFile
 from sessiond.catalog.query import Position, Query, select_ids, select_page
-from sessiond.catalog.rows import Known, Mark, Shown, Stored
+from sessiond.catalog.rows import Fingerprint, Known, Mark, Shown, Stored
 from sessiond.catalog.statements import (
     all_known,
     drop,
     erase,
     find_known,
+    find_settled_drafts,
     find_shown,
     insert,
     place,
@@ -114,6 +115,10 @@ class Catalog:
         if is_held:
             text = f"{self._path} is being read by another process, which keeps the words in it"
             raise StorageError(text, errno="EBUSY", path=str(self._path))
+
+    def settled_drafts(self) -> dict[str, Fingerprint]:
+        """Return the paths of drafts without an answer, with the files as they were when read."""
+        return self.file.use(find_settled_drafts)
 
     # -- questions -------------------------------------------------------------------
 

@@ -11,7 +11,17 @@ from typing import Final
 from sessiond.catalog.rows import Fingerprint, Known, Mark, Shown, Stored
 from sessiond.catalog.schema import COLUMNS
 
-__all__ = ["all_known", "drop", "erase", "find_known", "find_shown", "insert", "place", "unlist"]
+__all__ = [
+    "all_known",
+    "drop",
+    "erase",
+    "find_known",
+    "find_settled_drafts",
+    "find_shown",
+    "insert",
+    "place",
+    "unlist",
+]
 
 _KNOWN: Final = (
     "session_id, path, epoch, seen_seq, seen_digest, seen_inode, inode, size, mtime_ns, summary, "
@@ -42,6 +52,15 @@ def all_known(connection: sqlite3.Connection) -> list[Known]:
     """What is noted of every file."""
     rows = connection.execute(f"SELECT {_KNOWN} FROM sessions")  # noqa: S608 - our names
     return [_known(row) for row in rows]
+
+
+def find_settled_drafts(connection: sqlite3.Connection) -> dict[str, Fingerprint]:
+    """Return where drafts without an assistant message lie, and what the files were then."""
+    rows = connection.execute(
+        "SELECT path, inode, size, mtime_ns FROM sessions "
+        "WHERE listed = 1 AND draft = 1 AND has_assistant = 0"
+    )
+    return {path: Fingerprint(*seen) for path, *seen in rows}
 
 
 def place(connection: sqlite3.Connection, session_id: str, path: str, mark: Mark) -> None:

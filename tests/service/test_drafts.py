@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -100,6 +101,51 @@ async def test_a_move_that_failed_is_tried_again_when_the_daemon_starts(house: A
         await to_thread.run_sync(settle_drafts, daemon.service.store)
         assert await listed(wire) == [SESSION]
     assert places(house) == ["sessions"]
+
+
+@pytest.mark.parametrize("drafts", [1, 25])
+async def test_a_start_opens_and_reads_no_draft_that_is_known(house: Any, drafts: int) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for number in range(drafts):
+            await wire.call("session/create", cwd="/p", session_id=f"draft-{number:03}")
+            await wire.call("append", session_id=f"draft-{number:03}", message={"role": "user"})
+        await wire.call("session/list", drafts=True)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        before = house.disk.counts.copy()
+        await to_thread.run_sync(settle_drafts, daemon.service.store)
+        cost = {op: house.disk.counts[op] - before[op] for op in ("open_update", "open_read")}
+        assert cost == {"open_update": 0, "open_read": 0}
+        listed = await wire.call("session/list", drafts=True)
+        assert len(listed["sessions"]) == drafts
+
+
+async def test_a_draft_that_got_its_answer_unseen_is_read_at_the_next_start(house: Any) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await make(wire)
+        await wire.call("session/list", drafts=True)
+    (path,) = house.session_files()
+    answer = {
+        "type": "message",
+        "id": "a1",
+        "parent_id": None,
+        "timestamp": "2026-01-15T10:30:00.000Z",
+    }
+    line = json.dumps({**answer, "message": {"role": "assistant"}})
+    house.disk.write_as_another(path, line.encode() + b"\n")
+    async with house.daemon() as daemon:
+        await to_thread.run_sync(settle_drafts, daemon.service.store)
+    assert places(house) == ["sessions"]
+
+
+async def test_a_start_that_is_to_end_leaves_the_rest_of_the_drafts(house: Any) -> None:
+    for number in range(3):
+        async with house.daemon() as daemon, daemon.connect() as wire:
+            await wire.call("session/create", cwd="/p", session_id=f"draft-{number:03}")
+    house.disk.seconds += 10 * 24 * 3600.0
+    looks = iter([False, True, True])
+    async with house.daemon() as daemon:
+        await to_thread.run_sync(settle_drafts, daemon.service.store, lambda: next(looks))
+    assert len(house.session_files()) == 2
 
 
 async def test_a_move_that_failed_is_tried_again_when_the_session_is_opened(house: Any) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import anyio
 from anyio import to_thread
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 from msgspec import Struct
 
 from sessiond.cli.config import Sources
@@ -80,16 +80,28 @@ class Daemon:
         self._listener = listener
         self._log = logging.getLogger("sessiond")
         self._stop = anyio.Event()
+        self._service: Service | None = None
+        """None until the profile is in order."""
 
     async def serve(self) -> None:
         """Everything, from the first file to the last answer."""
+        async with anyio.create_task_group() as tasks:
+            # From the first moment on: a signal ends the start as it ends the serving.
+            await tasks.start(self._watch_signals)
+            await self._serve_profile()
+            tasks.cancel_scope.cancel()
+
+    async def _serve_profile(self) -> None:
         compaction = self._tuning.current.compaction.settings()
         summarizer = SummarizerCommand(lambda: self._tuning.current.summarizer)
         environment = real_environment(self._report_bug, compaction, summarizer)
         store = Store(self._layout, self._files, environment)
         try:
             await to_thread.run_sync(remove_half_made, store)
-            await to_thread.run_sync(settle_drafts, store)
+            await to_thread.run_sync(settle_drafts, store, self._stop.is_set)
+            if self._stop.is_set():
+                self._log.info("stopped before it served")
+                return
             async with anyio.create_task_group() as tasks:
                 service = Service(
                     store,
@@ -98,7 +110,8 @@ class Daemon:
                     profile=self._layout.profile,
                     request_stop=self._stop.set,
                 )
-                service.bounds = self._tuning.bounds
+                self._tuning.govern(service)
+                self._service = service
                 await self._serve(service, tasks)
                 tasks.cancel_scope.cancel()
         finally:
@@ -122,7 +135,6 @@ class Daemon:
             await serve_stdio(connection)
             self._stop.set()
 
-        tasks.start_soon(self._watch_signals, service)
         tasks.start_soon(_unload_idle, service)
         if self._listener is not None:
             admission = Admission(service.holdings, lambda: service.bounds)
@@ -145,13 +157,14 @@ class Daemon:
                 os.write(self._options.told, b"1")
             os.close(self._options.told)
 
-    async def _watch_signals(self, service: Service) -> None:
+    async def _watch_signals(self, *, task_status: TaskStatus[None]) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            task_status.started()
             async for number in signals:
                 if number == signal.SIGHUP:
                     fresh = await to_thread.run_sync(self._tuning.read_again)
                     if fresh is not None:
-                        self._tuning.take(fresh, service)
+                        self._tuning.take(fresh, self._service)
                 elif self._stop.is_set():
                     # Whoever asks twice wants no waiting; what was acknowledged is on disk.
                     self._log.warning("ended at once by a second signal")

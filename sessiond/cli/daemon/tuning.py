@@ -48,8 +48,17 @@ class Tuning:
             _log.error("configuration kept", extra={"reason": str(error)})
             return None
 
-    def take(self, fresh: Configuration, service: Service) -> None:
-        """Put into force what can change while the daemon runs; say what cannot."""
+    def govern(self, service: Service) -> None:
+        """Give the service the bounds and the policies in force."""
+        service.bounds = self.bounds
+        service.environment.policies.usual = self.current.compaction.settings()
+        service.note_use()
+
+    def take(self, fresh: Configuration, service: Service | None) -> None:
+        """Put into force what can change while the daemon runs; say what cannot.
+
+        Without a service, which is about to begin, that begins with what is current.
+        """
         changed = [
             name
             for name in fresh.__struct_fields__
@@ -57,9 +66,8 @@ class Tuning:
         ]
         self.current = fresh
         self.set_level()
-        service.bounds = self.bounds
-        service.environment.policies.usual = fresh.compaction.settings()
-        service.note_use()
+        if service is not None:
+            self.govern(service)
         self.changed.set()
         self.changed = anyio.Event()
         _log.info("configuration read", extra={"changed": changed})

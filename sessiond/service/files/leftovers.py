@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 from sessiond.errors import SessiondError, StorageError
+from sessiond.journal.files import FileStat
 from sessiond.limits import DRAFT_SECONDS
+from sessiond.service.files.register import fingerprint_of
 from sessiond.service.files.store import Store
 
 __all__ = ["remove_half_made", "settle_drafts"]
@@ -22,23 +26,43 @@ def remove_half_made(store: Store) -> None:
                 store.files.unlink(path)
 
 
-def settle_drafts(store: Store) -> None:
-    """What became of drafts, before anybody asks: conversations move in, the forgotten to the trash.
+def settle_drafts(store: Store, is_ending: Callable[[], bool] = lambda: False) -> None:
+    """Move drafts that became conversations in, and forgotten ones to the trash, before anybody asks.
 
     A draft is forgotten when it has no assistant message and nobody touched it for
-    DRAFT_SECONDS. One that cannot be read or moved stays where it is.
+    DRAFT_SECONDS. One that cannot be read or moved stays where it is. A draft is read only if
+    the catalog does not know the file as it is now: what was a draft without an answer still is.
+    Once `is_ending` the rest is left to the next start.
     """
     oldest = store.files.now() - DRAFT_SECONDS
-    for path in store.layout.drafts(store.files):
-        session_id = store.layout.id_of(path)
-        if session_id is None:
-            continue
-        with suppress(SessiondError, OSError):
-            touched = store.files.stat(path).st_mtime_ns / 1e9
-            # Opening promotes a draft that has become a conversation.
-            opened = store.open(session_id)
-            try:
-                if opened.pending and touched < oldest:
-                    store.keeping.discard_draft(opened)
-            finally:
-                opened.journal.close()
+    settled = store.catalog.settled_drafts()
+    for path, found in _drafts(store).items():
+        if is_ending():
+            return
+        is_forgotten = found.st_mtime_ns / 1e9 < oldest
+        if is_forgotten or settled.get(str(path)) != fingerprint_of(found):
+            with suppress(SessiondError, OSError):
+                _settle_draft(store, path, is_forgotten=is_forgotten)
+
+
+def _drafts(store: Store) -> dict[Path, FileStat]:
+    """The files of drafts; none where the folder cannot be looked at."""
+    folder = store.layout.pending
+    try:
+        found = store.files.stats(folder)
+    except OSError:
+        return {}
+    drafts = {folder / name: stat for name, stat in sorted(found.items())}
+    return {path: stat for path, stat in drafts.items() if store.layout.id_of(path) is not None}
+
+
+def _settle_draft(store: Store, path: Path, *, is_forgotten: bool) -> None:
+    session_id = store.layout.id_of(path)
+    assert session_id is not None, "it is the file of a draft"
+    # Opening promotes a draft that has become a conversation.
+    opened = store.open(session_id)
+    try:
+        if opened.pending and is_forgotten:
+            store.keeping.discard_draft(opened)
+    finally:
+        opened.journal.close()

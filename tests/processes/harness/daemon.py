@@ -68,6 +68,12 @@ class Daemon:
                 umask=umask,
             )
 
+    def signal_and_look(self, number: signal.Signals) -> int | None:
+        """Send a signal; the exit code, if the process has ended already."""
+        assert self._process is not None
+        self._process.send_signal(number)
+        return self._process.poll()
+
     def end(self, how: signal.Signals | None = None) -> int:
         """Send a signal, if one is named, and wait for the end; gives the exit code."""
         assert self._process is not None
