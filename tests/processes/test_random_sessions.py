@@ -124,7 +124,9 @@ def files_of(daemon: Daemon, session_id: str) -> list[str]:
     return [
         path.parent.name
         for path in daemon.profile.glob("*/*.jsonl*")
-        if (name := NAME.fullmatch(path.name)) is not None and name[1] == session_id
+        if (name := NAME.fullmatch(path.name)) is not None
+        and name[1] == session_id
+        and ".origin" not in path.suffixes
     ]
 
 
