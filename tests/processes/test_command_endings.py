@@ -49,6 +49,8 @@ REFUSED: Final = {
     "session/unsubscribe": "subscription_not_found",
     "session/flush": "subscription_not_found",
     "session/renew": "lease_lost",
+    "session/restore": "session_exists",
+    "session/forget": "invalid_params",
     "session/purge": "session_exists",
 }
 # What would leave nothing for those that come after it.
