@@ -52,16 +52,9 @@ REFUSED: Final = {
     "session/restore": "session_exists",
     "session/forget": "invalid_params",
     "session/purge": "session_exists",
-    "session/forget": "invalid_params",
 }
 # What would leave nothing for those that come after it.
-LAST: Final = (
-    "session/archive",
-    "session/unarchive",
-    "session/delete",
-    "session/restore",
-    "server/stop",
-)
+LAST: Final = ("session/archive", "session/unarchive", "session/delete", "server/stop")
 
 
 def test_call_calls_every_method(shell: Shell) -> None:

@@ -120,10 +120,7 @@ def answers(link: Link, ids: set[int]) -> dict[int, str | None]:
 
 
 def files_of(daemon: Daemon, session_id: str) -> list[str]:
-    """The folders in which something has the name of a session, one for each file.
-
-    A note of where a file lay goes with that file and is none.
-    """
+    """The folders in which something has the name of a session, one for each file."""
     return [
         path.parent.name
         for path in daemon.profile.glob("*/*.jsonl*")
