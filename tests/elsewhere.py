@@ -84,7 +84,7 @@ def _go() -> None:
     assert system.SYSTEM is macos.MACOS
     library = _Library()
     for owner, name, stand_in in (
-        (macos, "_library", lambda: library),
+        (macos, "c_library", lambda: library),
         (fcntl, "fcntl", _told),
         (socket.socket, "getsockopt", _asked),
         (place, "_OWN_FOLDERS", Path("/no/such/folder")),

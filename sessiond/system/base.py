@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from functools import cache
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-__all__ = ["RENAME_UNSUPPORTED", "System", "rename_failed"]
+__all__ = ["RENAME_UNSUPPORTED", "System", "c_library", "rename_failed"]
 
 RENAME_UNSUPPORTED: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 """What `rename_new` fails with where the system or the file system cannot rename so."""
@@ -44,6 +45,15 @@ class System(Protocol):
     def holder_of(self, fd: int) -> int:
         """Return the pid of the process that has locked an open file (flock); 0 is unknown."""
         ...
+
+
+@cache
+def c_library() -> Any:
+    """Return the C library; Python has no call of its own for a rename that replaces nothing."""
+    # Imported here: most processes never rename a file.
+    from ctypes import CDLL
+
+    return CDLL(None, use_errno=True)
 
 
 def rename_failed(code: int, old: Path, new: Path) -> OSError:

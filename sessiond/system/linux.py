@@ -6,11 +6,10 @@ import errno
 import os
 import socket
 import struct
-from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from sessiond.system.base import rename_failed
+from sessiond.system.base import c_library, rename_failed
 from sessiond.system.unix import Unix
 
 __all__ = ["LINUX"]
@@ -28,7 +27,7 @@ class Linux(Unix):
 
     def rename_new(self, old: Path, new: Path) -> None:
         """Rename by `renameat2`."""
-        call = getattr(_library(), "renameat2", None)
+        call = getattr(c_library(), "renameat2", None)
         if call is None:
             # A C library that is older than the call.
             raise rename_failed(errno.ENOSYS, old, new)
@@ -55,15 +54,6 @@ class Linux(Unix):
             if words[1:2] == ["FLOCK"] and words[5:6] == [file]:
                 return max(0, int(words[4]))
         return 0
-
-
-@cache
-def _library() -> Any:
-    """Return the C library; Python has no call of its own for a rename that replaces nothing."""
-    # Imported here: most processes never rename a file.
-    from ctypes import CDLL
-
-    return CDLL(None, use_errno=True)
 
 
 LINUX: Final = Linux()

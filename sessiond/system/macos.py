@@ -14,11 +14,10 @@ import fcntl
 import os
 import socket
 import struct
-from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from sessiond.system.base import rename_failed
+from sessiond.system.base import c_library, rename_failed
 from sessiond.system.unix import Unix
 
 __all__ = ["MACOS"]
@@ -51,7 +50,7 @@ class MacOS(Unix):
 
     def rename_new(self, old: Path, new: Path) -> None:
         """Rename by `renamex_np`."""
-        if _library().renamex_np(os.fsencode(old), os.fsencode(new), _RENAME_EXCL):
+        if c_library().renamex_np(os.fsencode(old), os.fsencode(new), _RENAME_EXCL):
             from ctypes import get_errno
 
             raise rename_failed(get_errno(), old, new)
@@ -61,15 +60,6 @@ class MacOS(Unix):
         uid, _ = super().peer_of(sock)
         (pid,) = _PID.unpack(sock.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID, _PID.size))
         return uid, pid
-
-
-@cache
-def _library() -> Any:
-    """Return the C library; Python has no call of its own for a rename that replaces nothing."""
-    # Imported here: most processes never rename a file.
-    from ctypes import CDLL
-
-    return CDLL(None, use_errno=True)
 
 
 MACOS: Final = MacOS()

@@ -93,7 +93,7 @@ class Library:
 
 def test_a_rename_on_macos_replaces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     library = Library(0)
-    monkeypatch.setattr(macos, "_library", lambda: library)
+    monkeypatch.setattr(macos, "c_library", lambda: library)
     MACOS.rename_new(Path("/a"), Path("/b"))
     assert library.asked == [(b"/a", b"/b", 4)], "RENAME_EXCL of <sys/stdio.h>"
     library.code = errno.EEXIST

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import msgspec
 
 from sessiond.cli.arguments import SESSION
 from sessiond.cli.asking import ask, find, is_path
+from sessiond.cli.confirming import is_confirmed
 from sessiond.cli.failures import Failure
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.putting import apply
@@ -67,14 +67,7 @@ def _confirm(client: BlockingClient, path: Path) -> None:
     profile = Path(msgspec.json.decode(ask(client, "server/info"))["data_folder"])
     if profile in path.parents:
         return
-    try:
-        sure = click.confirm(f"{path} lies outside the profile. Put it into the trash?", err=True)
-    except click.Abort:
-        if sys.stdin.isatty():
-            raise
-        click.echo(err=True)
-        sure = False
-    if not sure:
+    if not is_confirmed(f"{path} lies outside the profile. Put it into the trash?"):
         then = "run it with --yes if you mean it, or `sessiond forget` to keep the file"
         raise Failure(f"{path} was not deleted", then)
 

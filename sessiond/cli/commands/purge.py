@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
+from sessiond.cli.confirming import is_confirmed
 from sessiond.cli.failures import Failure, Status
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.putting import apply
@@ -46,14 +46,7 @@ def purge(shared: Shared, ids: tuple[str, ...], *, yes: bool) -> None:
 
 def _confirm(ids: tuple[str, ...]) -> None:
     """Ask. Raises Failure unless the answer is yes."""
-    try:
-        sure = click.confirm(f"Purge {', '.join(ids)} for good?", err=True)
-    except click.Abort:
-        if sys.stdin.isatty():
-            raise
-        click.echo(err=True)
-        sure = False
-    if not sure:
+    if not is_confirmed(f"Purge {', '.join(ids)} for good?"):
         raise Failure("nothing was purged", "run it with --yes if you mean it")
 
 

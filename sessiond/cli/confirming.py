@@ -1,0 +1,20 @@
+"""A question that a person must answer with yes before a command goes on."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+__all__ = ["is_confirmed"]
+
+
+def is_confirmed(question: str) -> bool:
+    """Ask on standard error. The end of an input that is no terminal counts as no."""
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        click.echo(err=True)
+        return False
