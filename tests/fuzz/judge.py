@@ -165,7 +165,10 @@ def _batch_debt(text: str) -> Debt | None:
     if _has_half_surrogate(text):
         # It may be refused as a whole: as one message, or in each place, notifications too.
         loose = [debt or Debt(_NOBODY, None, optional=True) for debt in owed]
-        return Debt(_NOBODY, None, tuple(one._replace(codes=None) for one in loose))
+        # A batch of notifications only is owed nothing, whatever is in their texts.
+        silent = all(debt.optional for debt in loose)
+        parts_owed = tuple(one._replace(codes=None) for one in loose)
+        return Debt(_NOBODY, None, parts_owed, optional=silent)
     kept = tuple(debt for debt in owed if debt is not None)
     if not kept:
         return None
