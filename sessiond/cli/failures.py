@@ -61,7 +61,7 @@ _NEXT: Final[Mapping[str, str]] = {
     "precondition_failed": "look at what was added (`sessiond tail {session}`) and decide again",
     "session_archived": "bring it back first: `sessiond unarchive {session}`",
     "session_corrupt": "see `sessiond verify {session}`, then `sessiond repair {session}`",
-    "session_exists": "use another id, or --open to take the one that is there",
+    "session_exists": "use another id; `sessiond new --open` takes the session that is there",
     "session_locked": "another process holds its file; try again when it has ended",
     "session_not_found": "see `sessiond list --archived any --drafts` for what there is",
     "storage_error": "see the log of the daemon and the disk, then run it again",
@@ -81,6 +81,8 @@ _NEXT_BY_ERRNO: Final[Mapping[str, str]] = {
 }
 _SESSION_COMMAND: Final = re.compile(r"`sessiond \w+ \{session\}`")
 # What the daemon advises for these is put in words of the protocol: a command says its own.
+# The daemon's advice for these differs by method, so a command repeats it: "WHAT: ADVICE".
+_ADVISES: Final = frozenset({"session_exists"})
 _ADVISED: Final = frozenset(
     {"ambiguous_ref", "head_not_found", "session_archived", "summarizer_unavailable"}
 )
@@ -203,6 +205,8 @@ def _refusal(
         if session
         else _SESSION_COMMAND.sub("`sessiond list`", then)
     )
+    if kind in _ADVISES and ": " in message:
+        message, then = message.split(": ", 1)
     if kind in _ADVISED:
         message = re.split("[;:] ", message)[0]
     path = data.get("path")

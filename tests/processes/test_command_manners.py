@@ -45,6 +45,7 @@ pytestmark = pytest.mark.slow
         ("import empty.jsonl", 1, "sessiond: empty.jsonl, line 1: it is empty"),
         ("import empty.jsonl", 1, "see `sessiond verify empty.jsonl`"),
         ("purge --yes my-session-id", 1, "my-session-id is not in the trash: put it there first"),
+        ("new --id my-session-id", 1, "use another id; `sessiond new --open` takes the session"),
         ("purge my-session-id </dev/null", 1, "nothing was purged: run it with --yes"),
     ],
 )
@@ -114,12 +115,31 @@ def test_a_temporary_folder_that_is_not_there_is_named(shell: Shell) -> None:
     assert "Errno" not in done.stderr
 
 
+def test_a_restore_that_is_refused_gives_the_advice_of_a_restore(shell: Shell) -> None:
+    done = shell.run("sessiond restore my-session-id")
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith("and a restore replaces none: delete that one first")
+
+
 def test_the_configuration_shown_is_that_of_a_daemon_that_is_started_when_needed(
     shell: Shell,
 ) -> None:
     rows = [row.split("\t") for row in shell.run("sessiond config").stdout.splitlines()[1:]]
     assert ["idle_exit_seconds", "1800", "default"] in rows
     assert ["limits.idle_session_seconds", "300", "default"] in rows
+
+
+def test_the_configuration_shown_is_that_of_the_daemon_that_the_command_line_names(
+    shell: Shell,
+) -> None:
+    def socket(line: str) -> list[str]:
+        rows = [row.split("\t") for row in shell.run(line).stdout.splitlines()]
+        return next(row[1:] for row in rows if row[0] == "socket")
+
+    environment = "env SESSIOND_SOCKET=/from/environment sessiond config"
+    assert socket(environment) == ["/from/environment", "$SESSIOND_SOCKET"]
+    assert socket(f"{environment} --profile b") == ["-", "flag"]
+    assert socket(f"{environment} --socket /given") == ["/given", "flag"]
 
 
 def test_a_file_outside_the_profile_is_deleted_only_if_that_is_meant(shell: Shell) -> None:

@@ -96,6 +96,20 @@ async def test_what_is_archived_watched_a_draft_or_anothers_stays(
         assert house.disk.content(foreign) == PI
 
 
+async def test_an_old_session_that_comes_back_from_the_archive_stays(house: Any) -> None:
+    path = put(house, "session-back", "2025-01-01")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/archive", session_id="session-back")
+        await wire.call("session/unarchive", session_id="session-back")
+        # A second time moves nothing, so the file's age stays.
+        house.disk.seconds += 3600
+        await wire.call("session/unarchive", session_id="session-back")
+        await wire.call("session/close", session_id="session-back")
+        assert await run(wire, 24, dry_run=False) == []
+        assert await run(wire, 0.5, dry_run=False) == ["session-back"]
+    assert not house.disk.exists(path)
+
+
 async def test_what_cannot_go_is_told_and_the_others_go(house: Any) -> None:
     held = put(house, "session-held", "2025-01-01")
     put(house, "session-free", "2025-01-02")

@@ -29,7 +29,8 @@ def config(place: Place, *, as_json: bool) -> None:
 
     try:
         file = file_of(os.environ, place.config)
-        _, settings = load(Sources(os.environ, place.config, defaults=JOINED_DEFAULTS))
+        sources = Sources(os.environ, place.config, _flags(place), JOINED_DEFAULTS)
+        _, settings = load(sources)
     except BadConfiguration as error:
         raise bad_configuration(error) from error
     if as_json:
@@ -39,6 +40,15 @@ def config(place: Place, *, as_json: bool) -> None:
         say(f"no file: {default_file(os.environ)} is not there")
     rows = [(each.key, _shown(each.value), each.source) for each in settings]
     table(("KEY", "VALUE", "FROM"), rows)
+
+
+def _flags(place: Place) -> dict[str, object]:
+    """Return what the command line says of the socket: its path, or that the profile decides."""
+    if place.is_named:
+        return {"socket": None}
+    if place.socket is not None and place.socket != os.environ.get("SESSIOND_SOCKET"):
+        return {"socket": place.socket}
+    return {}
 
 
 def _shown(value: object) -> str:

@@ -132,9 +132,16 @@ class Keeping:
         self._move(opened, self._layout.archive / path.name)
 
     def unarchive(self, opened: Opened) -> None:
-        """Put an open session's file back among the sessions. Safe to repeat. Raises StorageError."""
+        """Put an open session's file back among the sessions. Safe to repeat. Raises StorageError.
+
+        The file counts as written to just now, so that a retention does not take the session at
+        once.
+        """
         path = opened.path
         if path is not None and opened.place is None and path.parent in self._layout.folders:
+            if self._layout.is_archived(path):
+                with telling("look at", path):
+                    self._files.touch(path)
             self._move(opened, self._layout.sessions / path.name)
 
     def _move(self, opened: Opened, path: Path) -> None:
@@ -329,5 +336,5 @@ def exists_again(session_id: str) -> SessionExists:
 def still_there(session_id: str) -> SessionExists:
     """What to say to whoever would purge a session that nobody deleted."""
     return SessionExists(
-        "only what is in the trash is purged; session/delete it first", session_id=session_id
+        "only what is in the trash is purged: delete the session first", session_id=session_id
     )
