@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from sessiond.model.row import Kind
+from sessiond.service.environment import Environment
 from sessiond.service.events import Event, Origin
 from sessiond.service.inbox import Act, Command
 from sessiond.service.leases import Leases
 from sessiond.service.opened import Opened
-from sessiond.service.ports import Environment
 from sessiond.session.draft import Draft
 
 __all__ = ["Batch", "stage"]

@@ -27,12 +27,12 @@ from sessiond.limits import RETRY_AFTER_MS, WRITER_THREADS_MAX
 from sessiond.model.entries import Header
 from sessiond.model.events import CatalogChange
 from sessiond.service.caches import Caches
+from sessiond.service.environment import Environment
 from sessiond.service.files.store import Store
 from sessiond.service.host import Host, Keeper
 from sessiond.service.listing.roster import Roster
 from sessiond.service.live import Means
 from sessiond.service.opened import Opened
-from sessiond.service.ports import Environment
 from sessiond.service.recommending import Recommending
 from sessiond.service.retirement import Retirement
 from sessiond.service.room import Room

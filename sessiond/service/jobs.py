@@ -10,8 +10,9 @@ from anyio import CancelScope
 
 from sessiond.errors import Cancelled, Internal, SessiondError, exhausted
 from sessiond.limits import RETRY_AFTER_MS
+from sessiond.service.environment import Environment
 from sessiond.service.inbox import LATER
-from sessiond.service.ports import Environment, Ticket
+from sessiond.service.ports import Ticket
 from sessiond.service.progress import ProgressTeller
 
 __all__ = ["answer_later"]

@@ -20,9 +20,10 @@ from sessiond.limits import LEASE_WAITERS_MAX, LEASES_MAX, RETRY_AFTER_MS
 from sessiond.model.ids import MAIN
 from sessiond.model.row import Rules
 from sessiond.model.times import rfc3339, unix_ms
+from sessiond.service.environment import Environment
 from sessiond.service.inbox import LATER
 from sessiond.service.lease import Held, Lease, Waiter, Wish, held_by
-from sessiond.service.ports import Environment, Ticket
+from sessiond.service.ports import Ticket
 from sessiond.session.leases import lease_lost, lease_of_another
 
 __all__ = ["Leases"]

@@ -13,6 +13,7 @@ from msgspec import Struct
 from sessiond.errors import SessiondError
 from sessiond.service.caches import Caches
 from sessiond.service.contexts import ContextCache
+from sessiond.service.environment import Environment
 from sessiond.service.estimating import Estimates
 from sessiond.service.hub import Hub, HubStatistics
 from sessiond.service.inbox import Inbox
@@ -20,7 +21,6 @@ from sessiond.service.leases import Leases
 from sessiond.service.log import LogReader
 from sessiond.service.opened import Opened
 from sessiond.service.planning import KeptFiles
-from sessiond.service.ports import Environment
 from sessiond.service.viewing import Views
 from sessiond.service.watching import Watching
 from sessiond.service.writer import Writer, WriterStatistics

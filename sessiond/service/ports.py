@@ -1,8 +1,7 @@
 """What the service needs of the outside, as small protocols.
 
 The service knows no JSON-RPC and no sockets: a `Ticket` is somebody waiting for
-an answer, a `Listener` is a connection that takes bytes, the `Clock` and ids
-are passed in so that tests stand still.
+an answer, and a `Listener` is a connection that takes bytes.
 """
 
 from __future__ import annotations
@@ -11,18 +10,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import anyio
-import msgspec
-from msgspec import Raw, Struct, UnsetType
+from msgspec import Raw, UnsetType
 
 from sessiond.errors import SessiondError
 from sessiond.model.events import Figures
 from sessiond.model.requests import Reply
-from sessiond.service.policies import Policies
 
 __all__ = [
-    "NO_SUMMARIZER",
     "Consulted",
-    "Environment",
     "Listener",
     "NoSummary",
     "Partner",
@@ -179,39 +174,3 @@ class Summarizer(Protocol):
     async def summarize(self, prompt: str) -> str:
         """What it says, as it is. Raises NoSummary."""
         ...
-
-
-class _Nobody:
-    is_there = False
-
-    async def summarize(self, prompt: str) -> str:  # noqa: ARG002 - nobody is asked
-        raise NoSummary("there is none")
-
-
-NO_SUMMARIZER: Summarizer = _Nobody()
-
-
-class Environment(Struct, frozen=True):
-    """What the service is given: in production the real clock and ids, in tests ones that stand still."""
-
-    now: Callable[[], str]
-    """RFC 3339 UTC with milliseconds."""
-    monotonic: Callable[[], float]
-    new_entry_id: Callable[[], str]
-    """Also called in worker threads, where copies are made."""
-    new_session_id: Callable[[], str]
-    new_epoch: Callable[[], str]
-    new_lease_id: Callable[[], str]
-    """Nobody can guess it: whoever names it has the lease."""
-    file_stamp: Callable[[], str]
-    """For file names: YYYY-MM-DDTHH-MM-SS-ffffff, UTC."""
-    describe: Callable[[], bytes]
-    """The protocol as one OpenRPC document, JSON on one line. The first call takes a while."""
-    report_bug: Callable[[str, BaseException], str]
-    """Log an exception that should not be, under the name of the work; gives the incident id."""
-    report_trouble: Callable[[str], None] = lambda _text: None
-    """Log what went wrong outside and is being coped with."""
-    policies: Policies = msgspec.field(default_factory=Policies)
-    """When a context is too large, as configured, and who counts its tokens."""
-    summarizer: Summarizer = NO_SUMMARIZER
-    """Who writes summaries when no client does."""

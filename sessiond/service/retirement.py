@@ -17,8 +17,8 @@ from anyio import to_thread
 
 from sessiond.errors import Internal, SessiondError, exhausted
 from sessiond.limits import RETRY_AFTER_MS
+from sessiond.service.environment import Environment
 from sessiond.service.opened import Opened
-from sessiond.service.ports import Environment
 
 __all__ = ["Retirement"]
 

@@ -43,9 +43,10 @@ from sessiond.session.draft import Draft
 from sessiond.session.plan_id import decode_plan_id
 
 if TYPE_CHECKING:
+    from sessiond.service.environment import Environment
     from sessiond.service.hooks import Hooks
     from sessiond.service.host import Host
-    from sessiond.service.ports import Environment, Ticket
+    from sessiond.service.ports import Ticket
     from sessiond.service.summaries import Summaries
 
 __all__ = ["Runs"]

@@ -18,6 +18,7 @@ from msgspec import Struct
 from sessiond.errors import SessionExists
 from sessiond.limits import Bounds
 from sessiond.service.client import Client
+from sessiond.service.environment import Environment
 from sessiond.service.files.store import Store
 from sessiond.service.holdings import Holdings, HoldingsStatistics
 from sessiond.service.hooks import Hooks
@@ -28,7 +29,7 @@ from sessiond.service.jobs import answer_later
 from sessiond.service.listing.roster import Roster, RosterStatistics
 from sessiond.service.listing.searching import Search
 from sessiond.service.live import HostStatistics
-from sessiond.service.ports import Environment, Partner, Ticket
+from sessiond.service.ports import Partner, Ticket
 from sessiond.service.runs import Runs
 from sessiond.service.session_info import SessionInfo
 from sessiond.service.summaries import Summaries

@@ -18,13 +18,14 @@ from sessiond.errors import SessiondError, StorageError, exhausted
 from sessiond.journal.store import Overtaken
 from sessiond.limits import OVERTAKEN_MAX, RETRY_AFTER_MS
 from sessiond.service.batch import Batch, stage
+from sessiond.service.environment import Environment
 from sessiond.service.hub import Hub
 from sessiond.service.inbox import Command, Inbox
 from sessiond.service.leases import Leases
 from sessiond.service.log import LogReader
 from sessiond.service.opened import Opened
 from sessiond.service.others import Others
-from sessiond.service.ports import Environment, Listener
+from sessiond.service.ports import Listener
 
 __all__ = ["Writer", "WriterStatistics"]
 

@@ -30,8 +30,8 @@ from sessiond.rpc.framing import Framing
 from sessiond.schema import openrpc_bytes
 from sessiond.service.client import Client
 from sessiond.service.ending import end_service
+from sessiond.service.environment import Environment
 from sessiond.service.files.store import Store
-from sessiond.service.ports import Environment
 from sessiond.service.service import Service
 from sessiond.service.watching import Unwatched, Watching
 from sessiond.testing.wire import Refusal, Wire

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 import uuid_utils
 
 from sessiond.model.settings import CompactionSettings
+from sessiond.service.environment import NO_SUMMARIZER, Environment
 from sessiond.service.policies import Policies
-from sessiond.service.ports import NO_SUMMARIZER, Environment, Summarizer
+from sessiond.service.ports import Summarizer
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -8,10 +8,10 @@ from sessiond.catalog.rows import Known
 from sessiond.journal.journal import Journal
 from sessiond.journal.layout import Layout
 from sessiond.model.times import rfc3339
+from sessiond.service.environment import Environment
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.files.register import Register
 from sessiond.service.opened import Opened
-from sessiond.service.ports import Environment
 
 __all__ = ["Assembly"]
 

@@ -23,12 +23,12 @@ from sessiond.journal.lookup import has_file, is_taken
 from sessiond.journal.restoring import Restoring
 from sessiond.journal.trash import Trash
 from sessiond.limits import AVAILABLE_IDS_MAX
+from sessiond.service.environment import Environment
 from sessiond.service.files.headers import require_header
 from sessiond.service.files.register import Register
 from sessiond.service.files.repairing import Repair, bring_over, write_repaired
 from sessiond.service.files.verifying import Look
 from sessiond.service.opened import Opened
-from sessiond.service.ports import Environment
 
 __all__ = ["Keeping", "exists_again", "lies_inside", "still_there"]
 

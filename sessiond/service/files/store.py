@@ -26,6 +26,7 @@ from sessiond.limits import LEASE_EPOCHS_RESERVED, LINE_BYTES_MAX
 from sessiond.model.entries import Header
 from sessiond.model.ids import derive_session_id, is_session_id
 from sessiond.model.times import unix_ms
+from sessiond.service.environment import Environment
 from sessiond.service.files.assembly import Assembly
 from sessiond.service.files.checks import Checks
 from sessiond.service.files.indexer import Indexer
@@ -36,7 +37,6 @@ from sessiond.service.files.register import Register
 from sessiond.service.files.rows import Rows
 from sessiond.service.intake import Intake
 from sessiond.service.opened import Opened
-from sessiond.service.ports import Environment
 from sessiond.service.session_info import Persist
 from sessiond.session.state import Session
 

@@ -25,6 +25,7 @@ from sessiond.errors import SessiondError, exhausted
 from sessiond.limits import RETRY_AFTER_MS, ROSTER_FLUSH_SECONDS, UNREADABLE_SHOWN_MAX
 from sessiond.model.events import CatalogChange
 from sessiond.model.times import unix_ms
+from sessiond.service.environment import Environment
 from sessiond.service.files.register import Snapshot, snapshot
 from sessiond.service.files.store import Store
 from sessiond.service.host import Host
@@ -33,7 +34,7 @@ from sessiond.service.listing.feed import Feed
 from sessiond.service.listing.pages import Pages, Selection
 from sessiond.service.listing.survey import Survey
 from sessiond.service.opened import Opened
-from sessiond.service.ports import Environment, Progress
+from sessiond.service.ports import Progress
 
 __all__ = ["Roster", "RosterStatistics"]
 
