@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 from weakref import WeakValueDictionary
 
 from anyio import CapacityLimiter
@@ -17,13 +17,11 @@ from sessiond.service.host import Host
 from sessiond.service.inbox import LATER
 from sessiond.service.lease import Wish
 from sessiond.service.ports import Partner, Ticket
+from sessiond.service.service import Service
 from sessiond.service.session_info import HeadInfo, head_infos
 from sessiond.service.subscription import Subscription, Variant
 
-if TYPE_CHECKING:
-    from sessiond.service.service import Service
-
-__all__ = ["Access", "After", "Client", "Subscribed"]
+__all__ = ["Access", "After", "Client", "Subscribed", "connect"]
 
 Access = Literal["write", "read", "status"]
 
@@ -222,6 +220,13 @@ class Client:
             self.disappear(session_id)
         self.service.roster.feed.remove(self.listener)
         self.service.forget(self)
+
+
+def connect(service: Service, listener: Partner) -> Client:
+    """Return a new client of the service behind a connection."""
+    client = Client(service, listener)
+    service.welcome(client)
+    return client
 
 
 def _misfit(host: Host, after: After) -> str | None:

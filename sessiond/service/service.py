@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from sessiond.errors import SessionExists
 from sessiond.limits import Bounds
-from sessiond.service.client import Client
 from sessiond.service.environment import Environment
 from sessiond.service.files.store import Store
 from sessiond.service.holdings import Holdings, HoldingsStatistics
@@ -29,7 +28,7 @@ from sessiond.service.jobs import answer_later
 from sessiond.service.listing.roster import Roster, RosterStatistics
 from sessiond.service.listing.searching import Search
 from sessiond.service.live import HostStatistics
-from sessiond.service.ports import Partner, Ticket
+from sessiond.service.ports import Consulted, Ticket
 from sessiond.service.runs import Runs
 from sessiond.service.session_info import SessionInfo
 from sessiond.service.summaries import Summaries
@@ -71,7 +70,7 @@ class Service:
         self.instance_id = environment.new_session_id()
         self.started_at = environment.now()
         self.request_stop = request_stop
-        self.clients: dict[Client, None] = {}
+        self.clients: dict[Consulted, None] = {}
         self.holdings = Holdings()
         self.roster = Roster(
             store,
@@ -94,15 +93,13 @@ class Service:
 
     # -- clients -------------------------------------------------------------------
 
-    def connect(self, listener: Partner) -> Client:
-        """A new client behind a connection."""
-        client = Client(self, listener)
+    def welcome(self, client: Consulted) -> None:
+        """Count a new client in."""
         self.clients[client] = None
         self.hosts.room.spare_descriptors()
         self.note_use()
-        return client
 
-    def forget(self, client: Client) -> None:
+    def forget(self, client: Consulted) -> None:
         """A client's connection ended."""
         self.clients.pop(client, None)
         self.hooks.offer(client, frozenset())

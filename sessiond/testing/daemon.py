@@ -13,6 +13,7 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -28,7 +29,7 @@ from sessiond.methods.access import allow
 from sessiond.rpc.dispatch import Dispatcher
 from sessiond.rpc.framing import Framing
 from sessiond.schema import openrpc_bytes
-from sessiond.service.client import Client
+from sessiond.service.client import Client, connect
 from sessiond.service.ending import end_service
 from sessiond.service.environment import Environment
 from sessiond.service.files.store import Store
@@ -89,7 +90,7 @@ class Daemon:
         port = SocketPort(theirs, "test")
         service = self.service
         self._tasks.start_soon(
-            serve_connection, port, self.dispatcher, service.connect, service.holdings
+            serve_connection, port, self.dispatcher, partial(connect, service), service.holdings
         )
         return ours
 

@@ -485,7 +485,8 @@ async def _read_until(wire: Wire, end: tuple[str, int]) -> list[tuple[str, int |
 
 def client_of(daemon: Daemon, _wire: Wire) -> Client:
     """The client that subscribes; there is one."""
-    (client,) = [client for client in daemon.service.clients if client.subscriptions]
+    clients = [client for client in daemon.service.clients if isinstance(client, Client)]
+    (client,) = [client for client in clients if client.subscriptions]
     return client
 
 

@@ -14,6 +14,7 @@ import signal
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -32,6 +33,7 @@ from sessiond.journal.layout import Layout
 from sessiond.methods import METHODS
 from sessiond.methods.access import allow
 from sessiond.rpc.dispatch import Dispatcher
+from sessiond.service.client import connect
 from sessiond.service.ending import end_service
 from sessiond.service.files.leftovers import remove_half_made, settle_drafts
 from sessiond.service.files.store import Store
@@ -129,7 +131,7 @@ class Daemon:
         gc.set_threshold(*_GC_THRESHOLDS)
 
         async def connection(port: Port) -> None:
-            await serve_connection(port, dispatcher, service.connect, service.holdings)
+            await serve_connection(port, dispatcher, partial(connect, service), service.holdings)
 
         async def stdio() -> None:
             await serve_stdio(connection)
