@@ -8,13 +8,27 @@ was is looked for.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from sessiond.journal.store import SessionLog
 from sessiond.service.opened import Opened
+from sessiond.service.others import Others
 from sessiond.service.watching import NO_WATCH, Watch, Watching
-from sessiond.service.writer import Writer
 
-__all__ = ["Attention"]
+__all__ = ["Attention", "Follower"]
+
+
+class Follower(Protocol):
+    """What takes the lines of foreign writers into the session: the session's writer."""
+
+    @property
+    def others(self) -> Others:
+        """Return what foreign writers have appended and the session does not have yet."""
+        ...
+
+    async def look(self) -> bool:
+        """Take in what foreign writers appended; return whether they did. Raises Replaced."""
+        ...
 
 
 class Attention:
@@ -53,7 +67,7 @@ class Attention:
         self.is_urgent = True
         self._wake()
 
-    def is_due(self, opened: Opened, writer: Writer) -> bool:
+    def is_due(self, opened: Opened, writer: Follower) -> bool:
         """Whether to look now. Waits for no disk."""
         if self._watched is not opened.journal:
             # It came to be a file.
@@ -62,7 +76,7 @@ class Attention:
         grown = may_have_grown and opened.journal.has_grown()
         return self.is_urgent or self._name_changed or grown or writer.others.half_due_in <= 0
 
-    async def look(self, opened: Opened, writer: Writer) -> bool:
+    async def look(self, opened: Opened, writer: Follower) -> bool:
         """Take in what others wrote; gives whether there was anything. Raises Replaced."""
         name_changed, was_lost = self._name_changed, writer.others.lost
         self._name_changed = self.is_urgent = False
