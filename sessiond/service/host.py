@@ -27,7 +27,7 @@ from sessiond.service.log import LogReader
 from sessiond.service.loop import Loop
 from sessiond.service.opened import Opened
 from sessiond.service.opening import Opening
-from sessiond.service.planning import KeptFiles
+from sessiond.service.plan_files import KeptFiles
 from sessiond.service.ports import Ticket
 from sessiond.service.retirement import Retirement
 from sessiond.service.stored import changed, is_rewritten

@@ -20,7 +20,7 @@ from sessiond.service.inbox import Inbox
 from sessiond.service.leases import Leases
 from sessiond.service.log import LogReader
 from sessiond.service.opened import Opened
-from sessiond.service.planning import KeptFiles
+from sessiond.service.plan_files import KeptFiles
 from sessiond.service.viewing import Views
 from sessiond.service.watching import Watching
 from sessiond.service.writer import Writer, WriterStatistics

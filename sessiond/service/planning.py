@@ -7,14 +7,13 @@ restart has forgotten them.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 from sessiond.dialects.base import ContextLine
 from sessiond.errors import TooLarge
-from sessiond.limits import PLAN_BYTES_MAX, PLANS_KEPT_MAX
+from sessiond.limits import PLAN_BYTES_MAX
 from sessiond.model.reading import Block, Reading
 from sessiond.model.row import Kind
 from sessiond.service.opened import Opened
@@ -24,7 +23,7 @@ from sessiond.session.files import Files, touched
 from sessiond.session.planning import Parts, Past, Reason, Step, divide
 from sessiond.session.policy import Policy
 
-__all__ = ["Division", "KeptFiles", "files_before", "plan_at"]
+__all__ = ["Division", "files_before", "plan_at"]
 
 
 class Division(Struct, frozen=True):
@@ -32,24 +31,6 @@ class Division(Struct, frozen=True):
 
     past: Past
     parts: Parts
-
-
-class KeptFiles:
-    """The files of the plans that were made last, by plan."""
-
-    def __init__(self) -> None:
-        self._files: OrderedDict[str, Files] = OrderedDict()
-
-    def put(self, plan_id: str, files: Files) -> None:
-        """Remember those of a plan; the oldest are forgotten."""
-        self._files[plan_id] = files
-        self._files.move_to_end(plan_id)
-        while len(self._files) > PLANS_KEPT_MAX:
-            self._files.popitem(last=False)
-
-    def get(self, plan_id: str) -> Files | None:
-        """Those of a plan; None if they are not known any more."""
-        return self._files.get(plan_id)
 
 
 def plan_at(
