@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 from msgspec import Raw, Struct, UnsetType
@@ -10,10 +10,8 @@ from msgspec import Raw, Struct, UnsetType
 from sessiond.errors import SessiondError
 from sessiond.model.plans import CompactionPlan
 from sessiond.service.compacted import CompactResult
+from sessiond.service.host import Host
 from sessiond.service.ports import Ticket
-
-if TYPE_CHECKING:
-    from sessiond.service.host import Host
 
 __all__ = ["Run", "RunWish"]
 

@@ -10,7 +10,7 @@ in a task, and the commit takes a place in line like any other and may be refuse
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from anyio.abc import TaskGroup
@@ -32,22 +32,20 @@ from sessiond.model.plans import CompactionPlan
 from sessiond.model.requests import BeforeCompact
 from sessiond.service.awaited import Nobody, carried_out
 from sessiond.service.compacted import CompactResult, EntryRef, tokens_around
+from sessiond.service.environment import Environment
 from sessiond.service.events import notification
+from sessiond.service.hooks import Hooks
+from sessiond.service.host import Host
 from sessiond.service.inbox import LATER
 from sessiond.service.jobs import answer_later
 from sessiond.service.plans import PlanWish, make_plan
+from sessiond.service.ports import Ticket
 from sessiond.service.run import Run, RunWish
+from sessiond.service.summaries import Summaries
 from sessiond.session.append import Receipt
 from sessiond.session.compaction import CompactRequest, compact
 from sessiond.session.draft import Draft
 from sessiond.session.plan_id import decode_plan_id
-
-if TYPE_CHECKING:
-    from sessiond.service.environment import Environment
-    from sessiond.service.hooks import Hooks
-    from sessiond.service.host import Host
-    from sessiond.service.ports import Ticket
-    from sessiond.service.summaries import Summaries
 
 __all__ = ["Runs"]
 
