@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Raw
 
-from sessiond.cli.failures import Failure, Status
+from sessiond.cli.failures import Failure
 from sessiond.cli.options import Place, Shared, note_session
 from sessiond.cli.output import emit_raw
 from sessiond.cli.progress import Steps
 from sessiond.cli.reaching.contact import require_own
 from sessiond.cli.reaching.meant import find_socket, require_meant_on
+from sessiond.cli.status import Status
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient

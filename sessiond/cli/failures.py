@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from enum import IntEnum
 from errno import errorcode
 from pathlib import Path
 from shlex import quote
@@ -17,25 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from sessiond.cli.status import Status
 from sessiond.cli.text import printable
 from sessiond.errors import SessiondError
 
 if TYPE_CHECKING:
     from sessiond_client import SessiondClientError
 
-__all__ = ["Failure", "Status", "explain", "report", "usage"]
-
-
-class Status(IntEnum):
-    """How a run ended; scripts may rely on it."""
-
-    DONE = 0
-    FAILED = 1
-    USAGE = 2
-    NO_DAEMON = 3
-    NOT_FOUND = 4
-    INTERRUPTED = 130
-    READER_GONE = 141
+__all__ = ["Failure", "explain", "report", "usage"]
 
 
 _NOT_FOUND: Final = frozenset(

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from sessiond.cli.failures import Status, explain, report, usage
+from sessiond.cli.failures import explain, report, usage
 from sessiond.cli.leading_flags import behind, split_flags
 from sessiond.cli.options import named_session, note_json, wants_json
+from sessiond.cli.status import Status
 
 __all__ = ["LazyGroup", "Listed"]
 

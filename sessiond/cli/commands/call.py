@@ -13,9 +13,10 @@ import msgspec
 from click.shell_completion import CompletionItem
 from msgspec import Raw
 
-from sessiond.cli.failures import Failure, Status
+from sessiond.cli.failures import Failure
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import emit, emit_raw, say
+from sessiond.cli.status import Status
 
 __all__ = ["COMMAND"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from sessiond.cli.failures import Status
 from sessiond.cli.options import Command, Place, json_option, place_options
 from sessiond.cli.output import emit, say
+from sessiond.cli.status import Status
 
 __all__ = ["COMMAND"]
 

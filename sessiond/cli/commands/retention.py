@@ -8,10 +8,10 @@ import click
 import msgspec
 
 from sessiond.cli.asking import answer, ask_long, connected
-from sessiond.cli.failures import Status
 from sessiond.cli.looks import session_table
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import say
+from sessiond.cli.status import Status
 from sessiond.cli.text import counted
 
 __all__ = ["COMMAND"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from sessiond.cli.failures import Status
 from sessiond.cli.options import Command, Place, json_option, place_options
+from sessiond.cli.status import Status
 
 __all__ = ["COMMAND"]
 

@@ -6,8 +6,9 @@ import signal
 
 import click
 
-from sessiond.cli.failures import Failure, Status
+from sessiond.cli.failures import Failure
 from sessiond.cli.options import Command, Place, place_options
+from sessiond.cli.status import Status
 
 __all__ = ["COMMAND"]
 

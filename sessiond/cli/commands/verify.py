@@ -10,10 +10,10 @@ import msgspec
 
 from sessiond.cli.arguments import SESSION
 from sessiond.cli.asking import answer, ask_long, connected, is_path, session_id
-from sessiond.cli.failures import Status
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.output import say
 from sessiond.cli.progress import Steps
+from sessiond.cli.status import Status
 from sessiond.cli.text import counted
 
 __all__ = ["COMMAND"]

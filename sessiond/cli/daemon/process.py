@@ -20,8 +20,8 @@ from sessiond.cli.daemon.startup import (
     take_profile,
 )
 from sessiond.cli.daemon.tuning import Tuning
-from sessiond.cli.failures import Status
 from sessiond.cli.log import configure_log
+from sessiond.cli.status import Status
 from sessiond.errors import SessiondError
 from sessiond.journal.files import Files
 from sessiond.journal.holder import Holder

@@ -16,7 +16,8 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sessiond.cli.failures import Failure, Status
+from sessiond.cli.failures import Failure
+from sessiond.cli.status import Status
 from sessiond_client.place import address
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sessiond.cli.failures import Failure, Status
+from sessiond.cli.failures import Failure
 from sessiond.cli.options import Place
 from sessiond.cli.reaching.contact import About, about, ask, who_serves
 from sessiond.cli.reaching.meant import (
@@ -29,6 +29,7 @@ from sessiond.cli.reaching.meant import (
     profile_of,
     require_meant,
 )
+from sessiond.cli.status import Status
 from sessiond.journal.files import Files
 from sessiond.journal.layout import Layout
 from sessiond.limits import ANSWER_SECONDS, LOG_BYTES_MAX, START_SECONDS

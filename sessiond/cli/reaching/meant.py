@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessiond.cli.config_file import BadConfiguration, file_of
-from sessiond.cli.failures import Failure, Status
+from sessiond.cli.failures import Failure
 from sessiond.cli.options import Place
 from sessiond.cli.reaching.contact import About, about
+from sessiond.cli.status import Status
 from sessiond.limits import ANSWER_SECONDS
 from sessiond_client.place import DEFAULT_PROFILE, UnsafeFolder, socket_place
 
