@@ -16,7 +16,8 @@ import pytest
 from sessiond.testing.daemon import Wire
 from sessiond.testing.disk import FaultDisk
 from tests.crash.harness.every_call import Act, found_after, refusal_of, refused_by_each_call
-from tests.service.conftest import House, as_text
+from tests.kit.house import House
+from tests.kit.sessions import native_file
 
 
 def message(entry_id: str, role: str = "user") -> dict[str, Any]:
@@ -78,7 +79,7 @@ async def hear_all(wire: Wire, session_id: str) -> object:
 
 def lines(*entries: dict[str, Any]) -> Callable[[str], bytes]:
     """A file with these entries."""
-    return lambda session_id: as_text([entry | STORED for entry in entries], session_id)
+    return lambda session_id: native_file([entry | STORED for entry in entries], session_id)
 
 
 def torn(session_id: str) -> bytes:
@@ -97,7 +98,7 @@ def damaged(session_id: str) -> bytes:
     return (
         lines(message("own1"))(session_id)
         + b"bad\n"
-        + as_text([message("own2") | STORED], "x").split(b"\n")[1]
+        + native_file([message("own2") | STORED], "x").split(b"\n")[1]
         + b"\n"
     )
 

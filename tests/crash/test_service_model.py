@@ -28,7 +28,7 @@ from sessiond.service.files.leftovers import remove_half_made, settle_drafts
 from sessiond.testing.daemon import Daemon, Refusal, Wire
 from sessiond.testing.disk import FaultDisk
 from tests.crash.harness.bystanders import ENDINGS, Bystanders
-from tests.service.conftest import House
+from tests.kit.house import House
 
 R = TypeVar("R")
 

@@ -11,6 +11,7 @@ from anyio.lowlevel import checkpoint
 
 from sessiond.service.ports import NoSummary
 from sessiond.testing.daemon import Wire
+from tests.kit.house import House
 
 __all__ = [
     "OFFER",
@@ -47,7 +48,7 @@ class Command:
 
 
 @asynccontextmanager
-async def serving(house: Any, command: Command | None = None) -> AsyncGenerator[Any]:
+async def serving(house: House, command: Command | None = None) -> AsyncGenerator[Any]:
     if command is not None:
         house.environment = msgspec.structs.replace(house.environment, summarizer=command)
     async with house.daemon() as daemon:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 HI = {"role": "user", "content": "hi"}
@@ -32,7 +33,7 @@ async def unarchive(wire: Wire, session_id: str = SESSION) -> Any:
     return await wire.call("session/unarchive", session_id=session_id)
 
 
-def folders(house: Any) -> list[str]:
+def folders(house: House) -> list[str]:
     wanted = {*house.layout.folders, house.layout.trash}
     return [path.parent.name for path in house.disk.paths if path.parent in wanted]
 
@@ -52,7 +53,7 @@ READS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("reopened", [False, True], ids=["open", "after a restart"])
 async def test_an_archived_session_answers_every_question_as_before(
-    house: Any, *, reopened: bool
+    house: House, *, reopened: bool
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist="immediate")
@@ -71,7 +72,7 @@ async def test_an_archived_session_answers_every_question_as_before(
         assert (refused.code, refused.data["kind"]) == (-32024, "session_archived")
 
 
-async def test_lists_leave_it_out_until_it_is_back(house: Any) -> None:
+async def test_lists_leave_it_out_until_it_is_back(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist="immediate")
         await archive(wire)
@@ -82,7 +83,7 @@ async def test_lists_leave_it_out_until_it_is_back(house: Any) -> None:
         assert (await wire.call("append", session_id=SESSION, message=HI))["seq"] == 2
 
 
-async def test_what_was_sent_before_is_stored_and_what_comes_after_is_refused(house: Any) -> None:
+async def test_what_was_sent_before_is_stored_and_what_comes_after_is_refused(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await make(wire, persist="immediate")
         await watcher.call("subscribe", session_id=SESSION)
@@ -106,7 +107,7 @@ async def test_what_was_sent_before_is_stored_and_what_comes_after_is_refused(ho
         assert [one.get("seq", one.get("archived")) for one in told] == [2, True, False, 3]
 
 
-async def test_a_retry_of_what_is_stored_is_answered_although_it_is_archived(house: Any) -> None:
+async def test_a_retry_of_what_is_stored_is_answered_although_it_is_archived(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist="immediate")
         entry = {"type": "message", "id": "mine", "message": HI}
@@ -115,7 +116,7 @@ async def test_a_retry_of_what_is_stored_is_answered_although_it_is_archived(hou
         assert (await wire.call("append", session_id=SESSION, entry=entry))["duplicate"]
 
 
-async def test_a_draft_is_archived_too_and_has_its_place_from_then_on(house: Any) -> None:
+async def test_a_draft_is_archived_too_and_has_its_place_from_then_on(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         assert folders(house) == ["pending"]
@@ -129,7 +130,7 @@ async def test_a_draft_is_archived_too_and_has_its_place_from_then_on(house: Any
         assert [one["id"] for one in (await wire.call("session/list"))["sessions"]] == [SESSION]
 
 
-async def test_unarchiving_leaves_what_is_not_archived_where_it_is(house: Any) -> None:
+async def test_unarchiving_leaves_what_is_not_archived_where_it_is(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         assert await unarchive(wire) == {}
@@ -137,7 +138,7 @@ async def test_unarchiving_leaves_what_is_not_archived_where_it_is(house: Any) -
 
 
 async def test_what_has_no_file_in_the_profile_is_not_archived_and_stays(
-    real_house: Any, tmp_path: Path
+    real_house: House, tmp_path: Path
 ) -> None:
     foreign = tmp_path / "theirs.jsonl"
     foreign.write_bytes(PI)
@@ -154,7 +155,7 @@ async def test_what_has_no_file_in_the_profile_is_not_archived_and_stays(
 
 
 async def test_a_name_that_is_taken_in_the_archive_is_an_error_and_nothing_is_replaced(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist="immediate")
@@ -170,7 +171,7 @@ async def test_a_name_that_is_taken_in_the_archive_is_an_error_and_nothing_is_re
 @pytest.mark.parametrize("op", ["rename", "fsync_folder"])
 @pytest.mark.parametrize("nth", [1, 2])
 async def test_a_move_that_fails_is_told_and_repeated_and_loses_nothing_in_a_power_cut(
-    house: Any, method: str, op: str, nth: int
+    house: House, method: str, op: str, nth: int
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist="immediate")
@@ -191,7 +192,7 @@ async def test_a_move_that_fails_is_told_and_repeated_and_loses_nothing_in_a_pow
         assert house.layout.is_archived(kept) == archived
 
 
-async def test_a_session_with_a_bad_line_can_be_archived(house: Any) -> None:
+async def test_a_session_with_a_bad_line_can_be_archived(house: House) -> None:
     content = house.disk.content(house.put([{"type": "label"}])) + b"garbage\n"
     house.put(content)
     async with house.daemon() as daemon, daemon.connect() as wire:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.wire import Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 
@@ -99,7 +100,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize(("sent", "kind", "path"), BAD, ids=lambda value: str(value)[:60])
 async def test_a_bad_compaction_is_refused_and_changes_nothing(
-    house: Any, sent: dict[str, Any], kind: str, path: str
+    house: House, sent: dict[str, Any], kind: str, path: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await grow(wire)
@@ -115,7 +116,7 @@ async def test_a_bad_compaction_is_refused_and_changes_nothing(
         assert house.stored()[: len(file)] == file
 
 
-async def test_a_result_in_the_users_words_is_no_first_entry_either(house: Any) -> None:
+async def test_a_result_in_the_users_words_is_no_first_entry_either(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await grow(wire, USERS_RESULT)
         for kept in ("t1", "r1"):
@@ -151,7 +152,7 @@ BAD_PLANS: list[tuple[str, dict[str, Any], str]] = [
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize(("method", "sent", "path"), BAD_PLANS, ids=lambda value: str(value)[:50])
 async def test_bad_questions_name_what_is_wrong(
-    house: Any, method: str, sent: dict[str, Any], path: str
+    house: House, method: str, sent: dict[str, Any], path: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await grow(wire)
@@ -160,7 +161,7 @@ async def test_bad_questions_name_what_is_wrong(
         assert refused.data.get("path", "").startswith(path), refused
 
 
-async def test_a_compaction_below_a_compaction_needs_something_between(house: Any) -> None:
+async def test_a_compaction_below_a_compaction_needs_something_between(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await grow(wire)
         made = await plan(wire)
@@ -197,7 +198,7 @@ async def test_a_compaction_below_a_compaction_needs_something_between(house: An
     ids=lambda value: str(value)[:30],
 )
 async def test_details_may_be_anything_and_the_next_plan_takes_from_them_what_it_can(
-    house: Any, details: Any
+    house: House, details: Any
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await grow(wire)
@@ -215,7 +216,7 @@ async def test_details_may_be_anything_and_the_next_plan_takes_from_them_what_it
 
 
 async def test_while_a_plan_waits_ten_appends_and_a_branch_elsewhere_the_commit_lands(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await grow(wire)
@@ -234,7 +235,7 @@ async def test_while_a_plan_waits_ten_appends_and_a_branch_elsewhere_the_commit_
 
 @pytest.mark.parametrize("to", ["a1", "u1"])
 async def test_a_rewind_below_the_plans_leaf_makes_it_stale_and_tells_both_leaves(
-    house: Any, to: str
+    house: House, to: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await grow(wire)

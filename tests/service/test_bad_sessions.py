@@ -20,6 +20,7 @@ from sessiond.journal.lock import owned
 from sessiond.methods import METHODS
 from sessiond.testing.daemon import Refusal, Wire
 from sessiond.testing.disk import FaultDisk
+from tests.kit.house import House
 
 # What is asked is refused or it is not, whichever loop runs: one is enough here.
 one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
@@ -201,7 +202,7 @@ def test_every_method_on_a_session_is_in_the_matrix() -> None:
 # -- the states --------------------------------------------------------------------------------
 
 
-def put(house: Any, case: str) -> None:
+def put(house: House, case: str) -> None:
     path = house.put(ENTRIES)
     disk: FaultDisk = house.disk
     content = disk.content(path)
@@ -219,7 +220,7 @@ def put(house: Any, case: str) -> None:
 class Trouble:
     """What happens to the disk, or to the session, once the daemon is there."""
 
-    def __init__(self, house: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
         self.house = house
         self.disk: FaultDisk = house.disk
         self._patch = monkeypatch
@@ -271,7 +272,7 @@ def look(disk: FaultDisk, locks: Path) -> dict[Path, bytes]:
 
 
 @pytest.fixture
-def trouble(house: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Trouble]:
+def trouble(house: House, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Trouble]:
     return lambda: Trouble(house, monkeypatch)
 
 
@@ -279,7 +280,7 @@ def trouble(house: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Trouble
 @pytest.mark.parametrize("method", EXAMPLES)
 @pytest.mark.parametrize("case", CASES)
 async def test_each_gets_its_own_error_and_changes_nothing(
-    house: Any, trouble: Callable[[], Trouble], case: str, method: str
+    house: House, trouble: Callable[[], Trouble], case: str, method: str
 ) -> None:
     put(house, case)
     comes = trouble()
@@ -331,7 +332,7 @@ def check(case: str, refused: Refusal) -> None:
 @one_backend
 @pytest.mark.parametrize("method", EXAMPLES)
 async def test_a_malformed_id_is_the_callers_error_whatever_is_asked(
-    house: Any, method: str
+    house: House, method: str
 ) -> None:
     path = house.put(ENTRIES)
     async with house.daemon() as daemon, daemon.connect() as wire:

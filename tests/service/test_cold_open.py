@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import anyio
 import msgspec
@@ -14,6 +13,7 @@ import pytest
 
 from sessiond.journal.layout import Layout
 from sessiond.service.files.indexer import Indexer
+from tests.kit.house import House
 
 SESSION = "session-a"
 PINGS = 100
@@ -43,7 +43,7 @@ def header() -> bytes:
 
 
 async def test_pings_are_answered_while_a_file_is_being_read(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = 4000
     go_on = threading.Event()
@@ -87,7 +87,7 @@ def production_switching() -> Iterator[None]:
 @pytest.mark.timeout(180)
 @pytest.mark.usefixtures("production_switching")
 async def test_a_hundred_pings_are_answered_before_a_session_of_a_gigabyte_is_open(
-    real_house: Any,
+    real_house: House,
 ) -> None:
     lines = 100_000
     path: Path = Layout(real_house.home).session_path(SESSION, "2026-01-01T00-00-00-000000")

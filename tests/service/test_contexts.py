@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 TIME = "2026-01-15T10:30:00.000Z"
@@ -71,7 +72,7 @@ GROWN = [
 
 @pytest.mark.parametrize("kinds", GROWN)
 async def test_a_view_of_a_session_that_grew_is_the_one_after_it_was_opened_again(
-    house: Any, kinds: str
+    house: House, kinds: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -99,7 +100,7 @@ async def test_a_view_of_a_session_that_grew_is_the_one_after_it_was_opened_agai
     ],
 )
 async def test_a_result_stands_behind_its_call_and_without_one_where_it_is(
-    house: Any, kinds: str, openai: str, anthropic: str
+    house: House, kinds: str, openai: str, anthropic: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -114,7 +115,7 @@ async def test_a_result_stands_behind_its_call_and_without_one_where_it_is(
 
 @pytest.mark.parametrize("view", VIEWS, ids=str)
 async def test_a_prompt_that_is_sent_again_on_another_branch_is_another_source(
-    house: Any, view: dict[str, Any]
+    house: House, view: dict[str, Any]
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -136,7 +137,7 @@ async def test_a_prompt_that_is_sent_again_on_another_branch_is_another_source(
 
 @pytest.mark.parametrize("shape", ["stored", "openai", "anthropic"])
 async def test_a_result_that_repair_makes_is_held_as_long_as_its_call(
-    house: Any, shape: str
+    house: House, shape: str
 ) -> None:
     view = {"shape": shape, "repair": True}
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -159,7 +160,7 @@ async def test_a_result_that_repair_makes_is_held_as_long_as_its_call(
         assert told["sources"] == (["call", "text"] if shape == "anthropic" else ["text"])
 
 
-async def test_a_leaf_whose_id_two_entries_have_is_no_place_to_compare_with(house: Any) -> None:
+async def test_a_leaf_whose_id_two_entries_have_is_no_place_to_compare_with(house: House) -> None:
     def said(entry_id: str, parent_id: str | None, text: str) -> dict[str, Any]:
         entry = {"type": "message", "id": entry_id, "parent_id": parent_id, "timestamp": TIME}
         return entry | {"message": {"role": "user", "content": text}}

@@ -13,6 +13,7 @@ import pytest
 from anyio import to_thread
 
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 OTHER = "session-b"
@@ -47,7 +48,7 @@ async def append(wire: Wire, **more: Any) -> None:
     await call(wire, "append", entry={"type": "message", "message": {"role": "user"}}, **more)
 
 
-async def grows(wire: Wire, house: Any) -> None:
+async def grows(wire: Wire, house: House) -> None:
     """It gets entries, labels and facts, from clients and from another program."""
     data = {"decision": "files"}
     custom = {"type": "custom", "custom_type": "sessiond.decision", "data": data}
@@ -61,7 +62,7 @@ async def grows(wire: Wire, house: Any) -> None:
     await call(wire, "session/update", **facts)
 
 
-async def shrinks(wire: Wire, _house: Any) -> None:
+async def shrinks(wire: Wire, _house: House) -> None:
     """Its heads go back, what was labelled and known is so no more."""
     await call(wire, "session/label", entry_id="m2", label=None)
     await call(wire, "session/update", plan=None, tags=None, provider=None)
@@ -70,7 +71,7 @@ async def shrinks(wire: Wire, _house: Any) -> None:
     await call(wire, "session/branch", head="side", drop=True)
 
 
-async def is_compacted_and_archived(wire: Wire, _house: Any) -> None:
+async def is_compacted_and_archived(wire: Wire, _house: House) -> None:
     await call(wire, "compact", summary="So far.", first_kept_entry_id="m2")
     await call(wire, "session/archive")
 
@@ -135,7 +136,7 @@ async def shown_all(wire: Wire, numbers: list[int]) -> list[Any]:
     return [await shown(wire, (await wire.answer(number))["session"]) for number in numbers]
 
 
-async def open_both(house: Any, wire: Wire) -> None:
+async def open_both(house: House, wire: Wire) -> None:
     house.put(SOURCE)
     house.put([said("o1", None)], OTHER)
     for session_id in (SESSION, OTHER):
@@ -144,7 +145,7 @@ async def open_both(house: Any, wire: Wire) -> None:
 
 @pytest.mark.parametrize("act", MEANWHILE)
 async def test_what_happens_behind_a_copy_is_not_in_it(
-    house: Any, held: Callable[[], Held], act: str
+    house: House, held: Callable[[], Held], act: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await open_both(house, wire)
@@ -161,7 +162,7 @@ async def test_what_happens_behind_a_copy_is_not_in_it(
 
 
 async def test_a_delete_waits_for_the_copies_that_read(
-    house: Any, held: Callable[[], Held]
+    house: House, held: Callable[[], Held]
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await open_both(house, wire)
@@ -178,7 +179,7 @@ async def test_a_delete_waits_for_the_copies_that_read(
 
 
 async def test_a_copy_of_a_file_that_is_replaced_meanwhile_is_none(
-    house: Any, held: Callable[[], Held]
+    house: House, held: Callable[[], Held]
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await open_both(house, wire)

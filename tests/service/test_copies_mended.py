@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.house import House
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 SESSION = "session-a"
@@ -34,7 +35,7 @@ async def context_of(wire: Wire, session_id: str) -> Any:
     return await wire.call("build_context", session_id=session_id)
 
 
-async def test_an_append_that_loses_its_labels_is_not_taken_for_a_torn_one(house: Any) -> None:
+async def test_an_append_that_loses_its_labels_is_not_taken_for_a_torn_one(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/create", cwd="/p", session_id=SESSION)
         entries = [
@@ -50,7 +51,7 @@ async def test_an_append_that_loses_its_labels_is_not_taken_for_a_torn_one(house
         assert (await context_of(wire, made["id"]))["sources"] == ["m1"]
 
 
-async def test_the_model_of_the_first_messages_is_the_one_they_end_with(house: Any) -> None:
+async def test_the_model_of_the_first_messages_is_the_one_they_end_with(house: House) -> None:
     house.put(
         [
             said("m1", None, "assistant", model="first"),
@@ -65,7 +66,7 @@ async def test_the_model_of_the_first_messages_is_the_one_they_end_with(house: A
         assert built["model"] == {"model_id": "second"}
 
 
-async def test_a_rebased_compaction_begins_with_no_result_of_a_tool(house: Any) -> None:
+async def test_a_rebased_compaction_begins_with_no_result_of_a_tool(house: House) -> None:
     house.put(
         [
             said("u1", None),
@@ -86,7 +87,7 @@ async def test_a_rebased_compaction_begins_with_no_result_of_a_tool(house: Any) 
             assert made["problems"] == 0
 
 
-async def test_a_compaction_that_kept_nothing_keeps_nothing_in_a_copy(house: Any) -> None:
+async def test_a_compaction_that_kept_nothing_keeps_nothing_in_a_copy(house: House) -> None:
     # Its first kept entry is on another branch, as only another program writes it.
     house.put(
         [
@@ -104,7 +105,7 @@ async def test_a_compaction_that_kept_nothing_keeps_nothing_in_a_copy(house: Any
             assert made["problems"] == 0
 
 
-async def test_where_a_head_of_pis_went_is_no_state_of_its_agent(real_house: Any) -> None:
+async def test_where_a_head_of_pis_went_is_no_state_of_its_agent(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         own = (await wire.call("session/import", path=str(SAMPLES / "pi" / "pi.jsonl")))["session"]
         await wire.call("session/branch", session_id=own["id"], entry_id="10000004")
@@ -115,7 +116,7 @@ async def test_where_a_head_of_pis_went_is_no_state_of_its_agent(real_house: Any
         assert [row["entry"]["custom_type"] for row in rows] == ["sessiond.decision"]
 
 
-async def test_a_compaction_of_pis_with_a_prompt_is_copied_whole(house: Any) -> None:
+async def test_a_compaction_of_pis_with_a_prompt_is_copied_whole(house: House) -> None:
     header = {"type": "session", "version": 3, "id": SESSION, "timestamp": TIME, "cwd": "/p"}
     user = {"role": "user", "content": "hi", "timestamp": 1}
     prompt = {"role": "system", "content": "Be brief.", "timestamp": 1}
@@ -144,7 +145,7 @@ async def test_a_compaction_of_pis_with_a_prompt_is_copied_whole(house: Any) -> 
 
 
 async def test_a_context_that_is_too_large_to_be_looked_at_is_refused(
-    house: Any, monkeypatch: Any
+    house: House, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr("sessiond.service.copying.forking.PLAN_BYTES_MAX", 100)
     house.put([said("m1", None), said("m2", "m1")])
@@ -154,7 +155,7 @@ async def test_a_context_that_is_too_large_to_be_looked_at_is_refused(
         assert (await made_of(wire, "fork"))["message_count"] == 2
 
 
-async def test_what_is_in_memory_is_merged_with_whatever_has_to_be_opened(house: Any) -> None:
+async def test_what_is_in_memory_is_merged_with_whatever_has_to_be_opened(house: House) -> None:
     house.put([said("o1", None)], "on-the-disk")
     async with house.daemon() as daemon, daemon.connect() as wire:
         for name in ("in-memory-1", "in-memory-2"):
@@ -165,11 +166,11 @@ async def test_what_is_in_memory_is_merged_with_whatever_has_to_be_opened(house:
             append = {"session_id": other, "message": message}
             merge = {"session_id": "in-memory-1", "other_session_id": other, "text": "both"}
             await wire.send(
-                {"id": f"a {other}", "method": "append", "params": append},
-                {"id": f"m {other}", "method": "session/merge", "params": merge},
+                {"id": 101, "method": "append", "params": append},
+                {"id": 102, "method": "session/merge", "params": merge},
             )
-            await wire.answer(f"a {other}")
-            merged = await wire.answer(f"m {other}")
+            await wire.answer(101)
+            merged = await wire.answer(102)
             assert merged["leaf_id"] == merged["entry"]["id"]
 
 
@@ -189,7 +190,7 @@ FAULTS = [
 ]
 
 
-async def test_a_copy_that_the_disk_refuses_is_none_and_works_again(house: Any) -> None:
+async def test_a_copy_that_the_disk_refuses_is_none_and_works_again(house: House) -> None:
     path = house.put([said("m1", None)])
     house.put([said("o1", None)], OTHER)
     content = house.disk.content(path)
@@ -214,7 +215,7 @@ async def test_a_copy_that_the_disk_refuses_is_none_and_works_again(house: Any) 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
 async def test_a_dry_run_is_nothing_that_anybody_hears_of(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sessiond.service.listing.roster.ROSTER_FLUSH_SECONDS", 0.01)
     house.put([said("m1", None)])

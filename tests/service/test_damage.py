@@ -16,6 +16,7 @@ from sessiond.model.problems import PROBLEM_KINDS
 from sessiond.service.files import oddities
 from sessiond.service.files.verifying import verify_file
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.house import House
 from tests.service.damage import GOOD, HEADER, NATIVE, ONE, PI, Damage, line
 
 SESSION = "session-a"
@@ -39,7 +40,7 @@ async def look(wire: Wire, damage: Damage, dialect: str) -> None:
 
 
 @pytest.mark.parametrize("case", NATIVE)
-async def test_in_a_native_file(house: Any, case: str) -> None:
+async def test_in_a_native_file(house: House, case: str) -> None:
     damage = NATIVE[case]
     path = house.put(damage.content, killed=True)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -101,7 +102,7 @@ async def unopened(wire: Wire) -> None:
 
 @pytest.mark.parametrize("case", PI)
 async def test_in_a_file_of_pis_nothing_is_shortened_and_everybody_may_write(
-    house: Any, case: str
+    house: House, case: str
 ) -> None:
     damage = PI[case]
     path = house.put(damage.content)
@@ -118,7 +119,7 @@ async def test_in_a_file_of_pis_nothing_is_shortened_and_everybody_may_write(
         assert house.disk.content(path).startswith(damage.content)
 
 
-async def test_a_child_of_a_line_that_was_left_out_is_a_root_and_not_hidden(house: Any) -> None:
+async def test_a_child_of_a_line_that_was_left_out_is_a_root_and_not_hidden(house: House) -> None:
     house.put(NATIVE["children of a bad line"].content)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await call(wire, "session/repair", dry_run=False)
@@ -132,7 +133,7 @@ async def test_a_child_of_a_line_that_was_left_out_is_a_root_and_not_hidden(hous
 
 
 async def test_a_line_that_is_longer_than_a_frame_is_told_and_kept(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(oddities, "FRAME_BYTES_MAX", 1000)
     house.put(GOOD + line(b"n3", b'"n2"', b',"x":"%s"' % (b"x" * 1000)))
@@ -146,7 +147,7 @@ async def test_a_line_that_is_longer_than_a_frame_is_told_and_kept(
 
 
 @pytest.fixture
-def place(real_house: Any) -> Path:
+def place(real_house: House) -> Path:
     """A session's file."""
     real_house.layout.make_folders(real_house.files)
     path: Path = real_house.layout.session_path(SESSION, "2026-01-01T00-00-00-000000")
@@ -164,7 +165,7 @@ def linked(place: Path, tmp_path: Path) -> tuple[Path, Path]:
 
 
 async def test_a_link_stays_and_the_file_behind_it_is_repaired(
-    real_house: Any, linked: tuple[Path, Path], tmp_path: Path
+    real_house: House, linked: tuple[Path, Path], tmp_path: Path
 ) -> None:
     def repaired(backup: Path) -> None:
         link, behind = linked
@@ -211,7 +212,7 @@ def no_file(place: Path, request: pytest.FixtureRequest) -> str:
 
 
 async def test_what_is_no_file_is_neither_read_nor_touched(
-    real_house: Any, place: Path, no_file: str
+    real_house: House, place: Path, no_file: str
 ) -> None:
     mode = (await to_thread.run_sync(place.lstat)).st_mode
     async with real_house.daemon() as daemon, daemon.connect() as wire:
@@ -231,7 +232,7 @@ async def test_what_is_no_file_is_neither_read_nor_touched(
 # -- files that stand beside each other ------------------------------------------------------
 
 
-async def test_a_file_that_may_not_be_read_is_told_by_its_errno(house: Any) -> None:
+async def test_a_file_that_may_not_be_read_is_told_by_its_errno(house: House) -> None:
     # In memory: whoever runs the tests as root may read everything.
     path = house.put(GOOD + b"garbage\n")
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -246,7 +247,7 @@ async def test_a_file_that_may_not_be_read_is_told_by_its_errno(house: Any) -> N
         assert house.disk.content(path) == GOOD + b"garbage\n"
 
 
-async def test_of_two_files_with_one_id_the_older_name_is_the_session(house: Any) -> None:
+async def test_of_two_files_with_one_id_the_older_name_is_the_session(house: House) -> None:
     path = house.put(GOOD + b"garbage\n")
     copy = path.with_name(path.name.replace("2026-01-01", "2026-01-02"))
     house.disk.put(copy, HEADER + ONE)
@@ -258,7 +259,7 @@ async def test_of_two_files_with_one_id_the_older_name_is_the_session(house: Any
         assert [house.disk.content(one) for one in (path, copy)] == [GOOD, HEADER + ONE]
 
 
-async def test_beside_a_session_the_draft_of_its_id_is_not_it(house: Any) -> None:
+async def test_beside_a_session_the_draft_of_its_id_is_not_it(house: House) -> None:
     path = house.put(GOOD)
     draft = house.layout.pending_path(SESSION)
     house.disk.put(draft, HEADER)

@@ -13,6 +13,7 @@ import pytest
 
 from sessiond.journal.files import Files
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.house import House, arrived
 
 SESSION = "session-a"
 HI = {"role": "user", "content": "hi"}
@@ -32,12 +33,12 @@ async def delete(wire: Wire, session_id: str = SESSION) -> Any:
     return await wire.call("session/delete", session_id=session_id)
 
 
-def files_of(house: Any) -> list[str]:
+def files_of(house: House) -> list[str]:
     """Where its files are: the folder's name, a slash, the file's name."""
     return [f"{p.parent.name}/{p.name}" for p in house.disk.paths if SESSION in p.name]
 
 
-def is_trashed(house: Any) -> bool:
+def is_trashed(house: House) -> bool:
     return bool(files_of(house)) and all(name.startswith("trash/") for name in files_of(house))
 
 
@@ -47,7 +48,7 @@ def is_trashed(house: Any) -> bool:
 @pytest.mark.parametrize("persist", ["immediate", "on_assistant"])
 @pytest.mark.parametrize("state", ["open", "unloaded", "archived"])
 async def test_a_session_goes_to_the_trash_and_is_found_no_more(
-    house: Any, persist: str, state: str
+    house: House, persist: str, state: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist=persist)
@@ -76,7 +77,7 @@ async def test_a_session_goes_to_the_trash_and_is_found_no_more(
 @pytest.mark.parametrize(
     "content", [b"", b"garbage\n", None], ids=["empty", "no header", "bad line"]
 )
-async def test_a_damaged_session_goes_as_it_is(house: Any, content: bytes | None) -> None:
+async def test_a_damaged_session_goes_as_it_is(house: House, content: bytes | None) -> None:
     if content is None:
         content = house.disk.content(house.put([])) + b"garbage\n"
     path = house.put(content)
@@ -85,7 +86,7 @@ async def test_a_damaged_session_goes_as_it_is(house: Any, content: bytes | None
     assert house.disk.content(house.layout.trash / path.name) == content
 
 
-async def test_copies_of_torn_ends_go_with_it(house: Any) -> None:
+async def test_copies_of_torn_ends_go_with_it(house: House) -> None:
     path = house.put([])
     house.disk.put(path, house.disk.content(path) + b'{"type":"mess\0')
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -99,7 +100,7 @@ async def test_copies_of_torn_ends_go_with_it(house: Any) -> None:
         assert files_of(house) == []
 
 
-async def test_every_file_of_the_id_goes(house: Any) -> None:
+async def test_every_file_of_the_id_goes(house: House) -> None:
     path = house.put([])
     house.disk.put(house.layout.sessions / f"2026-02-01T00-00-00-000000_{SESSION}.jsonl", b"x\n")
     house.disk.put(house.layout.pending_path(SESSION), house.disk.content(path))
@@ -110,7 +111,7 @@ async def test_every_file_of_the_id_goes(house: Any) -> None:
         assert await kind_of(wire, "session/get") == "session_not_found"
 
 
-async def test_what_is_in_memory_is_gone_and_purge_finds_nothing_of_it(house: Any) -> None:
+async def test_what_is_in_memory_is_gone_and_purge_finds_nothing_of_it(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist="never")
         assert await kind_of(wire, "session/purge") == "session_exists"
@@ -121,7 +122,7 @@ async def test_what_is_in_memory_is_gone_and_purge_finds_nothing_of_it(house: An
 
 
 async def test_a_file_outside_the_profile_goes_with_its_name_and_purge_takes_it_away(
-    real_house: Any, tmp_path: Path
+    real_house: House, tmp_path: Path
 ) -> None:
     foreign = tmp_path / "theirs.jsonl"
     foreign.write_bytes(PI)
@@ -138,7 +139,7 @@ async def test_a_file_outside_the_profile_goes_with_its_name_and_purge_takes_it_
         assert list(real_house.layout.trash.iterdir()) == []
 
 
-async def test_what_another_process_holds_stays(real_house: Any) -> None:
+async def test_what_another_process_holds_stays(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist="immediate")
         path = Path((await wire.call("session/get", session_id=SESSION))["session"]["path"])
@@ -154,7 +155,7 @@ async def test_what_another_process_holds_stays(real_house: Any) -> None:
         os.close(held)
 
 
-async def test_what_never_was_is_not_found(house: Any) -> None:
+async def test_what_never_was_is_not_found(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         refused = await wire.refusal("session/delete", session_id="session-b")
@@ -171,7 +172,7 @@ async def test_what_never_was_is_not_found(house: Any) -> None:
 @pytest.mark.parametrize("persist", ["immediate", "on_assistant", "never"])
 @pytest.mark.parametrize("is_open", [True, False])
 async def test_requests_before_it_are_served_and_those_after_it_find_nothing(
-    house: Any, persist: str, *, is_open: bool
+    house: House, persist: str, *, is_open: bool
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         if is_open:
@@ -193,9 +194,7 @@ async def test_requests_before_it_are_served_and_those_after_it_find_nothing(
                 await wire.answer(late)
 
 
-async def test_what_waits_for_the_disk_is_stored_before_the_file_goes(
-    house: Any, arrived: Any
-) -> None:
+async def test_what_waits_for_the_disk_is_stored_before_the_file_goes(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire, persist="immediate")
         with house.disk.hold("fdatasync") as gate:
@@ -216,7 +215,7 @@ async def test_what_waits_for_the_disk_is_stored_before_the_file_goes(
     assert (data.count(b"\n"), len(data)) == (4, size)
 
 
-async def test_delete_and_purge_and_create_in_one_go(house: Any) -> None:
+async def test_delete_and_purge_and_create_in_one_go(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist="immediate")
         asked = [
@@ -230,7 +229,9 @@ async def test_delete_and_purge_and_create_in_one_go(house: Any) -> None:
         assert [name.split("/")[0] for name in files_of(house)] == ["pending"]
 
 
-async def test_who_watches_is_told_once_it_is_gone_and_may_watch_its_successor(house: Any) -> None:
+async def test_who_watches_is_told_once_it_is_gone_and_may_watch_its_successor(
+    house: House,
+) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await make(wire, persist="immediate")
         await watcher.call("subscribe", session_id=SESSION, after={"seq": 0})
@@ -251,7 +252,7 @@ async def test_who_watches_is_told_once_it_is_gone_and_may_watch_its_successor(h
 
 
 async def test_a_delete_that_failed_is_told_as_such_to_all_and_the_session_goes_on(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await make(wire, persist="immediate")
@@ -265,7 +266,7 @@ async def test_a_delete_that_failed_is_told_as_such_to_all_and_the_session_goes_
         assert "replaced" not in await watcher.call("subscribe", session_id=SESSION, after=after)
 
 
-async def test_who_asked_may_leave_and_it_is_deleted_all_the_same(house: Any, arrived: Any) -> None:
+async def test_who_asked_may_leave_and_it_is_deleted_all_the_same(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist="immediate")
         with house.disk.hold("rename") as gate:
@@ -284,7 +285,7 @@ async def test_who_asked_may_leave_and_it_is_deleted_all_the_same(house: Any, ar
 
 @pytest.mark.parametrize("exdev", [False, True], ids=["renamed", "copied to another device"])
 async def test_whatever_call_of_a_delete_fails_the_session_is_whole_in_one_place_or_the_other(
-    house: Any, *, exdev: bool
+    house: House, *, exdev: bool
 ) -> None:
     content = house.disk.content(house.put([])) + b'{"type":"mess'
     nth, failed = 0, True
@@ -319,7 +320,7 @@ async def test_whatever_call_of_a_delete_fails_the_session_is_whole_in_one_place
 
 
 @pytest.mark.parametrize("op", ["listdir", "unlink", "fsync_folder"])
-async def test_a_purge_that_fails_is_repeated(house: Any, op: str) -> None:
+async def test_a_purge_that_fails_is_repeated(house: House, op: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist="immediate")
         await delete(wire)
@@ -332,7 +333,7 @@ async def test_a_purge_that_fails_is_repeated(house: Any, op: str) -> None:
 
 
 async def test_a_full_trash_of_another_device_leaves_the_session_where_it_was(
-    real_house: Any, monkeypatch: pytest.MonkeyPatch
+    real_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def rename(_self: Files, old: Path, new: Path) -> None:
         if old.parent != new.parent:
@@ -358,7 +359,7 @@ def _no_space(_self: Files, _fd: int) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-async def test_a_purge_does_not_take_what_a_later_delete_puts_into_the_trash(house: Any) -> None:
+async def test_a_purge_does_not_take_what_a_later_delete_puts_into_the_trash(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist="immediate")
         purged = await wire.request("session/purge", session_id=SESSION)

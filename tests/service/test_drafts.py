@@ -10,6 +10,7 @@ from anyio import to_thread
 
 from sessiond.service.files.leftovers import settle_drafts
 from sessiond.testing.daemon import Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 
@@ -31,11 +32,11 @@ async def listed(wire: Wire, **more: Any) -> list[str]:
     return [info["id"] for info in (await wire.call("session/list", **more))["sessions"]]
 
 
-def places(house: Any) -> list[str]:
+def places(house: House) -> list[str]:
     return [path.parent.name for path in house.session_files()]
 
 
-async def test_a_session_appears_with_its_first_assistant_message(house: Any) -> None:
+async def test_a_session_appears_with_its_first_assistant_message(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         made = await make(wire)
         assert not made["session"]["persisted"]
@@ -51,7 +52,7 @@ async def test_a_session_appears_with_its_first_assistant_message(house: Any) ->
         assert (await append(wire))["seq"] == 3
 
 
-async def test_a_draft_is_durable_and_works_by_its_id_after_a_restart(house: Any) -> None:
+async def test_a_draft_is_durable_and_works_by_its_id_after_a_restart(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, title="t")
         await append(wire)
@@ -67,7 +68,7 @@ async def test_a_draft_is_durable_and_works_by_its_id_after_a_restart(house: Any
         assert (await wire.call("session/get", session_id=SESSION))["session"]["epoch"] == epoch
 
 
-async def test_the_header_is_durable_before_create_is_answered(house: Any) -> None:
+async def test_the_header_is_durable_before_create_is_answered(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         left = house.disk.crash()
@@ -77,7 +78,7 @@ async def test_the_header_is_durable_before_create_is_answered(house: Any) -> No
 
 @pytest.mark.parametrize("op", ["rename", "fsync_folder"])
 async def test_a_failed_move_does_not_fail_the_append_and_is_tried_again(
-    house: Any, op: str
+    house: House, op: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -91,7 +92,7 @@ async def test_a_failed_move_does_not_fail_the_append_and_is_tried_again(
     assert [line["type"] for line in house.stored()] == ["session_header", "message", "message"]
 
 
-async def test_a_move_that_failed_is_tried_again_when_the_daemon_starts(house: Any) -> None:
+async def test_a_move_that_failed_is_tried_again_when_the_daemon_starts(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         house.disk.fail("rename")
@@ -104,7 +105,7 @@ async def test_a_move_that_failed_is_tried_again_when_the_daemon_starts(house: A
 
 
 @pytest.mark.parametrize("drafts", [1, 25])
-async def test_a_start_opens_and_reads_no_draft_that_is_known(house: Any, drafts: int) -> None:
+async def test_a_start_opens_and_reads_no_draft_that_is_known(house: House, drafts: int) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         for number in range(drafts):
             await wire.call("session/create", cwd="/p", session_id=f"draft-{number:03}")
@@ -119,7 +120,7 @@ async def test_a_start_opens_and_reads_no_draft_that_is_known(house: Any, drafts
         assert len(listed["sessions"]) == drafts
 
 
-async def test_a_draft_that_got_its_answer_unseen_is_read_at_the_next_start(house: Any) -> None:
+async def test_a_draft_that_got_its_answer_unseen_is_read_at_the_next_start(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await wire.call("session/list", drafts=True)
@@ -137,7 +138,7 @@ async def test_a_draft_that_got_its_answer_unseen_is_read_at_the_next_start(hous
     assert places(house) == ["sessions"]
 
 
-async def test_a_start_that_is_to_end_leaves_the_rest_of_the_drafts(house: Any) -> None:
+async def test_a_start_that_is_to_end_leaves_the_rest_of_the_drafts(house: House) -> None:
     for number in range(3):
         async with house.daemon() as daemon, daemon.connect() as wire:
             await wire.call("session/create", cwd="/p", session_id=f"draft-{number:03}")
@@ -148,7 +149,7 @@ async def test_a_start_that_is_to_end_leaves_the_rest_of_the_drafts(house: Any) 
     assert len(house.session_files()) == 2
 
 
-async def test_a_move_that_failed_is_tried_again_when_the_session_is_opened(house: Any) -> None:
+async def test_a_move_that_failed_is_tried_again_when_the_session_is_opened(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         house.disk.fail("rename")
@@ -158,7 +159,7 @@ async def test_a_move_that_failed_is_tried_again_when_the_session_is_opened(hous
     assert places(house) == ["sessions"]
 
 
-async def test_a_draft_whose_first_reply_was_refused_stays_a_draft(house: Any) -> None:
+async def test_a_draft_whose_first_reply_was_refused_stays_a_draft(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         house.disk.fail("fdatasync")
@@ -169,14 +170,14 @@ async def test_a_draft_whose_first_reply_was_refused_stays_a_draft(house: Any) -
         assert (places(house), await persisted(wire)) == (["pending"], False)
 
 
-async def test_an_immediate_session_is_there_at_once(house: Any) -> None:
+async def test_an_immediate_session_is_there_at_once(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         made = await make(wire, persist="immediate")
         assert made["session"]["persisted"]
         assert (places(house), await listed(wire)) == (["sessions"], [SESSION])
 
 
-async def test_a_session_that_is_never_persisted_touches_no_disk(house: Any) -> None:
+async def test_a_session_that_is_never_persisted_touches_no_disk(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await make(wire, persist="never")
         before = (house.disk.writes, house.disk.syncs)
@@ -201,7 +202,7 @@ async def test_a_session_that_is_never_persisted_touches_no_disk(house: Any) -> 
     assert house.session_files() == []
 
 
-async def test_requests_to_a_session_in_memory_keep_their_order(house: Any) -> None:
+async def test_requests_to_a_session_in_memory_keep_their_order(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         asked = [
             await wire.request("session/create", cwd="/p", session_id=SESSION, persist="never"),
@@ -225,7 +226,7 @@ async def test_requests_to_a_session_in_memory_keep_their_order(house: Any) -> N
 
 
 async def test_a_bug_in_memory_is_told_and_the_connection_lives(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist="never")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
-from sessiond.testing.faults import Gate
+from sessiond.testing.disk import FaultDisk
+from tests.kit.house import House, arrived
 
 SESSION = "session-a"
-Arrived = Callable[[Gate], Awaitable[None]]
 
 
 def message(entry_id: str, text: str = "hi", role: str = "user") -> dict[str, Any]:
@@ -63,7 +63,7 @@ async def start(wire: Wire, filled: bool) -> None:
 # -- before it is durable ------------------------------------------------------------
 
 
-async def test_nothing_shows_an_entry_before_it_is_durable(house: Any, arrived: Arrived) -> None:
+async def test_nothing_shows_an_entry_before_it_is_durable(house: House) -> None:
     async with (
         house.daemon() as daemon,
         daemon.connect() as wire,
@@ -111,9 +111,7 @@ async def rest_on_it(wire: Wire) -> list[int]:
     ]
 
 
-async def test_what_rests_on_an_entry_is_not_answered_before_it_is_durable(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_what_rests_on_an_entry_is_not_answered_before_it_is_durable(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await start(wire, filled=False)
         with house.disk.hold("fdatasync") as first, house.disk.hold("write") as writes:
@@ -137,7 +135,7 @@ async def test_what_rests_on_an_entry_is_not_answered_before_it_is_durable(
 
 
 async def test_what_rests_on_an_entry_that_was_not_stored_is_a_storage_error_too(
-    house: Any, arrived: Arrived
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await start(wire, filled=False)
@@ -162,7 +160,7 @@ async def test_what_rests_on_an_entry_that_was_not_stored_is_a_storage_error_too
 
 
 async def test_a_failed_sync_fails_everyone_who_waited_and_a_retry_is_stored_once(
-    house: Any, arrived: Arrived
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await start(wire, filled=True)
@@ -190,12 +188,12 @@ async def test_a_failed_sync_fails_everyone_who_waited_and_a_retry_is_stored_onc
     assert [line["id"] for line in house.stored()].count("n0") == 1
 
 
-def fail_sync_and_repair(disk: Any) -> None:
+def fail_sync_and_repair(disk: FaultDisk) -> None:
     disk.fail("fdatasync", errno=5)
     disk.fail("truncate", errno=5)
 
 
-FAULTS: dict[str, Callable[[Any], Any]] = {
+FAULTS: dict[str, Callable[[FaultDisk], object]] = {
     "write": lambda disk: disk.fail("write", errno=5),
     "half a write": lambda disk: disk.fail("write", errno=28, partial=40),
     "all of a write": lambda disk: disk.fail("write", errno=5, partial=10_000),
@@ -208,7 +206,7 @@ FAULTS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("filled", [False, True], ids=["empty", "with entries"])
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_failed_append_changes_nothing_here_or_after_reopening(
-    house: Any, fault: str, filled: bool
+    house: House, fault: str, filled: bool
 ) -> None:
     batch = [message("n1"), message("n2", role="assistant"), message("n3")]
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -236,7 +234,7 @@ async def test_a_failed_append_changes_nothing_here_or_after_reopening(
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_after_a_failed_append_the_same_daemon_takes_the_retry(
-    house: Any, fault: str
+    house: House, fault: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=True)
@@ -265,7 +263,7 @@ BAD: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("filled", [False, True], ids=["empty", "with entries"])
 @pytest.mark.parametrize("bad", BAD)
 async def test_a_refused_entry_in_the_middle_of_an_atom_refuses_all_of_it(
-    house: Any, bad: str, filled: bool
+    house: House, bad: str, filled: bool
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled)
@@ -285,7 +283,7 @@ async def test_a_refused_entry_in_the_middle_of_an_atom_refuses_all_of_it(
 
 
 async def test_an_id_that_a_caller_brings_is_given_to_no_other_entry_of_the_call(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=False)
@@ -295,9 +293,7 @@ async def test_an_id_that_a_caller_brings_is_given_to_no_other_entry_of_the_call
         assert [entry["id"] for entry in answer["entries"]] == ["e2", "e1", "e3"]
 
 
-async def test_a_refused_call_in_a_batch_leaves_the_others_of_the_batch_whole(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_a_refused_call_in_a_batch_leaves_the_others_of_the_batch_whole(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=False)
         with house.disk.hold("fdatasync") as gate:
@@ -321,7 +317,7 @@ async def test_a_refused_call_in_a_batch_leaves_the_others_of_the_batch_whole(
     assert [line["id"] for line in house.stored()[1:]] == ["a", "b1", "b2", "d1"]
 
 
-async def test_a_retry_whose_stored_entry_cannot_be_read_fails_alone(house: Any) -> None:
+async def test_a_retry_whose_stored_entry_cannot_be_read_fails_alone(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=True)
         host = daemon.service.host(SESSION)
@@ -334,9 +330,7 @@ async def test_a_retry_whose_stored_entry_cannot_be_read_fails_alone(house: Any)
         assert daemon.service.host(SESSION) is host
 
 
-async def test_what_a_power_cut_leaves_is_what_was_acknowledged(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_what_a_power_cut_leaves_is_what_was_acknowledged(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=True)
         shown = await look(wire)
@@ -352,7 +346,7 @@ async def test_what_a_power_cut_leaves_is_what_was_acknowledged(
         assert await look(wire) == shown
 
 
-async def test_durability_os_is_visible_at_once_and_said_so(house: Any) -> None:
+async def test_durability_os_is_visible_at_once_and_said_so(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=False)
         syncs = house.disk.syncs
@@ -367,7 +361,7 @@ async def test_durability_os_is_visible_at_once_and_said_so(house: Any) -> None:
 
 
 async def test_a_retry_that_asks_for_the_disk_brings_there_what_was_stored_without(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=True)
@@ -387,9 +381,7 @@ async def test_a_retry_that_asks_for_the_disk_brings_there_what_was_stored_witho
         assert await wire.call("session/entries", session_id=SESSION) == shown
 
 
-async def test_retries_share_one_sync_and_are_not_answered_before_it(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_retries_share_one_sync_and_are_not_answered_before_it(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=True)
         for entry_id in ("n1", "n2", "n3"):
@@ -410,9 +402,7 @@ async def test_retries_share_one_sync_and_are_not_answered_before_it(
         assert house.disk.syncs == syncs + 1
 
 
-async def test_a_retry_in_the_batch_of_its_entry_brings_both_to_the_disk(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_a_retry_in_the_batch_of_its_entry_brings_both_to_the_disk(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=False)
         with house.disk.hold("fdatasync") as gate:
@@ -432,7 +422,7 @@ async def test_a_retry_in_the_batch_of_its_entry_brings_both_to_the_disk(
     assert [line["id"] for line in house.stored()[1:]] == ["block", "n1"]
 
 
-async def test_a_retry_whose_sync_fails_is_refused_and_can_be_repeated(house: Any) -> None:
+async def test_a_retry_whose_sync_fails_is_refused_and_can_be_repeated(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=True)
         await append(wire, message("n1"), durability="os")
@@ -446,7 +436,7 @@ async def test_a_retry_whose_sync_fails_is_refused_and_can_be_repeated(house: An
     assert [line["id"] for line in house.stored()].count("n1") == 1
 
 
-async def test_a_retry_is_not_said_to_be_on_a_disk_that_has_lost_the_file(house: Any) -> None:
+async def test_a_retry_is_not_said_to_be_on_a_disk_that_has_lost_the_file(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=True)
         await append(wire, message("n1"), durability="os")
@@ -460,7 +450,7 @@ async def test_a_retry_is_not_said_to_be_on_a_disk_that_has_lost_the_file(house:
 
 
 async def test_entries_that_no_sync_covered_are_synced_when_the_session_is_closed(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=False)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.house import House
 from tests.service.test_tree import message, pi_text
 
 SESSION = "session-a"
@@ -33,7 +34,7 @@ def chained(ids: list[str]) -> list[Any]:
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 async def test_an_entry_goes_by_id_by_label_by_its_beginning_and_by_its_end(
-    house: Any, dialect: str
+    house: House, dialect: str
 ) -> None:
     lines = chained(["entry-1", *MINUTE, *DIGESTS])
     house.put(pi_text(lines) if dialect == "pi" else lines)
@@ -47,7 +48,7 @@ async def test_an_entry_goes_by_id_by_label_by_its_beginning_and_by_its_end(
 
 
 async def test_every_short_form_means_its_entry_and_is_as_short_as_the_session_allows(
-    house: Any,
+    house: House,
 ) -> None:
     own = ["ab12cd34", "entry-1", "msg_01AbCdEfGhIjKlMnOpQrStUv", "778899aa"]
     ids = [*own, *MINUTE, *DIGESTS]
@@ -63,7 +64,7 @@ async def test_every_short_form_means_its_entry_and_is_as_short_as_the_session_a
     assert shorts[7:] == ["9e0f1a2b", "00000001"]
 
 
-async def test_a_short_form_is_no_label_and_no_beginning_of_another_id(house: Any) -> None:
+async def test_a_short_form_is_no_label_and_no_beginning_of_another_id(house: House) -> None:
     ids = ["2e3f4a5b-other", "00000000000000000000000012345678", MINUTE[0]]
     house.put(chained(ids))
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -76,7 +77,7 @@ async def test_a_short_form_is_no_label_and_no_beginning_of_another_id(house: An
 
 
 async def test_what_means_several_entries_names_them_and_what_means_none_is_not_found(
-    house: Any,
+    house: House,
 ) -> None:
     house.put(chained(["entry-1", "entry-2", "ab", *MINUTE]))
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -107,7 +108,7 @@ async def test_what_means_several_entries_names_them_and_what_means_none_is_not_
         assert refused.value.data["path"] == "refs"
 
 
-async def test_of_a_long_session_the_entries_are_looked_for_beside_the_loop(house: Any) -> None:
+async def test_of_a_long_session_the_entries_are_looked_for_beside_the_loop(house: House) -> None:
     ids = [f"{at:032x}" for at in range(1, 3001)]
     house.put(chained(ids))
     async with house.daemon() as daemon, daemon.connect() as wire:

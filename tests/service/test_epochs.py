@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -15,11 +14,10 @@ from sessiond.service.files.register import Register
 from sessiond.service.files.rows import Rows
 from sessiond.service.watching import Looking
 from sessiond.testing.daemon import Refusal, Wire
-from sessiond.testing.faults import Gate
-from tests.service.conftest import SESSION, House
+from tests.kit.house import House, arrived
+from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD
 
-Arrived = Callable[[Gate], Awaitable[None]]
 PATIENCE_SECONDS = 20.0
 
 
@@ -37,7 +35,7 @@ async def say(wire: Wire, role: str = "user") -> None:
 
 
 async def test_a_session_that_is_closed_while_it_is_stored_for_lists_is_the_same_when_reopened(
-    house: House, arrived: Arrived, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closing, close = threading.Event(), LineReader.close
 

@@ -12,6 +12,7 @@ from anyio import to_thread
 from sessiond.rpc import readers
 from sessiond.rpc.framing import Framer, Framing
 from sessiond.testing.daemon import Daemon, Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 NO_THREAD = "can't start new thread"
@@ -50,7 +51,7 @@ async def let_go(daemon: Daemon, wire: Wire) -> None:
 
 
 async def test_a_session_that_gets_no_thread_is_opened_later(
-    house: Any, threads: NoThreads
+    house: House, threads: NoThreads
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/create", cwd="/p", session_id=SESSION)
@@ -64,7 +65,7 @@ async def test_a_session_that_gets_no_thread_is_opened_later(
 
 
 async def test_an_append_that_gets_no_thread_is_refused_and_the_session_stays(
-    house: Any, threads: NoThreads
+    house: House, threads: NoThreads
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await wire.call("session/create", cwd="/p", session_id=SESSION)
@@ -81,7 +82,7 @@ async def test_an_append_that_gets_no_thread_is_refused_and_the_session_stays(
         assert daemon.service.hosts.find(SESSION) is host
 
 
-async def test_a_file_is_let_go_of_without_a_thread_too(house: Any, threads: NoThreads) -> None:
+async def test_a_file_is_let_go_of_without_a_thread_too(house: House, threads: NoThreads) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/create", cwd="/p", session_id=SESSION)
         await say(wire, "one")
@@ -92,7 +93,9 @@ async def test_a_file_is_let_go_of_without_a_thread_too(house: Any, threads: NoT
         assert (await say(wire, "two"))["seq"] == 2
 
 
-async def test_a_job_without_a_thread_is_told_to_come_again(house: Any, threads: NoThreads) -> None:
+async def test_a_job_without_a_thread_is_told_to_come_again(
+    house: House, threads: NoThreads
+) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         threads.left = 1
         refused = await wire.refusal("session/import", content="{}")

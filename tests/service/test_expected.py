@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 
@@ -27,7 +28,7 @@ async def make(wire: Wire, *ids: str) -> None:
 
 @pytest.mark.parametrize("leaf_id", ["n2", None], ids=["with a leaf", "before the first entry"])
 async def test_a_seq_that_is_behind_is_refused_also_beside_a_leaf_that_fits(
-    house: Any, leaf_id: str | None
+    house: House, leaf_id: str | None
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire, *(["n1", "n2"] if leaf_id else []))
@@ -56,7 +57,7 @@ FITS_NOT = [{"leaf_id": "n1"}, {"leaf_id": "n2"}, {"seq": 1}, {"leaf_id": None, 
 @pytest.mark.parametrize("expected", FITS)
 @pytest.mark.parametrize(("method", "params"), CREATING)
 async def test_a_head_that_a_call_creates_is_expected_before_the_first_entry(
-    house: Any, method: str, params: dict[str, Any], expected: dict[str, Any]
+    house: House, method: str, params: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, "n1", "n2")
@@ -71,7 +72,7 @@ async def test_a_head_that_a_call_creates_is_expected_before_the_first_entry(
 @pytest.mark.parametrize("expected", FITS_NOT)
 @pytest.mark.parametrize(("method", "params"), CREATING)
 async def test_what_does_not_fit_creates_no_head(
-    house: Any, method: str, params: dict[str, Any], expected: dict[str, Any]
+    house: House, method: str, params: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, "n1", "n2")
@@ -85,7 +86,7 @@ async def test_what_does_not_fit_creates_no_head(
         assert [head["name"] for head in found] == ["main"]
 
 
-async def test_a_head_that_is_not_there_is_no_conflict_to_branch_from(house: Any) -> None:
+async def test_a_head_that_is_not_there_is_no_conflict_to_branch_from(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, "n1", "n2")
         more = {"head": "side", "parent_id": "n1", "expected": {"leaf_id": "n1"}}

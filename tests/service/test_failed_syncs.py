@@ -10,7 +10,8 @@ import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
 from sessiond.testing.disk import FaultDisk
-from tests.service.conftest import SESSION, House
+from tests.kit.house import House
+from tests.kit.sessions import SESSION
 
 PI_HEADER = (
     b'{"type":"session","version":3,"id":"%s","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 HEADER = b'{"type":"session_header","version":1,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
@@ -70,7 +71,7 @@ NO_SESSION: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize("case", NO_SESSION)
 async def test_a_file_that_is_no_session_is_refused_by_name_and_line_and_stays_as_it_is(
-    house: Any, case: str
+    house: House, case: str
 ) -> None:
     content, why = NO_SESSION[case]
     path = house.put(content)
@@ -93,7 +94,7 @@ async def test_a_file_that_is_no_session_is_refused_by_name_and_line_and_stays_a
 
 @pytest.mark.parametrize("op", ["open_update", "fstat", "pread", "open_append", "fdatasync"])
 async def test_a_file_that_cannot_be_opened_is_a_storage_error_that_names_it(
-    house: Any, op: str
+    house: House, op: str
 ) -> None:
     path = house.put(GOOD)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -108,7 +109,7 @@ async def test_a_file_that_cannot_be_opened_is_a_storage_error_that_names_it(
 
 @pytest.mark.parametrize("what", ["folder", "pipe"])
 async def test_what_is_no_regular_file_is_refused_and_not_waited_for(
-    real_house: Any, what: str
+    real_house: House, what: str
 ) -> None:
     path: Path = real_house.layout.sessions / f"2026-01-01T00-00-00-000000_{SESSION}.jsonl"
     path.parent.mkdir(parents=True)
@@ -122,7 +123,7 @@ async def test_what_is_no_regular_file_is_refused_and_not_waited_for(
 @pytest.mark.parametrize("text", ["/p/\0x", "/p/" + "x" * 300, "/nowhere/x"])
 @pytest.mark.parametrize("method", ["session/open", "session/import"])
 async def test_a_path_that_leads_nowhere_is_an_error_of_the_caller_or_the_disk(
-    real_house: Any, method: str, text: str
+    real_house: House, method: str, text: str
 ) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         refused = await wire.refusal(method, path=text)
@@ -132,7 +133,7 @@ async def test_a_path_that_leads_nowhere_is_an_error_of_the_caller_or_the_disk(
 # -- ends ----------------------------------------------------------------------------------
 
 
-async def test_a_torn_line_is_copied_aside_before_it_is_cut(house: Any) -> None:
+async def test_a_torn_line_is_copied_aside_before_it_is_cut(house: House) -> None:
     torn = line("n3", "n2")[:-20]
     path = house.put(GOOD + torn, killed=True)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -150,7 +151,7 @@ async def test_a_torn_line_is_copied_aside_before_it_is_cut(house: Any) -> None:
 
 @pytest.mark.parametrize("content", [GOOD[:-1], HEADER[:-1]], ids=["an entry", "the header"])
 async def test_a_whole_last_line_without_a_newline_is_kept_and_gets_one(
-    house: Any, content: bytes
+    house: House, content: bytes
 ) -> None:
     path = house.put(content)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -166,7 +167,7 @@ async def test_a_whole_last_line_without_a_newline_is_kept_and_gets_one(
 @pytest.mark.parametrize("torn", [b"", b'{"type":"mess'], ids=["", "and a torn line"])
 @pytest.mark.parametrize("whole", [1, 2])
 async def test_the_first_lines_of_an_append_whose_last_never_came_are_cut_with_a_copy(
-    house: Any, whole: int, torn: bytes
+    house: House, whole: int, torn: bytes
 ) -> None:
     atom = [line(f"a{k}", None, b',"atom":[%d,3]' % k) for k in (1, 2, 3)]
     atom[0] = line("a1", None, b',"atom":[1,3],"atom_of":"session-a"')
@@ -188,7 +189,7 @@ async def test_the_first_lines_of_an_append_whose_last_never_came_are_cut_with_a
         assert copies == [b"".join(atom[:whole]) + torn]
 
 
-async def test_a_whole_append_at_the_end_stays(house: Any) -> None:
+async def test_a_whole_append_at_the_end_stays(house: House) -> None:
     atom = [line(f"a{k}", None, b',"atom":[%d,2]' % k) for k in (1, 2)]
     path = house.put(GOOD + b"".join(atom))
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -196,7 +197,7 @@ async def test_a_whole_append_at_the_end_stays(house: Any) -> None:
     assert house.disk.content(path) == GOOD + b"".join(atom)
 
 
-async def test_in_a_file_of_another_program_nothing_is_ever_cut(house: Any) -> None:
+async def test_in_a_file_of_another_program_nothing_is_ever_cut(house: House) -> None:
     header = b'{"type":"session","version":3,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
     half = b'{"type":"message","id":"aaaa'
     path = house.put(header + half)
@@ -213,7 +214,7 @@ async def test_in_a_file_of_another_program_nothing_is_ever_cut(house: Any) -> N
 
 
 async def test_lines_that_a_failed_append_left_in_another_programs_file_count_as_stored(
-    house: Any,
+    house: House,
 ) -> None:
     header = b'{"type":"session","version":3,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
     path = house.put(header)
@@ -257,7 +258,7 @@ BAD_LINES: dict[str, bytes] = {
 
 @pytest.mark.parametrize("case", BAD_LINES)
 async def test_a_bad_line_inside_stays_is_reported_and_makes_the_session_read_only(
-    house: Any, case: str
+    house: House, case: str
 ) -> None:
     content = GOOD + BAD_LINES[case] + line("n4", "n2")
     path = house.put(content)
@@ -288,7 +289,7 @@ async def test_a_bad_line_inside_stays_is_reported_and_makes_the_session_read_on
 
 
 async def test_a_retry_of_what_is_stored_is_answered_even_when_the_session_is_read_only(
-    house: Any,
+    house: House,
 ) -> None:
     house.put(GOOD + b"garbage\n" + line("n4", "n2"))
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -298,7 +299,7 @@ async def test_a_retry_of_what_is_stored_is_answered_even_when_the_session_is_re
         assert (answer["duplicate"], answer["seq"]) == (True, 4)
 
 
-async def test_lines_that_end_as_on_windows_are_read_and_left_as_they_are(house: Any) -> None:
+async def test_lines_that_end_as_on_windows_are_read_and_left_as_they_are(house: House) -> None:
     content = GOOD.replace(b"\n", b"\r\n")
     path = house.put(content)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -309,7 +310,7 @@ async def test_lines_that_end_as_on_windows_are_read_and_left_as_they_are(house:
     assert house.disk.content(path).startswith(content)
 
 
-async def test_blank_lines_keep_their_ordinals_and_hurt_nobody(house: Any) -> None:
+async def test_blank_lines_keep_their_ordinals_and_hurt_nobody(house: House) -> None:
     house.put(GOOD + b"\n  \n" + line("n5", "n2"))
     async with house.daemon() as daemon, daemon.connect() as wire:
         info = await info_of(wire)
@@ -317,7 +318,7 @@ async def test_blank_lines_keep_their_ordinals_and_hurt_nobody(house: Any) -> No
         assert (await append(wire, "n6"))["seq"] == 6
 
 
-async def test_a_line_of_20_mb_is_an_entry_like_any_other(house: Any) -> None:
+async def test_a_line_of_20_mb_is_an_entry_like_any_other(house: House) -> None:
     house.put(GOOD + line("big", "n2", content=b"x" * 20_000_000))
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await info_of(wire))["leaf_id"] == "big"
@@ -326,7 +327,7 @@ async def test_a_line_of_20_mb_is_an_entry_like_any_other(house: Any) -> None:
         assert len(event["params"]["entry"]["message"]["content"]) == 20_000_000
 
 
-async def test_what_refers_to_nothing_is_reported_and_shown(house: Any) -> None:
+async def test_what_refers_to_nothing_is_reported_and_shown(house: House) -> None:
     leaf = b'{"type":"leaf","id":"l1","parent_id":"n2",%s,"target_id":"nowhere"}\n' % TIME
     house.put(GOOD + line("orphan", "nowhere") + leaf)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -354,7 +355,7 @@ EPOCHS: dict[str, tuple[bytes, str | None]] = {
 
 @pytest.mark.parametrize("case", EPOCHS)
 async def test_an_epoch_lasts_as_long_as_what_was_seen_under_it_is_still_there(
-    house: Any, case: str
+    house: House, case: str
 ) -> None:
     content, misfit = EPOCHS[case]
     path = house.put(GOOD)

@@ -13,7 +13,9 @@ from anyio import to_thread
 
 from sessiond.service.files.leftovers import remove_half_made
 from sessiond.testing.daemon import Refusal, Wire
-from tests.service.conftest import as_text
+from sessiond.testing.disk import FaultDisk
+from tests.kit.house import House
+from tests.kit.sessions import native_file
 from tests.service.damage import GOOD
 
 SESSION = "session-a"
@@ -77,11 +79,11 @@ def elsewhere(tmp_path: Path) -> Path:
 
 
 async def test_delete_and_purge_take_only_what_sessiond_made_of_a_file_outside_the_profile(
-    real_house: Any, elsewhere: Path
+    real_house: House, elsewhere: Path
 ) -> None:
     project = elsewhere
     chat = project / "chat"
-    chat.write_bytes(as_text([], SESSION) + TORN)
+    chat.write_bytes(native_file([], SESSION) + TORN)
     theirs = their_files(chat, (*THEIRS, ".md"))
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         opened = (await wire.call("session/open", path=str(chat)))["session"]["id"]
@@ -95,14 +97,14 @@ async def test_delete_and_purge_take_only_what_sessiond_made_of_a_file_outside_t
         # The file, its torn end, and a note of where it lay.
         assert len(trashed) == 3
         assert TORN in trashed
-        assert any(data.startswith(as_text([], SESSION)) for data in trashed)
+        assert any(data.startswith(native_file([], SESSION)) for data in trashed)
         await wire.call("session/purge", session_id=opened)
         assert seen(project) == theirs
         assert list(real_house.layout.trash.iterdir()) == []
 
 
 async def test_delete_and_purge_leave_files_of_the_user_in_the_folders_of_the_profile(
-    real_house: Any,
+    real_house: House,
 ) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         path = await _session(wire)
@@ -120,7 +122,7 @@ async def test_delete_and_purge_leave_files_of_the_user_in_the_folders_of_the_pr
         assert refused.data["kind"] == "session_not_found"
 
 
-async def test_a_purge_takes_everything_that_sessiond_put_into_the_trash(real_house: Any) -> None:
+async def test_a_purge_takes_everything_that_sessiond_put_into_the_trash(real_house: House) -> None:
     ours = [
         *("", ".2", ".17", f".torn-{STAMP}", f".torn-{STAMP}-2", f".torn-{STAMP}.3"),
         *(f".before-repair-{STAMP}", f".before-repair-{STAMP}.2", ".from-chat", ".from-a.b c.2"),
@@ -135,7 +137,7 @@ async def test_a_purge_takes_everything_that_sessiond_put_into_the_trash(real_ho
         assert list(real_house.layout.trash.iterdir()) == []
 
 
-async def test_a_purge_removes_the_rest_when_one_file_cannot_be_removed(house: Any) -> None:
+async def test_a_purge_removes_the_rest_when_one_file_cannot_be_removed(house: House) -> None:
     path = house.put(GOOD + TORN)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("append", session_id=SESSION, message=HI)
@@ -152,15 +154,15 @@ async def test_a_purge_removes_the_rest_when_one_file_cannot_be_removed(house: A
         assert in_trash(house) == []
 
 
-def in_trash(house: Any, disk: Any = None) -> list[Path]:
+def in_trash(house: House, disk: FaultDisk | None = None) -> list[Path]:
     return [p for p in (disk or house.disk).paths if p.parent == house.layout.trash]
 
 
 async def test_what_took_the_place_of_a_session_file_outside_the_profile_is_not_deleted(
-    real_house: Any, elsewhere: Path
+    real_house: House, elsewhere: Path
 ) -> None:
     chat = elsewhere / "chat"
-    chat.write_bytes(as_text([], SESSION))
+    chat.write_bytes(native_file([], SESSION))
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/open", path=str(chat))
         await wire.call("session/close", session_id=SESSION)
@@ -171,7 +173,7 @@ async def test_what_took_the_place_of_a_session_file_outside_the_profile_is_not_
         assert list(real_house.layout.trash.iterdir()) == []
 
 
-async def test_a_pipe_at_the_place_of_a_session_is_not_moved(real_house: Any) -> None:
+async def test_a_pipe_at_the_place_of_a_session_is_not_moved(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         pipe = real_house.layout.session_path(SESSION, STAMP)
         os.mkfifo(pipe)
@@ -184,7 +186,7 @@ async def test_a_pipe_at_the_place_of_a_session_is_not_moved(real_house: Any) ->
 
 
 async def test_an_export_leaves_what_stands_beside_its_path(
-    real_house: Any, elsewhere: Path
+    real_house: House, elsewhere: Path
 ) -> None:
     copy = elsewhere / "copy.jsonl"
     theirs = their_files(copy)
@@ -198,7 +200,7 @@ async def test_an_export_leaves_what_stands_beside_its_path(
 
 @pytest.mark.parametrize("kind", ["dangling link", "circle", "folder", "file"])
 async def test_an_export_replaces_nothing_that_has_its_name(
-    real_house: Any, elsewhere: Path, kind: str
+    real_house: House, elsewhere: Path, kind: str
 ) -> None:
     copy = elsewhere / "copy.jsonl"
     make: dict[str, Callable[[], object]] = {
@@ -217,7 +219,7 @@ async def test_an_export_replaces_nothing_that_has_its_name(
 
 
 async def test_an_export_to_a_name_as_long_as_a_name_may_be_succeeds(
-    real_house: Any, elsewhere: Path
+    real_house: House, elsewhere: Path
 ) -> None:
     copy = elsewhere / ("x" * 255)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
@@ -227,7 +229,7 @@ async def test_an_export_to_a_name_as_long_as_a_name_may_be_succeeds(
 
 
 async def test_of_twenty_exports_to_one_new_path_one_succeeds(
-    real_house: Any, elsewhere: Path
+    real_house: House, elsewhere: Path
 ) -> None:
     copy = elsewhere / "copy.jsonl"
     async with real_house.daemon() as daemon, daemon.connect() as wire:
@@ -247,7 +249,7 @@ async def test_of_twenty_exports_to_one_new_path_one_succeeds(
     assert list(elsewhere.iterdir()) == [copy]
 
 
-async def test_a_repair_leaves_what_stands_beside_the_file(real_house: Any) -> None:
+async def test_a_repair_leaves_what_stands_beside_the_file(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         path = await _session(wire)
         await wire.call("session/close", session_id=SESSION)
@@ -259,7 +261,7 @@ async def test_a_repair_leaves_what_stands_beside_the_file(real_house: Any) -> N
 
 
 async def test_a_repair_replaces_no_file_that_another_program_has_put_there_meanwhile(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = house.put(GOOD + b"garbage\n")
     link = house.disk.link
@@ -277,7 +279,7 @@ async def test_a_repair_replaces_no_file_that_another_program_has_put_there_mean
         assert [p for p in house.disk.paths if p.suffix == ".new"] == []
 
 
-async def test_no_start_removes_a_file_of_a_user(real_house: Any) -> None:
+async def test_no_start_removes_a_file_of_a_user(real_house: House) -> None:
     layout = real_house.layout
     own = f"{STAMP}_{SESSION}.jsonl"
     async with real_house.daemon() as daemon, daemon.connect() as wire:
@@ -300,7 +302,7 @@ async def test_no_start_removes_a_file_of_a_user(real_house: Any) -> None:
     assert set(before) <= set(after) | {layout.daemon_lock}
 
 
-async def test_what_a_crash_left_unfinished_is_removed_at_the_next_start(real_house: Any) -> None:
+async def test_what_a_crash_left_unfinished_is_removed_at_the_next_start(real_house: House) -> None:
     layout = real_house.layout
     async with real_house.daemon() as daemon:
         left = [
@@ -317,7 +319,7 @@ async def test_what_a_crash_left_unfinished_is_removed_at_the_next_start(real_ho
 
 
 async def test_a_dangling_link_is_not_replaced_in_the_archive_the_trash_or_beside_a_torn_end(
-    real_house: Any,
+    real_house: House,
 ) -> None:
     layout = real_house.layout
     async with real_house.daemon() as daemon, daemon.connect() as wire:
@@ -343,7 +345,7 @@ async def test_a_dangling_link_is_not_replaced_in_the_archive_the_trash_or_besid
 
 
 async def test_a_session_with_a_dangling_link_of_its_name_in_the_archive_is_deleted_with_the_link(
-    real_house: Any,
+    real_house: House,
 ) -> None:
     layout = real_house.layout
     async with real_house.daemon() as daemon, daemon.connect() as wire:

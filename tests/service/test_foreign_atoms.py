@@ -8,7 +8,8 @@ import pytest
 
 from sessiond.service.watching import Looking, Watching
 from sessiond.testing.daemon import Wire
-from tests.service.conftest import SESSION, House
+from tests.kit.house import House
+from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, HEADER, copied, line, part
 
 OTHER = "session-b"

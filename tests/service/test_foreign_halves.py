@@ -9,7 +9,8 @@ import pytest
 from anyio import to_thread
 
 from sessiond.testing.daemon import Refusal, Wire
-from tests.service.conftest import SESSION, House
+from tests.kit.house import House
+from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, line, part
 
 THEIRS = line(b"f1", b'"n2"')

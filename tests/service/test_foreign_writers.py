@@ -15,7 +15,8 @@ from sessiond.journal.journal import Journal
 from sessiond.journal.store import Found
 from sessiond.service import others
 from sessiond.testing.daemon import Refusal, Wire
-from tests.service.conftest import SESSION, House
+from tests.kit.house import House
+from tests.kit.sessions import SESSION
 
 pytestmark = pytest.mark.anyio
 

@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.house import House, arrived
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 SESSION = "session-a"
@@ -52,7 +53,7 @@ SOURCE = [
 ]  # fmt: skip
 
 
-def files_of(house: Any) -> list[Path]:
+def files_of(house: House) -> list[Path]:
     """Everything on the disk but who owns what."""
     return [path for path in house.disk.paths if path.parent != house.layout.locks]
 
@@ -77,7 +78,7 @@ async def context_of(wire: Wire, session_id: str, **params: Any) -> list[Any]:
 
 
 async def test_a_path_is_taken_with_its_ids_and_labels_and_says_where_it_comes_from(
-    house: Any,
+    house: House,
 ) -> None:
     path = house.put(SOURCE)
     before = house.disk.content(path)
@@ -118,7 +119,7 @@ async def test_a_path_is_taken_with_its_ids_and_labels_and_says_where_it_comes_f
         ({"at_message": 3}, "m4"),
     ],
 )
-async def test_a_path_ends_where_it_is_said_to(house: Any, params: Any, leaf: Any) -> None:
+async def test_a_path_ends_where_it_is_said_to(house: House, params: Any, leaf: Any) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         made = await fork(wire, **params)
@@ -129,7 +130,7 @@ async def test_a_path_ends_where_it_is_said_to(house: Any, params: Any, leaf: An
         assert ids == ([row["entry"]["id"] for row in source["entries"]] if leaf else [])
 
 
-async def test_everything_is_the_same_lines_elsewhere_and_knows_no_parent(house: Any) -> None:
+async def test_everything_is_the_same_lines_elsewhere_and_knows_no_parent(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         made = await fork(wire, entries="all", link="none", cwd="/elsewhere")
@@ -149,7 +150,9 @@ async def test_everything_is_the_same_lines_elsewhere_and_knows_no_parent(house:
     ("keep", "sources"),
     [(None, ["c1", "m2", "m3", "m4"]), (1, ["c1"]), (3, ["c1", "m2", "m3"]), (99, None)],
 )
-async def test_a_context_is_taken_as_the_model_sees_it(house: Any, keep: Any, sources: Any) -> None:
+async def test_a_context_is_taken_as_the_model_sees_it(
+    house: House, keep: Any, sources: Any
+) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         whole = await context_of(wire, SESSION)
@@ -170,7 +173,7 @@ async def test_a_context_is_taken_as_the_model_sees_it(house: Any, keep: Any, so
         ]
 
 
-async def test_a_context_keeps_the_first_messages_of_a_replacement(house: Any) -> None:
+async def test_a_context_keeps_the_first_messages_of_a_replacement(house: House) -> None:
     replacement = [{"role": "user", "content": str(n)} for n in range(3)]
     house.put(
         [
@@ -191,7 +194,7 @@ async def test_a_context_keeps_the_first_messages_of_a_replacement(house: Any) -
             assert made["lineage"]["fork_point"] == keep
 
 
-async def test_state_alone_is_the_plan_the_tags_and_what_was_decided(house: Any) -> None:
+async def test_state_alone_is_the_plan_the_tags_and_what_was_decided(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         made = await fork(wire, entries="none", state=True)
@@ -215,7 +218,7 @@ async def test_state_alone_is_the_plan_the_tags_and_what_was_decided(house: Any)
         assert (bare["entry_count"], bare["plan"]) == (0, None)
 
 
-async def test_ids_are_renewed_when_asked_and_refer_to_each_other_as_before(house: Any) -> None:
+async def test_ids_are_renewed_when_asked_and_refer_to_each_other_as_before(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         for entries in ("path", "all"):
@@ -230,7 +233,7 @@ async def test_ids_are_renewed_when_asked_and_refer_to_each_other_as_before(hous
             assert [one["label"] for one in labels] == ["good"]
 
 
-async def test_a_dry_run_says_what_would_be_and_leaves_nothing(house: Any) -> None:
+async def test_a_dry_run_says_what_would_be_and_leaves_nothing(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         before = files_of(house)
@@ -264,7 +267,7 @@ BAD: dict[str, tuple[dict[str, Any], str, str | None]] = {
 
 @one_backend
 @pytest.mark.parametrize("case", BAD)
-async def test_what_cannot_be_is_refused_and_leaves_nothing(house: Any, case: str) -> None:
+async def test_what_cannot_be_is_refused_and_leaves_nothing(house: House, case: str) -> None:
     params, kind, path = BAD[case]
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -277,7 +280,7 @@ async def test_what_cannot_be_is_refused_and_leaves_nothing(house: Any, case: st
             assert files_of(house) == before
 
 
-async def test_of_two_forks_under_one_id_one_is_made(house: Any) -> None:
+async def test_of_two_forks_under_one_id_one_is_made(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as one, daemon.connect() as other:
         kinds: list[str] = []
@@ -297,7 +300,7 @@ async def test_of_two_forks_under_one_id_one_is_made(house: Any) -> None:
 
 
 @pytest.mark.parametrize("op", ["create", "write", "fsync", "rename", "fsync_folder"])
-async def test_a_fork_that_the_disk_refuses_is_none(house: Any, op: str) -> None:
+async def test_a_fork_that_the_disk_refuses_is_none(house: House, op: str) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/get", session_id=SESSION)
@@ -309,7 +312,7 @@ async def test_a_fork_that_the_disk_refuses_is_none(house: Any, op: str) -> None
         assert (await fork(wire, new_session_id="the-fork"))["leaf_id"] == "m4"
 
 
-async def test_the_good_path_of_a_damaged_session_is_forked(house: Any) -> None:
+async def test_the_good_path_of_a_damaged_session_is_forked(house: House) -> None:
     lines = [json.dumps(one).encode() for one in SOURCE]
     header = b'{"type":"session_header","version":1,"id":"session-a","timestamp":"%s","cwd":"/p"}'
     house.put(b"\n".join([header % TIME.encode(), *lines[:4], b"damage", *lines[4:], b""]))
@@ -323,7 +326,7 @@ async def test_the_good_path_of_a_damaged_session_is_forked(house: Any) -> None:
             await wire.call("append", session_id=made["id"], message={"role": "user"})
 
 
-async def test_what_is_in_memory_or_archived_is_forked_into_a_file(house: Any) -> None:
+async def test_what_is_in_memory_or_archived_is_forked_into_a_file(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/archive", session_id=SESSION)
@@ -336,7 +339,7 @@ async def test_what_is_in_memory_or_archived_is_forked_into_a_file(house: Any) -
         assert "parent_path" not in made["lineage"]
 
 
-async def test_what_is_appended_behind_a_fork_is_not_in_it(house: Any, arrived: Any) -> None:
+async def test_what_is_appended_behind_a_fork_is_not_in_it(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/get", session_id=SESSION)
@@ -350,7 +353,7 @@ async def test_what_is_appended_behind_a_fork_is_not_in_it(house: Any, arrived: 
         assert (made["leaf_id"], made["message_count"]) == ("m4", 4)
 
 
-async def test_a_label_that_was_cleared_is_not_carried(house: Any) -> None:
+async def test_a_label_that_was_cleared_is_not_carried(house: House) -> None:
     cleared = entry("label", "l2", "m4", target_id="m2", label=None)
     house.put([*SOURCE, cleared])
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -358,9 +361,7 @@ async def test_a_label_that_was_cleared_is_not_carried(house: Any) -> None:
         assert [row["id"] for row in rows if row["type"] == "label"] == []
 
 
-async def test_a_fork_that_waits_for_the_disk_keeps_no_writer_waiting(
-    house: Any, arrived: Any
-) -> None:
+async def test_a_fork_that_waits_for_the_disk_keeps_no_writer_waiting(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as one, daemon.connect() as other:
         await one.call("session/get", session_id=SESSION)
@@ -379,7 +380,7 @@ async def test_a_fork_that_waits_for_the_disk_keeps_no_writer_waiting(
 
 
 async def test_a_crash_in_the_middle_leaves_no_session_and_the_next_start_no_file(
-    home: Path, house: Any, arrived: Any
+    home: Path, house: House
 ) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -394,7 +395,7 @@ async def test_a_crash_in_the_middle_leaves_no_session_and_the_next_start_no_fil
         assert [path.suffix for path in left.session_files()] == [".jsonl"]
 
 
-async def test_a_long_fork_says_how_far_it_is(house: Any) -> None:
+async def test_a_long_fork_says_how_far_it_is(house: House) -> None:
     house.put([said(f"n{n}", f"n{n - 1}" if n else None) for n in range(2000)])
     async with house.daemon() as daemon, daemon.connect() as wire:
         for entries in ("path", "all"):
@@ -405,7 +406,7 @@ async def test_a_long_fork_says_how_far_it_is(house: Any) -> None:
 
 
 @pytest.mark.parametrize("sample", ["pi.jsonl"])
-async def test_a_fork_of_pis_file_is_pis_file(real_house: Any, sample: str) -> None:
+async def test_a_fork_of_pis_file_is_pis_file(real_house: House, sample: str) -> None:
     source = next(path for path in SAMPLES.rglob(sample))
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         own = (await wire.call("session/import", path=str(source)))["session"]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 # A file says what it says whichever loop runs.
@@ -49,7 +50,7 @@ SOURCE = [
 class Forked:
     """A fork and its lines on disk."""
 
-    def __init__(self, house: Any, info: dict[str, Any]) -> None:
+    def __init__(self, house: House, info: dict[str, Any]) -> None:
         self.info = info
         lines = house.disk.content(Path(info["path"])).splitlines()
         self.header, *self.entries = map(json.loads, lines)
@@ -58,12 +59,12 @@ class Forked:
         return [one for one in self.entries if one["type"] in types]
 
 
-async def fork(house: Any, wire: Wire, **axes: Any) -> Forked:
+async def fork(house: House, wire: Wire, **axes: Any) -> Forked:
     made = await wire.call("session/fork", session_id=SESSION, **axes)
     return Forked(house, made["session"])
 
 
-async def test_operator_takes_a_path_with_its_ids_and_labels_and_their_times(house: Any) -> None:
+async def test_operator_takes_a_path_with_its_ids_and_labels_and_their_times(house: House) -> None:
     path = house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         made = await fork(house, wire, at="a2")
@@ -78,7 +79,7 @@ async def test_operator_takes_a_path_with_its_ids_and_labels_and_their_times(hou
         assert (made.header["parent_session"], made.info["title"]) == (str(path), None)
 
 
-async def test_operator_and_pi_take_everything_to_another_folder(house: Any) -> None:
+async def test_operator_and_pi_take_everything_to_another_folder(house: House) -> None:
     path = house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         made = await fork(house, wire, entries="all", cwd="/elsewhere")
@@ -87,7 +88,7 @@ async def test_operator_and_pi_take_everything_to_another_folder(house: Any) -> 
         assert made.header["id"] != SESSION
 
 
-async def test_pi_forks_before_what_a_user_said_and_edits_it(house: Any) -> None:
+async def test_pi_forks_before_what_a_user_said_and_edits_it(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         user = (await wire.call("session/entry", session_id=SESSION, entry_id="u2"))["entry"]
@@ -98,7 +99,7 @@ async def test_pi_forks_before_what_a_user_said_and_edits_it(house: Any) -> None
 
 @pytest.mark.parametrize(("first", "count"), [(1, 1), (2, 2), (4, 4), (99, 4), (None, 4)])
 async def test_piglet_takes_the_first_messages_of_the_context(
-    house: Any, first: int | None, count: int
+    house: House, first: int | None, count: int
 ) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -116,7 +117,7 @@ async def test_piglet_takes_the_first_messages_of_the_context(
 
 @pytest.mark.parametrize(("index", "leaf"), [(0, "u1"), (2, "u2"), (4, "u3"), (None, "u3")])
 async def test_sharur_branches_at_a_message_which_is_taken_too(
-    house: Any, index: int | None, leaf: str
+    house: House, index: int | None, leaf: str
 ) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -131,7 +132,7 @@ async def test_sharur_branches_at_a_message_which_is_taken_too(
         ]
 
 
-async def test_sharur_forks_a_copy_that_is_nobodys_child(house: Any) -> None:
+async def test_sharur_forks_a_copy_that_is_nobodys_child(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         made = await fork(house, wire, entries="all", link="none")
@@ -142,7 +143,7 @@ async def test_sharur_forks_a_copy_that_is_nobodys_child(house: Any) -> None:
         assert [one["depth"] for one in nodes] == [0, 0]
 
 
-async def test_nova_takes_what_it_knows_and_no_conversation(house: Any) -> None:
+async def test_nova_takes_what_it_knows_and_no_conversation(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         made = await fork(house, wire, entries="none", state=True)
@@ -152,7 +153,7 @@ async def test_nova_takes_what_it_knows_and_no_conversation(house: Any) -> None:
         assert [one["data"] for one in made.of("custom")] == [{"decision": "x"}]
 
 
-async def test_piglet_hands_over_to_a_session_that_begins_with_a_summary(house: Any) -> None:
+async def test_piglet_hands_over_to_a_session_that_begins_with_a_summary(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         made = (await fork(house, wire, entries="none")).info

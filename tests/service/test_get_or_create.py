@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from sessiond.testing.daemon import Daemon, Refusal, Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 
@@ -16,7 +17,7 @@ async def get_or_create(wire: Wire, **more: Any) -> Any:
     return await wire.call("session/open", session_id=SESSION, create=True, **more)
 
 
-async def test_it_is_made_once_and_opened_from_then_on(house: Any) -> None:
+async def test_it_is_made_once_and_opened_from_then_on(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         made = await get_or_create(wire, cwd="/here")
         assert (made["created"], made["session"]["cwd"]) == (True, "/here")
@@ -27,12 +28,12 @@ async def test_it_is_made_once_and_opened_from_then_on(house: Any) -> None:
     assert len(house.session_files()) == 1
 
 
-async def test_without_a_cwd_it_belongs_to_no_project(house: Any) -> None:
+async def test_without_a_cwd_it_belongs_to_no_project(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await get_or_create(wire))["session"]["cwd"] == "/"
 
 
-async def test_clients_at_once_make_one_session(house: Any) -> None:
+async def test_clients_at_once_make_one_session(house: House) -> None:
     answers: list[Any] = []
 
     async def come(daemon: Daemon, number: int) -> None:
@@ -53,7 +54,7 @@ async def test_clients_at_once_make_one_session(house: Any) -> None:
     assert len(house.session_files()) == 1
 
 
-async def test_a_file_that_is_no_session_is_not_replaced(house: Any) -> None:
+async def test_a_file_that_is_no_session_is_not_replaced(house: House) -> None:
     path = house.put(b"something else\n")
     async with house.daemon() as daemon, daemon.connect() as wire:
         with pytest.raises(Refusal) as refused:
@@ -62,7 +63,7 @@ async def test_a_file_that_is_no_session_is_not_replaced(house: Any) -> None:
     assert house.disk.content(path) == b"something else\n"
 
 
-async def test_what_fails_on_the_disk_leaves_nothing_and_can_be_asked_again(house: Any) -> None:
+async def test_what_fails_on_the_disk_leaves_nothing_and_can_be_asked_again(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         house.disk.fail("rename")
         with pytest.raises(Refusal) as refused:

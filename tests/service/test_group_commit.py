@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -11,10 +10,9 @@ import pytest
 from sessiond.limits import BATCH_ENTRIES_MAX, INBOX_COMMANDS_MAX
 from sessiond.service import inbox as inbox_module
 from sessiond.testing.daemon import Refusal, Wire
-from sessiond.testing.faults import Gate
+from tests.kit.house import House, arrived
 
 SESSION = "session-a"
-Arrived = Callable[[Gate], Awaitable[None]]
 USER = {"role": "user", "content": "hi"}
 
 
@@ -36,9 +34,7 @@ def seen(wire: Wire) -> list[str]:
     return [n["params"]["entry"]["id"] for n in wire.notifications if n["method"].endswith("event")]
 
 
-async def test_ten_waiting_appends_share_one_write_and_one_sync(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_ten_waiting_appends_share_one_write_and_one_sync(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire)
         with house.disk.hold("fdatasync") as gate:
@@ -65,9 +61,7 @@ async def test_ten_waiting_appends_share_one_write_and_one_sync(
     assert entry_ids(house.stored()) == ["first", *(by_seq[seq] for seq in seqs)]
 
 
-async def test_what_arrives_while_the_disk_is_busy_is_the_next_batch(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_what_arrives_while_the_disk_is_busy_is_the_next_batch(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         asked = []
@@ -83,9 +77,7 @@ async def test_what_arrives_while_the_disk_is_busy_is_the_next_batch(
         assert daemon.service.host(SESSION).statistics().writer.batches == 6
 
 
-async def test_a_batch_is_as_large_as_one_write_may_be_and_no_larger(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_a_batch_is_as_large_as_one_write_may_be_and_no_larger(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         with house.disk.hold("fdatasync") as gate:
@@ -103,7 +95,7 @@ async def test_a_batch_is_as_large_as_one_write_may_be_and_no_larger(
 
 
 async def test_the_event_comes_before_the_answer_on_a_connection_that_does_both(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -113,7 +105,7 @@ async def test_the_event_comes_before_the_answer_on_a_connection_that_does_both(
             assert seen(wire) == [f"e{m}" for m in range(n + 1)]
 
 
-async def test_pipelined_requests_take_effect_in_their_order(house: Any) -> None:
+async def test_pipelined_requests_take_effect_in_their_order(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         asked = [
             await wire.request("session/create", cwd="/p", session_id=SESSION),
@@ -133,7 +125,7 @@ async def test_pipelined_requests_take_effect_in_their_order(house: Any) -> None
 
 
 async def test_a_read_waits_for_its_own_connections_mutations_and_for_no_others(
-    house: Any, arrived: Arrived
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire)
@@ -147,7 +139,9 @@ async def test_a_read_waits_for_its_own_connections_mutations_and_for_no_others(
         assert (await wire.answer(own_read))["sources"] == ["one"]
 
 
-async def test_a_refused_append_refuses_those_that_name_its_entries_as_parents(house: Any) -> None:
+async def test_a_refused_append_refuses_those_that_name_its_entries_as_parents(
+    house: House,
+) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         bad = {"type": "message", "id": "bad", "message": {"content": "no role"}}
@@ -174,9 +168,7 @@ async def cancel(wire: Wire, number: int) -> None:
     await wire.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}})
 
 
-async def test_a_queued_append_that_is_cancelled_stores_nothing(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_a_queued_append_that_is_cancelled_stores_nothing(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         with house.disk.hold("fdatasync") as gate:
@@ -192,9 +184,7 @@ async def test_a_queued_append_that_is_cancelled_stores_nothing(
     assert entry_ids(house.stored()) == ["first", "last"]
 
 
-async def test_an_append_past_its_write_completes_although_it_is_cancelled(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_an_append_past_its_write_completes_although_it_is_cancelled(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         with house.disk.hold("fdatasync") as gate:
@@ -206,9 +196,7 @@ async def test_an_append_past_its_write_completes_although_it_is_cancelled(
     assert entry_ids(house.stored()) == ["e1"]
 
 
-async def test_a_waiting_read_that_is_cancelled_leaves_its_place_in_line(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_a_waiting_read_that_is_cancelled_leaves_its_place_in_line(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         with house.disk.hold("fdatasync") as gate:
@@ -225,9 +213,7 @@ async def test_a_waiting_read_that_is_cancelled_leaves_its_place_in_line(
 
 
 @pytest.mark.parametrize("abruptly", [True, False])
-async def test_what_a_client_sent_before_it_left_is_stored(
-    house: Any, arrived: Arrived, abruptly: bool
-) -> None:
+async def test_what_a_client_sent_before_it_left_is_stored(house: House, abruptly: bool) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         with house.disk.hold("fdatasync") as gate:
@@ -248,7 +234,7 @@ async def test_what_a_client_sent_before_it_left_is_stored(
 
 
 async def test_a_full_inbox_refuses_with_a_time_to_wait(
-    house: Any, arrived: Arrived, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert INBOX_COMMANDS_MAX > 3
     monkeypatch.setattr(inbox_module, "INBOX_COMMANDS_MAX", 3)
@@ -273,7 +259,7 @@ async def test_a_full_inbox_refuses_with_a_time_to_wait(
         assert (await wire.answer(await append_soon(wire, "one-too-many")))["seq"] == 5
 
 
-async def test_commands_of_a_session_that_cannot_be_opened_are_all_answered(house: Any) -> None:
+async def test_commands_of_a_session_that_cannot_be_opened_are_all_answered(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         asked = [
             await append_soon(wire, "e1"),

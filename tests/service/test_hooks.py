@@ -8,6 +8,7 @@ import pytest
 
 from sessiond.service import hooks
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 SAID = "It was left. \u2028 é😀"
@@ -77,7 +78,7 @@ ASKED: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
 @pytest.mark.parametrize("persist", ["on_assistant", "never"])
 @pytest.mark.parametrize("case", ASKED, ids=lambda case: f"{case[0]} {case[2]}")
 async def test_a_veto_changes_nothing_and_is_told_with_who_and_why(
-    house: Any, case: Any, persist: str
+    house: House, case: Any, persist: str
 ) -> None:
     method, hook, params, told = case
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
@@ -118,7 +119,7 @@ async def test_a_veto_changes_nothing_and_is_told_with_who_and_why(
     ids=str,
 )
 async def test_who_is_silent_wrong_or_gone_has_nothing_against_it(
-    house: Any, answer: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, answer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if answer == "silent":
         monkeypatch.setattr(hooks, "HOOK_SECONDS", 0.05)
@@ -142,7 +143,7 @@ async def test_who_is_silent_wrong_or_gone_has_nothing_against_it(
     ("method", "hook"), [("compact", "before_compact"), ("session/fork", "before_fork")]
 )
 async def test_it_is_the_same_for_every_hook(
-    house: Any, method: str, hook: str, answer: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, method: str, hook: str, answer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if answer == "silent":
         monkeypatch.setattr(hooks, "HOOK_SECONDS", 0.05)
@@ -166,7 +167,7 @@ async def test_it_is_the_same_for_every_hook(
             assert (told["method"], told["params"]) == ("$/cancelRequest", {"id": asked["id"]})
 
 
-async def test_any_veto_wins_and_the_others_are_told(house: Any) -> None:
+async def test_any_veto_wins_and_the_others_are_told(house: House) -> None:
     async with (
         house.daemon() as daemon,
         daemon.connect() as wire,
@@ -191,7 +192,7 @@ async def test_any_veto_wins_and_the_others_are_told(house: Any) -> None:
 
 
 @pytest.mark.parametrize("method", ["branch", "session/navigate"])
-async def test_the_first_summary_is_the_one_of_the_branch(house: Any, method: str) -> None:
+async def test_the_first_summary_is_the_one_of_the_branch(house: House, method: str) -> None:
     async with (
         house.daemon() as daemon,
         daemon.connect() as wire,
@@ -214,7 +215,7 @@ async def test_the_first_summary_is_the_one_of_the_branch(house: Any, method: st
         assert stored["entry"]["summary"] == SAID
 
 
-async def test_the_callers_own_summary_stays(house: Any) -> None:
+async def test_the_callers_own_summary_stays(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await offer(wire)
         await make(wire)
@@ -229,7 +230,7 @@ async def test_the_callers_own_summary_stays(house: Any) -> None:
             assert stored["entry"]["summary"] == "own"
 
 
-async def test_a_summary_that_comes_where_nothing_is_left_has_no_use(house: Any) -> None:
+async def test_a_summary_that_comes_where_nothing_is_left_has_no_use(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await offer(wire, "before_branch")
         await make(wire)
@@ -243,7 +244,7 @@ async def test_a_summary_that_comes_where_nothing_is_left_has_no_use(house: Any)
         assert (moved["moved"], moved["leaf_id"], moved["editor_text"]) == (False, "u2", "u3")
 
 
-async def test_a_hook_supplies_the_summary_of_a_run(house: Any) -> None:
+async def test_a_hook_supplies_the_summary_of_a_run(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await wire.call("initialize", capabilities={"summarize": True})
         await offer(watcher, "before_compact")
@@ -259,7 +260,7 @@ async def test_a_hook_supplies_the_summary_of_a_run(house: Any) -> None:
         assert wire.requests == []
 
 
-async def test_a_vetoed_run_asks_nobody_for_a_summary(house: Any) -> None:
+async def test_a_vetoed_run_asks_nobody_for_a_summary(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await wire.call("initialize", capabilities={"summarize": True})
         await offer(watcher, client_info={"name": "guard"})
@@ -275,7 +276,7 @@ async def test_a_vetoed_run_asks_nobody_for_a_summary(house: Any) -> None:
         assert house.stored() == before
 
 
-async def test_later_requests_do_not_wait_for_a_hook(house: Any) -> None:
+async def test_later_requests_do_not_wait_for_a_hook(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await offer(watcher, "before_branch")
         await make(wire)
@@ -289,7 +290,7 @@ async def test_later_requests_do_not_wait_for_a_hook(house: Any) -> None:
         assert await leaf_of(wire) == "u1"
 
 
-async def test_where_nobody_wants_a_word_the_order_of_the_wire_holds(house: Any) -> None:
+async def test_where_nobody_wants_a_word_the_order_of_the_wire_holds(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await offer(watcher)
         await make(wire)
@@ -306,7 +307,7 @@ async def test_where_nobody_wants_a_word_the_order_of_the_wire_holds(house: Any)
         assert watcher.requests == []
 
 
-async def test_what_cannot_be_is_refused_before_anybody_is_asked(house: Any) -> None:
+async def test_what_cannot_be_is_refused_before_anybody_is_asked(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await offer(watcher)
         await make(wire)
@@ -337,7 +338,7 @@ async def test_what_cannot_be_is_refused_before_anybody_is_asked(house: Any) -> 
         assert watcher.requests == []
 
 
-async def test_a_cancelled_call_is_given_up_while_it_waits(house: Any) -> None:
+async def test_a_cancelled_call_is_given_up_while_it_waits(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await offer(watcher)
         await make(wire)
@@ -352,7 +353,7 @@ async def test_a_cancelled_call_is_given_up_while_it_waits(house: Any) -> None:
         assert await leaf_of(wire) == "u3"
 
 
-async def test_an_offer_is_a_list_of_hooks_or_true(house: Any) -> None:
+async def test_an_offer_is_a_list_of_hooks_or_true(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         answer = await wire.call("initialize", capabilities={"hooks": ["before_branch", "of_2031"]})
         assert answer["capabilities"]["hooks"] == ["before_compact", "before_fork", "before_branch"]

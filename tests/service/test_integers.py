@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 HI = '{"role":"user","content":"hi"}'
@@ -84,7 +85,7 @@ def spellings(value: int) -> list[str]:
 
 @pytest.mark.parametrize(("method", "params", "value", "member"), PLACES)
 async def test_an_integer_may_have_a_fraction_of_zeros_or_an_exponent(
-    house: Any, method: str, params: str, value: int, member: str
+    house: House, method: str, params: str, value: int, member: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -98,7 +99,7 @@ async def test_an_integer_may_have_a_fraction_of_zeros_or_an_exponent(
 
 @pytest.mark.parametrize(("method", "params", "value", "member"), PLACES)
 async def test_what_is_no_whole_number_is_refused_by_its_path(
-    house: Any, method: str, params: str, value: int, member: str
+    house: House, method: str, params: str, value: int, member: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -117,7 +118,7 @@ async def test_what_is_no_whole_number_is_refused_by_its_path(
         assert (await wire.call("session/get", session_id=SESSION))["session"]["seq"] == 3
 
 
-async def test_a_payload_beside_it_keeps_its_numbers_as_they_were_sent(house: Any) -> None:
+async def test_a_payload_beside_it_keeps_its_numbers_as_they_were_sent(house: House) -> None:
     message = '{"role":"user","n":[1.0,1e3,1.50],"seq":1.0,"limit":2e0}'
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -133,7 +134,7 @@ async def test_a_payload_beside_it_keeps_its_numbers_as_they_were_sent(house: An
     assert b'"tokens_before":1000,"details":{"n":1.0}' in stored[6]
 
 
-async def test_lease_epochs_are_integers_that_grow(house: Any) -> None:
+async def test_lease_epochs_are_integers_that_grow(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         epochs = []
@@ -146,7 +147,7 @@ async def test_lease_epochs_are_integers_that_grow(house: Any) -> None:
         assert epochs == sorted({*epochs})
 
 
-async def test_lines_that_lua_wrote_are_read(house: Any) -> None:
+async def test_lines_that_lua_wrote_are_read(house: House) -> None:
     house.put(
         b'{"type":"session_header","version":1.0,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
         b'{"type":"custom","id":"c1","custom_type":"x"}\n'

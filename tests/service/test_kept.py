@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.wire import Refusal, Wire
+from tests.kit.house import House
 
 pytestmark = pytest.mark.slow
 PRESETS = ["pi", "operator", "piglet", "sharur"]
@@ -84,7 +85,9 @@ async def context(wire: Wire, session_id: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("preset", PRESETS)
-async def test_no_context_begins_with_a_result_after_a_compaction(house: Any, preset: str) -> None:
+async def test_no_context_begins_with_a_result_after_a_compaction(
+    house: House, preset: str
+) -> None:
     planned = 0
     async with house.daemon() as daemon, daemon.connect() as wire:
         for seed in SEEDS:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.wire import Refusal, Wire
+from tests.kit.house import House
 from tests.service.pi_sessions import Drawing
 from tests.unit.provider_rules import anthropic_troubles, openai_troubles
 
@@ -146,7 +147,7 @@ def views(chance: random.Random, holders: list[Holder]) -> Iterator[Holder]:
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_what_is_held_and_what_is_sent_are_the_whole(
-    house: Any, dialect: str, seed: int
+    house: House, dialect: str, seed: int
 ) -> None:
     chance = random.Random(seed)
     session_id = ""
@@ -176,7 +177,7 @@ async def test_what_is_held_and_what_is_sent_are_the_whole(
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("name", ["large-session.jsonl", "before-compaction.jsonl"])
 async def test_a_real_session_is_one_that_every_api_takes(
-    house: Any, shared: Path, name: str
+    house: House, shared: Path, name: str
 ) -> None:
     content = (shared / "fixtures" / name).read_text("utf-8")
     async with house.daemon() as daemon, daemon.connect() as wire:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.wire import Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 TIME = "2026-01-15T10:30:00.000Z"
@@ -42,7 +43,7 @@ async def path_ids(wire: Wire, session_id: str = SESSION) -> list[str]:
     return [row["entry"]["id"] for row in page["entries"]]
 
 
-async def test_d2_a_branch_at_an_index_ends_there(house: Any) -> None:
+async def test_d2_a_branch_at_an_index_ends_there(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         for entry_id in ("m0", "m1", "m2", "m3"):
@@ -51,7 +52,7 @@ async def test_d2_a_branch_at_an_index_ends_there(house: Any) -> None:
         assert await path_ids(wire, forked["session"]["id"]) == ["m0", "m1"]
 
 
-async def test_d3_a_fork_without_a_link_has_none(house: Any) -> None:
+async def test_d3_a_fork_without_a_link_has_none(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await say(wire, "m0")
@@ -63,7 +64,7 @@ async def test_d3_a_fork_without_a_link_has_none(house: Any) -> None:
 
 
 @pytest.mark.parametrize("entries", ["path", "all", "context", "none"])
-async def test_d4_what_was_forked_is_there_after_a_restart(house: Any, entries: str) -> None:
+async def test_d4_what_was_forked_is_there_after_a_restart(house: House, entries: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         for entry_id in ("m0", "m1"):
@@ -80,7 +81,7 @@ async def test_d4_what_was_forked_is_there_after_a_restart(house: Any, entries: 
         assert again["message_count"] == (0 if entries == "none" else 2)
 
 
-async def test_d6_rewound_entries_stay_gone_after_a_restart(house: Any) -> None:
+async def test_d6_rewound_entries_stay_gone_after_a_restart(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         for entry_id, role in (("u1", "user"), ("a1", "assistant"), ("t1", "toolResult")):
@@ -98,7 +99,7 @@ async def test_d6_rewound_entries_stay_gone_after_a_restart(house: Any) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-async def test_d7_a_reset_survives_a_restart(house: Any, dialect: str) -> None:
+async def test_d7_a_reset_survives_a_restart(house: House, dialect: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         session_id = SESSION
         if dialect == "native":
@@ -117,7 +118,7 @@ async def test_d7_a_reset_survives_a_restart(house: Any, dialect: str) -> None:
         assert [message["content"] for message in built["messages"]] == ["anew"]
 
 
-async def test_d8_a_path_over_a_label_keeps_the_whole_context(house: Any) -> None:
+async def test_d8_a_path_over_a_label_keeps_the_whole_context(house: House) -> None:
     label = {"type": "label", "targetId": "aaaa0002", "label": "here", **pi_base("aaaa0003", 2)}
     entries = [
         pi_message("aaaa0001", None),
@@ -137,7 +138,7 @@ async def test_d8_a_path_over_a_label_keeps_the_whole_context(house: Any) -> Non
         ]
 
 
-async def test_d10_an_empty_compaction_means_the_same_after_a_restart(house: Any) -> None:
+async def test_d10_an_empty_compaction_means_the_same_after_a_restart(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await say(wire, "u1")
@@ -150,7 +151,7 @@ async def test_d10_an_empty_compaction_means_the_same_after_a_restart(house: Any
         assert await sources(wire) == ["u2"]
 
 
-async def test_d11_a_compaction_stores_the_first_entry_kept(house: Any) -> None:
+async def test_d11_a_compaction_stores_the_first_entry_kept(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, compaction={"keep_recent_tokens": 1})
         for entry_id in ("u1", "u2"):
@@ -163,7 +164,7 @@ async def test_d11_a_compaction_stores_the_first_entry_kept(house: Any) -> None:
         assert await sources(wire) == [stored["id"], "u2"]
 
 
-async def test_d16_of_two_at_one_leaf_the_second_is_told_the_new_one(house: Any) -> None:
+async def test_d16_of_two_at_one_leaf_the_second_is_told_the_new_one(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as one, daemon.connect() as two:
         await make(one)
         await say(one, "u1")
@@ -181,7 +182,7 @@ async def test_d16_of_two_at_one_leaf_the_second_is_told_the_new_one(house: Any)
 
 @pytest.mark.parametrize("keep", [1, 3, 10, 30, 100])
 async def test_d23_a_context_after_a_compaction_starts_with_no_tool_result(
-    house: Any, keep: int
+    house: House, keep: int
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -209,7 +210,7 @@ async def test_d23_a_context_after_a_compaction_starts_with_no_tool_result(
 
 
 @pytest.mark.parametrize("shape", ["stored", "openai", "anthropic"])
-async def test_d23_nor_does_one_that_others_cut_when_it_is_mended(house: Any, shape: str) -> None:
+async def test_d23_nor_does_one_that_others_cut_when_it_is_mended(house: House, shape: str) -> None:
     result = {"role": "toolResult", "toolCallId": "c1", "content": "out"}
     lines: list[dict[str, Any]] = [
         {"type": "message", "id": "u1", "parent_id": None, "message": {"role": "user"}},
@@ -223,7 +224,7 @@ async def test_d23_nor_does_one_that_others_cut_when_it_is_mended(house: Any, sh
         assert built["sources"] == ["s1"]
 
 
-async def test_d24_one_clients_branch_moves_nobody_elses_leaf(house: Any) -> None:
+async def test_d24_one_clients_branch_moves_nobody_elses_leaf(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as one, daemon.connect() as two:
         await make(one)
         for entry_id in ("u1", "a1"):

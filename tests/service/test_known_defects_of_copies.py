@@ -11,6 +11,7 @@ import pytest
 
 from sessiond.service import hooks
 from sessiond.testing.daemon import Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 OTHER = "session-b"
@@ -43,7 +44,7 @@ async def offer(wire: Wire, hook: str) -> None:
     await wire.call("initialize", capabilities={"hooks": [hook]})
 
 
-async def test_d1_an_export_brings_back_every_entry_and_branch(house: Any) -> None:
+async def test_d1_an_export_brings_back_every_entry_and_branch(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         content = (await wire.call("session/export", session_id=SESSION, format="native"))[
@@ -66,7 +67,7 @@ MADE: dict[str, tuple[str, dict[str, Any]]] = {
 
 @one_backend
 @pytest.mark.parametrize("way", MADE)
-async def test_d4_what_was_answered_is_on_disk(house: Any, way: str) -> None:
+async def test_d4_what_was_answered_is_on_disk(house: House, way: str) -> None:
     house.put(SOURCE)
     house.put([said("o1", None)], OTHER)
     method, params = MADE[way]
@@ -86,7 +87,7 @@ async def test_d4_what_was_answered_is_on_disk(house: Any, way: str) -> None:
         assert (await wire.call("session/get", session_id=made))["session"]["problems"] == 0
 
 
-async def test_d12_what_nobody_has_open_is_got_copied_and_deleted(house: Any) -> None:
+async def test_d12_what_nobody_has_open_is_got_copied_and_deleted(house: House) -> None:
     house.put(SOURCE)
     house.put([said("o1", None)], OTHER)
     for method, params in (
@@ -102,7 +103,7 @@ async def test_d12_what_nobody_has_open_is_got_copied_and_deleted(house: Any) ->
         assert refused.data["kind"] == "session_not_found"
 
 
-async def test_d17_a_tree_of_one_moment_has_one_order(house: Any) -> None:
+async def test_d17_a_tree_of_one_moment_has_one_order(house: House) -> None:
     house.put([said("r", None), *(said(name, "r") for name in "gcaebdf"), said("z", None)])
     trees: list[Any] = []
     for _ in range(2):
@@ -115,7 +116,7 @@ async def test_d17_a_tree_of_one_moment_has_one_order(house: Any) -> None:
 
 @one_backend
 @pytest.mark.parametrize("form", ["flat", "nested", "text"])
-async def test_d18_short_ids_are_ids(house: Any, form: str) -> None:
+async def test_d18_short_ids_are_ids(house: House, form: str) -> None:
     house.put([said("a", None), said("1", "a"), said("é", "1")])
     async with house.daemon() as daemon, daemon.connect() as wire:
         shown = await wire.call("session/tree", session_id=SESSION, form=form)
@@ -126,7 +127,7 @@ async def test_d18_short_ids_are_ids(house: Any, form: str) -> None:
 
 @one_backend
 @pytest.mark.parametrize("form", ["flat", "nested", "text"])
-async def test_d19_an_orphan_is_seen(house: Any, form: str) -> None:
+async def test_d19_an_orphan_is_seen(house: House, form: str) -> None:
     house.put([said("a", None), said("lost", "nobody"), said("below", "lost")])
     async with house.daemon() as daemon, daemon.connect() as wire:
         shown = str(await wire.call("session/tree", session_id=SESSION, form=form))
@@ -140,7 +141,7 @@ async def test_d19_an_orphan_is_seen(house: Any, form: str) -> None:
 
 @pytest.mark.parametrize("does", ["hangs", "throws", "talks nonsense", "leaves"])
 async def test_d21_a_hook_blocks_no_compaction(
-    house: Any, does: str, monkeypatch: pytest.MonkeyPatch
+    house: House, does: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if does == "hangs":
         monkeypatch.setattr(hooks, "HOOK_SECONDS", 0.05)

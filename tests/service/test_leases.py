@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any
 
 import anyio
 import anyio.lowlevel
+import msgspec
 import pytest
 
+from sessiond.service.ports import Environment
 from sessiond.testing.daemon import Refusal, Wire
-from sessiond.testing.faults import Gate
+from tests.kit.house import House, arrived
 
 SESSION = "session-a"
 HI = {"role": "user", "content": "hi"}
-Arrived = Callable[[Gate], Awaitable[None]]
 
 
 async def make(wire: Wire, **more: Any) -> None:
@@ -43,7 +44,7 @@ async def release(wire: Wire, lease_id: str) -> None:
 
 
 async def test_a_live_lease_named_for_another_head_is_refused_with_the_head_that_it_is_for(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire)
@@ -89,7 +90,7 @@ OTHERS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("persist", ["immediate", "never"])
 async def test_what_moves_a_leased_head_needs_the_lease_and_all_else_passes(
-    house: Any, persist: str
+    house: House, persist: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await wire.call("initialize", client_id="agent", client_info={"name": "n"})
@@ -118,7 +119,7 @@ async def test_what_moves_a_leased_head_needs_the_lease_and_all_else_passes(
         await append(other, "n2")
 
 
-async def test_a_head_that_is_dropped_or_not_there_yet_can_be_leased(house: Any) -> None:
+async def test_a_head_that_is_dropped_or_not_there_yet_can_be_leased(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire)
         lease = await acquire(wire, head="side")
@@ -132,7 +133,7 @@ async def test_a_head_that_is_dropped_or_not_there_yet_can_be_leased(house: Any)
         await refused(other.call("session/branch", session_id=SESSION, entry_id="n1", head="side"))
 
 
-async def test_a_conflict_never_branches_onto_a_leased_name(house: Any) -> None:
+async def test_a_conflict_never_branches_onto_a_leased_name(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await append(wire, "n2")
@@ -141,7 +142,7 @@ async def test_a_conflict_never_branches_onto_a_leased_name(house: Any) -> None:
         assert (await append(wire, "n3", **at_n1))["head"] == "main-3"
 
 
-async def test_stored_comes_before_lease_and_lease_before_expected(house: Any) -> None:
+async def test_stored_comes_before_lease_and_lease_before_expected(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire)
         lease = await acquire(wire)
@@ -155,7 +156,7 @@ async def test_stored_comes_before_lease_and_lease_before_expected(house: Any) -
 # -- from when until when -------------------------------------------------------------
 
 
-async def test_calls_in_a_pipeline_see_the_lease_that_the_one_before_them_got(house: Any) -> None:
+async def test_calls_in_a_pipeline_see_the_lease_that_the_one_before_them_got(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         params = {"session_id": SESSION}
@@ -178,9 +179,7 @@ async def test_calls_in_a_pipeline_see_the_lease_that_the_one_before_them_got(ho
         assert seen == [2, "lease-1", "lease_held", 3, None, "lease_lost", 4]
 
 
-async def test_what_is_on_its_way_to_the_disk_is_stored_before_a_lease_begins(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_what_is_on_its_way_to_the_disk_is_stored_before_a_lease_begins(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire)
         with house.disk.hold("fdatasync") as gate:
@@ -198,7 +197,7 @@ async def test_what_is_on_its_way_to_the_disk_is_stored_before_a_lease_begins(
         assert (await refused(append(other, "n9")))["epoch"] == lease["epoch"]
 
 
-async def test_a_lease_is_given_although_the_batch_it_came_with_was_lost(house: Any) -> None:
+async def test_a_lease_is_given_although_the_batch_it_came_with_was_lost(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist="immediate")
         house.disk.fail("write")
@@ -210,7 +209,7 @@ async def test_a_lease_is_given_although_the_batch_it_came_with_was_lost(house: 
         assert (await append(wire, "n2", lease_id=lease["lease_id"]))["seq"] == 2
 
 
-async def test_a_lease_ends_with_its_time_and_renewing_gives_it_another(house: Any) -> None:
+async def test_a_lease_ends_with_its_time_and_renewing_gives_it_another(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire)
         lease_id = (await acquire(wire, 1000))["lease_id"]
@@ -239,9 +238,7 @@ async def test_a_lease_ends_with_its_time_and_renewing_gives_it_another(house: A
         await refused(append(wire, "n2"))
 
 
-async def test_a_lease_ends_between_the_asking_and_the_staging_of_an_append(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_a_lease_ends_between_the_asking_and_the_staging_of_an_append(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         lease_id = (await acquire(wire, 1000))["lease_id"]
@@ -258,7 +255,7 @@ async def test_a_lease_ends_between_the_asking_and_the_staging_of_an_append(
 
 @pytest.mark.parametrize("persist", ["immediate", "never"])
 async def test_a_lease_and_a_place_in_line_end_with_their_connection(
-    house: Any, persist: str
+    house: House, persist: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as third:
         async with daemon.connect() as wire:
@@ -278,7 +275,7 @@ async def test_a_lease_and_a_place_in_line_end_with_their_connection(
 
 
 async def test_who_is_killed_while_it_waits_for_another_head_lets_go_of_its_own(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire)
@@ -295,9 +292,7 @@ async def test_who_is_killed_while_it_waits_for_another_head_lets_go_of_its_own(
         assert (await other.answer(number))["lease_id"]
 
 
-async def test_an_input_that_ends_behind_an_acquire_waits_for_nothing(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_an_input_that_ends_behind_an_acquire_waits_for_nothing(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(other)
         await acquire(other)
@@ -316,7 +311,7 @@ async def test_an_input_that_ends_behind_an_acquire_waits_for_nothing(
 
 
 async def test_epochs_grow_over_restarts_whatever_becomes_of_the_clock_or_the_catalog(
-    house: Any,
+    house: House,
 ) -> None:
     epochs: list[int] = []
     for _ in range(2):
@@ -341,7 +336,7 @@ async def test_epochs_grow_over_restarts_whatever_becomes_of_the_clock_or_the_ca
 
 @pytest.mark.parametrize("now", ["2026-01-15T10:30:00.000Z", "2026-01-15T09:30:00.000Z"])
 async def test_a_daemon_gives_no_epoch_that_the_one_before_gave_though_the_clock_went_back(
-    house: Any, now: str
+    house: House, now: str
 ) -> None:
     epochs: list[int] = []
     for _ in range(2):
@@ -356,15 +351,13 @@ async def test_a_daemon_gives_no_epoch_that_the_one_before_gave_though_the_clock
     assert epochs == sorted(set(epochs))
 
 
-async def _restarted_lost(house: Any) -> dict[str, Any]:
+async def _restarted_lost(house: House) -> dict[str, Any]:
     """A lease of the daemon before this one is none."""
     async with house.daemon() as daemon, daemon.connect() as wire:
         return await refused(append(wire, "n9", lease_id="lease-1"))
 
 
-def _later(environment: Any, now: str = "2026-01-15T10:31:00.000Z") -> Any:
-    import msgspec
-
+def _later(environment: Environment, now: str = "2026-01-15T10:31:00.000Z") -> Environment:
     return msgspec.structs.replace(environment, now=lambda: now)
 
 
@@ -373,7 +366,7 @@ def _later(environment: Any, now: str = "2026-01-15T10:31:00.000Z") -> Any:
 
 @pytest.mark.parametrize("persist", ["immediate", "never"])
 async def test_who_waits_is_served_in_order_and_others_go_on_meanwhile(
-    house: Any, persist: str
+    house: House, persist: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as second:
         await make(wire, persist=persist)
@@ -395,7 +388,7 @@ async def test_who_waits_is_served_in_order_and_others_go_on_meanwhile(
 
 
 async def test_a_wait_ends_with_a_cancel_with_its_time_and_with_the_others_time(
-    real_house: Any,
+    real_house: House,
 ) -> None:
     import time
 
@@ -424,7 +417,7 @@ async def test_a_wait_ends_with_a_cancel_with_its_time_and_with_the_others_time(
             assert (await other.answer(number))["lease_id"] != lease_id
 
 
-async def test_who_waits_when_the_daemon_ends_is_answered(house: Any) -> None:
+async def test_who_waits_when_the_daemon_ends_is_answered(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire)
         await acquire(wire)
@@ -440,7 +433,7 @@ async def test_who_waits_when_the_daemon_ends_is_answered(house: Any) -> None:
 # -- the session ---------------------------------------------------------------------------
 
 
-async def test_a_leased_session_stays_open_until_the_lease_is_over(house: Any) -> None:
+async def test_a_leased_session_stays_open_until_the_lease_is_over(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await acquire(wire, 3_600_000)
@@ -455,7 +448,7 @@ async def test_a_leased_session_stays_open_until_the_lease_is_over(house: Any) -
         await append(wire, "n2")
 
 
-async def test_a_lease_is_of_a_head_and_not_of_the_file(house: Any) -> None:
+async def test_a_lease_is_of_a_head_and_not_of_the_file(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire)
         lease_id = (await acquire(wire))["lease_id"]
@@ -474,7 +467,7 @@ async def test_a_lease_is_of_a_head_and_not_of_the_file(house: Any) -> None:
         assert data["kind"] == "session_not_found"
 
 
-async def test_access_read_and_status_may_not_acquire(house: Any) -> None:
+async def test_access_read_and_status_may_not_acquire(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire)
         lease_id = (await acquire(wire))["lease_id"]
@@ -484,7 +477,7 @@ async def test_access_read_and_status_may_not_acquire(house: Any) -> None:
             assert (await refused(release(other, lease_id)))["kind"] == "permission_denied"
 
 
-async def test_bad_times_are_refused(house: Any) -> None:
+async def test_bad_times_are_refused(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         for ttl_ms in (0, 99, 3_600_001, -1):

@@ -12,11 +12,12 @@ from sessiond.catalog import catalog
 from sessiond.limits import LIST_TAGS_MAX
 from sessiond.methods import catalog_forest
 from sessiond.testing.daemon import Refusal
+from tests.kit.house import House
 
 LIST = "session/list"
 
 
-async def test_more_tags_than_a_list_takes_are_refused(house: Any) -> None:
+async def test_more_tags_than_a_list_takes_are_refused(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         tags = [f"tag-{n}" for n in range(LIST_TAGS_MAX)]
         await wire.call("session/create", cwd="/p", session_id="session-a", tags=tags)
@@ -30,7 +31,7 @@ async def test_more_tags_than_a_list_takes_are_refused(house: Any) -> None:
 
 
 @pytest.mark.parametrize("key", [2**63, -1, 10**400, "a title", None, 1.5])
-async def test_a_made_up_cursor_is_none(house: Any, key: Any) -> None:
+async def test_a_made_up_cursor_is_none(house: House, key: Any) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         for name in ("a", "b"):
             created = {"cwd": "/p", "session_id": f"session-{name}", "persist": "immediate"}
@@ -46,7 +47,7 @@ async def test_a_made_up_cursor_is_none(house: Any, key: Any) -> None:
 
 
 async def test_a_page_of_large_rows_ends_earlier(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalog, "LIST_BYTES_MAX", 5000)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -66,7 +67,7 @@ async def test_a_page_of_large_rows_ends_earlier(
 
 
 async def test_a_drawing_that_no_answer_holds_is_refused(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalog_forest, "RESULT_BYTES_MAX", 100)
     async with house.daemon() as daemon, daemon.connect() as wire:

@@ -13,6 +13,7 @@ from anyio import to_thread
 from sessiond.service.files.leftovers import settle_drafts
 from sessiond.service.listing import survey
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.house import House
 from tests.service.test_roster import create, drop_in, say, text
 
 HOUR = 3600.0
@@ -40,7 +41,7 @@ async def order(wire: Wire, **more: Any) -> list[str]:
 
 
 async def test_a_list_begins_with_what_changed_last_unless_it_is_asked_for_otherwise(
-    real_house: Any,
+    real_house: House,
 ) -> None:
     for session_id, created, updated, title, messages in (
         ("session-a", 1, 4, "banana", 1),
@@ -69,7 +70,7 @@ async def test_a_list_begins_with_what_changed_last_unless_it_is_asked_for_other
 
 @pytest.mark.parametrize("method", ["session/list", "session/resolve", "catalog/forest"])
 async def test_a_list_tells_how_many_sessions_it_has_read_of_how_many(
-    real_house: Any, monkeypatch: pytest.MonkeyPatch, method: str
+    real_house: House, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     # Fewer than fit into one transaction are read before a client could be told of them.
     monkeypatch.setattr(survey, "SURVEY_BATCH_ROWS", 10)
@@ -89,7 +90,7 @@ async def test_a_list_tells_how_many_sessions_it_has_read_of_how_many(
     assert counts == sorted(counts)
 
 
-async def test_a_list_that_reads_nothing_tells_nothing(real_house: Any) -> None:
+async def test_a_list_that_reads_nothing_tells_nothing(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, "session-a")
         await wire.call("session/list")
@@ -102,7 +103,7 @@ def age(path: Path, hours: float, now: float) -> None:
     os.utime(path, (then, then))
 
 
-async def test_a_draft_that_nobody_touched_for_a_day_goes_to_the_trash(real_house: Any) -> None:
+async def test_a_draft_that_nobody_touched_for_a_day_goes_to_the_trash(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         for draft in ("draft-old", "draft-new", "draft-kept"):
             await create(wire, draft, persist="on_assistant")

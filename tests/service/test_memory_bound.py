@@ -8,7 +8,7 @@ import pytest
 
 from sessiond.journal import memory
 from sessiond.testing.daemon import Refusal, Wire
-from tests.service.conftest import House
+from tests.kit.house import House
 
 pytestmark = pytest.mark.anyio
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 TIME = "2026-01-15T10:30:00.000Z"
@@ -50,7 +51,7 @@ async def in_force(wire: Wire, session_id: str = SESSION, **at: Any) -> Force:
     return found
 
 
-async def test_the_later_line_wins_wherever_it_is_asked(house: Any) -> None:
+async def test_the_later_line_wins_wherever_it_is_asked(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, model="header")
         assert await in_force(wire) == ("header", None, "off")
@@ -78,7 +79,7 @@ async def test_the_later_line_wins_wherever_it_is_asked(house: Any) -> None:
         assert await in_force(wire) == ("updated", "q", "high")
 
 
-async def test_each_of_the_three_is_by_itself_and_null_clears(house: Any) -> None:
+async def test_each_of_the_three_is_by_itself_and_null_clears(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, model="header")
         await append(wire, "a1", **answer("answered", "p"))
@@ -94,7 +95,7 @@ async def test_each_of_the_three_is_by_itself_and_null_clears(house: Any) -> Non
 
 
 async def test_what_is_said_on_another_head_is_for_that_head_and_facts_are_for_all(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, model="header")
@@ -108,7 +109,7 @@ async def test_what_is_said_on_another_head_is_for_that_head_and_facts_are_for_a
         assert await in_force(wire, head="side") == ("told aside", None, "off")
 
 
-async def test_an_etag_is_another_when_the_model_is(house: Any) -> None:
+async def test_an_etag_is_another_when_the_model_is(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, model="header")
         await append(wire, "a1", **answer("answered"))
@@ -124,7 +125,7 @@ async def test_an_etag_is_another_when_the_model_is(house: Any) -> None:
 
 
 @pytest.mark.parametrize("taken", ["path", "all", "context", "none"])
-async def test_a_fork_goes_on_with_what_is_in_force(house: Any, taken: str) -> None:
+async def test_a_fork_goes_on_with_what_is_in_force(house: House, taken: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, model="header")
         await append(wire, "a1", **answer("answered", "p"))
@@ -139,7 +140,7 @@ async def test_a_fork_goes_on_with_what_is_in_force(house: Any, taken: str) -> N
             assert await in_force(wire, forked["session"]["id"]) == expected
 
 
-async def test_a_file_of_pi_counts_what_pi_counts(house: Any) -> None:
+async def test_a_file_of_pi_counts_what_pi_counts(house: House) -> None:
     header = {"type": "session", "version": 3, "id": SESSION, "timestamp": TIME, "cwd": "/p"}
     header |= {"provider": "legacy", "modelId": "legacy", "thinkingLevel": "legacy"}
     entries: list[dict[str, Any]] = [

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.house import House, arrived
 
 SESSION = "session-a"
 # Where a head goes is the same whichever loop runs.
@@ -71,7 +72,7 @@ async def stored(wire: Wire, entry_id: str) -> Any:
     ],
 )
 async def test_who_goes_to_what_was_said_may_say_it_anew(
-    house: Any, target: str | None, leaf: str | None, editor: str | None
+    house: House, target: str | None, leaf: str | None, editor: str | None
 ) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -95,7 +96,7 @@ async def test_who_goes_to_what_was_said_may_say_it_anew(
     [("blocks", "answer", "one two"), ("note", "picture", "a note"), ("plain", None, WHOLE)],
 )
 async def test_what_was_said_last_may_be_said_anew(
-    house: Any, dialect: str, leaf: str, before: str | None, editor: str
+    house: House, dialect: str, leaf: str, before: str | None, editor: str
 ) -> None:
     count = [one["id"] for one in SOURCE].index(leaf) + 1
     house.put(SOURCE[:count] if dialect == "native" else as_pi(SOURCE[:count]))
@@ -116,7 +117,7 @@ async def test_what_was_said_last_may_be_said_anew(
 
 @one_backend
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-async def test_where_a_head_went_is_where_it_is(house: Any, dialect: str) -> None:
+async def test_where_a_head_went_is_where_it_is(house: House, dialect: str) -> None:
     house.put(SOURCE if dialect == "native" else as_pi(SOURCE))
     async with house.daemon() as daemon, daemon.connect() as wire:
         first = await go(wire, "answer")
@@ -139,7 +140,7 @@ async def test_where_a_head_went_is_where_it_is(house: Any, dialect: str) -> Non
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 async def test_a_summary_stands_where_the_head_goes_and_the_label_on_it(
-    house: Any, dialect: str
+    house: House, dialect: str
 ) -> None:
     house.put(SOURCE if dialect == "native" else as_pi(SOURCE))
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -191,7 +192,7 @@ BAD: dict[str, tuple[dict[str, Any], str, str | None]] = {
 
 @one_backend
 @pytest.mark.parametrize("case", BAD)
-async def test_what_cannot_be_is_refused_and_moves_nothing(house: Any, case: str) -> None:
+async def test_what_cannot_be_is_refused_and_moves_nothing(house: House, case: str) -> None:
     params, kind, path = BAD[case]
     file = house.put(SOURCE)
     before = house.disk.content(file)
@@ -202,7 +203,7 @@ async def test_what_cannot_be_is_refused_and_moves_nothing(house: Any, case: str
     assert house.disk.content(file) == before
 
 
-async def test_of_two_who_move_from_one_leaf_the_second_is_told(house: Any, arrived: Any) -> None:
+async def test_of_two_who_move_from_one_leaf_the_second_is_told(house: House) -> None:
     house.put(SOURCE)
     expected = {"leaf_id": "last"}
     async with house.daemon() as daemon, daemon.connect() as one, daemon.connect() as two:
@@ -224,7 +225,7 @@ async def test_of_two_who_move_from_one_leaf_the_second_is_told(house: Any, arri
         assert (await stored(two, moved["leaf_id"]))["from_id"] == new
 
 
-async def test_another_head_goes_alone(house: Any) -> None:
+async def test_another_head_goes_alone(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("branch", session_id=SESSION, entry_id="note", head="side")

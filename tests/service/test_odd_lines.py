@@ -16,6 +16,7 @@ import pytest
 from anyio import to_thread
 
 from sessiond.testing.daemon import Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 TIME = b'"timestamp":"2026-01-15T10:30:00.000Z"'
@@ -67,7 +68,7 @@ class Plain:
 
 
 @asynccontextmanager
-async def plain(house: Any, content: bytes) -> AsyncGenerator[Plain]:
+async def plain(house: House, content: bytes) -> AsyncGenerator[Plain]:
     house.put(content)
     async with house.daemon() as daemon:
         with daemon.open_socket() as sock:
@@ -90,7 +91,7 @@ NATIVE_HALVES = [
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 @pytest.mark.parametrize("line", NATIVE_HALVES)
 async def test_half_a_surrogate_pair_in_a_file_is_shown_by_every_read(
-    house: Any, dialect: str, line: bytes
+    house: House, dialect: str, line: bytes
 ) -> None:
     content = HEADER + ONE + line % (TIME, HALF)
     if dialect == "pi":
@@ -112,7 +113,7 @@ async def test_half_a_surrogate_pair_in_a_file_is_shown_by_every_read(
 @pytest.mark.parametrize(
     "odd", ['"atom":["1","2"]', '"timestamp":[1]', '"parent_id":7', '"head":1']
 )
-async def test_an_id_that_an_odd_line_has_is_taken(house: Any, odd: str) -> None:
+async def test_an_id_that_an_odd_line_has_is_taken(house: House, odd: str) -> None:
     line = b'{"type":"zz","id":"n2",%b}\n' % odd.encode()
     async with plain(house, HEADER + ONE + line) as client:
         entry = {"type": "custom", "id": "n2", "custom_type": "x"}
@@ -129,7 +130,9 @@ async def call(wire: Wire, method: str, **params: Any) -> Any:
     return await wire.call(method, session_id=SESSION, **params)
 
 
-async def test_an_export_into_an_answer_says_which_line_is_not_utf8(house: Any, home: Any) -> None:
+async def test_an_export_into_an_answer_says_which_line_is_not_utf8(
+    house: House, home: Any
+) -> None:
     content = HEADER + ONE + b'{"type":"zz","id":"n2","x":"\xff"}\n'
     house.put(content)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -140,7 +143,7 @@ async def test_an_export_into_an_answer_says_which_line_is_not_utf8(house: Any, 
         assert house.disk.content(copy) == content
 
 
-async def test_one_file_that_is_not_utf8_keeps_nobody_from_searching(house: Any) -> None:
+async def test_one_file_that_is_not_utf8_keeps_nobody_from_searching(house: House) -> None:
     house.put(
         HEADER + ONE + b'{"type":"zz\xff","id":"n2"}\n{"id":"n3","type":"message",'
         b'"message":{"role":"user","content":"x\xe9x"}}\n'
@@ -150,7 +153,7 @@ async def test_one_file_that_is_not_utf8_keeps_nobody_from_searching(house: Any)
         assert (hit["session_id"], hit["seq"]) == (SESSION, 1)
 
 
-async def test_half_an_append_before_a_bad_line_goes_with_it(house: Any) -> None:
+async def test_half_an_append_before_a_bad_line_goes_with_it(house: House) -> None:
     """Else it would be at the end, and half of it: damage again, cut at the next opening."""
     atom = [
         ONE.replace(b'"n1"', b'"a%d"' % k).replace(b',"message"', b',"atom":[%d,3],"message"' % k)
@@ -167,7 +170,7 @@ async def test_half_an_append_before_a_bad_line_goes_with_it(house: Any) -> None
     assert house.disk.content(path) == HEADER + ONE
 
 
-async def test_half_an_append_that_goes_on_behind_a_bad_line_is_whole(house: Any) -> None:
+async def test_half_an_append_that_goes_on_behind_a_bad_line_is_whole(house: House) -> None:
     atom = [
         ONE.replace(b'"n1"', b'"a%d"' % k).replace(b',"message"', b',"atom":[%d,2],"message"' % k)
         for k in (1, 2)
@@ -178,7 +181,7 @@ async def test_half_an_append_that_goes_on_behind_a_bad_line_is_whole(house: Any
     assert house.disk.content(path) == HEADER + atom[0] + atom[1]
 
 
-async def test_a_header_of_ours_inside_a_file_of_pis_is_no_entry(house: Any) -> None:
+async def test_a_header_of_ours_inside_a_file_of_pis_is_no_entry(house: House) -> None:
     house.put(PI + HEADER + ONE.replace(b"parent_id", b"parentId"))
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert [row["seq"] for row in (await call(wire, "session/entries"))["entries"]] == [2]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 HI = {"role": "user", "content": "hi"}
@@ -39,7 +40,7 @@ A_LABEL = {"type": "label", "target_id": "n1", "label": "x"}
     "expected", [{"seq": 2}, {"leaf_id": "n2", "seq": 2}, {"leaf_id": "n2"}], ids=str
 )
 async def test_a_label_and_a_title_by_another_client_fork_no_conversation(
-    house: Any, expected: dict[str, Any]
+    house: House, expected: dict[str, Any]
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire, "n1", "n2")
@@ -52,7 +53,7 @@ async def test_a_label_and_a_title_by_another_client_fork_no_conversation(
 
 @pytest.mark.parametrize("expected", [{"leaf_id": "n1", "seq": 1}, {"leaf_id": "n1"}], ids=str)
 async def test_a_head_that_has_left_gets_a_head_beside_it(
-    house: Any, expected: dict[str, Any]
+    house: House, expected: dict[str, Any]
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, "n1", "n2")
@@ -64,7 +65,7 @@ async def test_a_head_that_has_left_gets_a_head_beside_it(
         assert (again["head"], again["duplicate"]) == ("main-2", True)
 
 
-async def test_a_seq_alone_names_no_place_so_a_branch_needs_a_parent(house: Any) -> None:
+async def test_a_seq_alone_names_no_place_so_a_branch_needs_a_parent(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, "n1", "n2")
         behind = {"expected": {"seq": 1}, **BRANCH}
@@ -77,7 +78,7 @@ async def test_a_seq_alone_names_no_place_so_a_branch_needs_a_parent(house: Any)
         assert (await heads(wire))["main"] == "n2"
 
 
-async def test_a_seq_that_is_still_to_come_is_no_place_to_go_on_from(house: Any) -> None:
+async def test_a_seq_that_is_still_to_come_is_no_place_to_go_on_from(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, "n1", "n2")
         for leaf in ({}, {"leaf_id": "n2"}, {"leaf_id": "n1"}):
@@ -88,7 +89,7 @@ async def test_a_seq_that_is_still_to_come_is_no_place_to_go_on_from(house: Any)
             assert refused.data["kind"] == "precondition_failed"
 
 
-async def test_a_parent_that_is_not_the_expected_leaf_is_a_contradiction(house: Any) -> None:
+async def test_a_parent_that_is_not_the_expected_leaf_is_a_contradiction(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, "n1", "n2", "n3")
         at_n2 = {"expected": {"leaf_id": "n2"}, **BRANCH}
@@ -104,7 +105,7 @@ async def test_a_parent_that_is_not_the_expected_leaf_is_a_contradiction(house: 
         assert (guarded["head"], guarded["entries"][0]["parent_id"]) == ("main", "n1")
 
 
-async def test_labels_alone_make_no_head_and_name_one_that_exists(house: Any) -> None:
+async def test_labels_alone_make_no_head_and_name_one_that_exists(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, "n1", "n2")
         title = {"type": "session_info", "name": "t"}

@@ -10,6 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.kit.house import House
+
 SESSION = "session-a"
 # Too much to be read on the loop, so the answer is worked out in a thread.
 LARGE = {"role": "user", "content": "x" * 100_000}
@@ -25,7 +27,7 @@ SMALL = {"role": "user", "content": "y"}
     ],
 )
 async def test_an_answer_is_of_one_moment(
-    house: Any, monkeypatch: pytest.MonkeyPatch, method: str, params: dict[str, Any]
+    house: House, monkeypatch: pytest.MonkeyPatch, method: str, params: dict[str, Any]
 ) -> None:
     held, go_on = anyio.Event(), anyio.Event()
 
@@ -61,7 +63,7 @@ async def test_an_answer_is_of_one_moment(
     assert root["label"] == "then"
 
 
-async def test_every_page_of_a_tree_shows_the_labels_of_the_first(house: Any) -> None:
+async def test_every_page_of_a_tree_shows_the_labels_of_the_first(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/create", cwd="/p", session_id=SESSION)
         for entry_id, parent in (("a", None), ("b", "a"), ("c", "b")):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -18,10 +17,9 @@ from sessiond.limits import (
     Bounds,
 )
 from sessiond.testing.daemon import Daemon, Refusal, Wire
-from sessiond.testing.faults import Gate
+from tests.kit.house import House, arrived
 
 SESSION = "session-a"
-Arrived = Callable[[Gate], Awaitable[None]]
 
 
 async def make(wire: Wire, session_id: str = SESSION, **more: Any) -> None:
@@ -48,7 +46,7 @@ async def kind_of(wire: Wire, number: int) -> str:
 
 
 async def test_a_session_that_nobody_used_for_a_while_is_unloaded_and_opened_again(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -66,7 +64,7 @@ async def test_a_session_that_nobody_used_for_a_while_is_unloaded_and_opened_aga
 
 
 @pytest.mark.parametrize("use", ["append", "read"])
-async def test_use_counts_from_the_last_append_or_read(house: Any, use: str) -> None:
+async def test_use_counts_from_the_last_append_or_read(house: House, use: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         house.seconds += IDLE_SESSION_SECONDS
@@ -80,7 +78,7 @@ async def test_use_counts_from_the_last_append_or_read(house: Any, use: str) -> 
 
 
 async def test_a_session_is_not_unloaded_while_somebody_watches_waits_or_reads(
-    house: Any, arrived: Arrived
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
 
@@ -107,7 +105,7 @@ async def test_a_session_is_not_unloaded_while_somebody_watches_waits_or_reads(
         assert not still_open()
 
 
-async def test_a_session_in_memory_stays(house: Any) -> None:
+async def test_a_session_in_memory_stays(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist="never")
         await append(wire, "n1")
@@ -121,7 +119,7 @@ async def test_a_session_in_memory_stays(house: Any) -> None:
 
 
 async def test_close_lets_go_of_a_session_unless_another_connection_watches_it(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire)
@@ -138,7 +136,7 @@ async def test_close_lets_go_of_a_session_unless_another_connection_watches_it(
 
 
 async def test_a_large_read_is_answered_although_the_session_is_closed_behind_it(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -161,7 +159,7 @@ async def test_a_large_read_is_answered_although_the_session_is_closed_behind_it
 
 
 @pytest.mark.parametrize("rounds", [5])
-async def test_requests_that_race_with_an_unload_are_not_lost(house: Any, rounds: int) -> None:
+async def test_requests_that_race_with_an_unload_are_not_lost(house: House, rounds: int) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire)
         asked = []
@@ -179,9 +177,7 @@ async def test_requests_that_race_with_an_unload_are_not_lost(house: Any, rounds
     assert len(house.stored()) == 2 * rounds + 1
 
 
-async def test_what_comes_while_the_file_is_let_go_waits_for_it(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_what_comes_while_the_file_is_let_go_waits_for_it(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await wire.call("append", session_id=SESSION, message={"role": "user"}, durability="os")
@@ -195,7 +191,7 @@ async def test_what_comes_while_the_file_is_let_go_waits_for_it(
 
 @pytest.mark.parametrize("trouble", ["sync", "file gone", "catalog"])
 async def test_trouble_at_the_closing_of_a_session_is_not_the_end_of_the_daemon(
-    house: Any, trouble: str
+    house: House, trouble: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -219,7 +215,7 @@ async def test_trouble_at_the_closing_of_a_session_is_not_the_end_of_the_daemon(
 
 
 async def test_a_bug_at_the_closing_of_a_session_is_reported_and_nothing_more(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -242,7 +238,7 @@ async def test_a_bug_at_the_closing_of_a_session_is_reported_and_nothing_more(
 
 
 async def test_the_least_recently_used_idle_session_makes_room(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         daemon.service.bounds = Bounds(open_sessions=3)
@@ -258,7 +254,7 @@ async def test_the_least_recently_used_idle_session_makes_room(
 
 
 async def test_when_all_are_in_use_opening_one_more_is_refused_for_now(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         daemon.service.bounds = Bounds(open_sessions=2)
@@ -285,7 +281,7 @@ async def test_when_all_are_in_use_opening_one_more_is_refused_for_now(
 FEW = 16
 
 
-async def test_idle_sessions_make_room_when_there_are_few_descriptors(house: Any) -> None:
+async def test_idle_sessions_make_room_when_there_are_few_descriptors(house: House) -> None:
     house.disk.descriptors = FEW
     names = [f"session-{n:02}" for n in range(20)]
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -303,7 +299,7 @@ async def test_idle_sessions_make_room_when_there_are_few_descriptors(house: Any
 
 
 async def test_without_descriptors_and_idle_sessions_opening_one_more_is_refused_for_now(
-    house: Any,
+    house: House,
 ) -> None:
     house.disk.descriptors = FEW
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -325,7 +321,7 @@ async def test_without_descriptors_and_idle_sessions_opening_one_more_is_refused
         assert (await append(wire, "n1", "session-z"))["durability"] == "disk"
 
 
-async def test_a_connection_finds_descriptors_too(house: Any) -> None:
+async def test_a_connection_finds_descriptors_too(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         for number in range(5):
             house.seconds += 1
@@ -337,7 +333,7 @@ async def test_a_connection_finds_descriptors_too(house: Any) -> None:
 
 
 async def test_sessions_in_memory_have_a_bound_of_their_own(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         daemon.service.bounds = Bounds(memory_sessions=1)
@@ -350,7 +346,7 @@ async def test_sessions_in_memory_have_a_bound_of_their_own(
         assert open_now(daemon) == {"session-m", "session-f"}
 
 
-async def test_no_number_of_readers_keeps_a_writer_waiting(house: Any, arrived: Arrived) -> None:
+async def test_no_number_of_readers_keeps_a_writer_waiting(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as reader:
         await make(wire)
         await append(wire, "n1", text="x" * 100_000)
@@ -376,7 +372,7 @@ async def test_no_number_of_readers_keeps_a_writer_waiting(house: Any, arrived: 
 # -- creating ----------------------------------------------------------------------------
 
 
-async def test_of_two_that_create_one_session_one_does(house: Any) -> None:
+async def test_of_two_that_create_one_session_one_does(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         one = await wire.request("session/create", cwd="/p", session_id=SESSION)
         two = await other.request("session/create", cwd="/p", session_id=SESSION)
@@ -395,7 +391,7 @@ async def test_of_two_that_create_one_session_one_does(house: Any) -> None:
 
 @pytest.mark.parametrize("if_exists", ["fail", "open"])
 async def test_creating_what_somebody_just_failed_to_find_creates_it(
-    house: Any, arrived: Arrived, if_exists: str
+    house: House, if_exists: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire, "session-b")
@@ -413,7 +409,7 @@ async def test_creating_what_somebody_just_failed_to_find_creates_it(
         assert (await wire.answer(late))["session"]["id"] == SESSION
 
 
-async def test_a_session_in_memory_cannot_take_the_id_of_a_file(house: Any) -> None:
+async def test_a_session_in_memory_cannot_take_the_id_of_a_file(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await wire.call("session/close", session_id=SESSION)
@@ -421,7 +417,7 @@ async def test_a_session_in_memory_cannot_take_the_id_of_a_file(house: Any) -> N
         assert await kind_of(wire, number) == "session_exists"
 
 
-async def test_a_file_that_another_process_holds_is_locked_and_says_by_whom(house: Any) -> None:
+async def test_a_file_that_another_process_holds_is_locked_and_says_by_whom(house: House) -> None:
     path = house.put([])
     async with house.daemon() as daemon, daemon.connect() as wire:
         fd = house.disk.open_update(path)
@@ -435,9 +431,7 @@ async def test_a_file_that_another_process_holds_is_locked_and_says_by_whom(hous
 # -- the end -----------------------------------------------------------------------------
 
 
-async def test_draining_answers_what_was_asked_and_refuses_what_comes_after(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_draining_answers_what_was_asked_and_refuses_what_comes_after(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire)
         await append(wire, "n0", text="x" * 100_000)
@@ -466,7 +460,7 @@ async def test_draining_answers_what_was_asked_and_refuses_what_comes_after(
     assert house.disk.open_descriptors == 0
 
 
-async def test_draining_waits_for_reads_that_have_begun(house: Any, arrived: Arrived) -> None:
+async def test_draining_waits_for_reads_that_have_begun(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         for n in range(3):
@@ -481,9 +475,7 @@ async def test_draining_waits_for_reads_that_have_begun(house: Any, arrived: Arr
             assert len((await wire.answer(read))["entries"]) == 3
 
 
-async def test_draining_does_not_wait_for_a_subscriber_that_does_not_read(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_draining_does_not_wait_for_a_subscriber_that_does_not_read(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as stuck:
         await make(wire)
         await append(wire, "n1", text="x" * 100_000)
@@ -500,7 +492,7 @@ async def test_draining_does_not_wait_for_a_subscriber_that_does_not_read(
 # -- the share of one connection ---------------------------------------------------------
 
 
-async def test_one_connection_keeps_a_share_of_the_sessions_open_and_no_more(house: Any) -> None:
+async def test_one_connection_keeps_a_share_of_the_sessions_open_and_no_more(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         daemon.service.bounds = Bounds(sessions_per_connection=3)
         for n in range(6):
@@ -527,7 +519,7 @@ async def test_one_connection_keeps_a_share_of_the_sessions_open_and_no_more(hou
         await wire.call("subscribe", session_id="session-5")
 
 
-async def test_a_connection_that_watches_all_it_may_leaves_room_for_others(house: Any) -> None:
+async def test_a_connection_that_watches_all_it_may_leaves_room_for_others(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         daemon.service.bounds = Bounds(open_sessions=4, sessions_per_connection=2)
         for n in range(6):
@@ -546,9 +538,7 @@ async def test_a_connection_that_watches_all_it_may_leaves_room_for_others(house
             assert (await append(other, "n2", f"session-{n}"))["seq"] == 2
 
 
-async def test_a_stop_that_catches_a_fork_at_its_opening_waits_for_its_answer(
-    house: Any, arrived: Any
-) -> None:
+async def test_a_stop_that_catches_a_fork_at_its_opening_waits_for_its_answer(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await wire.call("session/create", session_id=SESSION, cwd="/p", persist="immediate")
         with house.disk.hold("rename") as gate:

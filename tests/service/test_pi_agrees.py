@@ -20,6 +20,7 @@ from tests.bench.harness.bench import CACHE
 from tests.bench.harness.errors import Missing
 from tests.bench.harness.processes import REPOSITORY
 from tests.bench.peers.pi import installed_pi
+from tests.kit.house import House
 from tests.service.as_pi import ASKED, Json, cuts_nothing_away
 from tests.service.pi_sessions import FUNCTIONS, as_json, drawn
 
@@ -74,7 +75,7 @@ def as_javascript_has_it(value: Any) -> Any:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("function", FUNCTIONS)
 async def test_the_daemon_answers_as_pi_does(
-    house: Any, pi: Callable[[str], Json], function: str
+    house: House, pi: Callable[[str], Json], function: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         for seed in range(SEED, SEED + CASES):

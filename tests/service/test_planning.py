@@ -11,6 +11,7 @@ import pytest
 
 from sessiond.service.estimating import Estimates
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 MARKED = "It was fixed. \u2028 é😀"
@@ -53,7 +54,7 @@ async def stored(wire: Wire, entry_id: str) -> dict[str, Any]:
     return found
 
 
-async def test_a_plan_outlives_appends_and_a_branch_elsewhere(house: Any) -> None:
+async def test_a_plan_outlives_appends_and_a_branch_elsewhere(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire)
         await say(wire, "u1")
@@ -80,7 +81,7 @@ async def test_a_plan_outlives_appends_and_a_branch_elsewhere(house: Any) -> Non
 
 @pytest.mark.parametrize("move", ["rewind", "reset", "branch", "compaction", "unknown"])
 async def test_a_plan_that_does_not_fit_any_more_is_told_with_both_leaves(
-    house: Any, move: str
+    house: House, move: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -114,7 +115,7 @@ async def test_a_plan_that_does_not_fit_any_more_is_told_with_both_leaves(
         assert house.stored() == before
 
 
-async def test_messages_need_a_head_that_did_not_move_at_all(house: Any) -> None:
+async def test_messages_need_a_head_that_did_not_move_at_all(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await say(wire, "u1")
@@ -136,7 +137,7 @@ async def test_messages_need_a_head_that_did_not_move_at_all(house: Any) -> None
 
 
 @pytest.mark.parametrize("remembered", [True, False])
-async def test_a_restart_makes_no_plan_void(house: Any, *, remembered: bool) -> None:
+async def test_a_restart_makes_no_plan_void(house: House, *, remembered: bool) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await call_file(wire, "a0", "read", "old.py")
@@ -167,7 +168,7 @@ async def check(wire: Wire, made: dict[str, Any], earlier: str) -> None:
     assert context["sources"] == [entry["id"], "u1"]
 
 
-async def test_pipelined_with_appends_a_compaction_keeps_its_place(house: Any) -> None:
+async def test_pipelined_with_appends_a_compaction_keeps_its_place(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await say(wire, "u1")
@@ -188,7 +189,7 @@ async def test_pipelined_with_appends_a_compaction_keeps_its_place(house: Any) -
         assert kinds == ["message", "message", "message", "compaction", "message"]
 
 
-async def test_the_plan_of_another_session_or_head_is_told_so(house: Any) -> None:
+async def test_the_plan_of_another_session_or_head_is_told_so(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await make(wire, session_id="session-b")
@@ -206,7 +207,7 @@ async def test_the_plan_of_another_session_or_head_is_told_so(house: Any) -> Non
         assert {head["name"]: head["leaf_id"] for head in heads}["main"] == "u2"
 
 
-async def test_a_summary_of_nothing_new_is_refused(house: Any) -> None:
+async def test_a_summary_of_nothing_new_is_refused(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await say(wire, "u1")
@@ -222,7 +223,7 @@ async def test_a_summary_of_nothing_new_is_refused(house: Any) -> None:
 
 
 async def test_a_real_session_is_planned_compacted_and_the_same_after_a_restart(
-    shared: Path, real_house: Any
+    shared: Path, real_house: House
 ) -> None:
     source = shared / "fixtures" / "large-session.jsonl"
     async with real_house.daemon() as daemon, daemon.connect() as wire:
@@ -286,7 +287,7 @@ def recommended(tokens: int, head: str = "main") -> dict[str, Any]:
 
 @pytest.mark.parametrize("persist", ["immediate", "never"])
 async def test_whoever_watches_is_told_when_a_context_becomes_too_large(
-    house: Any, persist: str
+    house: House, persist: str
 ) -> None:
     settings = {"context_window": 10, "reserve_tokens": 2, "keep_recent_tokens": 1}
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
@@ -320,7 +321,7 @@ async def seen_small(wire: Wire, watcher: Wire) -> None:
     assert (await compactions(watcher))["head"] == "late"
 
 
-async def test_nobody_is_told_of_what_is_switched_off(house: Any) -> None:
+async def test_nobody_is_told_of_what_is_switched_off(house: House) -> None:
     settings = {"context_window": 1, "reserve_tokens": 0, "enabled": False}
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await make(wire, compaction=settings)
@@ -332,7 +333,7 @@ async def test_nobody_is_told_of_what_is_switched_off(house: Any) -> None:
 
 
 async def test_an_append_to_a_session_that_nobody_watches_reads_no_payload(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {"context_window": 1, "reserve_tokens": 0}
     asked: list[Estimates] = []
@@ -358,7 +359,7 @@ async def test_an_append_to_a_session_that_nobody_watches_reads_no_payload(
 
 
 async def test_no_message_is_read_while_its_size_tells_enough(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {"context_window": 100_000, "reserve_tokens": 0}
     read: list[int] = []
@@ -417,7 +418,7 @@ async def test_no_message_is_read_while_its_size_tells_enough(
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 async def test_navigation_is_where_it_was_after_a_restart(
-    house: Any, dialect: str, tmp_path: Path
+    house: House, dialect: str, tmp_path: Path
 ) -> None:
     time = "2026-01-15T10:30:00.000Z"
     text = "all of what was said, " * 100
@@ -456,7 +457,7 @@ async def test_navigation_is_where_it_was_after_a_restart(
         assert context["leaf_id"] == moved["leaf_id"]
 
 
-async def test_a_leased_head_is_moved_by_its_holder_alone(house: Any) -> None:
+async def test_a_leased_head_is_moved_by_its_holder_alone(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire)
         await say(wire, "u1")
@@ -477,7 +478,7 @@ async def test_a_leased_head_is_moved_by_its_holder_alone(house: Any) -> None:
         assert (summary["parent_id"], summary["from_id"]) == ("a1", "u2")
 
 
-async def test_the_answer_of_a_tool_in_the_users_words_is_no_text_of_the_user(house: Any) -> None:
+async def test_the_answer_of_a_tool_in_the_users_words_is_no_text_of_the_user(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await say(wire, "u1")

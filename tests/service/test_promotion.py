@@ -7,7 +7,9 @@ from typing import Any
 import anyio
 import pytest
 
+from sessiond.service.host import Host
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.house import House, arrived
 
 SESSION = "session-a"
 
@@ -29,15 +31,15 @@ async def shown(wire: Wire) -> Any:
     return (await wire.call("session/get", session_id=SESSION))["session"]
 
 
-def places(house: Any) -> list[str]:
+def places(house: House) -> list[str]:
     return [path.parent.name for path in house.session_files()]
 
 
-def types(house: Any) -> list[str]:
+def types(house: House) -> list[str]:
     return [line["type"] for line in house.stored()]
 
 
-async def test_a_session_in_memory_becomes_a_file_and_goes_on(house: Any) -> None:
+async def test_a_session_in_memory_becomes_a_file_and_goes_on(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await make(wire, "never")
         for _ in range(3):
@@ -67,7 +69,7 @@ async def test_a_session_in_memory_becomes_a_file_and_goes_on(house: Any) -> Non
     assert types(house) == ["session_header", *["message"] * 3, "session_info"]
 
 
-async def test_out_of_memory_without_an_assistant_it_is_a_draft(house: Any) -> None:
+async def test_out_of_memory_without_an_assistant_it_is_a_draft(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, "never")
         await say(wire)
@@ -82,7 +84,7 @@ async def test_out_of_memory_without_an_assistant_it_is_a_draft(house: Any) -> N
         assert (await shown(wire))["persisted"]
 
 
-async def test_out_of_memory_as_a_conversation_it_has_its_place_at_once(house: Any) -> None:
+async def test_out_of_memory_as_a_conversation_it_has_its_place_at_once(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, "never")
         await say(wire, "assistant")
@@ -90,7 +92,7 @@ async def test_out_of_memory_as_a_conversation_it_has_its_place_at_once(house: A
         assert (now["persisted"], places(house)) == (True, ["sessions"])
 
 
-async def test_a_draft_is_given_its_place(house: Any) -> None:
+async def test_a_draft_is_given_its_place(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, "on_assistant")
         await say(wire)
@@ -105,7 +107,7 @@ async def test_a_draft_is_given_its_place(house: Any) -> None:
 
 
 @pytest.mark.parametrize("persist", ["never", "on_assistant", "immediate"])
-async def test_the_level_it_has_changes_nothing(house: Any, persist: str) -> None:
+async def test_the_level_it_has_changes_nothing(house: House, persist: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist)
         before = await shown(wire)
@@ -117,7 +119,7 @@ async def test_the_level_it_has_changes_nothing(house: Any, persist: str) -> Non
     ("now", "wanted"),
     [("immediate", "on_assistant"), ("immediate", "never"), ("on_assistant", "never")],
 )
-async def test_nothing_goes_back(house: Any, now: str, wanted: str) -> None:
+async def test_nothing_goes_back(house: House, now: str, wanted: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, now)
         before = await shown(wire)
@@ -128,7 +130,7 @@ async def test_nothing_goes_back(house: Any, now: str, wanted: str) -> None:
 
 
 @pytest.mark.parametrize("op", ["write", "fsync", "rename", "fsync_folder"])
-async def test_what_fails_leaves_a_session_in_memory_as_it_was(house: Any, op: str) -> None:
+async def test_what_fails_leaves_a_session_in_memory_as_it_was(house: House, op: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await make(wire, "never")
         await say(wire)
@@ -149,7 +151,7 @@ async def test_what_fails_leaves_a_session_in_memory_as_it_was(house: Any, op: s
 
 
 @pytest.mark.parametrize("op", ["rename", "fsync_folder", "write", "fdatasync"])
-async def test_what_fails_leaves_a_draft_as_it_was(house: Any, op: str) -> None:
+async def test_what_fails_leaves_a_draft_as_it_was(house: House, op: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, "on_assistant")
         await say(wire)
@@ -166,7 +168,7 @@ async def test_what_fails_leaves_a_draft_as_it_was(house: Any, op: str) -> None:
     assert types(house) == ["session_header", "message", "session_info"]
 
 
-async def test_a_promotion_under_a_condition_that_fails_writes_nothing(house: Any) -> None:
+async def test_a_promotion_under_a_condition_that_fails_writes_nothing(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, "never")
         await say(wire)
@@ -176,7 +178,7 @@ async def test_a_promotion_under_a_condition_that_fails_writes_nothing(house: An
         assert (house.session_files(), (await shown(wire))["persist"]) == ([], "never")
 
 
-async def test_a_file_that_came_under_the_same_id_is_not_joined(house: Any) -> None:
+async def test_a_file_that_came_under_the_same_id_is_not_joined(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, "never")
         house.put([])
@@ -187,7 +189,7 @@ async def test_a_file_that_came_under_the_same_id_is_not_joined(house: Any) -> N
         assert len(house.session_files()) == 1
 
 
-async def test_requests_around_a_promotion_keep_their_order(house: Any) -> None:
+async def test_requests_around_a_promotion_keep_their_order(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, "never")
         await say(wire)
@@ -206,7 +208,7 @@ async def test_requests_around_a_promotion_keep_their_order(house: Any) -> None:
         assert (answers[3]["session"]["seq"], answers[3]["session"]["persisted"]) == (3, True)
 
 
-async def test_who_writes_while_the_file_is_made_loses_nothing(house: Any, arrived: Any) -> None:
+async def test_who_writes_while_the_file_is_made_loses_nothing(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire, "never")
         for _ in range(5):
@@ -229,7 +231,7 @@ async def test_who_writes_while_the_file_is_made_loses_nothing(house: Any, arriv
     assert len(house.stored()) == 7
 
 
-async def test_many_sessions_leave_memory_at_once(house: Any) -> None:
+async def test_many_sessions_leave_memory_at_once(house: House) -> None:
     ids = [f"session-{number:03}" for number in range(20)]
     async with house.daemon() as daemon, daemon.connect() as wire:
         for session_id in ids:
@@ -245,7 +247,7 @@ async def test_many_sessions_leave_memory_at_once(house: Any) -> None:
     assert len(house.session_files()) == 20
 
 
-async def test_there_must_be_room_for_one_more_file(house: Any) -> None:
+async def test_there_must_be_room_for_one_more_file(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         daemon.service.bounds = daemon.service.bounds._replace(open_sessions=1)
         await make(wire, "never")
@@ -260,7 +262,7 @@ async def test_there_must_be_room_for_one_more_file(house: Any) -> None:
         assert (await promote(wire, "immediate"))["persisted"]
 
 
-async def test_its_place_in_memory_is_free_again(house: Any) -> None:
+async def test_its_place_in_memory_is_free_again(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         daemon.service.bounds = daemon.service.bounds._replace(memory_sessions=1)
         await make(wire, "never")
@@ -272,13 +274,13 @@ async def test_its_place_in_memory_is_free_again(house: Any) -> None:
         assert (await wire.call("session/create", **other))["created"]
 
 
-async def nothing(_host: Any) -> None:
+async def nothing(_host: Host) -> None:
     """What a killed daemon does for its sessions."""
 
 
 @pytest.mark.parametrize("persist", ["immediate", "on_assistant"])
 async def test_the_epoch_survives_a_daemon_that_is_killed(
-    house: Any, monkeypatch: pytest.MonkeyPatch, persist: str
+    house: House, monkeypatch: pytest.MonkeyPatch, persist: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, "never")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sessiond.dialects import payload
 from sessiond.service.contexts import build_context
 from sessiond.testing.daemon import Daemon, Refusal, Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 
@@ -29,7 +30,7 @@ async def append(wire: Wire, entry_id: str, role: str = "user", **more: Any) -> 
 
 
 async def test_nothing_that_only_passes_a_payload_on_reads_it(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[bytes] = []
     original = payload.read_payload
@@ -69,7 +70,7 @@ async def test_nothing_that_only_passes_a_payload_on_reads_it(
             assert len(read) == 9
 
 
-async def test_a_payload_comes_back_byte_for_byte_from_every_read(house: Any) -> None:
+async def test_a_payload_comes_back_byte_for_byte_from_every_read(house: House) -> None:
     message = (
         b'{"role" : "assistant", "n":1.50,"big":12345678901234567890123,"_":null, "content":""}'
     )
@@ -86,7 +87,7 @@ async def test_a_payload_comes_back_byte_for_byte_from_every_read(house: Any) ->
 # -- contexts -------------------------------------------------------------------------------
 
 
-async def test_a_context_comes_with_its_sources_and_settings(house: Any) -> None:
+async def test_a_context_comes_with_its_sources_and_settings(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         empty = await wire.call("build_context", session_id=SESSION)
@@ -132,7 +133,7 @@ _rounds = iter(range(10**9))
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(steps=STEPS)
 async def test_what_is_held_and_the_rest_make_the_whole_context_whatever_the_tree(
-    house: Any, steps: list[tuple[str, int, int, int]]
+    house: House, steps: list[tuple[str, int, int, int]]
 ) -> None:
     session_id = f"session-{next(_rounds)}"
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -228,7 +229,7 @@ def _common(one: list[Any], other: list[Any]) -> int:
     return count
 
 
-async def test_a_turn_costs_its_own_size_not_the_contexts(house: Any) -> None:
+async def test_a_turn_costs_its_own_size_not_the_contexts(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         for n in range(20):
@@ -250,7 +251,7 @@ async def test_a_turn_costs_its_own_size_not_the_contexts(house: Any) -> None:
 @pytest.mark.parametrize("method", ["session/tree", "session/path"])
 @pytest.mark.parametrize("limit", [1, 3, 100])
 async def test_pages_joined_are_the_whole_although_the_session_grows(
-    house: Any, method: str, limit: int
+    house: House, method: str, limit: int
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -287,7 +288,7 @@ async def test_pages_joined_are_the_whole_although_the_session_grows(
     ],
 )
 async def test_a_cursor_that_was_never_given_is_refused(
-    house: Any, method: str, cursor: str
+    house: House, method: str, cursor: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -297,7 +298,7 @@ async def test_a_cursor_that_was_never_given_is_refused(
         assert (refused.value.code, refused.value.data["path"]) == (-32602, "cursor")
 
 
-async def test_a_tree_shows_the_active_branch_first_with_previews(house: Any) -> None:
+async def test_a_tree_shows_the_active_branch_first_with_previews(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         for entry_id, parent in (("a", None), ("b", "a"), ("c", "b"), ("d", "a")):
@@ -315,7 +316,7 @@ async def test_a_tree_shows_the_active_branch_first_with_previews(house: Any) ->
         assert [(n["label"], n["preview"]) for n in nodes][-1] == ("tip", "d")
 
 
-async def test_a_chain_of_many_entries_is_walked_without_a_stack(house: Any) -> None:
+async def test_a_chain_of_many_entries_is_walked_without_a_stack(house: House) -> None:
     count = 20_000
     lines = [
         {
@@ -358,7 +359,7 @@ def said(step: str, entry_id: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("view", VIEWS, ids=str)
 async def test_in_every_view_the_rest_of_what_is_held_makes_the_whole(
-    house: Any, view: dict[str, Any]
+    house: House, view: dict[str, Any]
 ) -> None:
     steps = ["user", "call", "result", "call", "user", "user", "assistant", "result", "call"]
     ids = {"result": ["n1", "n9"]}
@@ -392,7 +393,7 @@ async def test_in_every_view_the_rest_of_what_is_held_makes_the_whole(
         assert len(stored["messages"]) == len(steps)
 
 
-async def test_another_system_prompt_is_another_context(house: Any) -> None:
+async def test_another_system_prompt_is_another_context(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await append(wire, "u1")
@@ -407,7 +408,7 @@ async def test_another_system_prompt_is_another_context(house: Any) -> None:
         assert again["not_modified"] is True
 
 
-async def test_a_system_prompt_that_changed_is_sent_again(house: Any) -> None:
+async def test_a_system_prompt_that_changed_is_sent_again(house: House) -> None:
     view = {"session_id": SESSION, "shape": "openai", "include": ["system"]}
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -438,7 +439,7 @@ async def test_a_system_prompt_that_changed_is_sent_again(house: Any) -> None:
 
 @pytest.mark.parametrize("view", [{}, *VIEWS], ids=str)
 async def test_a_turn_costs_the_same_bytes_however_long_the_session(
-    house: Any, view: dict[str, Any]
+    house: House, view: dict[str, Any]
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)

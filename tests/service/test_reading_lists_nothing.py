@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
-from tests.service.conftest import House
+from tests.kit.house import House
 from tests.service.damage import GOOD
 
 HI = {"role": "user", "content": "a rare word"}

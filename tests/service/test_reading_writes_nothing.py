@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
-from tests.service.conftest import House
+from tests.kit.house import House
 from tests.service.damage import GOOD, HEADER, ONE, PI_GOOD, PI_HEADER, part
 
 HI = {"role": "user", "content": "hi", "timestamp": 1768473000000}

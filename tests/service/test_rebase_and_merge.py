@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.house import House
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 SESSION = "session-a"
@@ -62,7 +63,7 @@ async def context_of(wire: Wire, session_id: str) -> Any:
     return await wire.call("build_context", session_id=session_id)
 
 
-def files_of(house: Any) -> list[Path]:
+def files_of(house: House) -> list[Path]:
     """Everything on the disk but who owns what."""
     return [path for path in house.disk.paths if path.parent != house.layout.locks]
 
@@ -71,7 +72,7 @@ def files_of(house: Any) -> list[Path]:
 
 
 async def test_chosen_entries_stand_below_each_other_in_the_order_they_were_given(
-    house: Any,
+    house: House,
 ) -> None:
     path = house.put(SOURCE)
     before = house.disk.content(path)
@@ -104,7 +105,7 @@ async def test_chosen_entries_stand_below_each_other_in_the_order_they_were_give
     ],
 )
 async def test_a_compaction_keeps_what_is_left_of_what_it_kept(
-    house: Any, chosen: list[str], sources: list[str]
+    house: House, chosen: list[str], sources: list[str]
 ) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -113,7 +114,7 @@ async def test_a_compaction_keeps_what_is_left_of_what_it_kept(
         assert (await context_of(wire, made["id"]))["sources"] == sources
 
 
-async def test_squashed_the_model_sees_the_summary_and_the_entries_are_there(house: Any) -> None:
+async def test_squashed_the_model_sees_the_summary_and_the_entries_are_there(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         made = await rebase(wire, indices=[0, 1], squash={"summary": "all of it"})
@@ -122,7 +123,7 @@ async def test_squashed_the_model_sees_the_summary_and_the_entries_are_there(hou
         assert (made["message_count"], made["problems"]) == (2, 0)
 
 
-async def test_pis_entries_are_rebased_into_pis_file(real_house: Any) -> None:
+async def test_pis_entries_are_rebased_into_pis_file(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         own = (await wire.call("session/import", path=str(SAMPLES / "pi" / "pi.jsonl")))["session"]
         made = (
@@ -160,7 +161,7 @@ BAD_REBASES: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @one_backend
 @pytest.mark.parametrize("case", BAD_REBASES)
-async def test_a_rebase_of_what_is_not_there_is_refused(house: Any, case: str) -> None:
+async def test_a_rebase_of_what_is_not_there_is_refused(house: House, case: str) -> None:
     params, kind, path = BAD_REBASES[case]
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -170,7 +171,7 @@ async def test_a_rebase_of_what_is_not_there_is_refused(house: Any, case: str) -
         assert files_of(house) == before
 
 
-async def test_a_dry_rebase_leaves_nothing(house: Any) -> None:
+async def test_a_dry_rebase_leaves_nothing(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         before = files_of(house)
@@ -182,7 +183,7 @@ async def test_a_dry_rebase_leaves_nothing(house: Any) -> None:
 # -- merge ---------------------------------------------------------------------------------
 
 
-async def test_a_plan_has_both_sessions_and_changes_neither(house: Any) -> None:
+async def test_a_plan_has_both_sessions_and_changes_neither(house: House) -> None:
     house.put(SOURCE)
     house.put(OTHERS, OTHER)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -197,7 +198,7 @@ async def test_a_plan_has_both_sessions_and_changes_neither(house: Any) -> None:
 
 
 async def test_a_long_session_is_quoted_from_its_end_and_each_message_from_its_beginning(
-    house: Any,
+    house: House,
 ) -> None:
     many = [said(f"n{n}", f"n{n - 1}" if n else None) for n in range(100)]
     many[-1]["message"]["content"] = "begin " + "x" * 100_000
@@ -210,7 +211,7 @@ async def test_a_long_session_is_quoted_from_its_end_and_each_message_from_its_b
         assert len(plan["prompt"]) < 10_000
 
 
-async def test_a_turn_is_appended_here_and_says_what_was_merged(house: Any) -> None:
+async def test_a_turn_is_appended_here_and_says_what_was_merged(house: House) -> None:
     house.put(SOURCE)
     other = house.put(OTHERS, OTHER)
     before = house.disk.content(other)
@@ -232,14 +233,14 @@ async def test_a_turn_is_appended_here_and_says_what_was_merged(house: Any) -> N
     assert house.disk.content(other) == before
 
 
-def _note(house: Any) -> str:
+def _note(house: House) -> str:
     path = next(path for path in house.session_files() if path.name.endswith(f"{SESSION}.jsonl"))
     lines = map(json.loads, house.disk.content(path).splitlines())
     notes = [line["id"] for line in lines if line.get("custom_type") == "sessiond.merge"]
     return str(notes[0])
 
 
-async def test_a_merge_into_a_new_session_begins_with_the_turn(house: Any) -> None:
+async def test_a_merge_into_a_new_session_begins_with_the_turn(house: House) -> None:
     path = house.put(SOURCE)
     house.put(OTHERS, OTHER)
     before = house.disk.content(path)
@@ -262,7 +263,7 @@ async def test_a_merge_into_a_new_session_begins_with_the_turn(house: Any) -> No
         assert (await context_of(wire, made["id"]))["messages"] == messages
 
 
-async def test_a_merge_in_a_file_of_pis_is_what_pi_can_read(real_house: Any) -> None:
+async def test_a_merge_in_a_file_of_pis_is_what_pi_can_read(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         own = (await wire.call("session/import", path=str(SAMPLES / "pi" / "pi.jsonl")))["session"]
         await wire.call("session/create", session_id=OTHER, cwd="/p")
@@ -293,7 +294,7 @@ BAD_MERGES: dict[str, tuple[dict[str, Any], str]] = {
 @one_backend
 @pytest.mark.parametrize("dry_run", [False, True])
 @pytest.mark.parametrize("case", BAD_MERGES)
-async def test_a_merge_that_cannot_be_is_refused(house: Any, case: str, dry_run: bool) -> None:
+async def test_a_merge_that_cannot_be_is_refused(house: House, case: str, dry_run: bool) -> None:
     more, kind = BAD_MERGES[case]
     path = house.put(SOURCE)
     house.put(OTHERS, OTHER)
@@ -307,7 +308,7 @@ async def test_a_merge_that_cannot_be_is_refused(house: Any, case: str, dry_run:
     assert house.disk.content(path) == before
 
 
-async def test_a_leased_head_is_merged_into_under_its_lease_only(house: Any) -> None:
+async def test_a_leased_head_is_merged_into_under_its_lease_only(house: House) -> None:
     house.put(SOURCE)
     house.put(OTHERS, OTHER)
     async with house.daemon() as daemon, daemon.connect() as wire:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.wire import Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 PRESETS = {"pi": 16_384, "operator": 8_192, "piglet": 16_384, "sharur": 2_048}
@@ -52,7 +53,7 @@ async def told_so_far(wire: Wire, watcher: Wire, mark: str) -> list[str]:
 
 @pytest.mark.parametrize(("preset", "reserve"), PRESETS.items())
 async def test_more_than_the_window_less_the_reserve_is_too_much_and_no_less(
-    house: Any, preset: str, reserve: int
+    house: House, preset: str, reserve: int
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, preset=preset)
@@ -75,7 +76,7 @@ async def test_more_than_the_window_less_the_reserve_is_too_much_and_no_less(
         assert (await usage(wire))["should_compact"] is False
 
 
-async def test_with_piglets_rules_seven_messages_are_never_too_many(house: Any) -> None:
+async def test_with_piglets_rules_seven_messages_are_never_too_many(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, preset="piglet", reserve_tokens=0)
         for n in range(8):
@@ -96,7 +97,7 @@ async def test_with_piglets_rules_seven_messages_are_never_too_many(house: Any) 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("said", [None, {}, {"totalTokens": 0}, {"input": 0, "output": 0}, "x"])
 async def test_usage_from_before_a_compaction_counts_no_more_and_none_is_an_estimate(
-    house: Any, said: Any
+    house: House, said: Any
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, keep_recent_tokens=1)
@@ -124,7 +125,7 @@ async def test_usage_from_before_a_compaction_counts_no_more_and_none_is_an_esti
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_head_that_stays_too_large_is_told_once_and_once_more_after_a_restart(
-    house: Any,
+    house: House,
 ) -> None:
     for life in ("one", "two"):
         async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
@@ -139,7 +140,7 @@ async def test_a_head_that_stays_too_large_is_told_once_and_once_more_after_a_re
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_what_is_switched_on_again_is_told_again(house: Any) -> None:
+async def test_what_is_switched_on_again_is_told_again(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await make(wire, **TINY)
         await watcher.call("subscribe", session_id=SESSION)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 TIME = "2026-01-15T10:30:00.000Z"
@@ -49,11 +50,11 @@ async def sources(wire: Wire, **more: Any) -> Any:
     return (await wire.call("build_context", session_id=SESSION, **more))["sources"]
 
 
-def write_on(house: Any, file: Path, *lines: Any) -> None:
+def write_on(house: House, file: Path, *lines: Any) -> None:
     house.disk.write_as_another(file, b"".join(json.dumps(one).encode() + b"\n" for one in lines))
 
 
-async def test_the_path_goes_on_through_labels_and_names(house: Any) -> None:
+async def test_the_path_goes_on_through_labels_and_names(house: House) -> None:
     house.put(CHAINED)
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await path(wire) == [("a", None), ("b", None), ("c", "b"), ("d", "c"), ("e", None)]
@@ -68,7 +69,7 @@ async def test_the_path_goes_on_through_labels_and_names(house: Any) -> None:
         assert verified["ok"]
 
 
-async def test_the_tree_says_what_is_stored_and_where_it_stands(house: Any) -> None:
+async def test_the_tree_says_what_is_stored_and_where_it_stands(house: House) -> None:
     house.put(CHAINED)
     async with house.daemon() as daemon, daemon.connect() as wire:
         tree = await wire.call("session/tree", session_id=SESSION)
@@ -104,7 +105,7 @@ async def test_the_tree_says_what_is_stored_and_where_it_stands(house: Any) -> N
     ],
 )
 async def test_an_entry_below_a_record_stands_where_the_record_stands(
-    house: Any, records: list[Any], below: str, expected: str
+    house: House, records: list[Any], below: str, expected: str
 ) -> None:
     house.put([line("a", None), line("b", "a"), *records, line("x", below)])
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -113,14 +114,14 @@ async def test_an_entry_below_a_record_stands_where_the_record_stands(
         assert (name, len(shown)) == ("x", len(expected))
 
 
-async def test_a_parent_that_is_not_there_is_said_to_be_none(house: Any) -> None:
+async def test_a_parent_that_is_not_there_is_said_to_be_none(house: House) -> None:
     house.put([line("a", None), line("x", "nope")])
     async with house.daemon() as daemon, daemon.connect() as wire:
         (row,) = (await wire.call("session/path", session_id=SESSION))["entries"]
         assert (row["entry"]["parent_id"], row["resolved_parent_id"]) == ("nope", None)
 
 
-async def test_a_head_that_is_moved_to_a_record_is_where_the_record_stands(house: Any) -> None:
+async def test_a_head_that_is_moved_to_a_record_is_where_the_record_stands(house: House) -> None:
     file = house.put([line("a", None), line("b", "a"), label("l", "a", "a")])
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("subscribe", session_id=SESSION, after={"seq": 0})
@@ -142,7 +143,7 @@ async def test_a_head_that_is_moved_to_a_record_is_where_the_record_stands(house
         assert got["leaf_id"] == "a"
 
 
-async def test_an_append_may_name_a_record_as_its_parent_and_be_sent_again(house: Any) -> None:
+async def test_an_append_may_name_a_record_as_its_parent_and_be_sent_again(house: House) -> None:
     house.put(CHAINED)
     async with house.daemon() as daemon, daemon.connect() as wire:
         call = {"session_id": SESSION, "entry": line("x", None) | {"message": {"role": "user"}}}
@@ -161,7 +162,7 @@ async def test_an_append_may_name_a_record_as_its_parent_and_be_sent_again(house
     ("first_kept", "expected"), [("l1", "kcde"), ("l2", "kde"), ("l3", "k"), ("b", "kbcde")]
 )
 async def test_a_compaction_that_keeps_from_a_record_keeps_what_is_below_it(
-    house: Any, first_kept: str, expected: str
+    house: House, first_kept: str, expected: str
 ) -> None:
     compaction = line("k", "l3", "compaction", summary="S", first_kept_entry_id=first_kept)
     house.put([*CHAINED, label("l3", "e", "a"), compaction])
@@ -171,7 +172,7 @@ async def test_a_compaction_that_keeps_from_a_record_keeps_what_is_below_it(
         assert verified["ok"]
 
 
-async def test_moves_go_by_where_entries_stand(house: Any) -> None:
+async def test_moves_go_by_where_entries_stand(house: House) -> None:
     house.put(CHAINED)
     async with house.daemon() as daemon, daemon.connect() as wire:
         moved = await wire.call("session/navigate", session_id=SESSION, entry_id="c")
@@ -183,7 +184,7 @@ async def test_moves_go_by_where_entries_stand(house: Any) -> None:
 
 @pytest.mark.parametrize("labels", [True, False])
 async def test_a_copy_without_labels_has_every_entry_where_it_stood(
-    house: Any, labels: bool
+    house: House, labels: bool
 ) -> None:
     compaction = line("k", "l3", "compaction", summary="S", first_kept_entry_id="l1")
     house.put([*CHAINED, label("l3", "e", "a"), compaction, line("f", "k")])

@@ -11,7 +11,8 @@ import pytest
 from sessiond.journal.files import FileStat
 from sessiond.testing.daemon import Refusal, Wire
 from tests.crash.harness.every_call import refusal_of
-from tests.service.conftest import SESSION, House
+from tests.kit.house import House
+from tests.kit.sessions import SESSION
 
 
 def theirs(number: int) -> bytes:

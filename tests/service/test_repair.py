@@ -15,6 +15,7 @@ from sessiond.journal.lock import owned
 from sessiond.limits import PROBLEMS_MAX
 from sessiond.service.files.verifying import verify_file
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.house import House, arrived
 from tests.service.damage import GOOD, HEADER, NATIVE, ONE, PI_HEADER, line
 
 SESSION = "session-a"
@@ -45,7 +46,7 @@ def without(content: bytes, dropped: list[int]) -> bytes:
 
 @pytest.mark.parametrize("case", DAMAGE)
 async def test_a_repair_keeps_every_good_line_byte_for_byte_and_the_old_file_in_the_trash(
-    house: Any, case: str
+    house: House, case: str
 ) -> None:
     content, dropped = DAMAGE[case].content, DAMAGE[case].dropped
     path = house.put(content)
@@ -78,7 +79,7 @@ async def test_a_repair_keeps_every_good_line_byte_for_byte_and_the_old_file_in_
     assert house.disk.open_descriptors == 0
 
 
-async def test_who_watches_comes_back_and_is_told_that_the_file_is_another(house: Any) -> None:
+async def test_who_watches_comes_back_and_is_told_that_the_file_is_another(house: House) -> None:
     house.put(HEADER + ONE + b"garbage\n" + line(b"n2", b'"n1"'))
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         seen = await call(watcher, "subscribe")
@@ -96,7 +97,7 @@ async def test_who_watches_comes_back_and_is_told_that_the_file_is_another(house
         assert (await call(wire, "append", message=HI))["seq"] == 3
 
 
-async def test_the_epoch_is_another_even_where_nobody_had_seen_the_damage(house: Any) -> None:
+async def test_the_epoch_is_another_even_where_nobody_had_seen_the_damage(house: House) -> None:
     path = house.put(GOOD)
     async with house.daemon() as daemon, daemon.connect() as wire:
         epoch = (await call(wire, "session/get"))["session"]["epoch"]
@@ -108,7 +109,7 @@ async def test_the_epoch_is_another_even_where_nobody_had_seen_the_damage(house:
 
 @pytest.mark.parametrize("after", [False, True])
 async def test_what_others_write_while_it_is_repaired_is_in_the_new_file(
-    house: Any, monkeypatch: pytest.MonkeyPatch, *, after: bool
+    house: House, monkeypatch: pytest.MonkeyPatch, *, after: bool
 ) -> None:
     path = house.put(NATIVE["bad lines"].content)
     rename = house.disk.rename
@@ -129,7 +130,7 @@ async def test_what_others_write_while_it_is_repaired_is_in_the_new_file(
         assert (await call(wire, "session/entry", entry_id="late"))["entry"]["id"] == "late"
 
 
-async def test_a_repair_without_need_disturbs_nobody(house: Any) -> None:
+async def test_a_repair_without_need_disturbs_nobody(house: House) -> None:
     house.put(GOOD)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await call(watcher, "subscribe")
@@ -138,7 +139,7 @@ async def test_a_repair_without_need_disturbs_nobody(house: Any) -> None:
         assert (await watcher.next_notification())["params"]["seq"] == 3
 
 
-async def test_an_archived_session_is_repaired_where_it_lies(house: Any) -> None:
+async def test_an_archived_session_is_repaired_where_it_lies(house: House) -> None:
     house.put(GOOD + b"garbage\n")
     async with house.daemon() as daemon, daemon.connect() as wire:
         await call(wire, "session/archive")
@@ -150,7 +151,7 @@ async def test_an_archived_session_is_repaired_where_it_lies(house: Any) -> None
 # -- what is not repaired --------------------------------------------------------------------
 
 
-async def test_a_file_of_another_program_is_never_made_anew(house: Any) -> None:
+async def test_a_file_of_another_program_is_never_made_anew(house: House) -> None:
     path = house.put(PI_HEADER + b"garbage\n")
     async with house.daemon() as daemon, daemon.connect() as wire:
         found = await call(wire, "session/verify")
@@ -168,7 +169,7 @@ async def test_a_file_of_another_program_is_never_made_anew(house: Any) -> None:
 @pytest.mark.parametrize("content", [b"", b"garbage\n" + GOOD, HEADER[:-20], b"\n"])
 @pytest.mark.parametrize("dry_run", [True, False])
 async def test_without_a_header_verify_says_so_and_repair_what_to_do(
-    house: Any, content: bytes, *, dry_run: bool
+    house: House, content: bytes, *, dry_run: bool
 ) -> None:
     path = house.put(content)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -182,7 +183,7 @@ async def test_without_a_header_verify_says_so_and_repair_what_to_do(
 
 
 async def test_a_damaged_file_that_another_process_holds_is_looked_at_and_not_repaired(
-    house: Any,
+    house: House,
 ) -> None:
     path = house.put(GOOD + b"garbage\n")
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -194,7 +195,7 @@ async def test_a_damaged_file_that_another_process_holds_is_looked_at_and_not_re
         assert (await call(wire, "session/repair", dry_run=False))["repaired"]
 
 
-async def test_in_memory_there_is_nothing_to_verify_or_repair(house: Any) -> None:
+async def test_in_memory_there_is_nothing_to_verify_or_repair(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/create", cwd="/p", session_id=SESSION, persist="never")
         await call(wire, "append", message=HI)
@@ -205,7 +206,7 @@ async def test_in_memory_there_is_nothing_to_verify_or_repair(house: Any) -> Non
         assert (await call(wire, "append", message=HI))["seq"] == 2
 
 
-async def test_a_read_client_may_look_and_not_repair(house: Any) -> None:
+async def test_a_read_client_may_look_and_not_repair(house: House) -> None:
     house.put(GOOD + b"garbage\n")
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("initialize", access="read")
@@ -217,7 +218,7 @@ async def test_a_read_client_may_look_and_not_repair(house: Any) -> None:
 # -- large, live, and without a daemon -------------------------------------------------------
 
 
-async def test_only_the_first_problems_are_listed_and_all_are_counted(house: Any) -> None:
+async def test_only_the_first_problems_are_listed_and_all_are_counted(house: House) -> None:
     many = PROBLEMS_MAX + 7
     house.put(HEADER + b"garbage\n" * many + ONE)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -227,7 +228,7 @@ async def test_only_the_first_problems_are_listed_and_all_are_counted(house: Any
         assert (len(done["dropped_lines"]), done["dropped"]) == (PROBLEMS_MAX, many)
 
 
-async def test_progress_is_told_in_bytes(house: Any) -> None:
+async def test_progress_is_told_in_bytes(house: House) -> None:
     house.put(GOOD + line(b"big", b'"n2"', b',"x":"%s"' % (b"x" * 3_000_000)))
     async with house.daemon() as daemon, daemon.connect() as wire:
         await call(wire, "session/verify", _meta={"progress_token": "t"})
@@ -235,7 +236,7 @@ async def test_progress_is_told_in_bytes(house: Any) -> None:
         assert all(value.get("unit", "bytes") == "bytes" for value in told)
 
 
-async def test_an_append_that_is_being_written_is_no_damage(house: Any, arrived: Any) -> None:
+async def test_an_append_that_is_being_written_is_no_damage(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await wire.call("session/create", cwd="/p", session_id=SESSION, persist="immediate")
         await call(wire, "append", message=HI)
@@ -252,7 +253,7 @@ async def test_an_append_that_is_being_written_is_no_damage(house: Any, arrived:
         assert (await call(other, "session/verify"))["entries"] == 4
 
 
-async def test_verify_sees_what_its_own_connection_sent_before_it(house: Any) -> None:
+async def test_verify_sees_what_its_own_connection_sent_before_it(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/create", cwd="/p", session_id=SESSION)
         await wire.request("append", session_id=SESSION, message=HI)
@@ -275,7 +276,7 @@ def test_a_file_is_verified_without_a_daemon(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("links", [True, False], ids=["linked", "no hard links"])
 async def test_whatever_call_of_a_repair_fails_the_old_file_or_the_new_one_is_there(
-    house: Any, *, links: bool
+    house: House, *, links: bool
 ) -> None:
     content = GOOD + b"garbage\n" + line(b"n4", b'"n2"')
     repaired = without(content, [4])

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
-from tests.service.conftest import SESSION, House
+from tests.kit.house import House
+from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, line
 
 USER = {"role": "user", "content": "hi"}

@@ -11,12 +11,13 @@ import pytest
 
 from sessiond.journal.lock import owned
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.house import House, arrived
 
 HI = {"role": "user", "content": "hi"}
 PI = b'{"type":"session","version":3,"id":"session-p","timestamp":"2020-01-15T10:30:00.000Z","cwd":"/p"}\n'
 
 
-def put(house: Any, name: str, day: str, timestamp: str = "2026-01-15T10:30:00.000Z") -> Path:
+def put(house: House, name: str, day: str, timestamp: str = "2026-01-15T10:30:00.000Z") -> Path:
     """Put a session whose file was written on this day; today is 2026-01-15."""
     entry = {
         "type": "message",
@@ -36,11 +37,11 @@ async def run(wire: Wire, hours: float = 48, **more: Any) -> list[str]:
     return [one["id"] for one in answer["sessions"]]
 
 
-def trashed(house: Any) -> list[str]:
+def trashed(house: House) -> list[str]:
     return [p.name for p in house.disk.paths if p.parent == house.layout.trash]
 
 
-async def test_what_is_older_goes_and_only_when_it_is_meant(house: Any) -> None:
+async def test_what_is_older_goes_and_only_when_it_is_meant(house: House) -> None:
     put(house, "session-new", "2026-01-14")
     for name, day in (("session-old", "2026-01-13"), ("session-older", "2025-01-01")):
         put(house, name, day)
@@ -57,7 +58,7 @@ async def test_what_is_older_goes_and_only_when_it_is_meant(house: Any) -> None:
 
 
 async def test_the_time_of_a_file_decides_and_not_what_entries_say_of_themselves(
-    house: Any,
+    house: House,
 ) -> None:
     put(house, "session-old", "2025-01-01", timestamp="2033-01-01T00:00:00Z")
     put(house, "session-now", "2026-01-15", timestamp="2001-01-01T00:00:00Z")
@@ -78,7 +79,7 @@ async def test_the_time_of_a_file_decides_and_not_what_entries_say_of_themselves
 
 
 async def test_what_is_archived_watched_a_draft_or_anothers_stays(
-    house: Any, tmp_path: Path
+    house: House, tmp_path: Path
 ) -> None:
     for name in ("session-arch", "session-seen", "session-idle"):
         put(house, name, "2025-01-01")
@@ -96,7 +97,7 @@ async def test_what_is_archived_watched_a_draft_or_anothers_stays(
         assert house.disk.content(foreign) == PI
 
 
-async def test_an_old_session_that_comes_back_from_the_archive_stays(house: Any) -> None:
+async def test_an_old_session_that_comes_back_from_the_archive_stays(house: House) -> None:
     path = put(house, "session-back", "2025-01-01")
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/archive", session_id="session-back")
@@ -110,7 +111,7 @@ async def test_an_old_session_that_comes_back_from_the_archive_stays(house: Any)
     assert not house.disk.exists(path)
 
 
-async def test_what_cannot_go_is_told_and_the_others_go(house: Any) -> None:
+async def test_what_cannot_go_is_told_and_the_others_go(house: House) -> None:
     held = put(house, "session-held", "2025-01-01")
     put(house, "session-free", "2025-01-02")
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -125,7 +126,7 @@ async def test_what_cannot_go_is_told_and_the_others_go(house: Any) -> None:
         assert [one["kind"] for one in answer["failed"]] == ["storage_error"]
 
 
-async def test_what_somebody_wrote_to_since_the_look_stays(house: Any, arrived: Any) -> None:
+async def test_what_somebody_wrote_to_since_the_look_stays(house: House) -> None:
     put(house, "session-aa", "2025-01-01")
     busy = put(house, "session-bb", "2025-01-02")
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
@@ -141,14 +142,14 @@ async def test_what_somebody_wrote_to_since_the_look_stays(house: Any, arrived: 
 
 
 @pytest.mark.parametrize("hours", [0, -1, "1", None])
-async def test_an_age_is_a_number_above_zero(house: Any, hours: Any) -> None:
+async def test_an_age_is_a_number_above_zero(house: House, hours: Any) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         with pytest.raises(Refusal) as refused:
             await wire.call("retention/run", max_age_hours=hours)
         assert refused.value.data["path"] == "max_age_hours"
 
 
-async def test_a_read_client_may_look_and_not_do_it(house: Any) -> None:
+async def test_a_read_client_may_look_and_not_do_it(house: House) -> None:
     put(house, "session-old", "2025-01-01")
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("initialize", access="read")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 
@@ -41,6 +43,9 @@ def rotated(data: bytes) -> bytes:
     """The first entry stands behind the next four now; the last line is where it was."""
     header, first, *others, last, end = data.split(b"\n")
     return b"\n".join([header, *others, first, last, end])
+
+
+Rewrite = Callable[[bytes], bytes]
 
 
 def entry(number: int) -> dict[str, Any]:
@@ -89,7 +94,7 @@ async def make(wire: Wire) -> Path:
 
 
 @pytest.mark.parametrize("rewrite", [garbled, other_entries])
-async def test_a_replay_ends_with_a_reason_and_no_bug(real_house: Any, rewrite: Any) -> None:
+async def test_a_replay_ends_with_a_reason_and_no_bug(real_house: House, rewrite: Rewrite) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         path = await make(wire)
         with path.open("r+b") as file:
@@ -107,7 +112,7 @@ async def test_a_replay_ends_with_a_reason_and_no_bug(real_house: Any, rewrite: 
 @pytest.mark.parametrize("rewrite", [moved, rotated])
 @pytest.mark.parametrize("reader", READERS)
 async def test_a_reader_is_told_that_the_file_was_changed_and_then_given_what_is_there(
-    real_house: Any, tmp_path: Path, reader: str, rewrite: Any
+    real_house: House, tmp_path: Path, reader: str, rewrite: Rewrite
 ) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         path = await make(wire)
@@ -129,7 +134,7 @@ async def test_a_reader_is_told_that_the_file_was_changed_and_then_given_what_is
 @pytest.mark.parametrize("rewrite", [garbled, other_entries])
 @pytest.mark.parametrize("reader", DECODERS)
 async def test_a_line_that_is_no_entry_any_more_is_no_bug(
-    real_house: Any, tmp_path: Path, reader: str, rewrite: Any
+    real_house: House, tmp_path: Path, reader: str, rewrite: Rewrite
 ) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         path = await make(wire)
@@ -155,7 +160,7 @@ async def epoch_of(wire: Wire) -> str:
 
 
 async def test_a_save_that_keeps_every_line_at_its_place_is_noticed_with_the_next_append(
-    real_house: Any,
+    real_house: House,
 ) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         path = await make(wire)
@@ -171,7 +176,7 @@ async def test_a_save_that_keeps_every_line_at_its_place_is_noticed_with_the_nex
         ]
 
 
-async def test_a_file_that_was_only_touched_is_the_same_log(real_house: Any) -> None:
+async def test_a_file_that_was_only_touched_is_the_same_log(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         path = await make(wire)
         epoch = await epoch_of(wire)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from anyio.lowlevel import checkpoint
 from sessiond.service.listing import roster
 from sessiond.service.listing.survey import Survey
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.house import House
 
 USAGE = {"input": 10, "output": 5, "totalTokens": 15, "cost": {"total": 0.5}}
 
@@ -38,7 +40,7 @@ def text(session_id: str, *contents: str, cwd: str = "/p") -> bytes:
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
-def drop_in(house: Any, session_id: str, data: bytes, stamp: str = "2026-01-01") -> Path:
+def drop_in(house: House, session_id: str, data: bytes, stamp: str = "2026-01-01") -> Path:
     path: Path = house.layout.session_path(session_id, f"{stamp}T00-00-00-000000")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
@@ -65,7 +67,7 @@ async def hints(wire: Wire, count: int) -> list[tuple[str | None, str]]:
     return [(hint["session_id"], hint["change"]) for hint in found]
 
 
-def remove_catalog(house: Any) -> None:
+def remove_catalog(house: House) -> None:
     for path in house.layout.root.glob("catalog.sqlite*"):
         path.unlink()
 
@@ -73,7 +75,7 @@ def remove_catalog(house: Any) -> None:
 # -- what was answered is shown -----------------------------------------------------------------
 
 
-async def test_a_list_shows_what_another_connection_was_just_answered(real_house: Any) -> None:
+async def test_a_list_shows_what_another_connection_was_just_answered(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as one, daemon.connect() as other:
         await create(one, "session-a")
         for number in range(1, 6):
@@ -81,7 +83,7 @@ async def test_a_list_shows_what_another_connection_was_just_answered(real_house
             assert (await shown(other))["session-a"]["seq"] == number
 
 
-async def test_what_a_list_shows_is_what_get_says(real_house: Any) -> None:
+async def test_what_a_list_shows_is_what_get_says(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, "session-a", title="T", tags=["x"])
         await say(wire, "session-a", content="First\nwords " + "x" * 300)
@@ -101,7 +103,7 @@ async def test_what_a_list_shows_is_what_get_says(real_house: Any) -> None:
         assert again["usage"] == got["usage"]
 
 
-async def test_a_draft_is_listed_when_it_becomes_a_conversation(real_house: Any) -> None:
+async def test_a_draft_is_listed_when_it_becomes_a_conversation(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, "session-a", persist="on_assistant")
         await wire.call("catalog/subscribe")
@@ -113,7 +115,7 @@ async def test_a_draft_is_listed_when_it_becomes_a_conversation(real_house: Any)
         assert await hints(wire, 1) == [("session-a", "created")]
 
 
-async def test_a_session_in_memory_is_listed_and_comes_into_no_file(real_house: Any) -> None:
+async def test_a_session_in_memory_is_listed_and_comes_into_no_file(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, "session-a", persist="never")
         await say(wire, "session-a", content="do not keep this")
@@ -127,7 +129,7 @@ async def test_a_session_in_memory_is_listed_and_comes_into_no_file(real_house: 
 # -- what others do -----------------------------------------------------------------------------
 
 
-async def test_a_file_that_is_dropped_in_and_taken_away_is_seen_at_once(real_house: Any) -> None:
+async def test_a_file_that_is_dropped_in_and_taken_away_is_seen_at_once(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("catalog/subscribe")
         path = drop_in(real_house, "session-b", text("session-b", "one", "two"))
@@ -138,7 +140,7 @@ async def test_a_file_that_is_dropped_in_and_taken_away_is_seen_at_once(real_hou
         assert await hints(wire, 2) == [("session-b", "created"), ("session-b", "deleted")]
 
 
-async def test_a_file_of_another_name_is_listed_by_the_id_in_its_header(real_house: Any) -> None:
+async def test_a_file_of_another_name_is_listed_by_the_id_in_its_header(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         path = drop_in(real_house, "session-b", text("session-b", "one"))
         path.rename(path.with_name("of another program.jsonl"))
@@ -146,7 +148,7 @@ async def test_a_file_of_another_name_is_listed_by_the_id_in_its_header(real_hou
         assert (await wire.call("session/get", session_id="session-b"))["session"]["seq"] == 1
 
 
-async def test_what_others_write_into_a_file_is_seen_at_the_next_look(real_house: Any) -> None:
+async def test_what_others_write_into_a_file_is_seen_at_the_next_look(real_house: House) -> None:
     path = drop_in(real_house, "session-b", text("session-b", "one", "two"))
     os.utime(path, (0, 0))
     async with real_house.daemon() as daemon, daemon.connect() as wire:
@@ -161,7 +163,7 @@ async def test_what_others_write_into_a_file_is_seen_at_the_next_look(real_house
         assert (listed["seq"], listed["usage"]["total_tokens"]) == (4, 30)
 
 
-async def test_of_two_files_with_one_id_the_older_name_is_the_session(real_house: Any) -> None:
+async def test_of_two_files_with_one_id_the_older_name_is_the_session(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         older = drop_in(real_house, "session-b", text("session-b", "one"))
         newer = drop_in(real_house, "session-b", text("session-b", "one", "two"), "2026-02-01")
@@ -178,7 +180,7 @@ async def test_of_two_files_with_one_id_the_older_name_is_the_session(real_house
         assert page["unreadable"] == []
 
 
-async def test_a_damaged_file_is_named_until_it_is_whole(real_house: Any) -> None:
+async def test_a_damaged_file_is_named_until_it_is_whole(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         path = drop_in(real_house, "session-b", b"garbage\n")
         page = await wire.call("session/list")
@@ -192,7 +194,7 @@ async def test_a_damaged_file_is_named_until_it_is_whole(real_house: Any) -> Non
 # -- what becomes of the catalog ----------------------------------------------------------------
 
 
-def damage(house: Any) -> None:
+def damage(house: House) -> None:
     path = house.layout.catalog
     with path.open("r+b") as file:
         file.write(b"no database any more" * 1000)
@@ -200,7 +202,7 @@ def damage(house: Any) -> None:
 
 @pytest.mark.parametrize("how", [remove_catalog, damage], ids=["deleted", "overwritten"])
 async def test_a_catalog_that_is_lost_under_the_daemon_is_made_again(
-    real_house: Any, how: Any
+    real_house: House, how: Callable[[House], None]
 ) -> None:
     drop_in(real_house, "session-b", text("session-b", "one", "two"))
     async with real_house.daemon() as daemon, daemon.connect() as wire:
@@ -228,7 +230,7 @@ async def test_a_catalog_that_is_lost_under_the_daemon_is_made_again(
         assert sorted(await shown(wire)) == ["session-a", "session-b"]
 
 
-async def test_a_catalog_that_cannot_be_written_fails_nothing(real_house: Any) -> None:
+async def test_a_catalog_that_cannot_be_written_fails_nothing(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, "session-a")
         connection = daemon.service.store.catalog.file._connection
@@ -240,7 +242,7 @@ async def test_a_catalog_that_cannot_be_written_fails_nothing(real_house: Any) -
         assert sorted(await shown(wire)) == ["session-a", "session-b"]
 
 
-async def test_the_revision_grows_across_restarts_and_a_lost_catalog(real_house: Any) -> None:
+async def test_the_revision_grows_across_restarts_and_a_lost_catalog(real_house: House) -> None:
     seen = []
     for number in range(3):
         async with real_house.daemon() as daemon, daemon.connect() as wire:
@@ -251,7 +253,7 @@ async def test_the_revision_grows_across_restarts_and_a_lost_catalog(real_house:
 
 
 async def test_a_restart_reads_only_files_that_changed(
-    real_house: Any, monkeypatch: pytest.MonkeyPatch
+    real_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("session-a", "session-b"):
         os.utime(drop_in(real_house, name, text(name, "one", "two")), (0, 0))
@@ -281,7 +283,7 @@ async def test_a_restart_reads_only_files_that_changed(
 
 
 async def test_watchers_hear_of_changes_without_asking(
-    real_house: Any, monkeypatch: pytest.MonkeyPatch
+    real_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(roster, "ROSTER_FLUSH_SECONDS", 0.05)
     async with real_house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
@@ -304,7 +306,7 @@ async def test_watchers_hear_of_changes_without_asking(
         assert wire.notifications == []
 
 
-async def test_a_flood_of_changes_is_told_as_one(real_house: Any) -> None:
+async def test_a_flood_of_changes_is_told_as_one(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("catalog/subscribe")
         for number in range(150):
@@ -317,7 +319,7 @@ async def test_a_flood_of_changes_is_told_as_one(real_house: Any) -> None:
 # -- what cannot be asked ------------------------------------------------------------------------
 
 
-async def test_a_cursor_holds_while_others_write(real_house: Any) -> None:
+async def test_a_cursor_holds_while_others_write(real_house: House) -> None:
     for number in range(30):
         name = f"session-{number:03d}"
         drop_in(real_house, name, text(name, "one"))
@@ -337,7 +339,7 @@ async def test_a_cursor_holds_while_others_write(real_house: Any) -> None:
         assert refused.value.data["path"] == "cursor"
 
 
-async def test_a_folder_that_is_gone_is_an_empty_one(real_house: Any) -> None:
+async def test_a_folder_that_is_gone_is_an_empty_one(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         drop_in(real_house, "session-b", text("session-b", "one"))
         assert len(await shown(wire)) == 1
@@ -345,7 +347,7 @@ async def test_a_folder_that_is_gone_is_an_empty_one(real_house: Any) -> None:
         assert await shown(wire) == {}
 
 
-async def test_the_only_file_left_of_an_open_session_is_no_copy(real_house: Any) -> None:
+async def test_the_only_file_left_of_an_open_session_is_no_copy(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, "moved-session")
         (path,) = real_house.layout.sessions.iterdir()
@@ -361,7 +363,7 @@ async def test_the_only_file_left_of_an_open_session_is_no_copy(real_house: Any)
 
 
 async def test_a_session_that_is_made_again_while_it_is_looked_for_stays_listed(
-    real_house: Any, monkeypatch: pytest.MonkeyPatch
+    real_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(roster, "ROSTER_FLUSH_SECONDS", 0.05)
     looked, made_again = threading.Event(), threading.Event()
@@ -383,7 +385,10 @@ async def test_a_session_that_is_made_again_while_it_is_looked_for_stays_listed(
         made = (await create(wire, "session-a"))["session"]["path"]
         # Its host has told of it, and has nothing more to tell.
         catalog = daemon.service.store.catalog
-        while made.encode() not in (await to_thread.run_sync(catalog.shown, "session-a")).info:
+        while True:
+            row = await to_thread.run_sync(catalog.shown, "session-a")
+            if row is not None and made.encode() in row.info:
+                break
             await checkpoint()
         made_again.set()
         await other.answer(listing)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
 import pytest
 
 from sessiond.service import recommending, runs, summaries
+from sessiond.service.host import Host
 from sessiond.service.plans import make_plan
 from sessiond.testing.daemon import Refusal, Wire
-from sessiond.testing.faults import Gate
 from sessiond.transports import answers
+from tests.kit.house import House, arrived
 from tests.service.compacting import SAID, SESSION, Command, ask, kinds, make, offer, say, serving
-
-Arrived = Callable[[Gate], Awaitable[None]]
 
 
 async def kind_of(wire: Wire, number: int) -> str:
@@ -44,7 +42,7 @@ MEANWHILE: list[tuple[str, dict[str, Any], str]] = [
     ("method", "params", "kind"), MEANWHILE, ids=[case[0] for case in MEANWHILE]
 )
 async def test_what_makes_a_summary_useless_meanwhile_is_why_it_is_refused(
-    house: Any, method: str, params: dict[str, Any], kind: str
+    house: House, method: str, params: dict[str, Any], kind: str
 ) -> None:
     async with (
         serving(house) as daemon,
@@ -75,7 +73,7 @@ async def test_what_makes_a_summary_useless_meanwhile_is_why_it_is_refused(
         await wire.answer(number)
 
 
-async def test_a_head_that_is_dropped_before_its_run_begins_is_no_bug(house: Any) -> None:
+async def test_a_head_that_is_dropped_before_its_run_begins_is_no_bug(house: House) -> None:
     async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
         await make(wire)
         await wire.call("branch", session_id=SESSION, entry_id="u2", head="side")
@@ -88,7 +86,7 @@ async def test_a_head_that_is_dropped_before_its_run_begins_is_no_bug(house: Any
         await wire.answer(101)
 
 
-async def test_a_head_that_is_dropped_while_its_summary_is_written(house: Any) -> None:
+async def test_a_head_that_is_dropped_while_its_summary_is_written(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
         await offer(wire)
         await make(wire)
@@ -103,7 +101,7 @@ async def test_a_head_that_is_dropped_while_its_summary_is_written(house: Any) -
 
 @pytest.mark.parametrize("persist", ["on_assistant", "never"])
 async def test_who_is_told_that_it_was_cancelled_finds_nothing_stored(
-    house: Any, persist: str
+    house: House, persist: str
 ) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
         await offer(wire)
@@ -124,7 +122,7 @@ async def test_who_is_told_that_it_was_cancelled_finds_nothing_stored(
 
 
 async def test_a_daemon_that_is_stopped_in_the_step_of_the_summary_says_what_it_stored(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await offer(wire)
@@ -141,9 +139,7 @@ async def test_a_daemon_that_is_stopped_in_the_step_of_the_summary_says_what_it_
     assert any(line["type"] == "compaction" for line in house.stored()) == (kind is None)
 
 
-async def test_what_is_past_its_write_completes_and_is_answered(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_what_is_past_its_write_completes_and_is_answered(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
         await offer(wire)
         await make(wire)
@@ -162,7 +158,7 @@ async def test_what_is_past_its_write_completes_and_is_answered(
         assert (await kinds(wire)).count("compaction") == 1
 
 
-async def test_a_disk_that_fails_the_commit_is_told_to_all_and_leaves_nothing(house: Any) -> None:
+async def test_a_disk_that_fails_the_commit_is_told_to_all_and_leaves_nothing(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
         await offer(wire)
         await make(wire)
@@ -183,7 +179,7 @@ async def test_a_disk_that_fails_the_commit_is_told_to_all_and_leaves_nothing(ho
 @pytest.mark.parametrize("leaves", ["first", "joined", "both"])
 @pytest.mark.parametrize("how", ["close", "end_input"])
 async def test_the_end_of_the_input_of_those_who_wait_ends_no_run(
-    house: Any, leaves: str, how: str
+    house: House, leaves: str, how: str
 ) -> None:
     async with (
         serving(house) as daemon,
@@ -210,7 +206,7 @@ async def test_the_end_of_the_input_of_those_who_wait_ends_no_run(
         assert found.count("compaction") == 1
 
 
-async def test_a_late_summary_is_not_taken_for_the_next_one(house: Any) -> None:
+async def test_a_late_summary_is_not_taken_for_the_next_one(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as writer, daemon.connect() as wire:
         await offer(writer)
         await make(wire)
@@ -227,7 +223,7 @@ async def test_a_late_summary_is_not_taken_for_the_next_one(house: Any) -> None:
         assert context["messages"][0]["summary"] == SAID
 
 
-async def test_each_head_has_a_run_of_its_own(house: Any) -> None:
+async def test_each_head_has_a_run_of_its_own(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
         await offer(wire)
         await offer(other)
@@ -252,17 +248,17 @@ async def test_each_head_has_a_run_of_its_own(house: Any) -> None:
 
 
 async def test_with_nobody_to_summarise_a_full_context_is_told_once_and_looked_at_once_a_change(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes: list[str] = []
     looks: list[str] = []
     touch, judge = recommending.Recommending.touch, recommending.Recommending._judge
 
-    def counted(self: recommending.Recommending, host: Any) -> None:
+    def counted(self: recommending.Recommending, host: Host) -> None:
         changes.append(host.session_id)
         touch(self, host)
 
-    async def noted(self: recommending.Recommending, host: Any) -> None:
+    async def noted(self: recommending.Recommending, host: Host) -> None:
         looks.append(host.session_id)
         await judge(self, host)
 
@@ -286,9 +282,9 @@ async def test_with_nobody_to_summarise_a_full_context_is_told_once_and_looked_a
 
 
 async def test_a_look_that_nobody_asked_for_ends_nothing_when_it_fails(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fails(_self: recommending.Recommending, _host: Any) -> None:
+    async def fails(_self: recommending.Recommending, _host: Host) -> None:
         raise RuntimeError("can't start new thread")
 
     async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
@@ -305,7 +301,7 @@ async def test_a_look_that_nobody_asked_for_ends_nothing_when_it_fails(
 
 
 async def test_so_many_are_asked_in_vain_and_then_the_command_has_its_turn(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(summaries, "SUMMARIZERS_ASKED_MAX", 2)
     command = Command(SAID)
@@ -334,7 +330,7 @@ async def test_so_many_are_asked_in_vain_and_then_the_command_has_its_turn(
 
 
 async def test_so_many_compactions_are_under_way_and_no_more(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "RUNS_MAX", 1)
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
@@ -355,7 +351,7 @@ async def test_so_many_compactions_are_under_way_and_no_more(
 
 
 async def test_a_plan_that_comes_back_to_many_at_once_leaves_room(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most = 1_000_000
     monkeypatch.setattr(answers, "RESULT_BYTES_MAX", most)
@@ -382,7 +378,7 @@ async def test_a_plan_that_comes_back_to_many_at_once_leaves_room(
 
 
 async def test_many_runs_that_plan_leave_threads_to_others(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_go_on = threading.Event()
 

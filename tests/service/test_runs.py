@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import anyio
 import pytest
 
 from sessiond import limits
 from sessiond.service import runs, summaries
+from sessiond.service.host import Host
 from sessiond.testing.daemon import Refusal
+from tests.kit.house import House
 from tests.service.compacting import (
     OFFER,
     SAID,
@@ -25,7 +25,7 @@ from tests.service.compacting import (
 
 
 @pytest.mark.parametrize("persist", ["on_assistant", "never"])
-async def test_who_asks_is_asked_and_gets_what_it_wrote(house: Any, persist: str) -> None:
+async def test_who_asks_is_asked_and_gets_what_it_wrote(house: House, persist: str) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
         await offer(other)
         await offer(wire)
@@ -48,7 +48,7 @@ async def test_who_asks_is_asked_and_gets_what_it_wrote(house: Any, persist: str
         assert other.requests == []
 
 
-async def test_two_agents_reach_the_limit_at_once(house: Any) -> None:
+async def test_two_agents_reach_the_limit_at_once(house: House) -> None:
     async with (
         serving(house) as daemon,
         daemon.connect() as one,
@@ -83,7 +83,9 @@ async def test_two_agents_reach_the_limit_at_once(house: Any) -> None:
 
 
 @pytest.mark.parametrize("end", ["close", "end_input"])
-async def test_when_the_writer_leaves_half_way_the_next_one_is_asked(house: Any, end: str) -> None:
+async def test_when_the_writer_leaves_half_way_the_next_one_is_asked(
+    house: House, end: str
+) -> None:
     async with (
         serving(house) as daemon,
         daemon.connect() as wire,
@@ -120,7 +122,7 @@ GARBAGE: list[tuple[bytes, str]] = [
 
 @pytest.mark.parametrize(("body", "reason"), GARBAGE)
 async def test_what_is_no_summary_is_told_with_the_plan(
-    house: Any, body: bytes, reason: str
+    house: House, body: bytes, reason: str
 ) -> None:
     command = Command()
     async with serving(house, command) as daemon, daemon.connect() as wire:
@@ -147,7 +149,7 @@ async def test_what_is_no_summary_is_told_with_the_plan(
 
 
 async def test_an_answer_over_the_frame_limit_is_one_that_failed(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
         await offer(wire)
@@ -161,7 +163,7 @@ async def test_an_answer_over_the_frame_limit_is_one_that_failed(
         assert (await kinds(wire)).count("compaction") == 1
 
 
-async def test_nobody_writes_summaries(house: Any) -> None:
+async def test_nobody_writes_summaries(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
         await make(wire)
         before = house.stored()
@@ -173,7 +175,7 @@ async def test_nobody_writes_summaries(house: Any) -> None:
 
 
 async def test_who_does_not_answer_in_time_is_told_so_and_the_command_has_its_turn(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(summaries, "SUMMARIZE_SECONDS", 0.05)
     command = Command(SAID)
@@ -193,7 +195,7 @@ async def test_who_does_not_answer_in_time_is_told_so_and_the_command_has_its_tu
         assert len(command.prompts) == 1
 
 
-async def test_while_a_plan_waits_others_write_and_the_commit_lands(house: Any) -> None:
+async def test_while_a_plan_waits_others_write_and_the_commit_lands(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
         await offer(wire)
         await make(wire)
@@ -209,7 +211,7 @@ async def test_while_a_plan_waits_others_write_and_the_commit_lands(house: Any) 
         assert context["sources"] == [done["entry"]["id"], *kept]
 
 
-async def test_a_rewind_below_the_plan_makes_it_stale(house: Any) -> None:
+async def test_a_rewind_below_the_plan_makes_it_stale(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await offer(wire)
         await make(wire)
@@ -230,7 +232,7 @@ async def test_a_rewind_below_the_plan_makes_it_stale(house: Any) -> None:
         assert told[2]["params"]["reason"] == "plan_stale"
 
 
-async def test_a_cancelled_call_ends_the_run_unless_others_wait_for_it(house: Any) -> None:
+async def test_a_cancelled_call_ends_the_run_unless_others_wait_for_it(house: House) -> None:
     async with (
         serving(house) as daemon,
         daemon.connect() as writer,
@@ -258,7 +260,7 @@ async def test_a_cancelled_call_ends_the_run_unless_others_wait_for_it(house: An
         assert (await kinds(one)).count("compaction") == 1
 
 
-async def test_a_leased_head_is_compacted_under_its_lease_alone(house: Any) -> None:
+async def test_a_leased_head_is_compacted_under_its_lease_alone(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
         await offer(wire)
         await make(wire)
@@ -271,7 +273,7 @@ async def test_a_leased_head_is_compacted_under_its_lease_alone(house: Any) -> N
         await wire.answer(number)
 
 
-async def test_what_cannot_be_committed_is_not_begun(house: Any) -> None:
+async def test_what_cannot_be_committed_is_not_begun(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
         await offer(wire)
         await make(wire)
@@ -293,7 +295,7 @@ async def test_what_cannot_be_committed_is_not_begun(house: Any) -> None:
         assert refused.data["kind"] == "session_archived"
 
 
-async def test_right_below_a_compaction_there_is_nothing_to_do(house: Any) -> None:
+async def test_right_below_a_compaction_there_is_nothing_to_do(house: House) -> None:
     async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
         await make(wire)
         await wire.call("compact", session_id=SESSION)
@@ -302,7 +304,7 @@ async def test_right_below_a_compaction_there_is_nothing_to_do(house: Any) -> No
         assert (refused.data["reason"], refused.data["head"]) == ("compacted", "main")
 
 
-async def test_a_key_makes_a_run_one_compaction_over_a_restart(house: Any) -> None:
+async def test_a_key_makes_a_run_one_compaction_over_a_restart(house: House) -> None:
     command = Command(SAID)
     async with serving(house, command) as daemon, daemon.connect() as wire:
         await make(wire)
@@ -318,7 +320,7 @@ async def test_a_key_makes_a_run_one_compaction_over_a_restart(house: Any) -> No
 
 
 @pytest.mark.parametrize("end", ["stop", "delete"])
-async def test_the_end_of_a_session_ends_its_run(house: Any, end: str) -> None:
+async def test_the_end_of_a_session_ends_its_run(house: House, end: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await offer(wire)
         await make(wire)
@@ -334,7 +336,7 @@ async def test_the_end_of_a_session_ends_its_run(house: Any, end: str) -> None:
         assert refused.value.data["kind"] == ("draining" if end == "stop" else "cancelled")
 
 
-async def test_who_may_not_write_offers_no_summaries(house: Any) -> None:
+async def test_who_may_not_write_offers_no_summaries(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         refused = await wire.refusal("initialize", access="read", capabilities=OFFER)
         assert (refused.data["kind"], refused.data["need"]) == ("permission_denied", "write")
@@ -345,7 +347,7 @@ async def test_who_may_not_write_offers_no_summaries(house: Any) -> None:
 
 
 async def test_a_session_that_wants_it_is_compacted_by_itself_once_for_each_leaf(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = Command(SAID)
     async with serving(house, command) as daemon, daemon.connect() as wire:
@@ -364,12 +366,12 @@ async def test_a_session_that_wants_it_is_compacted_by_itself_once_for_each_leaf
 
 
 async def test_a_run_that_began_by_itself_and_failed_rests(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []
     begin = runs.Runs.begin_by_itself
 
-    def noted(self: runs.Runs, host: Any, head: str) -> None:
+    def noted(self: runs.Runs, host: Host, head: str) -> None:
         begun.append(head)
         begin(self, host, head)
 

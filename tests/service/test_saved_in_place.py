@@ -11,7 +11,8 @@ from anyio import to_thread
 from msgspec import structs
 
 from sessiond.testing.daemon import Daemon, Wire
-from tests.service.conftest import SESSION, House
+from tests.kit.house import House
+from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, HEADER, ONE, TWO, line
 
 OLD, NEW = "walrus", "osprey"

@@ -17,6 +17,7 @@ from sessiond.journal.files import Files
 from sessiond.limits import SEARCH_QUERY_CHARS_MAX
 from sessiond.service.listing.searching import _Changed, _read
 from sessiond.testing.daemon import Refusal, Wire, running_daemon
+from tests.kit.house import House
 
 HI = {"role": "user", "content": "hi"}
 
@@ -260,7 +261,7 @@ async def test_a_lost_index_is_made_again(home: Path, damage: str) -> None:
         assert await hits(asker, "word") == [("session-a", 1)]
 
 
-async def test_a_file_of_another_program_is_searched_as_it_grows(real_house: Any) -> None:
+async def test_a_file_of_another_program_is_searched_as_it_grows(real_house: House) -> None:
     header = '{"type":"session","version":3,"id":"session-p","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}'
     entry = '{"type":"message","id":"%s","parentId":null,"timestamp":"2026-01-15T10:30:00.000Z","message":{"role":"user","content":"%s","timestamp":1}}'
     path = real_house.layout.sessions / "theirs_session-p.jsonl"

@@ -8,6 +8,7 @@ import pytest
 
 from sessiond.testing.daemon import Wire
 from sessiond.transports import outbox as outbox_module
+from tests.kit.house import House
 
 SESSION = "session-a"
 HI = {"role": "user", "content": "hi"}
@@ -44,7 +45,7 @@ async def nothing_more(wire: Wire) -> None:
 
 
 async def test_every_subscriber_is_told_that_a_session_was_archived_and_taken_back(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire)
@@ -61,7 +62,7 @@ async def test_every_subscriber_is_told_that_a_session_was_archived_and_taken_ba
 
 
 async def test_a_bad_line_of_another_program_is_told_behind_the_events_before_it(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -78,7 +79,7 @@ async def test_a_bad_line_of_another_program_is_told_behind_the_events_before_it
 
 
 async def test_a_subscriber_without_room_is_told_when_it_has_caught_up(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await make(wire)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.house import House
 
 # Made within one minute.
 MINUTE = ["019a1b2c-3d4e-7a10-8b6f-0c1d2e3f4a5b", "019a1b2c-3d4f-7c22-9111-5566778899aa"]
@@ -23,7 +22,7 @@ async def resolved(wire: Wire, ref: str) -> str:
     return found
 
 
-async def test_a_session_goes_by_the_end_of_its_id(house: Any) -> None:
+async def test_a_session_goes_by_the_end_of_its_id(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         for session_id in MINUTE:
             await make(wire, session_id)
@@ -35,14 +34,14 @@ async def test_a_session_goes_by_the_end_of_its_id(house: Any) -> None:
         assert refused.value.data["kind"] == "session_not_found"
 
 
-async def test_only_of_a_random_id_does_the_end_count(house: Any) -> None:
+async def test_only_of_a_random_id_does_the_end_count(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, "session-in-the-facade")
         await make(wire, "another-session", "Facade")
         assert await resolved(wire, "facade") == "another-session"
 
 
-async def test_the_end_of_one_id_is_not_taken_for_the_beginning_of_another(house: Any) -> None:
+async def test_the_end_of_one_id_is_not_taken_for_the_beginning_of_another(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, MINUTE[0])
         await make(wire, MINUTE[0][-8:] + "-other")

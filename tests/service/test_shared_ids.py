@@ -10,6 +10,7 @@ import pytest
 
 from sessiond.limits import SAME_ID_MAX
 from sessiond.testing.daemon import Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 
@@ -52,7 +53,7 @@ KEYED: dict[str, Any] = {"message": {"role": "user", "content": "x"}, "idempoten
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("lines", [1, 3])
 async def test_a_retry_is_a_duplicate_whatever_line_another_program_gave_the_same_id(
-    house: Any, asked: dict[str, Any], lines: int, *, restarted: bool
+    house: House, asked: dict[str, Any], lines: int, *, restarted: bool
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         path = await make(wire)
@@ -92,7 +93,7 @@ async def check(wire: Wire, asked: dict[str, Any], told: Any, lines: int) -> Non
     assert refused.data["kind"] == "idempotency_conflict"
 
 
-async def test_a_retry_of_a_compaction_is_a_duplicate_though_its_id_was_taken(house: Any) -> None:
+async def test_a_retry_of_a_compaction_is_a_duplicate_though_its_id_was_taken(house: House) -> None:
     asked = {"summary": "s", "first_kept_entry_id": "own2", "idempotency_key": "k"}
     async with house.daemon() as daemon, daemon.connect() as wire:
         path = await make(wire)
@@ -109,7 +110,7 @@ async def test_a_retry_of_a_compaction_is_a_duplicate_though_its_id_was_taken(ho
 
 
 async def test_of_many_lines_with_one_id_the_first_ones_are_held_against_a_retry(
-    house: Any,
+    house: House,
 ) -> None:
     asked = {"entry": message("own1")}
     async with house.daemon() as daemon, daemon.connect() as wire:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.wire import Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 IMAGE = {"type": "image", "mimeType": "image/png", "data": "x" * 750}
@@ -43,7 +44,7 @@ async def tokens(wire: Wire) -> int:
     ("content", "expected"), [("hello", 1), ("héllo", 7), (HELLO_WITH_IMAGE, 1230)]
 )
 async def test_a525_the_estimator_says_what_sharurs_says(
-    house: Any, content: Any, expected: int
+    house: House, content: Any, expected: int
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -51,7 +52,7 @@ async def test_a525_the_estimator_says_what_sharurs_says(
         assert await tokens(wire) == expected
 
 
-async def test_a525_the_cuts_are_where_sharurs_are(house: Any) -> None:
+async def test_a525_the_cuts_are_where_sharurs_are(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         so_far = 0
@@ -72,7 +73,7 @@ async def test_a525_the_cuts_are_where_sharurs_are(house: Any) -> None:
             assert plan["turn_prefix"] == [f"m{n}" for n in range(begun, kept)], budget
 
 
-async def test_what_is_kept_leaves_room_for_the_summary_and_the_system_prompt(house: Any) -> None:
+async def test_what_is_kept_leaves_room_for_the_summary_and_the_system_prompt(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         # 2048 are for the summary, so 600 are left; of those the prompt takes 96, but never below 512.
         await make(wire, keep_recent_tokens=2048 + 600)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio.lowlevel
@@ -13,9 +12,10 @@ from sessiond.limits import IDLE_SESSION_SECONDS, PRESENCE_BYTES_MAX, SIGNAL_BYT
 from sessiond.rpc.framing import Framing
 from sessiond.service import presence as presence_module
 from sessiond.testing.daemon import Refusal, Wire
-from sessiond.testing.faults import Gate
 from sessiond.transports import connection as connection_module
 from sessiond.transports import outbox as outbox_module
+from sessiond.transports.connection import Connection
+from tests.kit.house import House, arrived
 
 SESSION = "session-a"
 
@@ -68,7 +68,7 @@ def body(number: int, method: str, **params: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("persist", ["immediate", "never"])
 async def test_signals_and_entries_of_one_connection_arrive_as_they_were_sent(
-    house: Any, persist: str
+    house: House, persist: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await wire.call("session/create", cwd="/p", session_id=SESSION, persist=persist)
@@ -85,7 +85,7 @@ async def test_signals_and_entries_of_one_connection_arrive_as_they_were_sent(
         assert [await next_told(other) for _ in sent] == sent
 
 
-async def test_whoever_sends_and_watches_gets_it_before_the_answer(house: Any) -> None:
+async def test_whoever_sends_and_watches_gets_it_before_the_answer(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await wire.call("subscribe", session_id=SESSION)
@@ -93,7 +93,7 @@ async def test_whoever_sends_and_watches_gets_it_before_the_answer(house: Any) -
         assert [one["method"] for one in wire.notifications] == ["session/signal"]
 
 
-async def test_data_travels_as_the_bytes_it_was_sent_as_in_every_framing(house: Any) -> None:
+async def test_data_travels_as_the_bytes_it_was_sent_as_in_every_framing(house: House) -> None:
     async with (
         house.daemon() as daemon,
         daemon.connect(Framing.CONTENT_LENGTH) as wire,
@@ -113,7 +113,7 @@ async def test_data_travels_as_the_bytes_it_was_sent_as_in_every_framing(house: 
         assert data.replace(b"\n", b" ") in await lines.receive()
 
 
-async def test_it_leaves_no_trace_in_the_file_and_no_seq(house: Any) -> None:
+async def test_it_leaves_no_trace_in_the_file_and_no_seq(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await signal(wire, "delta", data="x")
@@ -139,7 +139,7 @@ def accounted(told: list[Any]) -> int:
 
 @pytest.mark.parametrize("entries", [True, False], ids=["with entries", "signals alone"])
 async def test_a_stuck_subscriber_misses_signals_knows_how_many_and_has_every_entry(
-    house: Any, monkeypatch: pytest.MonkeyPatch, entries: bool
+    house: House, monkeypatch: pytest.MonkeyPatch, entries: bool
 ) -> None:
     limit = 64 * 1024
     small_outboxes(monkeypatch, limit)
@@ -147,13 +147,15 @@ async def test_a_stuck_subscriber_misses_signals_knows_how_many_and_has_every_en
         await make(wire)
         await stuck.call("subscribe", session_id=SESSION)
         (client,) = [one for one in daemon.service.clients if one.subscriptions]
+        connection = client.listener
+        assert isinstance(connection, Connection)
         sent = []
         for n in range(120):
             sent.append(f"delta-{n}")
             await signal(wire, sent[-1], data="x" * 8_000)
             if entries:
                 await wire.call("append", session_id=SESSION, entry=entry(f"n{n}", "y" * 8_000))
-            assert client.listener.statistics().outbox.pending_bytes <= limit
+            assert connection.statistics().outbox.pending_bytes <= limit
         assert daemon.service.host(SESSION).statistics().hub.replaying == 1
         told: list[Any] = []
         stored = [f"n{n}" for n in range(120)] if entries else ["session/synced"]
@@ -173,7 +175,7 @@ async def test_a_stuck_subscriber_misses_signals_knows_how_many_and_has_every_en
             assert [word for word in words if word.startswith("n")] == stored
 
 
-async def test_signals_that_pass_during_a_replay_are_counted_behind_it(house: Any) -> None:
+async def test_signals_that_pass_during_a_replay_are_counted_behind_it(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
         await make(wire)
         await wire.call("append", session_id=SESSION, entry=entry("n1", "x" * 100_000))
@@ -189,7 +191,7 @@ async def test_signals_that_pass_during_a_replay_are_counted_behind_it(house: An
 
 
 async def test_who_was_stuck_learns_who_is_present_in_the_end(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_outboxes(monkeypatch, 8 * 1024)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as stuck:
@@ -209,7 +211,7 @@ async def test_who_was_stuck_learns_who_is_present_in_the_end(
 # -- presence ----------------------------------------------------------------------------
 
 
-async def test_presence_ends_with_its_connection_and_with_close(house: Any) -> None:
+async def test_presence_ends_with_its_connection_and_with_close(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await wire.call("subscribe", session_id=SESSION)
@@ -228,7 +230,7 @@ async def test_presence_ends_with_its_connection_and_with_close(house: Any) -> N
 
 
 async def test_the_time_is_that_of_the_state_and_only_news_is_told(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
@@ -248,7 +250,7 @@ async def test_the_time_is_that_of_the_state_and_only_news_is_told(
         ]
 
 
-async def test_a_session_stays_open_while_somebody_is_present(house: Any) -> None:
+async def test_a_session_stays_open_while_somebody_is_present(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
 
         def still_open() -> bool:
@@ -264,7 +266,7 @@ async def test_a_session_stays_open_while_somebody_is_present(house: Any) -> Non
 
 
 async def test_nobody_is_present_who_left_while_the_session_was_being_opened(
-    house: Any, arrived: Callable[[Gate], Awaitable[None]]
+    house: House,
 ) -> None:
     house.put([entry("n1")])
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -290,7 +292,9 @@ async def test_nobody_is_present_who_left_while_the_session_was_being_opened(
         ("session/presence", {"state": "typing"}, PRESENCE_BYTES_MAX),
     ],
 )
-async def test_data_is_bounded(house: Any, method: str, params: dict[str, Any], limit: int) -> None:
+async def test_data_is_bounded(
+    house: House, method: str, params: dict[str, Any], limit: int
+) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         fits = "x" * (limit - 2)
@@ -302,7 +306,7 @@ async def test_data_is_bounded(house: Any, method: str, params: dict[str, Any], 
 
 
 async def test_a_session_has_so_many_present_and_no_more(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(presence_module, "PRESENT_CLIENTS_MAX", 1)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:

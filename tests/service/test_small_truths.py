@@ -14,7 +14,7 @@ from sessiond.journal.files import Files
 from sessiond.system import SYSTEM
 from sessiond.system.linux import LINUX
 from sessiond.testing.daemon import Refusal, Wire
-from tests.service.conftest import House
+from tests.kit.house import House
 
 SESSION = "session-a"
 HI = {"role": "user", "content": "hi"}
@@ -36,7 +36,7 @@ async def append(wire: Wire, entry_id: str, role: str = "user") -> None:
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-async def test_a_branch_summary_names_a_leaf_that_is_there(house: Any, dialect: str) -> None:
+async def test_a_branch_summary_names_a_leaf_that_is_there(house: House, dialect: str) -> None:
     pi = '{"type":"session","version":3,"id":"session-p","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
     async with house.daemon() as daemon, daemon.connect() as wire:
         if dialect == "pi":
@@ -56,7 +56,7 @@ async def test_a_branch_summary_names_a_leaf_that_is_there(house: Any, dialect: 
 
 
 @pytest.mark.parametrize("to", ["n3", "n4", "nowhere"])
-async def test_a_navigation_that_moves_nothing_asks_nobody(house: Any, to: str) -> None:
+async def test_a_navigation_that_moves_nothing_asks_nobody(house: House, to: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as asked:
         await make(wire, "n1", "n2")
         await append(wire, "n3", "assistant")
@@ -82,7 +82,7 @@ async def test_a_navigation_that_moves_nothing_asks_nobody(house: Any, to: str) 
 # -- leases ----------------------------------------------------------------------------
 
 
-async def test_who_waits_for_a_lease_when_the_daemon_stops_is_told_that(house: Any) -> None:
+async def test_who_waits_for_a_lease_when_the_daemon_stops_is_told_that(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as holder, daemon.connect() as waiter:
         await make(holder, "n1")
         await holder.call("session/acquire", session_id=SESSION, ttl_ms=60_000)
@@ -102,7 +102,7 @@ async def test_who_waits_for_a_lease_when_the_daemon_stops_is_told_that(house: A
 
 
 async def test_a_file_that_a_daemon_of_another_home_has_open_says_whose_it_is(
-    real_house: Any, tmp_path: Path
+    real_house: House, tmp_path: Path
 ) -> None:
     other_house = House(tmp_path / "other", Files())
     async with real_house.daemon() as daemon, daemon.connect() as wire:
@@ -119,7 +119,7 @@ async def test_a_file_that_a_daemon_of_another_home_has_open_says_whose_it_is(
 # -- messages --------------------------------------------------------------------------
 
 
-async def test_a_notification_is_not_answered_whatever_is_in_it(house: Any) -> None:
+async def test_a_notification_is_not_answered_whatever_is_in_it(house: House) -> None:
     half = b'"\\ud83d"'
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.send(b'{"method":"no/such","params":{"x":%s}}' % half)
@@ -135,7 +135,7 @@ async def test_a_notification_is_not_answered_whatever_is_in_it(house: Any) -> N
 
 
 @pytest.mark.parametrize("params", ["[1]", "5", '"x"', "true", "[[]]", '{"any":1}', "null"])
-async def test_initialize_and_initialized_take_anything(house: Any, params: str) -> None:
+async def test_initialize_and_initialized_take_anything(house: House, params: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         for method in ("initialize", "initialized"):
             await wire.send(f'{{"id":1,"method":"{method}","params":{params}}}'.encode())
@@ -160,7 +160,7 @@ async def test_initialize_and_initialized_take_anything(house: Any, params: str)
     ],
 )
 async def test_a_request_is_cancelled_by_the_id_it_was_sent_with(
-    house: Any, sent: str, named: str
+    house: House, sent: str, named: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as holder, daemon.connect() as wire:
         await make(holder, "n1")
@@ -182,7 +182,7 @@ async def test_a_request_is_cancelled_by_the_id_it_was_sent_with(
 # -- access ----------------------------------------------------------------------------
 
 
-async def test_access_is_given_up_and_never_taken_back(house: Any) -> None:
+async def test_access_is_given_up_and_never_taken_back(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, "n1")
         for access, refused_ones in (("read", ["write"]), ("status", ["write", "read"])):

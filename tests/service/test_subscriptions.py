@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -14,12 +13,11 @@ from sessiond.rpc.framing import Framing
 from sessiond.service.client import Client
 from sessiond.service.hub import HubStatistics
 from sessiond.testing.daemon import Daemon, Refusal, Wire
-from sessiond.testing.faults import Gate
 from sessiond.transports import connection as connection_module
 from sessiond.transports import outbox as outbox_module
+from tests.kit.house import House, arrived
 
 SESSION = "session-a"
-Arrived = Callable[[Gate], Awaitable[None]]
 
 
 async def make(wire: Wire, count: int = 0) -> None:
@@ -65,7 +63,7 @@ def hub_of(daemon: Daemon) -> HubStatistics:
 @pytest.mark.parametrize("restart", [False, True], ids=["same daemon", "after a restart"])
 @pytest.mark.parametrize("proof", ["entry_id", "epoch"])
 async def test_a_subscriber_that_resumes_gets_exactly_the_rest_and_synced_once(
-    house: Any, proof: str, *, restart: bool
+    house: House, proof: str, *, restart: bool
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, 5)
@@ -87,7 +85,7 @@ async def _resume(daemon: Daemon, value: str, proof: str) -> None:
         await nothing_more(late)
 
 
-async def test_after_seq_0_replays_everything_and_needs_no_proof(house: Any) -> None:
+async def test_after_seq_0_replays_everything_and_needs_no_proof(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
         await make(wire, 2)
         await subscribe(late, after={"seq": 0})
@@ -95,7 +93,7 @@ async def test_after_seq_0_replays_everything_and_needs_no_proof(house: Any) -> 
         await nothing_more(late)
 
 
-async def test_without_after_only_what_comes_is_sent(house: Any) -> None:
+async def test_without_after_only_what_comes_is_sent(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
         await make(wire, 2)
         await subscribe(late)
@@ -115,7 +113,7 @@ async def test_without_after_only_what_comes_is_sent(house: Any) -> None:
     ],
 )
 async def test_a_cursor_that_does_not_fit_is_replaced_and_everything_replayed(
-    house: Any, after: dict[str, Any], reason: str
+    house: House, after: dict[str, Any], reason: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
         await make(wire, 3)
@@ -123,7 +121,7 @@ async def test_a_cursor_that_does_not_fit_is_replaced_and_everything_replayed(
         assert await told(late, 4) == [("n1", 1), ("n2", 2), ("n3", 3), ("synced", 3)]
 
 
-async def test_an_entry_id_counts_more_than_an_epoch(house: Any) -> None:
+async def test_an_entry_id_counts_more_than_an_epoch(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
         await make(wire, 3)
         after = {"seq": 2, "entry_id": "n2", "epoch": "of another life"}
@@ -135,7 +133,7 @@ async def test_an_entry_id_counts_more_than_an_epoch(house: Any) -> None:
     ("after", "path"), [({"seq": 1}, "after.entry_id"), ({"seq": -1, "entry_id": "x"}, "after.seq")]
 )
 async def test_a_cursor_that_proves_nothing_is_refused(
-    house: Any, after: dict[str, Any], path: str
+    house: House, after: dict[str, Any], path: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, 3)
@@ -149,7 +147,7 @@ async def test_a_cursor_that_proves_nothing_is_refused(
 
 
 async def test_what_is_written_during_a_replay_comes_with_it_once_and_then_it_is_live(
-    house: Any, arrived: Arrived
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
         await make(wire)
@@ -176,9 +174,7 @@ async def test_what_is_written_during_a_replay_comes_with_it_once_and_then_it_is
         await nothing_more(late)
 
 
-async def test_subscribing_again_replaces_the_subscription_even_in_mid_replay(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_subscribing_again_replaces_the_subscription_even_in_mid_replay(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
         await make(wire)
         await append(wire, "n1", "x" * 300_000)
@@ -195,7 +191,7 @@ async def test_subscribing_again_replaces_the_subscription_even_in_mid_replay(
         assert hub_of(daemon).subscribers == 1
 
 
-async def test_unsubscribing_ends_the_events(house: Any) -> None:
+async def test_unsubscribing_ends_the_events(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await subscribe(wire)
@@ -208,7 +204,7 @@ async def test_unsubscribing_ends_the_events(house: Any) -> None:
             assert refused.value.code == -32040
 
 
-async def test_flush_answers_behind_every_event_up_to_its_seq(house: Any, arrived: Arrived) -> None:
+async def test_flush_answers_behind_every_event_up_to_its_seq(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
         await make(wire)
         for n in range(1, 4):
@@ -222,9 +218,7 @@ async def test_flush_answers_behind_every_event_up_to_its_seq(house: Any, arrive
         assert [n["params"]["seq"] for n in late.notifications[:3]] == [1, 2, 3]
 
 
-async def test_flush_on_a_subscription_that_ended_meanwhile_says_so(
-    house: Any, arrived: Arrived
-) -> None:
+async def test_flush_on_a_subscription_that_ended_meanwhile_says_so(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
         await make(wire)
         await append(wire, "n1", "x" * 200_000)
@@ -242,7 +236,7 @@ async def test_flush_on_a_subscription_that_ended_meanwhile_says_so(
 
 
 async def test_a_subscription_may_ask_for_some_types_and_heads_and_for_no_bodies(
-    house: Any,
+    house: House,
 ) -> None:
     async with (
         house.daemon() as daemon,
@@ -286,7 +280,7 @@ async def test_a_subscription_may_ask_for_some_types_and_heads_and_for_no_bodies
 
 
 async def test_what_is_not_wanted_is_passed_and_a_filtered_subscriber_resumes_behind_it(
-    house: Any,
+    house: House,
 ) -> None:
     label: dict[str, Any] = {"session_id": SESSION, "entry_id": "n1", "label": "x"}
     async with (
@@ -332,7 +326,7 @@ async def test_what_is_not_wanted_is_passed_and_a_filtered_subscriber_resumes_be
 
 
 async def test_an_entry_is_the_same_bytes_for_every_subscriber_and_every_replay(
-    house: Any,
+    house: House,
 ) -> None:
     message = b'{"role" : "user", "zz": 1.50, "content":"\\u00e4\xc3\xa4\xe2\x80\xa8"}'
     body = (
@@ -366,7 +360,7 @@ async def test_an_entry_is_the_same_bytes_for_every_subscriber_and_every_replay(
 
 
 async def test_a_frame_is_made_once_per_framing_and_bodies_whatever_the_filters(
-    house: Any,
+    house: House,
 ) -> None:
     async with (
         house.daemon() as daemon,
@@ -397,7 +391,7 @@ async def test_a_frame_is_made_once_per_framing_and_bodies_whatever_the_filters(
         assert hub_of(daemon).frames_encoded == 3
 
 
-async def test_origin_names_who_asked_in_live_events(house: Any) -> None:
+async def test_origin_names_who_asked_in_live_events(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await wire.call("initialize", client_id="editor-1")
         await make(wire)
@@ -419,7 +413,7 @@ async def test_origin_names_who_asked_in_live_events(house: Any) -> None:
     ids=["over every double", "over 64 bits", "escaped", "null", "long"],
 )
 async def test_origin_has_the_id_as_it_was_sent_and_no_id_breaks_a_session(
-    house: Any, sent: bytes, told: bytes
+    house: House, sent: bytes, told: bytes
 ) -> None:
     append = b'{"id":%s,"method":"append","params":{"session_id":"%s","message":{"role":"user"}}}'
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -435,7 +429,7 @@ async def test_origin_has_the_id_as_it_was_sent_and_no_id_breaks_a_session(
 
 
 async def test_a_subscriber_that_does_not_read_costs_a_bound_and_loses_nothing(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = 64 * 1024
     monkeypatch.setattr(outbox_module, "OUTBOX_BYTES_MAX", limit)
@@ -491,7 +485,7 @@ def client_of(daemon: Daemon, _wire: Wire) -> Client:
 
 
 async def test_one_frame_larger_than_the_outbox_is_still_delivered(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox_module, "OUTBOX_BYTES_MAX", 1000)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as reader:
@@ -507,7 +501,7 @@ async def test_one_frame_larger_than_the_outbox_is_still_delivered(
 
 
 async def test_a_client_that_left_before_the_session_was_open_leaves_no_subscription(
-    house: Any, arrived: Arrived
+    house: House,
 ) -> None:
     house.put([])
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -526,7 +520,7 @@ async def test_a_client_that_left_before_the_session_was_open_leaves_no_subscrip
         assert daemon.service.find(SESSION) is None
 
 
-async def test_a_replay_that_cannot_read_its_file_is_told_and_ends(house: Any) -> None:
+async def test_a_replay_that_cannot_read_its_file_is_told_and_ends(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
         await make(wire, 2)
         house.disk.fail("pread")
@@ -541,7 +535,7 @@ async def test_a_replay_that_cannot_read_its_file_is_told_and_ends(house: Any) -
 
 
 async def test_a_bug_in_a_writer_closes_its_session_and_tells_who_waits_and_watches(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await make(wire, 1)
@@ -563,7 +557,9 @@ async def test_a_bug_in_a_writer_closes_its_session_and_tells_who_waits_and_watc
         assert (await append(wire, "n2"))["seq"] == 2
 
 
-async def test_a_connection_keeps_nothing_of_a_session_that_was_closed_under_it(house: Any) -> None:
+async def test_a_connection_keeps_nothing_of_a_session_that_was_closed_under_it(
+    house: House,
+) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         for name in ("session-a", "session-b"):
             await wire.call("session/create", cwd="/p", session_id=name, persist="immediate")
@@ -575,7 +571,7 @@ async def test_a_connection_keeps_nothing_of_a_session_that_was_closed_under_it(
 
 
 async def test_the_event_of_a_dropped_head_is_not_that_of_a_reset_one_without_bodies_too(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as brief:
         await make(wire, 1)
@@ -596,7 +592,7 @@ async def test_the_event_of_a_dropped_head_is_not_that_of_a_reset_one_without_bo
 
 
 async def test_in_a_batch_the_events_of_a_subscription_may_come_before_its_answer(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, 1)
@@ -611,7 +607,7 @@ async def test_in_a_batch_the_events_of_a_subscription_may_come_before_its_answe
         assert answers[0]["result"]["seq"] == 1
 
 
-async def test_a_client_that_goes_over_to_lines_is_told_so_and_closed(house: Any) -> None:
+async def test_a_client_that_goes_over_to_lines_is_told_so_and_closed(house: House) -> None:
     async with (
         house.daemon() as daemon,
         daemon.connect(Framing.CONTENT_LENGTH) as wire,

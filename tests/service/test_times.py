@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 CREATED = "2026-01-15T10:30:00.000Z"
@@ -53,7 +54,7 @@ def entries_at(time: str) -> list[dict[str, Any]]:
     ]
 
 
-async def test_what_rfc_3339_allows_is_stored_and_sent_as_it_came(house: Any) -> None:
+async def test_what_rfc_3339_allows_is_stored_and_sent_as_it_came(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         for time in LEGAL:
@@ -66,7 +67,7 @@ async def test_what_rfc_3339_allows_is_stored_and_sent_as_it_came(house: Any) ->
         assert (await wire.call("session/verify", session_id=SESSION))["problems"] == []
 
 
-async def test_anything_else_is_refused_by_its_path(house: Any) -> None:
+async def test_anything_else_is_refused_by_its_path(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         for time in ILLEGAL:
@@ -82,7 +83,7 @@ async def test_anything_else_is_refused_by_its_path(house: Any) -> None:
         assert (await wire.call("session/get", session_id=SESSION))["session"]["seq"] == 0
 
 
-async def test_filters_go_by_the_moment_however_it_is_spelled(house: Any) -> None:
+async def test_filters_go_by_the_moment_however_it_is_spelled(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         entry = entries_at("2016-12-31T23:59:60Z")[0]
@@ -92,7 +93,7 @@ async def test_filters_go_by_the_moment_however_it_is_spelled(house: Any) -> Non
             assert (await wire.call("session/list", updated_before=time))["sessions"] == []
 
 
-async def test_in_a_file_of_pi_a_time_is_spelled_as_pi_spells_it(house: Any) -> None:
+async def test_in_a_file_of_pi_a_time_is_spelled_as_pi_spells_it(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         session = (await wire.call("session/import", content=PI))["session"]
         await watcher.call("subscribe", session_id=session["id"])
@@ -107,7 +108,7 @@ async def test_in_a_file_of_pi_a_time_is_spelled_as_pi_spells_it(house: Any) -> 
 
 
 @pytest.mark.parametrize("time", ["2020-01-01", "20200101T000000Z", 1577836800, 1577836800000])
-async def test_a_file_of_another_program_is_read_leniently(house: Any, time: Any) -> None:
+async def test_a_file_of_another_program_is_read_leniently(house: House, time: Any) -> None:
     line = {"type": "custom", "id": "c1", "timestamp": time, "custom_type": "x"}
     house.put([line])
     async with house.daemon() as daemon, daemon.connect() as wire:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 
@@ -42,7 +43,7 @@ async def tree(wire: Wire, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-async def test_the_three_forms_show_one_tree(house: Any, dialect: str) -> None:
+async def test_the_three_forms_show_one_tree(house: House, dialect: str) -> None:
     lines = [
         message("a", None, "first"),
         message("b", "a", [{"type": "text", "text": "second"}], "assistant"),
@@ -127,7 +128,7 @@ VECTORS: dict[str, tuple[dict[str, str | None], list[str]]] = {
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
 @pytest.mark.parametrize("vector", VECTORS)
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-async def test_a_layout_is_as_it_was_recorded(house: Any, dialect: str, vector: str) -> None:
+async def test_a_layout_is_as_it_was_recorded(house: House, dialect: str, vector: str) -> None:
     parents, expected = VECTORS[vector]
     lines = [message(name, parent, name) for name, parent in parents.items()]
     house.put(pi_text(lines) if dialect == "pi" else lines)
@@ -142,7 +143,7 @@ async def test_a_layout_is_as_it_was_recorded(house: Any, dialect: str, vector: 
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-async def test_what_a_terminal_would_obey_is_not_in_a_drawing(house: Any, dialect: str) -> None:
+async def test_what_a_terminal_would_obey_is_not_in_a_drawing(house: House, dialect: str) -> None:
     hostile = "\x1b[2J\x1b]0;mine\x07 a\rb\nc\x9b31m\u2028d\u202ee\x00"
     lines = [
         message("a", None, hostile),
@@ -173,7 +174,7 @@ def deep_reader() -> Generator[None]:
 
 
 @pytest.mark.usefixtures("deep_reader")
-async def test_a_nested_tree_has_at_most_500_levels_and_flat_any(house: Any) -> None:
+async def test_a_nested_tree_has_at_most_500_levels_and_flat_any(house: House) -> None:
     house.put(chain(500))
     async with house.daemon() as daemon, daemon.connect() as wire:
         node = (await tree(wire, form="nested"))["roots"][0]
@@ -192,7 +193,7 @@ async def test_a_nested_tree_has_at_most_500_levels_and_flat_any(house: Any) -> 
 
 @pytest.mark.parametrize("form", ["nested", "text"])
 async def test_a_whole_tree_over_the_limit_is_refused_and_flat_is_named(
-    house: Any, monkeypatch: pytest.MonkeyPatch, form: str
+    house: House, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     house.put([message(f"n{n}", None, "x") for n in range(50)])
     monkeypatch.setattr(sys.modules["sessiond.methods.tree"], "RESULT_BYTES_MAX", 500)
@@ -204,7 +205,7 @@ async def test_a_whole_tree_over_the_limit_is_refused_and_flat_is_named(
 
 
 async def test_a_page_ends_early_where_rows_are_large_and_pages_make_the_whole(
-    house: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     house.put([message(f"n{n}", f"n{n // 3}" if n else None, "x") for n in range(60)])
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -223,7 +224,7 @@ async def test_a_page_ends_early_where_rows_are_large_and_pages_make_the_whole(
         assert pages > 2
 
 
-async def test_siblings_of_one_moment_stand_in_the_order_of_the_file(house: Any) -> None:
+async def test_siblings_of_one_moment_stand_in_the_order_of_the_file(house: House) -> None:
     later = message("early", "a", "1") | {"timestamp": "2026-01-15T10:31:00.000Z"}
     house.put(
         [
@@ -240,7 +241,7 @@ async def test_siblings_of_one_moment_stand_in_the_order_of_the_file(house: Any)
         assert [node["id"] for node in nodes] == ["a", "d", "b", "c", "early"]
 
 
-async def test_an_empty_tree_in_every_form(house: Any) -> None:
+async def test_an_empty_tree_in_every_form(house: House) -> None:
     house.put([])
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await tree(wire) == {"nodes": [], "next_cursor": None, "seq": 0}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Refusal
+from tests.kit.house import House
 from tests.service.test_tree import chain, message, tree
 
 SESSION = "session-a"
@@ -21,7 +22,7 @@ def forks(levels: int) -> list[Any]:
     return lines
 
 
-async def test_a_depth_leaves_out_what_hangs_by_more_forks_and_says_how_much(house: Any) -> None:
+async def test_a_depth_leaves_out_what_hangs_by_more_forks_and_says_how_much(house: House) -> None:
     house.put(forks(100))
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/branch", session_id=SESSION, entry_id="n100")
@@ -40,7 +41,7 @@ async def test_a_depth_leaves_out_what_hangs_by_more_forks_and_says_how_much(hou
 
 
 async def test_around_an_entry_are_what_led_to_it_its_siblings_and_what_follows(
-    house: Any,
+    house: House,
 ) -> None:
     lines = [
         *chain(20),
@@ -76,7 +77,7 @@ async def test_around_an_entry_are_what_led_to_it_its_siblings_and_what_follows(
     assert first.endswith("… 8 more (n15)")
 
 
-async def test_a_drawing_shows_where_every_named_head_stands(house: Any) -> None:
+async def test_a_drawing_shows_where_every_named_head_stands(house: House) -> None:
     house.put(chain(3))
     async with house.daemon() as daemon, daemon.connect() as wire:
         for head in ("writer", "reviewer"):
@@ -89,7 +90,7 @@ async def test_a_drawing_shows_where_every_named_head_stands(house: Any) -> None
     ]
 
 
-async def test_short_ids_of_a_drawing_are_those_that_name_the_entries(house: Any) -> None:
+async def test_short_ids_of_a_drawing_are_those_that_name_the_entries(house: House) -> None:
     ids = [f"3f2a77c0{at:024x}" for at in range(3)]
     house.put([message(one, ids[at - 1] if at else None, "x") for at, one in enumerate(ids)])
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -111,7 +112,7 @@ async def test_short_ids_of_a_drawing_are_those_that_name_the_entries(house: Any
     ],
 )
 async def test_a_part_is_of_the_text_and_around_an_entry_of_the_tree(
-    house: Any, params: dict[str, Any], kind: str, path: str
+    house: House, params: dict[str, Any], kind: str, path: str
 ) -> None:
     house.put(chain(1))
     async with house.daemon() as daemon, daemon.connect() as wire:

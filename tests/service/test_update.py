@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.house import House
 
 SESSION = "session-a"
 
@@ -29,7 +30,7 @@ async def say(wire: Wire, content: Any) -> Any:
     return await wire.call("append", session_id=SESSION, message=message)
 
 
-async def test_what_was_set_and_cleared_is_the_same_after_a_restart(house: Any) -> None:
+async def test_what_was_set_and_cleared_is_the_same_after_a_restart(house: House) -> None:
     facts: dict[str, Any] = {
         "title": "t",
         "auto_title": "made",
@@ -62,7 +63,7 @@ async def test_what_was_set_and_cleared_is_the_same_after_a_restart(house: Any) 
     assert [line["type"] for line in house.stored()] == ["session_header", *["session_info"] * 2]
 
 
-async def test_a_chosen_title_outlives_made_ones_and_restarts(house: Any) -> None:
+async def test_a_chosen_title_outlives_made_ones_and_restarts(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await say(wire, "prompt")
@@ -75,7 +76,7 @@ async def test_a_chosen_title_outlives_made_ones_and_restarts(house: Any) -> Non
         assert (await update(wire, title=None, auto_title=True))["title"] == "prompt"
 
 
-async def test_long_facts_are_not_in_lists(house: Any) -> None:
+async def test_long_facts_are_not_in_lists(house: House) -> None:
     long = {
         "plan": "1",
         "system_prompt": "be",
@@ -104,7 +105,7 @@ async def test_long_facts_are_not_in_lists(house: Any) -> None:
         ("a\x1b]0;b\x07", "a\ufffd]0;b\ufffd"),
     ],
 )
-async def test_a_title_is_made_of_the_first_line(house: Any, content: Any, title: str) -> None:
+async def test_a_title_is_made_of_the_first_line(house: House, content: Any, title: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await say(wire, content)
@@ -113,7 +114,7 @@ async def test_a_title_is_made_of_the_first_line(house: Any, content: Any, title
 
 
 @pytest.mark.parametrize("content", [None, "", " \n", [{"type": "image"}]])
-async def test_no_title_is_made_of_nothing(house: Any, content: Any) -> None:
+async def test_no_title_is_made_of_nothing(house: House, content: Any) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         if content is not None:
@@ -126,7 +127,7 @@ async def test_no_title_is_made_of_nothing(house: Any, content: Any) -> None:
 
 @pytest.mark.parametrize("persist", ["immediate", "never"])
 async def test_a_title_is_made_of_a_prompt_that_waits_for_the_same_write(
-    house: Any, persist: str
+    house: House, persist: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire, persist=persist)
@@ -145,7 +146,7 @@ async def test_a_title_is_made_of_a_prompt_that_waits_for_the_same_write(
         assert (await wire.answer(71))["session"]["title"] == "hm"
 
 
-async def test_a_title_is_made_of_a_long_prompt(house: Any) -> None:
+async def test_a_title_is_made_of_a_long_prompt(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         await say(wire, "long\n" + "x" * 300_000)
@@ -153,7 +154,7 @@ async def test_a_title_is_made_of_a_long_prompt(house: Any) -> None:
         assert (await update(wire, auto_title=True))["title"] == "long"
 
 
-async def test_a_refused_write_changes_no_fact(house: Any) -> None:
+async def test_a_refused_write_changes_no_fact(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await make(wire)
         house.disk.fail("fdatasync")
@@ -163,7 +164,7 @@ async def test_a_refused_write_changes_no_fact(house: Any) -> None:
         assert (await update(wire, title="kept"))["seq"] == 1
 
 
-async def test_a_read_only_session_takes_no_facts(house: Any) -> None:
+async def test_a_read_only_session_takes_no_facts(house: House) -> None:
     house.put(b'{"type":"session_header","version":1,"id":"session-a","cwd":"/p"}\nbroken\n{}\n')
     async with house.daemon() as daemon, daemon.connect() as wire:
         with pytest.raises(Refusal) as refused:

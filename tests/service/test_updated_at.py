@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.house import House
 
 CREATED = "2026-01-15T10:30:00.000Z"
 # As they are sent, and the moment that each of them is.
@@ -48,7 +49,7 @@ async def make(wire: Wire, dialect: str) -> str:
 
 
 async def test_a_timestamp_of_2020_is_the_sessions_time_before_a_close_and_after(
-    house: Any,
+    house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         session_id = await make(wire, "native")
@@ -63,7 +64,7 @@ async def test_a_timestamp_of_2020_is_the_sessions_time_before_a_close_and_after
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 @pytest.mark.parametrize("seed", range(3))
 async def test_get_and_list_say_the_same_before_a_close_and_after_reopening(
-    house: Any, dialect: str, seed: int
+    house: House, dialect: str, seed: int
 ) -> None:
     dice = random.Random(seed)
     newest: dict[str, str] = {}
@@ -90,7 +91,7 @@ async def test_get_and_list_say_the_same_before_a_close_and_after_reopening(
         assert {session_id: await get(wire, session_id) for session_id in newest} == live
 
 
-async def test_the_newest_entry_need_not_be_the_last_one(house: Any) -> None:
+async def test_the_newest_entry_need_not_be_the_last_one(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         session_id = await make(wire, "native")
         for number, time in enumerate(["2031-01-01T00:00:00Z", "2020-01-01T00:00:00Z", None]):
@@ -101,7 +102,7 @@ async def test_the_newest_entry_need_not_be_the_last_one(house: Any) -> None:
         assert dry["session"]["updated_at"] == made["session"]["updated_at"]
 
 
-async def test_lines_of_other_programs_count_while_a_session_is_open(house: Any) -> None:
+async def test_lines_of_other_programs_count_while_a_session_is_open(house: House) -> None:
     path = house.put([])
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await get(wire, "session-a"))["updated_at"] == CREATED
@@ -119,7 +120,7 @@ async def test_lines_of_other_programs_count_while_a_session_is_open(house: Any)
         assert await get(wire, "session-a") == live
 
 
-async def test_imports_keep_their_order_in_lists(house: Any) -> None:
+async def test_imports_keep_their_order_in_lists(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         made: dict[str, str] = {}
         for day in ("03", "01", "02"):
@@ -132,7 +133,7 @@ async def test_imports_keep_their_order_in_lists(house: Any) -> None:
         assert [one["id"] for one in listed] == [made["03"], made["02"], made["01"]]
 
 
-async def test_lists_believe_no_time_that_an_earlier_version_noted(house: Any) -> None:
+async def test_lists_believe_no_time_that_an_earlier_version_noted(house: House) -> None:
     catalog = house.layout.root / "catalog.sqlite"
     async with house.daemon() as daemon, daemon.connect() as wire:
         session_id = await make(wire, "native")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.kit.house import House
 from tests.service.as_pi import ASKED, Json, cuts_nothing_away, texts_of
 
 RECORDED = [
@@ -38,7 +38,7 @@ def test_every_recorded_function_is_asked(shared: Path) -> None:
 
 @pytest.mark.parametrize("function", RECORDED)
 async def test_every_recorded_answer_is_the_one_that_a_client_gets(
-    house: Any, shared: Path, function: str
+    house: House, shared: Path, function: str
 ) -> None:
     vectors = [vector for vector in recorded(shared) if vector["function"] == function]
     assert vectors

@@ -18,7 +18,8 @@ from sessiond.service.watching import Looking, Watching
 from sessiond.system.linux import LINUX
 from sessiond.system.macos import MACOS
 from sessiond.testing.daemon import Wire
-from tests.service.conftest import SESSION, House
+from tests.kit.house import House
+from tests.kit.sessions import SESSION
 from tests.service.test_foreign_writers import HEADERS, append, event, ids_of, line, message_of
 
 PATIENCE_SECONDS = 60

@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,11 @@ class Kernel:
         self.calls.append("fsync")
 
 
+KernelOf = Callable[..., Kernel]
+
+
 @pytest.fixture
-def kernel_of(monkeypatch: pytest.MonkeyPatch) -> Any:
+def kernel_of(monkeypatch: pytest.MonkeyPatch) -> KernelOf:
     """Puts a kernel in the place of this machine's, for the syncs of macOS."""
 
     def install(refusal: int | None = None) -> Kernel:
@@ -53,7 +57,7 @@ def kernel_of(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("sync", ["sync", "sync_data"])
-def test_durable_on_macos_means_on_the_medium(kernel_of: Any, sync: str) -> None:
+def test_durable_on_macos_means_on_the_medium(kernel_of: KernelOf, sync: str) -> None:
     kernel = kernel_of()
     getattr(MACOS, sync)(3)
     assert kernel.calls == ["full"]
@@ -61,7 +65,7 @@ def test_durable_on_macos_means_on_the_medium(kernel_of: Any, sync: str) -> None
 
 @pytest.mark.parametrize("refusal", [errno.ENOTSUP, errno.ENOTTY, errno.EINVAL])
 def test_a_file_system_without_a_full_sync_gets_the_one_it_has(
-    kernel_of: Any, refusal: int
+    kernel_of: KernelOf, refusal: int
 ) -> None:
     kernel = kernel_of(refusal)
     MACOS.sync_data(3)
@@ -69,7 +73,9 @@ def test_a_file_system_without_a_full_sync_gets_the_one_it_has(
 
 
 @pytest.mark.parametrize("failure", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
-def test_a_full_sync_that_failed_is_not_tried_in_another_way(kernel_of: Any, failure: int) -> None:
+def test_a_full_sync_that_failed_is_not_tried_in_another_way(
+    kernel_of: KernelOf, failure: int
+) -> None:
     kernel = kernel_of(failure)
     with pytest.raises(OSError, match=os.strerror(failure)):
         MACOS.sync_data(3)

@@ -24,7 +24,7 @@ from sessiond.testing.daemon import Daemon, Refusal, Wire
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.faults import Fault
 from tests.crash.harness.bystanders import Bystanders
-from tests.service.conftest import House
+from tests.kit.house import House
 
 __all__ = ["Act", "Shown", "found_after", "refusal_of", "refused_by_each_call"]
 

@@ -1,0 +1,99 @@
+"""A home whose disk a test holds: daemons start and end in one `House`, and its files stay."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from anyio import to_thread
+
+from sessiond.journal.files import Files
+from sessiond.journal.holder import Holder, write_record
+from sessiond.journal.layout import Layout
+from sessiond.service.watching import Watching
+from sessiond.testing.daemon import Daemon, running_daemon, standing_environment
+from sessiond.testing.disk import FaultDisk
+from sessiond.testing.faults import Gate
+from tests.kit.sessions import SESSION, native_file
+
+_PATIENCE_SECONDS: Final = 20.0
+
+
+class House:
+    """A home with its disk. Ids and the clock continue from one daemon to the next."""
+
+    def __init__(self, home: Path, files: Files) -> None:
+        self.home = home
+        self.files = files
+        self.layout = Layout(home)
+        self.bugs: list[BaseException] = []
+        self.seconds = 0.0
+        standing = standing_environment(self.bugs)
+        self.environment = msgspec.structs.replace(standing, monotonic=lambda: self.seconds)
+
+    @property
+    def disk(self) -> FaultDisk:
+        """Return the disk in memory; a house on the machine's disk has none."""
+        assert isinstance(self.files, FaultDisk)
+        return self.files
+
+    @asynccontextmanager
+    async def daemon(self, watching: Watching | None = None) -> AsyncGenerator[Daemon]:
+        """Run a daemon, and drain it at the end.
+
+        The daemon must report no bug but those that the test took out of `bugs`, and must hold no
+        bytes for connections or in caches once it has ended.
+        """
+        async with running_daemon(
+            self.home, environment=self.environment, files=self.files, watching=watching
+        ) as daemon:
+            yield daemon
+        assert self.bugs == []
+        assert daemon.service.holdings.held_bytes == 0
+        assert daemon.service.hosts.caches.held_bytes == 0
+
+    def put(
+        self, lines: list[Any] | bytes, session_id: str = SESSION, *, killed: bool = False
+    ) -> Path:
+        """Put a durable session file on the disk: a header and these entries, or these bytes.
+
+        `killed`: a daemon had the file open and was killed.
+        """
+        path = self.layout.session_path(session_id, "2026-01-01T00-00-00-000000")
+        for folder in (path.parent, self.layout.pending, self.layout.trash, self.layout.locks):
+            while not self.disk.exists(folder):
+                missing = folder
+                while not self.disk.exists(missing.parent):
+                    missing = missing.parent
+                self.disk.make_folder(missing)
+                self.disk.fsync_folder(missing.parent)
+        data = lines if isinstance(lines, bytes) else native_file(lines, session_id)
+        self.disk.put(path, data)
+        if killed:
+            found = self.disk.stat(path)
+            record = self.layout.locks / f"{found.st_dev:x}-{found.st_ino}"
+            holder = Holder(pid=1, host="testhost", since="2026-01-15T10:30:00.000Z")
+            write_record(self.disk, record, holder, 0)
+        return path
+
+    def session_files(self) -> list[Path]:
+        """Return the session files and drafts on the disk in memory."""
+        folders = {self.layout.sessions, self.layout.pending}
+        return [path for path in self.disk.paths if path.parent in folders]
+
+    def stored(self) -> list[dict[str, Any]]:
+        """Return the lines of the only session, header first."""
+        (path,) = self.session_files()
+        data = self.disk.content(path)
+        assert data.endswith(b"\n")
+        return [json.loads(line) for line in data[:-1].split(b"\n")]
+
+
+async def arrived(gate: Gate) -> None:
+    """Wait until a call of the disk stands at a gate."""
+    reached = await to_thread.run_sync(gate.reached.wait, _PATIENCE_SECONDS)
+    assert reached, f"no call of {gate.op} came to the gate"
