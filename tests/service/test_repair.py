@@ -229,11 +229,15 @@ async def test_only_the_first_problems_are_listed_and_all_are_counted(house: Hou
 
 
 async def test_progress_is_told_in_bytes(house: House) -> None:
-    house.put(GOOD + line(b"big", b'"n2"', b',"x":"%s"' % (b"x" * 3_000_000)))
+    data = GOOD + line(b"big", b'"n2"', b',"x":"%s"' % (b"x" * 3_000_000))
+    house.put(data)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await call(wire, "session/verify", _meta={"progress_token": "t"})
-        told = [one["params"]["value"] for one in wire.notifications]
-        assert all(value.get("unit", "bytes") == "bytes" for value in told)
+        assert {one["method"] for one in wire.notifications} == {"$/progress"}
+        first, *_, last = [one["params"]["value"] for one in wire.notifications]
+        size = {"total": len(data), "unit": "bytes"}
+        assert first == {"kind": "begin", "done": 0, **size}
+        assert last == {"kind": "end", "done": len(data), **size}
 
 
 async def test_an_append_that_is_being_written_is_no_damage(house: House) -> None:
