@@ -84,6 +84,11 @@ class Daemon:
         self.ended = anyio.Event()
         self._tasks = tasks
 
+    @property
+    def clients(self) -> list[Client]:
+        """Return the clients of the connections."""
+        return [client for client in self.service.clients if isinstance(client, Client)]
+
     def open_socket(self) -> socket.socket:
         """The client end of a new connection, for a test that wants the bare bytes."""
         ours, theirs = socket.socketpair()

@@ -11,7 +11,7 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
-from sessiond.service.ports import Environment
+from sessiond.service.environment import Environment
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.house import House, arrived
 
@@ -304,7 +304,7 @@ async def test_an_input_that_ends_behind_an_acquire_waits_for_nothing(house: Hou
             free = await wire.request("session/acquire", head="side", **wait)
             wire._socket.shutdown(socket.SHUT_WR)
             with anyio.fail_after(10):
-                while not any(client._asks_no_more for client in daemon.service.clients):
+                while not any(client._asks_no_more for client in daemon.clients):
                     await anyio.lowlevel.checkpoint()
         assert (await refused(wire.answer(asked)))["kind"] == "lease_held"
         assert await wire.answer(free)

@@ -146,7 +146,7 @@ async def test_a_stuck_subscriber_misses_signals_knows_how_many_and_has_every_en
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as stuck:
         await make(wire)
         await stuck.call("subscribe", session_id=SESSION)
-        (client,) = [one for one in daemon.service.clients if one.subscriptions]
+        (client,) = [one for one in daemon.clients if one.subscriptions]
         connection = client.listener
         assert isinstance(connection, Connection)
         sent = []

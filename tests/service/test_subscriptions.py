@@ -564,7 +564,7 @@ async def test_a_connection_keeps_nothing_of_a_session_that_was_closed_under_it(
         for name in ("session-a", "session-b"):
             await wire.call("session/create", cwd="/p", session_id=name, persist="immediate")
             await wire.call("session/subscribe", session_id=name)
-        (client,) = daemon.service.clients
+        (client,) = daemon.clients
         assert set(client.subscriptions) == {"session-a", "session-b"}
         await wire.call("session/delete", session_id="session-a")
         assert set(client.subscriptions) == {"session-b"}
