@@ -3,7 +3,7 @@
  * edit. A payload that sessiond does not look into is `unknown`.
  */
 
-/** Which head, for how long, and how long to wait while somebody else has it. */
+/** Head to lease, duration of the lease, and time to wait while another holder has the head. */
 export interface AcquireParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -38,7 +38,7 @@ type Stored<E> = E extends unknown
  */
 export type AnyEntry = Stored<KnownEntry> | (OpaqueEntry & { id: string });
 
-/** One of `message`, `entry`, `entries`; where; under which condition. */
+/** One of `message`, `entry`, `entries`; the place to append at; the condition to meet. */
 export interface AppendParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -91,7 +91,7 @@ export interface BeforeFork {
   entry_id: string | null;
 }
 
-/** Where to; which head; a summary of what is left; or `drop`. */
+/** Target entry; head to move; summary of the abandoned branch; or `drop`. */
 export interface BranchParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -126,7 +126,7 @@ export interface BranchSummary {
   details?: unknown;
 }
 
-/** Where; what the caller has already; how it is shown, and what with it. */
+/** Head or entry; the context that the caller holds; the view; further parts to include. */
 export interface BuildContextParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -148,9 +148,9 @@ export interface BuildContextParams {
 }
 
 /**
- * The messages from the `unchanged`th on, and the entry each comes from (null: from none). The
- * first `unchanged` messages are the same bytes from the same entries in both contexts. `tokens` is
- * an estimate of the whole context, see "Estimates" in protocol.md.
+ * Messages from index `unchanged` on, and the source entry of each message (null: no entry). The
+ * first `unchanged` messages have equal bytes and equal sources in both contexts. `tokens` is an
+ * estimate of the whole context, see "Estimates" in protocol.md.
  */
 export interface BuildContextResult {
   messages: AgentMessage[];
@@ -171,7 +171,7 @@ export interface CancelParams {
   _meta?: RequestMeta | null;
 }
 
-/** What of the protocol is there: `methods` are its groups, by what stands before the slash. */
+/** Parts of the protocol that this daemon has; `methods` are the groups before the slash. */
 export interface Capabilities {
   dialects: string[];
   methods: string[];
@@ -211,9 +211,9 @@ export interface Closed {
 }
 
 /**
- * A summary and the first entry to keep, or the messages that take the context's place. Under a
- * plan, the plan says what is kept, and of which head it is. With neither summary nor messages the
- * daemon plans, has a summary written by the instructions, and commits it.
+ * Summary and first entry to keep, or messages that replace the context. With a plan_id, the plan
+ * names the head and the first entry to keep. With neither summary nor messages the daemon plans,
+ * has a summary written by the instructions, and commits the summary.
  */
 export interface CompactParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
@@ -317,19 +317,19 @@ export interface CompactionTold {
   reason?: string;
 }
 
-/** Of this project, else of any. */
+/** Project to look in; any project if `cwd` is left out. */
 export interface ContinueParams {
   /** Default: null. */
   cwd?: string | null;
   _meta?: RequestMeta | null;
 }
 
-/** The new session; of a dry run what it would be, which has no path. */
+/** New session; for a dry run the session that would be made, which has no path. */
 export interface CopyResult {
   session: SessionInfo;
 }
 
-/** The header's facts, and how the file comes to be. */
+/** Fields of the header, and when the file is created. */
 export interface CreateParams {
   cwd: string;
   /** Default: null. */
@@ -355,7 +355,7 @@ export interface CreateParams {
   _meta?: RequestMeta | null;
 }
 
-/** The session, and whether this call made it. */
+/** Session, and whether this call created it. */
 export interface CreateResult {
   session: SessionInfo;
   created: boolean;
@@ -394,7 +394,7 @@ export interface CustomMessage {
   details?: unknown;
 }
 
-/** Those of `initialize`, and what whoever runs the daemon has set. */
+/** Limits of `initialize`, and the limits that this daemon is configured with. */
 export interface DaemonLimits {
   max_frame_bytes: number;
   max_event_bytes: number;
@@ -420,11 +420,11 @@ export interface Draining {
   retry_after_ms: number;
 }
 
-/** An answer that says only that it was done. */
+/** Empty answer: the call succeeded. */
 export interface Empty {
 }
 
-/** From after one seq on, or from before one seq backwards. */
+/** Page after one seq, or before one seq backwards. */
 export interface EntriesParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -439,27 +439,27 @@ export interface EntriesParams {
   _meta?: RequestMeta | null;
 }
 
-/** A page; `next_seq` is the cursor for the next one, null at the end. */
+/** Page of entries; `next_seq` is the cursor of the next page, null at the end. */
 export interface EntriesResult {
   entries: EntryAt[];
   next_seq: number | null;
   seq: number;
 }
 
-/** An entry and its seq. */
+/** Entry and its seq. */
 export interface EntryAt {
   seq: number;
   entry: AnyEntry;
 }
 
-/** An entry, and the shortest text that means this entry alone. */
+/** Entry, and the shortest text that names this entry alone. */
 export interface EntryMeant {
   entry_id: string;
   seq: number;
   short: string;
 }
 
-/** Which entry. */
+/** Id of the entry. */
 export interface EntryParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -473,7 +473,7 @@ export interface EntryRef {
   seq: number;
 }
 
-/** The entry as stored, its seq, the ids of its children in file order, its label. */
+/** Entry as stored, its seq, the ids of its children in file order, its label. */
 export interface EntryResult {
   entry: AnyEntry;
   seq: number;
@@ -487,7 +487,7 @@ export interface Expected {
   seq?: number;
 }
 
-/** To a new file by its absolute path, or without one into the answer. */
+/** Absolute path of a new file; without a path the answer holds the content. */
 export interface ExportParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -498,7 +498,7 @@ export interface ExportParams {
   _meta?: RequestMeta | null;
 }
 
-/** Where the file is, or what it holds; `notes` says what had to change. */
+/** Path of the file, or its content; `notes` names what the export had to change. */
 export interface ExportResult {
   /** Default: null. */
   path?: string | null;
@@ -517,7 +517,7 @@ export interface Failed {
   message: string;
 }
 
-/** A row; `children` is how many it has. The last four are there with `layout`. */
+/** Row of the flat form; `children` is a count. The last four fields come with `layout`. */
 export interface FlatNode {
   id: string;
   parent_id: string | null;
@@ -537,12 +537,12 @@ export interface FlatNode {
   gutters?: Gutter[];
 }
 
-/** The last seq whose event lies before this answer. */
+/** Last seq whose event lies before this answer. */
 export interface FlushResult {
   seq: number;
 }
 
-/** A session and where it stands; `children` is how many come from it. */
+/** Session and its place in the forest; `children` counts the sessions derived from it. */
 export interface ForestNode {
   session_id: string;
   parent_id: string | null;
@@ -557,12 +557,12 @@ export interface ForestNode {
   message_count: number;
 }
 
-/** Parents first, siblings by the time they were created. */
+/** Sessions with parents before children, siblings by creation time. */
 export interface ForestNodes {
   nodes: ForestNode[];
 }
 
-/** All sessions, those of one project, or those of one tree. */
+/** Scope of the forest: all sessions, the sessions of one project, or one tree of sessions. */
 export interface ForestParams {
   /** Default: null. */
   scope?: "all" | "project" | "session" | null;
@@ -575,12 +575,12 @@ export interface ForestParams {
   _meta?: RequestMeta | null;
 }
 
-/** A drawing, one session a line. */
+/** Drawing of the forest, one session per line. */
 export interface ForestText {
   text: string;
 }
 
-/** What is taken; where the path ends; what comes along; what the fork is called. */
+/** Entries to take; end of the path; what comes along; fields of the fork. */
 export interface ForkParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -665,7 +665,7 @@ export interface Header {
   persist?: string | null;
 }
 
-/** The heads, main first. */
+/** Heads, `main` first. */
 export interface HeadsResult {
   heads: HeadInfo[];
 }
@@ -707,7 +707,7 @@ export interface HubStatistics {
   present: number;
 }
 
-/** A file by its absolute path, or its text; `cwd` puts the copy into another project. */
+/** Absolute path of a file, or its text; `cwd` puts the copy into another project. */
 export interface ImportParams {
   /** Default: null. */
   path?: string | null;
@@ -728,14 +728,14 @@ export interface ImportReport {
   problems: Problem[];
 }
 
-/** The new session, what was found in the source, and which sessions were the same before. */
+/** New session, findings in the source, and ids of sessions with an equal beginning. */
 export interface ImportResult {
   session: SessionInfo;
   report: ImportReport;
   twins: string[];
 }
 
-/** Version, process, profile and bounds. */
+/** Version, process, profile and limits of the daemon. */
 export interface InfoResult {
   version: string;
   protocol_versions: string[];
@@ -747,7 +747,7 @@ export interface InfoResult {
   limits: DaemonLimits;
 }
 
-/** What a client says of itself; an LSP client's own params are taken as well. */
+/** Identity and capabilities of a client; the params of an LSP client are accepted too. */
 export interface InitializeParams {
   protocol_versions?: string[];
   client_info?: unknown;
@@ -758,7 +758,7 @@ export interface InitializeParams {
   _meta?: RequestMeta | null;
 }
 
-/** What was agreed on, and what this daemon offers. */
+/** Agreed protocol version, and what this daemon offers. */
 export interface InitializeResult {
   protocol_version: string;
   server_info: ServerInfo;
@@ -767,12 +767,12 @@ export interface InitializeResult {
   limits: Limits;
 }
 
-/** Anything. */
+/** Any parameters. */
 export interface InitializedParams {
   _meta?: RequestMeta | null;
 }
 
-/** The context the caller holds: where it was built and how many messages it had. */
+/** Context that the caller holds: its leaf and its number of messages. */
 export interface Known {
   leaf_id: string | null;
   count: number;
@@ -797,7 +797,7 @@ export interface Label {
   label?: string | null;
 }
 
-/** The entry and its label; null and "" clear. */
+/** Entry and its label; null and "" clear the label. */
 export interface LabelParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -806,7 +806,7 @@ export interface LabelParams {
   _meta?: RequestMeta | null;
 }
 
-/** An entry, its label, and when that was set; "" where its line has no time. */
+/** Entry, its label, and when the label was set; "" where its line has no time. */
 export interface LabelRow {
   entry_id: string;
   label: string;
@@ -818,7 +818,7 @@ export interface Labelled {
   seq: number;
 }
 
-/** A page of the labels. */
+/** Page of the labels. */
 export interface LabelsParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -829,7 +829,7 @@ export interface LabelsParams {
   _meta?: RequestMeta | null;
 }
 
-/** A page, sorted by the `seq` of the labelled entry. */
+/** Page of labels, sorted by the `seq` of the labelled entry. */
 export interface LabelsResult {
   labels: LabelRow[];
   next_cursor: string | null;
@@ -867,7 +867,7 @@ export interface Lease {
   expires_at: string;
 }
 
-/** The bounds a client should know; sizes in bytes. */
+/** Limits that a client should know; sizes in bytes. */
 export interface Limits {
   max_frame_bytes: number;
   max_event_bytes: number;
@@ -902,7 +902,7 @@ export interface Lineage {
   detached?: boolean;
 }
 
-/** Which sessions, in which order. Every filter that is given must fit. */
+/** Filters and order of the list. A session must match every filter that is given. */
 export interface ListParams {
   /** Default: null. */
   cwd?: string | null;
@@ -943,7 +943,7 @@ export interface ListParams {
   _meta?: RequestMeta | null;
 }
 
-/** A page of sessions; files in the folders that are no sessions are named. */
+/** Page of sessions, and the files in the session folders that cannot be read as sessions. */
 export interface ListResult {
   sessions: SessionInfo[];
   next_cursor: string | null;
@@ -951,7 +951,7 @@ export interface ListResult {
   unreadable: Unreadable[];
 }
 
-/** The other session, what there is to say of both, and where to say it. */
+/** Other session, text of the merge, and where the turn goes. */
 export interface MergeParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -978,7 +978,7 @@ export interface MergeSource {
   entry_ids: string[];
 }
 
-/** The entry with the text, the last of the turn. */
+/** Entry that holds the text, the last entry of the turn. */
 export interface MergedHere {
   entry: StoredEntry;
   leaf_id: string | null;
@@ -1032,7 +1032,7 @@ export interface Moved {
   seq: number;
 }
 
-/** Where to; a summary of what is left; a label for the summary, or for where it goes. */
+/** Target; summary of the abandoned branch; label for the summary, or for the target. */
 export interface NavigateParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1060,7 +1060,7 @@ export interface Navigated {
   editor_text: string | null;
 }
 
-/** A node with what is below it. */
+/** Node with the nodes below it. */
 export interface NestedNode {
   id: string;
   parent_id: string | null;
@@ -1076,13 +1076,13 @@ export interface NestedNode {
   children: NestedNode[];
 }
 
-/** The whole tree, each node with its children. */
+/** Whole tree, each node with its children. */
 export interface NestedTree {
   roots: NestedNode[];
   seq: number;
 }
 
-/** The caller's context is the current one. */
+/** Answer that the caller's context is current. */
 export interface NotModified {
   etag: string;
   /** Default: true. */
@@ -1138,8 +1138,8 @@ export interface NoParams {
 }
 
 /**
- * An entry on the path; `children` is how many it has. `resolved_parent_id` is there if the entry
- * stands below another one than its `parent_id` says.
+ * Entry on the path; `children` counts its children. `resolved_parent_id` is present if the entry's
+ * parent in the tree is not its `parent_id`.
  */
 export interface PathEntry {
   seq: number;
@@ -1149,7 +1149,7 @@ export interface PathEntry {
   resolved_parent_id?: string | null;
 }
 
-/** The path of an entry or of a head, from either end. */
+/** Entry or head whose path is read, from either end. */
 export interface PathParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1166,20 +1166,20 @@ export interface PathParams {
   _meta?: RequestMeta | null;
 }
 
-/** A page, root first; with `from_end` the pages go towards the root. */
+/** Page of the path, root first; with `from_end` the pages go towards the root. */
 export interface PathResult {
   entries: PathEntry[];
   next_cursor: string | null;
 }
 
-/** `instance_id` changes with every start of the daemon. */
+/** Answer of a live daemon; `instance_id` changes with every start. */
 export interface PingResult {
   ok: boolean;
   instance_id: string;
   draining: boolean;
 }
 
-/** Where the head would go; how many tokens of what it leaves are told, 0 for all. */
+/** Target of the move; budget in tokens for the told entries, 0 for no bound. */
 export interface PlanBranchSummaryParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1194,8 +1194,8 @@ export interface PlanBranchSummaryParams {
 }
 
 /**
- * The entries to summarise, oldest first, and the prompt; null where nothing is left behind.
- * `details` is what session/branch stores with the summary, so that the files are carried on.
+ * Entries to summarise, oldest first, and the prompt; null if no entry is abandoned. `details` is
+ * stored with the summary by session/branch, so that later plans know the files.
  */
 export interface PlanBranchSummaryResult {
   entries: string[];
@@ -1207,7 +1207,7 @@ export interface PlanBranchSummaryResult {
   prompt: string | null;
 }
 
-/** At which head; how much of the newest is kept; what the summary shall mind above all. */
+/** Head; number of newest tokens to keep; what the summary must focus on. */
 export interface PlanCompactionParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1220,7 +1220,7 @@ export interface PlanCompactionParams {
   _meta?: RequestMeta | null;
 }
 
-/** The plan; null, and why, when there is nothing to do. */
+/** Plan; null, with the reason, if there is nothing to compact. */
 export interface PlanCompactionResult {
   plan: CompactionPlan | null;
   /** Default: null. */
@@ -1239,7 +1239,7 @@ export interface PlanFacts {
   tokens_before: number;
 }
 
-/** The session that is merged with this one. */
+/** Session that is merged with this one. */
 export interface PlanMergeParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1248,7 +1248,7 @@ export interface PlanMergeParams {
   _meta?: RequestMeta | null;
 }
 
-/** What to send to a model, and what it was made of: this session first. */
+/** Prompt for a model, and the sources it was made of: this session first. */
 export interface PlanMergeResult {
   prompt: string;
   sources: MergeSource[];
@@ -1260,7 +1260,7 @@ export interface PlannedFiles {
   modified: string[];
 }
 
-/** The state: null ends the presence; without it, nothing changes and it is only asked. */
+/** State of this connection; null ends the presence, no state only lists. */
 export interface PresenceParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1271,7 +1271,7 @@ export interface PresenceParams {
   _meta?: RequestMeta | null;
 }
 
-/** Everybody who is present now, in the order in which they came. */
+/** Clients that are present now, in the order in which they appeared. */
 export interface PresenceResult {
   clients: Present[];
 }
@@ -1317,7 +1317,7 @@ export interface ProgressValue {
   unit: string;
 }
 
-/** Entries by id, or messages of main's path by their place; one of the two. */
+/** Entries by id, or messages of main's path by index; one of the two. */
 export interface RebaseParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1349,7 +1349,7 @@ export interface Receipt {
   durability: "disk" | "memory" | "os";
 }
 
-/** The lease. */
+/** Id of the lease. */
 export interface ReleaseParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1357,7 +1357,7 @@ export interface ReleaseParams {
   _meta?: RequestMeta | null;
 }
 
-/** The lease, and how long it lasts from now on. */
+/** Id of the lease, and its duration from now on. */
 export interface RenewParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1385,7 +1385,7 @@ export interface Repair {
   reason: string | null;
 }
 
-/** `dry_run: false` does what the default only says. */
+/** Choice between a dry run, the default, and the repair. */
 export interface RepairParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1408,7 +1408,7 @@ export interface RequestMeta {
   progress_token?: string | number;
 }
 
-/** Which head, under which condition. */
+/** Head to move, and the condition of the move. */
 export interface ResetParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1421,7 +1421,7 @@ export interface ResetParams {
   _meta?: RequestMeta | null;
 }
 
-/** What a person wrote for each entry. */
+/** Text that a person wrote for each entry. */
 export interface ResolveEntriesParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1429,18 +1429,18 @@ export interface ResolveEntriesParams {
   _meta?: RequestMeta | null;
 }
 
-/** The entries in the order of the refs. */
+/** Entries in the order of the refs. */
 export interface ResolveEntriesResult {
   entries: EntryMeant[];
 }
 
-/** What somebody wrote for a session. */
+/** Text that a person wrote for a session. */
 export interface ResolveParams {
   ref: string;
   _meta?: RequestMeta | null;
 }
 
-/** How old, and whether to do it; `dry_run` only says what would go. */
+/** Age limit; with `dry_run` the answer only names the sessions that would go. */
 export interface RetentionParams {
   max_age_hours: number;
   /** Default: true. */
@@ -1448,14 +1448,14 @@ export interface RetentionParams {
   _meta?: RequestMeta | null;
 }
 
-/** The sessions that went, or would; those that should have and did not. */
+/** Sessions that went, or would go, and sessions that failed to go. */
 export interface RetentionResult {
   sessions: SessionInfo[];
   failed: Failed[];
   dry_run: boolean;
 }
 
-/** The entry to go back to; null is before the first one. */
+/** Entry to go back to; null is before the first entry. */
 export interface RewindParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1491,7 +1491,7 @@ export interface RosterStatistics {
   in_memory: boolean;
 }
 
-/** Words and quoted phrases, and in which sessions. */
+/** Words and quoted phrases, and the sessions to search in. */
 export interface SearchParams {
   query: string;
   /** Default: null. */
@@ -1505,7 +1505,7 @@ export interface SearchParams {
   _meta?: RequestMeta | null;
 }
 
-/** The best hits, best first. */
+/** Hits, best first. */
 export interface SearchResult {
   hits: Found[];
 }
@@ -1518,7 +1518,7 @@ type Sent<E> = E extends unknown ? Omit<E, PlacedBy> & { [P in PlacedBy | "seq"]
 /** An entry as a client sends it: `id` and `timestamp` may be left out. */
 export type SentEntry = Sent<KnownEntry> | (OpaqueEntry & { [P in PlacedBy | "seq"]?: never });
 
-/** Which program answers. */
+/** Name and version of the answering program. */
 export interface ServerInfo {
   name: string;
   version: string;
@@ -1628,12 +1628,12 @@ export interface SessionParams {
   _meta?: RequestMeta | null;
 }
 
-/** A session. */
+/** Answer that holds a session. */
 export interface SessionResult {
   session: SessionInfo;
 }
 
-/** What it is about, in the words of those who understand it, and what it says. */
+/** Kind of the signal, a word that its receivers know, and its content. */
 export interface SignalParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1650,7 +1650,7 @@ export interface SignalTold {
   origin: Origin;
 }
 
-/** What the model is to see instead of the entries. */
+/** Summary that the model sees instead of the entries. */
 export interface Squash {
   summary: string;
 }
@@ -1664,9 +1664,9 @@ export interface StoredEntry {
 }
 
 /**
- * From where, and which events; `bodies: false` gives ids instead of entries. `signals` asks for
- * what is stored nowhere too: signals and who is present. Unless it is said, whoever wants no
- * content (`bodies: false`) wants none of that either.
+ * Start and filter of the events; `bodies: false` sends ids instead of entries. `signals` adds what
+ * is stored nowhere: signals and presence. Its default is the value of `bodies`: a subscriber
+ * without content gets no signals either.
  */
 export interface SubscribeParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
@@ -1714,7 +1714,7 @@ export interface Synced {
   seq: number;
 }
 
-/** The tree, or a part of it, as lines of text. */
+/** Tree, or a part of the tree, as lines of text. */
 export interface TextTree {
   text: string;
   seq: number;
@@ -1734,7 +1734,7 @@ export interface ThinkingLevelChange {
   thinking_level: string;
 }
 
-/** How many, and behind which page. */
+/** Page of the trash. */
 export interface TrashParams {
   /** Default: null. */
   limit?: number | null;
@@ -1743,13 +1743,13 @@ export interface TrashParams {
   _meta?: RequestMeta | null;
 }
 
-/** A page of deleted sessions, those begun last first. */
+/** Page of deleted sessions, those created last first. */
 export interface TrashResult {
   sessions: TrashedSession[];
   next_cursor: string | null;
 }
 
-/** A session in the trash. `origin` is where a restore puts it; null if nothing says that. */
+/** Session in the trash. `origin` is where a restore puts its file; null if unknown. */
 export interface TrashedSession {
   session_id: string;
   title: string | null;
@@ -1759,7 +1759,7 @@ export interface TrashedSession {
   bytes: number;
 }
 
-/** Which form, and what of it: `_FORMS` says which parameter is for which form. */
+/** Form of the tree, and its parameters; `_FORMS` names the form of each parameter. */
 export interface TreeParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1780,7 +1780,7 @@ export interface TreeParams {
   _meta?: RequestMeta | null;
 }
 
-/** A page of nodes; `seq` is the line the tree was drawn at, for all its pages. */
+/** Page of nodes; `seq` is the last line of the tree, for all its pages. */
 export interface TreeResult {
   nodes: FlatNode[];
   next_cursor: string | null;
@@ -1793,7 +1793,7 @@ export interface Unreadable {
   reason: string;
 }
 
-/** What changes; null clears. */
+/** Fields to change; null clears a field. */
 export interface UpdateParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1833,7 +1833,7 @@ export interface Usage {
   cost: number;
 }
 
-/** At which head; how many tokens the model takes, if not as many as the settings say. */
+/** Head; size of the model's window in tokens, by default that of the settings. */
 export interface UsageParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1845,8 +1845,8 @@ export interface UsageParams {
 }
 
 /**
- * The tokens of the context now, and whether they leave less of the window than the reserve.
- * `totals` is what all assistant messages of the session say they have cost.
+ * Tokens of the context, and whether they leave less of the window than the reserve. `totals` sums
+ * the usage that all assistant messages of the session report.
  */
 export interface UsageResult {
   tokens: number;
@@ -1869,7 +1869,7 @@ export interface Verification {
   read_only: boolean;
 }
 
-/** The revision from which on changes are told. */
+/** Revision of the catalog after which changes are notified. */
 export interface WatchResult {
   revision: number;
 }
@@ -1889,145 +1889,156 @@ export interface WriterStatistics {
 
 /** What a client may call; an alias is the same method. */
 export interface Methods {
-  /** who the client is, what both sides can do. Optional. Access: status. */
+  /** exchange identity and capabilities of client and daemon. Optional. Access: status. */
   initialize: { params: InitializeParams; result: InitializeResult };
-  /** an LSP-shaped client's word that it has read the answer to `initialize`. Access: status. */
+  /** accept an LSP client's notice that it has read the answer to `initialize`. Access: status. */
   initialized: { params: InitializedParams; result: null };
-  /** the LSP word before `exit`; the daemon serves others on. Access: status. */
+  /**
+   * accept the LSP request before `exit`; the daemon keeps serving its other clients. Access:
+   * status.
+   */
   shutdown: { params: NoParams; result: null };
-  /** close this connection, once what it asked before is answered. Access: status. */
+  /** close this connection once its earlier requests are answered. Access: status. */
   exit: { params: NoParams; result: null };
-  /** is anybody there. Access: status. */
+  /** check that the daemon answers. Access: status. */
   "server/ping": { params: NoParams; result: PingResult };
-  /** which daemon this is. Access: status. */
+  /** return version, process, profile and limits of this daemon. Access: status. */
   "server/info": { params: NoParams; result: InfoResult };
-  /** how busy the daemon is. Access: status. */
+  /** return the daemon's counters. Access: status. */
   "server/stats": { params: NoParams; result: ServiceStatistics };
-  /** end the daemon as SIGTERM does. Access: write. */
+  /** stop the daemon as SIGTERM does. Access: write. */
   "server/stop": { params: NoParams; result: Empty };
-  /** what this daemon speaks, as an OpenRPC document. Access: read. */
+  /** return the protocol of this daemon as an OpenRPC document. Access: read. */
   "rpc.discover": { params: NoParams; result: unknown };
-  /** a new session, or the one that has the id. Access: write. */
+  /** create a session, or open the session that has the id. Access: write. */
   "session/create": { params: CreateParams; result: CreateResult };
   /** open a session by its id, its file, or an entry in it. Access: read. */
   "session/open": { params: OpenParams; result: SessionResult | CreateResult };
-  /** this connection is done with a session. Access: read. */
+  /** end this connection's use of a session. Access: read. */
   "session/close": { params: SessionParams; result: Empty };
-  /** what a session is now. Access: status. */
+  /** return the current fields of a session. Access: status. */
   "session/get": { params: SessionParams; result: SessionResult };
-  /** change what is known of a session as a whole. Access: write. */
+  /** change the metadata of a session. Access: write. */
   "session/update": { params: UpdateParams; result: SessionResult };
-  /** the sessions there are, filtered, sorted, a page at a time. Access: status. */
+  /** return the sessions, filtered and sorted, a page at a time. Access: status. */
   "session/list": { params: ListParams; result: ListResult };
-  /** the session that is meant by an id, the beginning of one, or a title. Access: read. */
+  /** find the session named by an id, the beginning of an id, or a title. Access: read. */
   "session/resolve": { params: ResolveParams; result: SessionResult };
-  /** the latest conversation of a project, or a new session in it. Access: write. */
+  /** open the latest conversation of a project, or begin a new session in it. Access: write. */
   "session/continue_recent": { params: ContinueParams; result: CreateResult };
-  /** be told when lists show something else. Access: status. */
+  /** receive a notification for each change of what lists show. Access: status. */
   "catalog/subscribe": { params: NoParams; result: WatchResult };
-  /** be told no more of what lists show. Access: status. */
+  /** stop the notifications of catalog/subscribe. Access: status. */
   "catalog/unsubscribe": { params: NoParams; result: Empty };
-  /** the sessions by descent, as rows or drawn as text. Access: status. */
+  /** sessions by descent, as rows or drawn as text. Access: status. */
   "catalog/forest": { params: ForestParams; result: ForestNodes | ForestText };
-  /** store one entry, or several as one atom. Access: write. */
+  /** store one entry, or several entries as one atom. Access: write. */
   "session/append": { params: AppendParams; result: Receipt };
   /** Alias of session/append. */
   append: Methods["session/append"];
-  /** put a head at an entry, create a head there, or drop one. Access: write. */
+  /** put a head at an entry, create a head there, or drop a head. Access: write. */
   "session/branch": { params: BranchParams; result: Moved };
   /** Alias of session/branch. */
   branch: Methods["session/branch"];
-  /** go to a point of the tree as a person means it. Access: write. */
+  /** go to a point of the tree in the way a person means it. Access: write. */
   "session/navigate": { params: NavigateParams; result: Navigated };
-  /** what a head leaves when it goes elsewhere, ready for a model; a pure read. Access: read. */
+  /** plan the summary of the branch that a head abandons; changes nothing. Access: read. */
   "session/plan_branch_summary": { params: PlanBranchSummaryParams; result: PlanBranchSummaryResult };
   /** put a head before the first entry. Access: write. */
   "session/reset": { params: ResetParams; result: Moved };
-  /** put a head back on its own path, as if what followed had not been tried. Access: write. */
+  /** put a head back on its own path and abandon what followed. Access: write. */
   "session/rewind": { params: RewindParams; result: Rewound };
-  /** where something was said, in every session or those of a project. Access: read. */
+  /** find text in all sessions, or in the sessions of a project. Access: read. */
   "session/search": { params: SearchParams; result: SearchResult };
-  /** name an entry, or clear its name. Access: write. */
+  /** label an entry, or clear its label. Access: write. */
   "session/label": { params: LabelParams; result: Labelled };
-  /** every label in force, in the order of the entries. Access: read. */
+  /** return every label in force, in the order of the entries. Access: read. */
   "session/labels": { params: LabelsParams; result: LabelsResult };
-  /** where every head stands. Access: status. */
+  /** return the position of every head. Access: status. */
   "session/heads": { params: SessionParams; result: HeadsResult };
-  /** one entry and how it stands in the tree. Access: read. */
+  /** read one entry and its place in the tree. Access: read. */
   "session/entry": { params: EntryParams; result: EntryResult };
-  /** the entries that are meant by ids, labels, or parts of ids. Access: read. */
+  /** find the entries named by ids, labels, or parts of ids. Access: read. */
   "session/resolve_entries": { params: ResolveEntriesParams; result: ResolveEntriesResult };
-  /** the log, forwards or backwards, a page at a time. Access: read. */
+  /** read the log forwards or backwards, a page at a time. Access: read. */
   "session/entries": { params: EntriesParams; result: EntriesResult };
-  /** the entries from a root to a leaf. Access: read. */
+  /** return the entries from a root to a leaf. Access: read. */
   "session/path": { params: PathParams; result: PathResult };
-  /** every node in pre-order, the active branch first: as rows, nested, or drawn. Access: read. */
+  /**
+   * return every node in pre-order, the active branch first: as rows, nested, or drawn. Access:
+   * read.
+   */
   "session/tree": { params: TreeParams; result: TreeResult | NestedTree | TextTree };
-  /** what the model sees at a head or an entry. Access: read. */
+  /** the messages that a model is sent at a head or an entry. Access: read. */
   "session/build_context": { params: BuildContextParams; result: BuildContextResult | NotModified };
   /** Alias of session/build_context. */
   build_context: Methods["session/build_context"];
-  /** what a compaction would summarise, ready for a model; a pure read. Access: read. */
+  /** plan a compaction, with a prompt ready for a model; changes nothing. Access: read. */
   "session/plan_compaction": { params: PlanCompactionParams; result: PlanCompactionResult };
   /**
-   * commit a summary, or replacement messages, below a head; or have it all done. Access: write.
+   * commit a summary or replacement messages below a head, or run a whole compaction. Access:
+   * write.
    */
   "session/compact": { params: CompactParams; result: CompactResult };
   /** Alias of session/compact. */
   compact: Methods["session/compact"];
-  /** how full the model's window is at a head, and what the session has cost. Access: status. */
+  /**
+   * return how full the model's window is at a head, and the session's total usage. Access: status.
+   */
   "session/usage": { params: UsageParams; result: UsageResult };
-  /** every entry of a session from a point on, as events, and its signals. Access: status. */
+  /**
+   * receive every entry of a session from a point on as events, and its signals. Access: status.
+   */
   "session/subscribe": { params: SubscribeParams; result: Subscribed };
   /** Alias of session/subscribe. */
   subscribe: Methods["session/subscribe"];
-  /** no more events of a session. Access: status. */
+  /** end this connection's events of a session. Access: status. */
   "session/unsubscribe": { params: SessionParams; result: Empty };
   /** Alias of session/unsubscribe. */
   unsubscribe: Methods["session/unsubscribe"];
-  /** wait until every event up to now was handed to this connection. Access: status. */
+  /** wait until every event up to now has been handed to this connection. Access: status. */
   "session/flush": { params: SessionParams; result: FlushResult };
-  /** have a head for oneself for a while, or wait for it. Access: write. */
+  /** lease a head, or wait until its lease is free. Access: write. */
   "session/acquire": { params: AcquireParams; result: Lease };
-  /** keep a lease for longer. Access: write. */
+  /** extend a lease. Access: write. */
   "session/renew": { params: RenewParams; result: Lease };
   /** end a lease. Access: write. */
   "session/release": { params: ReleaseParams; result: Empty };
-  /** tell everybody who watches a session, and store nothing. Access: write. */
+  /** send a message to every watcher of a session, stored nowhere. Access: write. */
   "session/signal": { params: SignalParams; result: Empty };
-  /** say that this connection is here and in which state, and who else is. Access: read. */
+  /** set this connection's presence on a session, and list the clients present. Access: read. */
   "session/presence": { params: PresenceParams; result: PresenceResult };
-  /** a new session of what another one holds; that one stays as it is. Access: write. */
+  /** make a new session from the entries of another, which stays unchanged. Access: write. */
   "session/fork": { params: ForkParams; result: CopyResult };
-  /** a new session of chosen entries, in the order they are wanted in. Access: write. */
+  /** make a new session of chosen entries, in a chosen order. Access: write. */
   "session/rebase": { params: RebaseParams; result: CopyResult };
-  /** the prompt for the text that brings two sessions together; changes nothing. Access: read. */
+  /** make the prompt for the text that merges two sessions; changes nothing. Access: read. */
   "session/plan_merge": { params: PlanMergeParams; result: PlanMergeResult };
-  /** the turn that brings two sessions together, here or as a new session. Access: write. */
+  /** add the turn that merges two sessions, here or in a new session. Access: write. */
   "session/merge": { params: MergeParams; result: MergedHere | CopyResult };
-  /** a copy of a session file under a new id, in the dialect it was written in. Access: write. */
+  /** copy a session file under a new id, in the dialect of the file. Access: write. */
   "session/import": { params: ImportParams; result: ImportResult };
-  /** a session as a file of its own. Access: read. */
+  /** write a session to a file of its own. Access: read. */
   "session/export": { params: ExportParams; result: ExportResult };
-  /** keep a session to be read, out of the lists and closed to changes. Access: write. */
+  /** take a session out of the lists and close it to changes; reads still work. Access: write. */
   "session/archive": { params: SessionParams; result: Empty };
-  /** put an archived session back among the others. Access: write. */
+  /** put an archived session back into the lists. Access: write. */
   "session/unarchive": { params: SessionParams; result: Empty };
-  /** move a session to the trash, from where only session/purge takes it away. Access: write. */
+  /** move a session to the trash; only session/purge removes it for good. Access: write. */
   "session/delete": { params: SessionParams; result: Empty };
-  /** the deleted sessions that session/restore brings back. Access: read. */
+  /** return the deleted sessions, which session/restore brings back. Access: read. */
   "session/trash": { params: TrashParams; result: TrashResult };
   /** bring a deleted session back from the trash. Access: write. */
   "session/restore": { params: SessionParams; result: SessionResult };
-  /** take a session whose file lies outside the profile out of the catalog. Access: write. */
+  /** remove a session whose file lies outside the profile from the catalog. Access: write. */
   "session/forget": { params: SessionParams; result: Empty };
-  /** remove a deleted session from the trash, for good. Access: write. */
+  /** remove a deleted session from the trash for good. Access: write. */
   "session/purge": { params: SessionParams; result: Empty };
-  /** old sessions into the trash. Access: read. */
+  /** move old sessions to the trash. Access: read. */
   "retention/run": { params: RetentionParams; result: RetentionResult };
-  /** what is wrong with a session's file, as it lies on disk. Access: read. */
+  /** find damage in a session's file on disk. Access: read. */
   "session/verify": { params: SessionParams; result: Verification };
-  /** a session's file without the lines that do not parse. Access: read. */
+  /** remove the lines that do not parse from a session's file. Access: read. */
   "session/repair": { params: RepairParams; result: Repair };
 }
 

@@ -1,4 +1,4 @@
-"""One RPC method per file; `METHODS` is the table of contents."""
+"""RPC methods, one per file; `METHODS` is the table of contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may call what, now: by the connection's access, and not once the daemon stops."""
+"""Checks whether a client may call a method now: the connection's access, and a daemon that stops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RANK: Final = {"status": 0, "read": 1, "write": 2}
 
 
 def allow(client: Client, method: Method[Client, Any]) -> None:
-    """Raises PermissionDenied or Draining for what this client may not ask now."""
+    """Raise PermissionDenied or Draining for a method that this client may not call now."""
     if client.access != "write":
         require_access(client, method.access)
     if client.service.draining and method.name.startswith("session/"):
@@ -23,6 +23,9 @@ def allow(client: Client, method: Method[Client, Any]) -> None:
 
 
 def require_access(client: Client, need: Access) -> None:
-    """Raises PermissionDenied; for a method that needs more with certain parameters."""
+    """Raise PermissionDenied if the connection's access is below `need`.
+
+    Methods call this for parameters that need more access than the method itself.
+    """
     if _RANK[client.access] < _RANK[need]:
         raise PermissionDenied("this connection's access does not allow it", need=need)

@@ -1,4 +1,4 @@
-"""session/acquire: have a head for oneself for a while, or wait for it."""
+"""session/acquire: lease a head, or wait until its lease is free."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["METHOD"]
 
 
 class AcquireParams(SessionParams, kw_only=True):
-    """Which head, for how long, and how long to wait while somebody else has it."""
+    """Head to lease, duration of the lease, and time to wait while another holder has the head."""
 
     head: HeadName = MAIN
     ttl_ms: Ttl
@@ -25,7 +25,7 @@ class AcquireParams(SessionParams, kw_only=True):
 
 
 def handle(client: Client, params: AcquireParams, call: Call[Client]) -> Any:
-    """Give the lease when nothing is on its way to the disk, or put the call in line for it."""
+    """Grant the lease once no batch is on its way to the disk, or queue the call for the lease."""
     wish = Wish(params.head, params.ttl_ms, params.wait_ms)
     return ask_in_turn(
         client, call, params.session_id, lambda host: client.acquire(host, wish, call)

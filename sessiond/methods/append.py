@@ -1,4 +1,4 @@
-"""session/append: store one entry, or several as one atom."""
+"""session/append: store one entry, or several entries as one atom."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["METHOD"]
 
 
 class AppendParams(MoveParams):
-    """One of `message`, `entry`, `entries`; where; under which condition."""
+    """One of `message`, `entry`, `entries`; the place to append at; the condition to meet."""
 
     message: MessageBytes | UnsetType = UNSET
     entry: SentEntryBytes | UnsetType = UNSET
@@ -42,7 +42,7 @@ class AppendParams(MoveParams):
 
 
 def handle(client: Client, params: AppendParams, call: Call[Client]) -> Any:
-    """Put the append in line for the session's writer."""
+    """Put the append into the inbox of the session."""
     _require_one_place(params)
     entries, size = _entries(params)
     ids = _ids(params, entries)
@@ -71,7 +71,7 @@ def handle(client: Client, params: AppendParams, call: Call[Client]) -> Any:
 
 
 def _entries(params: AppendParams) -> tuple[list[Entry | Opaque], int]:
-    """The entries sent, typed, and their size in bytes."""
+    """Return the entries of the call, decoded, and their size in bytes."""
     message, entry, entries = params.message, params.entry, params.entries
     if (message is not UNSET) + (entry is not UNSET) + (entries is not UNSET) != 1:
         raise InvalidParams("send one of message, entry, entries", path="entry")
@@ -89,31 +89,34 @@ def _entries(params: AppendParams) -> tuple[list[Entry | Opaque], int]:
 
 
 def _require_one_place(params: AppendParams) -> None:
-    """Raises InvalidParams where a conflict would have two places to branch at."""
+    """Raise InvalidParams if a conflict would have two entries to branch at."""
     if params.on_conflict != "branch" or params.expected is None or params.parent_id is UNSET:
         return
     if params.expected.leaf_id not in {UNSET, params.parent_id}:
         raise InvalidParams(
             'with on_conflict "branch" the entries go below expected.leaf_id: leave parent_id out,'
-            " or send the same one",
+            " or send that id in it",
             path="parent_id",
         )
 
 
 def _path(params: AppendParams) -> str:
-    """Where a lone entry stands among the parameters."""
+    """Return the path of a lone entry within the parameters."""
     if params.message is not UNSET:
         return ""
     return "entry" if params.entry is not UNSET else "entries[0]"
 
 
 def _ids(params: AppendParams, entries: list[Entry | Opaque]) -> tuple[str, ...]:
-    """The ids under which the entries may be stored already."""
+    """Return the ids under which the entries may be stored already."""
     key = params.idempotency_key
     if key is None:
         return tuple([entry.id for entry in entries if isinstance(entry.id, str)])
     if any(entry.id is not UNSET for entry in entries):
-        raise InvalidParams("an idempotency_key gives the ids; send none", path="idempotency_key")
+        raise InvalidParams(
+            "idempotency_key derives the ids of the entries: send no id in an entry",
+            path="idempotency_key",
+        )
     return tuple(derive_entry_id(params.session_id, key, index) for index in range(len(entries)))
 
 

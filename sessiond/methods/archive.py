@@ -1,4 +1,4 @@
-"""session/archive: keep a session to be read, out of the lists and closed to changes."""
+"""session/archive: take a session out of the lists and close it to changes; reads still work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["METHOD"]
 
 
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
-    """Move the file in its turn: what was sent before is stored, what comes after is refused."""
+    """Move the file in its turn: earlier mutations are stored, later mutations are refused."""
 
     def archive(host: Host) -> None:
         client.service.store.keeping.archive(host.opened)

@@ -1,4 +1,4 @@
-"""session/branch: put a head at an entry, create a head there, or drop one."""
+"""session/branch: put a head at an entry, create a head there, or drop a head."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["METHOD"]
 
 
 class BranchParams(MoveParams):
-    """Where to; which head; a summary of what is left; or `drop`."""
+    """Target entry; head to move; summary of the abandoned branch; or `drop`."""
 
     entry_id: EntryId | UnsetType | None = UNSET
     drop: bool = False
@@ -36,7 +36,7 @@ class BranchParams(MoveParams):
 
 
 def handle(client: Client, params: BranchParams, call: Call[Client]) -> Any:
-    """Put the move in line, once whoever wants a word before has had it. A drop leaves nothing."""
+    """Run the hooks, then put the move into the inbox. A drop abandons no branch and runs no hook."""
     if params.drop:
         _require_head_only(params)
         return submit(
@@ -46,7 +46,10 @@ def handle(client: Client, params: BranchParams, call: Call[Client]) -> Any:
             lambda draft: drop(draft, params.head, params.condition),
         )
     if isinstance(params.entry_id, UnsetType):
-        raise InvalidParams("entry_id is missing; null is before the first entry", path="entry_id")
+        raise InvalidParams(
+            "entry_id is missing: send an entry's id, or null for before the first entry",
+            path="entry_id",
+        )
     entry_id = params.entry_id
     request = BranchRequest(
         entry_id=entry_id,
@@ -71,7 +74,7 @@ def handle(client: Client, params: BranchParams, call: Call[Client]) -> Any:
 
 
 def _require_head_only(params: BranchParams) -> None:
-    """Raises InvalidParams for what a drop has no use for."""
+    """Raise InvalidParams for a parameter that a drop does not take."""
     given = (
         ("entry_id", params.entry_id is not UNSET),
         ("summary", params.summary != ""),
@@ -79,7 +82,7 @@ def _require_head_only(params: BranchParams) -> None:
     )
     for name, is_given in given:
         if is_given:
-            raise InvalidParams(f"drop takes a head and no {name}", path=name)
+            raise InvalidParams(f"drop takes a head only: leave {name} out", path=name)
 
 
 METHOD = Method(

@@ -1,4 +1,4 @@
-"""session/build_context: what the model sees at a head or an entry."""
+"""session/build_context: the messages that a model is sent at a head or an entry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["METHOD"]
 
 
 class BuildContextParams(SessionParams):
-    """Where; what the caller has already; how it is shown, and what with it."""
+    """Head or entry; the context that the caller holds; the view; further parts to include."""
 
     head: HeadName | None = None
     entry_id: EntryId | None = None
@@ -32,9 +32,9 @@ class BuildContextParams(SessionParams):
 
 
 class BuildContextResult(Struct, frozen=True):
-    """The messages from the `unchanged`th on, and the entry each comes from (null: from none).
+    """Messages from index `unchanged` on, and the source entry of each message (null: no entry).
 
-    The first `unchanged` messages are the same bytes from the same entries in both contexts.
+    The first `unchanged` messages have equal bytes and equal sources in both contexts.
 
     `tokens` is an estimate of the whole context, see "Estimates" in protocol.md.
     """
@@ -52,14 +52,14 @@ class BuildContextResult(Struct, frozen=True):
 
 
 class NotModified(Struct, frozen=True):
-    """The caller's context is the current one."""
+    """Answer that the caller's context is current."""
 
     etag: str
     not_modified: bool = True
 
 
 def handle(client: Client, params: BuildContextParams, call: Call[Client]) -> Any:
-    """Answer from the cache when it is near, else splice in a worker thread."""
+    """Answer on the loop if the context is cached, else splice the answer in a worker thread."""
 
     def look(host: Host) -> Any:
         leaf = leaf_of(host.opened.session, params)
@@ -78,7 +78,7 @@ def handle(client: Client, params: BuildContextParams, call: Call[Client]) -> An
 
 
 def _system(host: Host) -> str | None:
-    """The session's system prompt."""
+    """Return the system prompt of the session."""
     prompt = host.opened.whole().system_prompt
     return prompt if isinstance(prompt, str) else None
 

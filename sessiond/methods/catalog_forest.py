@@ -1,4 +1,4 @@
-"""catalog/forest: the sessions by descent, as rows or drawn as text."""
+"""catalog/forest: sessions by descent, as rows or drawn as text."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sessiond.model.ids import SessionId
 
 __all__ = ["METHOD"]
 
-# Of the characters that a drawing has, in JSON.
+# Size of one character of a drawing in JSON.
 _COLUMN_BYTES_MAX: Final = 4
 
 
 class ForestParams(Params):
-    """All sessions, those of one project, or those of one tree."""
+    """Scope of the forest: all sessions, the sessions of one project, or one tree of sessions."""
 
     scope: Literal["session", "project", "all"] | None = None
     session_id: SessionId | None = None
@@ -34,7 +34,7 @@ class ForestParams(Params):
 
 
 class ForestNode(Struct, frozen=True):
-    """A session and where it stands; `children` is how many come from it."""
+    """Session and its place in the forest; `children` counts the sessions derived from it."""
 
     session_id: str
     parent_id: str | None
@@ -50,26 +50,26 @@ class ForestNode(Struct, frozen=True):
 
 
 class ForestNodes(Struct, frozen=True):
-    """Parents first, siblings by the time they were created."""
+    """Sessions with parents before children, siblings by creation time."""
 
     nodes: list[ForestNode]
 
 
 class ForestText(Struct, frozen=True):
-    """A drawing, one session a line."""
+    """Drawing of the forest, one session per line."""
 
     text: str
 
 
 def handle(client: Client, params: ForestParams, call: Call[Client]) -> Any:
-    """Ask the catalog in a worker thread."""
+    """Query the catalog in a worker thread."""
     _require_scope(params)
     client.service.work(call, lambda: _forest(client, params, call))
     return DEFERRED
 
 
 def _require_scope(params: ForestParams) -> None:
-    """Raises InvalidParams for a scope without its name, or a name outside its scope."""
+    """Raise InvalidParams for a scope without its name, or a name outside its scope."""
     scope = params.scope or _implied(params)
     for name, its_scope in (("session_id", "session"), ("cwd", "project")):
         given = getattr(params, name) is not None
@@ -90,7 +90,7 @@ async def _forest(client: Client, params: ForestParams, call: Call[Client]) -> A
         found = catalog.ask(lambda each: relatives(each, cwd, FOREST_SESSIONS_MAX + 1))
         if len(found) > FOREST_SESSIONS_MAX:
             raise TooLarge(
-                "more sessions than one forest may have; ask for a project with cwd",
+                "more sessions than one forest may have: ask for one project with cwd",
                 limit=FOREST_SESSIONS_MAX,
             )
         return _answer(_of_scope(params, found), text=params.form == "text")
@@ -103,7 +103,7 @@ def _of_scope(params: ForestParams, found: list[Relative]) -> Sequence[Relative]
         return found
     tree = tree_of(params.session_id, found)
     if not tree:
-        raise SessionNotFound("no session of this id in a list", session_id=params.session_id)
+        raise SessionNotFound("no listed session has this id", session_id=params.session_id)
     return tree
 
 
@@ -132,13 +132,16 @@ def _node(row: ForestRow) -> ForestNode:
 
 
 def _fitting(lines: Iterable[str]) -> Iterator[str]:
-    """The lines of a drawing. Raises TooLarge for one that no answer holds: each level indents."""
+    """Yield the lines of a drawing. Raise TooLarge once they exceed one answer.
+
+    Each level of the forest indents, so a drawing grows faster than the number of sessions.
+    """
     size = 0
     for line in lines:
         size += len(line)
         if size > RESULT_BYTES_MAX // _COLUMN_BYTES_MAX:
             raise TooLarge(
-                "the drawing is over the limit of an answer; ask for nodes",
+                "the drawing is larger than an answer may be: ask for form nodes",
                 limit=RESULT_BYTES_MAX,
             )
         yield line

@@ -1,4 +1,4 @@
-"""catalog/subscribe: be told when lists show something else."""
+"""catalog/subscribe: receive a notification for each change of what lists show."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["METHOD"]
 
 
 class WatchResult(Struct, frozen=True):
-    """The revision from which on changes are told."""
+    """Revision of the catalog after which changes are notified."""
 
     revision: int
 
 
 def handle(client: Client, _params: Params, _call: Call[Client]) -> WatchResult:
-    """Register in the same step as the answer."""
+    """Register the connection in the same step as the answer, so that no change falls between."""
     roster = client.service.roster
     roster.feed.add(client.listener)
     return WatchResult(roster.revision)

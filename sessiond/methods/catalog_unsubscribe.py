@@ -1,4 +1,4 @@
-"""catalog/unsubscribe: be told no more of what lists show."""
+"""catalog/unsubscribe: stop the notifications of catalog/subscribe."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["METHOD"]
 
 
 def handle(client: Client, _params: Params, _call: Call[Client]) -> Empty:
-    """Safe to repeat."""
+    """Remove the connection from the feed; a repeated call changes nothing."""
     client.service.roster.feed.remove(client.listener)
     return Empty()
 

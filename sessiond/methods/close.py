@@ -1,4 +1,4 @@
-"""session/close: this connection is done with a session."""
+"""session/close: end this connection's use of a session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["METHOD"]
 
 
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
-    """Give up subscription and presence and unload the session if nobody else uses it."""
+    """End subscription and presence, and unload the session if no other client uses it."""
     if client.service.find(params.session_id) is None:
         return Empty()
 

@@ -1,4 +1,4 @@
-"""What several methods share: the session they name, entries as clients send them, splicing."""
+"""Helpers that several methods share: calls to a session's actor, decoding of entries, splicing of answers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class SessionParams(Params):
 
 
 class Empty(Struct, frozen=True):
-    """An answer that says only that it was done."""
+    """Empty answer: the call succeeded."""
 
 
 encode: Final = msgspec.json.Encoder().encode
@@ -72,20 +72,20 @@ encode: Final = msgspec.json.Encoder().encode
 def ask(
     client: Client, call: Call[Client], session_id: str, question: Callable[[Host], Any]
 ) -> Any:
-    """Answer from a session's state, after this connection's own earlier mutations."""
+    """Answer from a session's state, after this connection's earlier mutations."""
     host = client.service.host(session_id)
     return served(host.ask(call, lambda: question(host)))
 
 
 def show(client: Client, call: Call[Client], session_id: str, answer: Callable[[Host], Any]) -> Any:
-    """Answer with what shows the session, after this connection's own earlier mutations."""
+    """Answer with a result that shows the session, after this connection's earlier mutations."""
     return ask(client, call, session_id, lambda host: summed_up(host, call, answer))
 
 
 def summed_up(host: Host, call: Call[Client], answer: Callable[[Host], Any]) -> Any:
-    """Answer from a session once its summary is of now.
+    """Answer from a session once its summary covers all lines.
 
-    What that has to read is read in place when it is little, else in a worker thread: LATER.
+    The summary reads missing lines on the loop if they are few bytes, else in a worker thread (LATER).
     """
     opened = host.opened
     if opened.summary_lacks_bytes <= INLINE_READ_BYTES:
@@ -94,7 +94,7 @@ def summed_up(host: Host, call: Call[Client], answer: Callable[[Host], Any]) -> 
 
     async def read() -> Any:
         lacks = inf
-        # What the disk does not give now is left out.
+        # Lines that the disk cannot read now are left out of the summary.
         while lacks > opened.summary_lacks_bytes > INLINE_READ_BYTES:
             lacks = opened.summary_lacks_bytes
             await to_thread.run_sync(opened.sum_up)
@@ -107,7 +107,7 @@ def summed_up(host: Host, call: Call[Client], answer: Callable[[Host], Any]) -> 
 def ask_in_turn(
     client: Client, call: Call[Client], session_id: str, question: Callable[[Host], Any]
 ) -> Any:
-    """Answer between two batches of the session's writer: nothing is on its way to the disk."""
+    """Answer between two batches of the session's writer, when no batch is on its way to the disk."""
     host = client.service.host(session_id)
     return served(host.ask_in_turn(call, lambda: question(host)))
 
@@ -115,7 +115,7 @@ def ask_in_turn(
 def submit(
     client: Client, call: Call[Client], session_id: str, stage: Callable[[Draft], Any]
 ) -> Any:
-    """Put a mutation in line; its receipt is the result."""
+    """Put a mutation into the session's inbox; its receipt is the result."""
     host = client.service.host(session_id)
     return served(host.submit(Command(call, _receipt, stage)))
 
@@ -127,7 +127,7 @@ def act(
     do: Callable[[Host], None],
     change: CatalogChange,
 ) -> Any:
-    """Do something to a session's file as a whole, in its turn among the mutations."""
+    """Run an operation on a session's whole file, in its turn among the mutations."""
     host = client.service.host(session_id)
 
     def done(_receipt: Any, _durability: str) -> Empty:
@@ -145,51 +145,53 @@ def _receipt(receipt: Any, _durability: str) -> Any:
 
 
 def served(result: Any) -> Any:
-    """What a handler returns for what a host said."""
+    """Return a handler's result for an actor's answer: DEFERRED for LATER."""
     return DEFERRED if result is LATER else result
 
 
 def page_limit(limit: int | None) -> int:
-    """How many rows to give. Raises InvalidParams below 1; above the maximum gives that."""
+    """Return how many rows a page has, at most PAGE_ROWS_MAX. Raise InvalidParams below 1."""
     if limit is None:
         return PAGE_ROWS_DEFAULT
     if limit < 1:
-        raise InvalidParams("limit starts at 1", path="limit")
+        raise InvalidParams("limit must be 1 or more", path="limit")
     return min(limit, PAGE_ROWS_MAX)
 
 
 def raw(parts: Iterable[bytes]) -> Raw:
-    """A result spliced from JSON bytes. Raises TooLarge."""
+    """Return a result spliced from JSON bytes. Raise TooLarge."""
     spliced = b"".join(parts)
     require_result_fits(len(spliced))
     return Raw(spliced)
 
 
 def require_path(text: str) -> None:
-    """Raises InvalidParams for what can be no absolute path."""
+    """Raise InvalidParams for text that cannot be an absolute path."""
     if len(text.encode()) > PATH_BYTES_MAX:
         raise InvalidParams(f"a path has at most {PATH_BYTES_MAX} bytes", path="path")
     if not Path(text).is_absolute():
-        raise InvalidParams("path must be absolute: the daemon has another cwd", path="path")
+        raise InvalidParams(
+            "path must be absolute: the daemon's working directory is not the caller's", path="path"
+        )
     if "\0" in text:
-        raise InvalidParams("path has a NUL character", path="path")
+        raise InvalidParams("path must not contain a NUL character", path="path")
 
 
 def require_time(text: str, path: str) -> None:
-    """Raises InvalidParams for what is no time on the wire."""
+    """Raise InvalidParams for text that is not a time of the protocol (RFC 3339)."""
     if not is_rfc3339(text):
         raise InvalidParams(
-            "a time is RFC 3339: a date, T, a time of day and Z or an offset,"
+            "not an RFC 3339 time: send a date, T, a time of day and Z or an offset,"
             " like 2026-01-15T10:30:00.000Z",
             path=path,
         )
 
 
 def require_result_fits(size: int) -> None:
-    """Raises TooLarge for an answer over the limit."""
+    """Raise TooLarge for an answer over the limit."""
     if size > RESULT_BYTES_MAX:
         raise TooLarge(
-            "the answer is over the limit; ask for less with limit or known",
+            "the answer is larger than an answer may be: ask for less with limit or known",
             limit=RESULT_BYTES_MAX,
             size=size,
         )
@@ -200,7 +202,10 @@ class _TypeOnly(Struct):
 
 
 class _SessionInfoIn(SessionInfoEntry, tag="session_info"):
-    """Clients may say `title`, as everywhere on the wire, for what the file calls `name`."""
+    """Fields of a session_info as a client sends them.
+
+    Clients may send `title`, the wire's name for the field `name` of the file.
+    """
 
     title: str | UnsetType | None = msgspec.UNSET
 
@@ -211,12 +216,12 @@ _decoders: Final[dict[str, IntegerDecoder[Any]]] = {
     word: IntegerDecoder(_SessionInfoIn if kind is SessionInfoEntry else kind)
     for word, kind in ENTRY_TYPES.items()
 }
-# What the daemon decides, so an entry may not say it.
+# Fields that the daemon assigns: an entry of a client may not hold them.
 _ASSIGNED: Final = ("parent_id", "head", "atom", "atom_of", "seq")
 
 
 class _OpaqueOwn(Struct):
-    """The fields of an unknown type that are ours to check."""
+    """Fields of an entry of unknown type that the daemon checks."""
 
     type: str
     id: NewEntryId | UnsetType = msgspec.UNSET
@@ -224,7 +229,7 @@ class _OpaqueOwn(Struct):
 
 
 def parse_entry(data: Raw, path: str) -> Entry | Opaque:
-    """An entry as a client sends it. Raises InvalidParams, EntryInvalid with the field's path."""
+    """Return an entry as a client sent it. Raise InvalidParams, EntryInvalid with the field's path."""
     try:
         word = _type_of.decode(data).type
         decoder = _decoders.get(word)
@@ -234,7 +239,7 @@ def parse_entry(data: Raw, path: str) -> Entry | Opaque:
     for name in _ASSIGNED:
         if getattr(entry, name, msgspec.UNSET) is not msgspec.UNSET:
             raise InvalidParams(
-                f"{name} is not for an entry to say; it is a parameter or assigned",
+                f"the daemon assigns {name}: leave {name} out of the entry",
                 path=f"{path}.{name}",
             )
     if isinstance(entry.timestamp, str):
@@ -244,7 +249,7 @@ def parse_entry(data: Raw, path: str) -> Entry | Opaque:
 
 def _with_name(sent: _SessionInfoIn, path: str) -> SessionInfoEntry:
     if sent.title is not msgspec.UNSET and sent.name is not msgspec.UNSET:
-        raise InvalidParams("title and name are the same field", path=f"{path}.name")
+        raise InvalidParams("title and name are one field: send title only", path=f"{path}.name")
     fields = {name: getattr(sent, name) for name in SessionInfoEntry.__struct_fields__}
     if sent.title is not msgspec.UNSET:
         fields["name"] = sent.title
@@ -253,11 +258,15 @@ def _with_name(sent: _SessionInfoIn, path: str) -> SessionInfoEntry:
 
 def _parse_opaque(data: Raw, word: str, path: str) -> Opaque:
     if word in {"session_header", "session"}:
-        raise EntryInvalid("a header is written by session/create only", path=f"{path}.type")
+        raise EntryInvalid(
+            "a header cannot be appended: session/create writes it", path=f"{path}.type"
+        )
     fields = _fields_of.decode(data)
     for name in _ASSIGNED:
         if name in fields:
-            raise InvalidParams(f"{name} is not for an entry to say", path=f"{path}.{name}")
+            raise InvalidParams(
+                f"the daemon assigns {name}: leave {name} out of the entry", path=f"{path}.{name}"
+            )
     own = msgspec.json.decode(data, type=_OpaqueOwn)
     for name in ("type", "id", "timestamp"):
         fields.pop(name, None)

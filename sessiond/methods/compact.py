@@ -1,4 +1,4 @@
-"""session/compact: commit a summary, or replacement messages, below a head; or have it all done."""
+"""session/compact: commit a summary or replacement messages below a head, or run a whole compaction."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ __all__ = ["METHOD"]
 
 
 class CompactParams(SessionParams):
-    """A summary and the first entry to keep, or the messages that take the context's place.
+    """Summary and first entry to keep, or messages that replace the context.
 
-    Under a plan, the plan says what is kept, and of which head it is. With neither summary nor
-    messages the daemon plans, has a summary written by the instructions, and commits it.
+    With a plan_id, the plan names the head and the first entry to keep. With neither summary nor
+    messages the daemon plans, has a summary written by the instructions, and commits the summary.
     """
 
     plan_id: Annotated[str, Meta(max_length=PLAN_ID_CHARS_MAX)] | None = None
@@ -65,7 +65,7 @@ class CompactParams(SessionParams):
 
 
 def handle(client: Client, params: CompactParams, call: Call[Client]) -> Any:
-    """Have it done, or commit it, once whoever wants a word before has had it."""
+    """Run a whole compaction, or run the hooks and commit the result that the caller sent."""
     if params.summary is UNSET and params.messages is UNSET:
         return _run(client, params, call)
     request = _request(params)
@@ -75,7 +75,7 @@ def handle(client: Client, params: CompactParams, call: Call[Client]) -> Any:
         params.session_id,
         "before_compact",
         about=lambda host: BeforeCompact(host.session_id, request.head, plan=None),
-        # What is to be stored is here: a summary of somebody else's is not used.
+        # The caller sent the result, so a summary that a hook supplies is not used.
         go_on=lambda _supplied: _commit(client, call, request, params.plan_id),
     )
 
@@ -83,7 +83,7 @@ def handle(client: Client, params: CompactParams, call: Call[Client]) -> Any:
 def _commit(
     client: Client, call: Call[Client], request: CompactRequest, plan_id: str | None
 ) -> Any:
-    """Put it in line; the files of a plan that was forgotten are read first."""
+    """Put the compaction into the inbox; read the touched files first if the plan is forgotten."""
     host = client.service.host(request.session_id)
     if plan_id is None or request.details is not UNSET or request.messages is not UNSET:
         _submit(host, call, request)
@@ -102,11 +102,11 @@ def _commit(
 
 
 def _run(client: Client, params: CompactParams, call: Call[Client]) -> Any:
-    """Have it done, once what was asked before is; who has stored it already is told again."""
+    """Run the compaction after earlier requests; answer a retry with the stored result."""
     for name in ("plan_id", "first_kept_entry_id", "tokens_before", "details"):
         sent = getattr(params, name)
         if sent is not UNSET and sent is not None:
-            raise InvalidParams(f"{name} goes with a summary, or with messages", path=name)
+            raise InvalidParams(f"{name} needs a summary or messages beside it", path=name)
     host = client.service.host(params.session_id)
     head = params.head or MAIN
     request = CompactRequest(
@@ -133,13 +133,20 @@ def _run(client: Client, params: CompactParams, call: Call[Client]) -> Any:
 
 
 def _request(params: CompactParams) -> CompactRequest:
-    """The call, checked. Raises InvalidParams."""
+    """Return the call as a checked request. Raise InvalidParams."""
     if params.instructions is not None:
-        raise InvalidParams("the summary is written already", path="instructions")
+        raise InvalidParams(
+            "instructions are for a summary that the daemon has written: leave them out beside"
+            " summary or messages",
+            path="instructions",
+        )
     if params.summary is not UNSET and params.messages is not UNSET:
         raise InvalidParams("send summary or messages, not both", path="messages")
     if params.messages is not UNSET and params.first_kept_entry_id is not UNSET:
-        raise InvalidParams("messages replace everything", path="first_kept_entry_id")
+        raise InvalidParams(
+            "messages replace the whole context: leave first_kept_entry_id out",
+            path="first_kept_entry_id",
+        )
     plan = None if params.plan_id is None else _plan(params, params.plan_id)
     return CompactRequest(
         session_id=params.session_id,
@@ -157,15 +164,18 @@ def _request(params: CompactParams) -> CompactRequest:
 
 
 def _plan(params: CompactParams, plan_id: str) -> PlanRef:
-    """What the plan was made for. Raises InvalidParams where the call says otherwise."""
+    """Return the plan that a plan_id names. Raise InvalidParams where the call contradicts it."""
     plan = decode_plan_id(plan_id)
     if plan.session_id != params.session_id:
-        raise InvalidParams("the plan is of another session", path="plan_id")
+        raise InvalidParams("the plan was made for another session", path="plan_id")
     if params.head not in {None, plan.head}:
-        raise InvalidParams(f"the plan is of the head {plan.head}: leave head out", path="head")
+        raise InvalidParams(
+            f"the plan was made for the head {plan.head}: leave head out", path="head"
+        )
     if params.first_kept_entry_id not in {UNSET, plan.first_kept_entry_id}:
         raise InvalidParams(
-            "the plan says what is kept: leave first_kept_entry_id out", path="first_kept_entry_id"
+            "the plan names the first entry to keep: leave first_kept_entry_id out",
+            path="first_kept_entry_id",
         )
     return plan
 
@@ -201,9 +211,12 @@ def _submit(
 
 
 def _files(host: Host, request: CompactRequest) -> Files | None:
-    """The files of a plan as it saw them; None where it fits no more, which is told then."""
+    """Return the files touched in the plan's range, or None where the plan no longer fits.
+
+    A plan that no longer fits is refused when the compaction is staged.
+    """
     plan, session = request.plan, host.opened.session
-    assert plan is not None, "else nobody asks"
+    assert plan is not None, "called for a plan only"
     leaf, kept = session.node(plan.leaf_id), session.node(plan.first_kept_entry_id)
     if not leaf or not kept:
         return None
@@ -213,7 +226,7 @@ def _files(host: Host, request: CompactRequest) -> Files | None:
 def _result(
     host: Host, request: CompactRequest, call: Call[Client], receipt: Receipt
 ) -> CompactResult | Any:
-    """The answer; LATER when the estimates take a while."""
+    """Return the answer, or LATER while the estimates are computed."""
     (stored,) = receipt.entries
     said = request.tokens_before
     if isinstance(said, UnsetType) and request.plan is not None:

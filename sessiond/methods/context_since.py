@@ -1,7 +1,7 @@
-"""A context against what the caller holds: an answer of what is new to it, in the view it wants.
+"""Context answers that hold only the messages new to the caller, in the requested view.
 
-Law: what both have in common is found without going through it: where the one grew from the
-other, from the index alone, and of views by what they share.
+Law: the common prefix of two contexts is found without comparing message by message. If one context
+grew from the other, the index alone tells the prefix. Views tell the prefix by the parts they share.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = ["ContextQuestion", "Known"]
 
 
 class Known(Struct, frozen=True, forbid_unknown_fields=True):
-    """The context the caller holds: where it was built and how many messages it had."""
+    """Context that the caller holds: its leaf and its number of messages."""
 
     leaf_id: EntryId | None
     count: Annotated[int, Meta(ge=0)]
 
 
 class _Answer(Struct, frozen=True):
-    """What the caller does not hold."""
+    """Messages that the caller does not hold, and the size of the prefix that the caller holds."""
 
     unchanged: int
     bodies: Sequence[bytes]
@@ -42,7 +42,7 @@ class _Answer(Struct, frozen=True):
 
 
 class ContextQuestion(Struct, frozen=True):
-    """One call: where, as of which line, against what the caller holds, in which view."""
+    """One call of session/build_context: leaf, last line, known context, view."""
 
     host: Host
     leaf: int
@@ -54,14 +54,15 @@ class ContextQuestion(Struct, frozen=True):
 
     @property
     def is_stored(self) -> bool:
-        """Whether the messages are those that are stored."""
+        """True if the view shows the stored messages unchanged."""
         return self.view == STORED
 
     @property
     def etag(self) -> str:
-        """The name of the answer: its place in the epoch and its view, which fix the messages.
+        """Name of the answer: epoch, leaf and view, which fix the messages.
 
-        A later `session_info` may set another model or level at the same entry.
+        A later `session_info` may set another model or level at an unchanged leaf, so its seq is part of
+        the name.
         """
         mark = self.view.mark
         if self.settings.stated_at:
@@ -74,16 +75,19 @@ class ContextQuestion(Struct, frozen=True):
 
     @property
     def _held(self) -> int:
-        """The entry where the caller's context was built; 0 for none, and where two may be meant."""
+        """Entry at which the caller's context was built.
+
+        0 if the caller holds no context, or if two entries have the id.
+        """
         session = self.host.opened.session
         if self.known is None or self.known.leaf_id is None:
             return 0
         return 0 if self.known.leaf_id in session.same_ids else session.node(self.known.leaf_id)
 
-    # -- as it is stored ---------------------------------------------------------
+    # -- the stored messages -----------------------------------------------------
 
     def stored_now(self) -> Raw | None:
-        """The answer, if it is cheap."""
+        """Return the answer if it is cheap, else None."""
         contexts, opened = self.host.contexts, self.host.opened
         context = contexts.build_now(opened, self.leaf)
         tokens = None if context is None else self.host.estimates.now(self.leaf)
@@ -96,14 +100,14 @@ class ContextQuestion(Struct, frozen=True):
         return self._stored_answer(context, theirs, tokens)
 
     async def stored(self) -> Raw:
-        """The answer, by way of worker threads."""
+        """Return the answer, computed in worker threads."""
         context, tokens = await self._counted()
         other = self._other(context)
         theirs = await self._built(other) if other else None
         return self._stored_answer(context, theirs, tokens)
 
     async def _counted(self) -> tuple[Context, int]:
-        """The context here and its tokens; what is unknown of both comes from one worker thread."""
+        """Return the context and its tokens; one worker thread computes the missing parts."""
         kept = self.host.contexts.get(self.leaf)
 
         def find() -> tuple[Context, int]:
@@ -122,15 +126,15 @@ class ContextQuestion(Struct, frozen=True):
         return context
 
     def _other(self, context: Context) -> int:
-        """The known entry, where its context must be built to compare the two; else 0."""
+        """Return the known entry if its context must be built for a comparison, else 0."""
         known = self._held
         return known if known and self._prefix(context, known) is None else 0
 
     def _prefix(self, context: Context, known: int) -> int | None:
-        """How many messages the context at `known` has, if it is this one's beginning.
+        """Return how many messages the context at `known` has if it is a prefix of this context.
 
-        That is the usual next turn: the leaf only grew since, by no compaction
-        and no edit. Costs as many steps as there are new entries.
+        That is the usual next turn: the leaf only grew since then, without a compaction or an edit. Costs
+        as many steps as there are new entries.
         """
         session = self.host.opened.session
         if context.plan.edited or known < context.plan.compaction:
@@ -157,10 +161,10 @@ class ContextQuestion(Struct, frozen=True):
         bodies, sources = context.messages(unchanged), context.sources[unchanged : context.count]
         return self._spliced(_Answer(unchanged, bodies, sources, tokens, self.system))
 
-    # -- as it is asked for ------------------------------------------------------
+    # -- another view ------------------------------------------------------------
 
     def viewed_now(self) -> Raw | None:
-        """The answer, if it is cheap."""
+        """Return the answer if it is cheap, else None."""
         host, opened, held = self.host, self.host.opened, self._held
         theirs = host.views.kept(held, self.view)
         context = host.contexts.build_now(opened, self.leaf)
@@ -176,7 +180,7 @@ class ContextQuestion(Struct, frozen=True):
         return self._viewed_answer(shown, theirs, tokens)
 
     async def viewed(self) -> Raw:
-        """The answer, by way of worker threads."""
+        """Return the answer, computed in worker threads."""
         views, held = self.host.views, self._held
         theirs = views.kept(held, self.view)
         context, tokens = await self._counted()
@@ -204,7 +208,7 @@ class ContextQuestion(Struct, frozen=True):
 
     @property
     def _prompt_seq(self) -> int:
-        """Since when the system prompt is what it is."""
+        """Line that set the current system prompt; 0 for the header's prompt."""
         return self.host.opened.session.fact_seqs.get("system_prompt", 0)
 
     def _spliced(self, answer: _Answer) -> Raw:

@@ -1,4 +1,4 @@
-"""session/continue_recent: the latest conversation of a project, or a new session in it."""
+"""session/continue_recent: open the latest conversation of a project, or begin a new session in it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["METHOD"]
 
 
 class ContinueParams(Params):
-    """Of this project, else of any."""
+    """Project to look in; any project if `cwd` is left out."""
 
     cwd: Annotated[str, Meta(min_length=1)] | None = None
 
@@ -30,7 +30,7 @@ _id_only = msgspec.json.Decoder(_IdOnly)
 
 
 def handle(client: Client, params: ContinueParams, call: Call[Client]) -> Any:
-    """Ask the catalog in a worker thread, then open what it names."""
+    """Query the catalog in a worker thread, then open the session that it names."""
     client.service.work(call, lambda: _continue(client, params.cwd, call))
     return DEFERRED
 
@@ -43,7 +43,7 @@ async def _continue(client: Client, cwd: str | None, call: Call[Client]) -> Crea
         session_id = _id_only.decode(page.sessions[0]).id
         return CreateResult(await service.info(session_id), created=False)
     if cwd is None:
-        raise SessionNotFound("there is no conversation yet; name a cwd to begin one in it")
+        raise SessionNotFound("no session has a conversation yet: send cwd to begin one there")
     session_id = service.environment.new_session_id()
     header = new_header(CreateParams(cwd=cwd), session_id, service.environment.now())
     service.hosts.create(header, "on_assistant")

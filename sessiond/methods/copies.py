@@ -1,4 +1,4 @@
-"""What the methods that make a session of another share: reading the source, making the copy."""
+"""Helpers of the methods that copy sessions: reading the source, making the copy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["CopyResult", "ask_both", "copy_from", "make_copy", "means_of", "requ
 
 
 class CopyResult(Struct, frozen=True):
-    """The new session; of a dry run what it would be, which has no path."""
+    """New session; for a dry run the session that would be made, which has no path."""
 
     session: SessionInfo
 
@@ -31,12 +31,12 @@ def copy_from(
     session_id: str,
     look: Callable[[Host], Callable[[], Any]],
 ) -> Any:
-    """Answer with what a job makes of the session as it is now; `look` says which job."""
+    """Run the job that `look` makes of the session's current state, and answer with its result."""
     return ask(client, call, session_id, lambda host: host.later(call, look(host)))
 
 
 def means_of(client: Client, call: Call[Client]) -> Means:
-    """What making a copy for this request takes."""
+    """Return what a copy for this request needs: the time, new ids, the progress."""
     environment = client.service.environment
     return Means(environment.now(), environment.new_entry_id, call.progress)
 
@@ -48,12 +48,12 @@ async def make_copy(
     *,
     dry_run: bool,
 ) -> SessionInfo:
-    """Choose the lines and make the session of them, or say what it would be.
+    """Choose the lines and make the session of them, or return what the session would be.
 
-    Raises SessionExists, StorageError and what `lines` raises; then nothing was made.
+    Raises SessionExists, StorageError and the errors of `lines`; after an error no session exists.
     """
     service = client.service
-    # Where the choice is wrong nothing is begun.
+    # A wrong choice of lines is refused here, before any file is made.
     chunks = await to_thread.run_sync(lines)
     if not dry_run:
         return await service.make(session_id, chunks)
@@ -68,9 +68,9 @@ async def make_copy(
 
 
 def require_two(session_id: str, other_session_id: str) -> None:
-    """Raises InvalidParams for one and the same."""
+    """Raise InvalidParams if both ids name one session."""
     if session_id == other_session_id:
-        raise InvalidParams("a session is not merged with itself", path="other_session_id")
+        raise InvalidParams("a session cannot be merged with itself", path="other_session_id")
 
 
 def ask_both(
@@ -80,9 +80,9 @@ def ask_both(
     other_session_id: str,
     look: Callable[[Host, Host], Any],
 ) -> Any:
-    """Answer from two sessions, each after this connection's own earlier mutations of it.
+    """Answer from two sessions, each after this connection's earlier mutations of that session.
 
-    What `look` defers is answered in its time.
+    If `look` defers its answer, the request stays open until then.
     """
     service = client.service
     other = service.host(other_session_id)
@@ -95,7 +95,11 @@ def ask_both(
         return answer
 
     async def serve() -> None:
-        """What a session in memory was asked in another one's turn: no chunk of a connection ends there."""
+        """Serve the queued requests of a session in memory.
+
+        The question arrives in the other session's turn, so the end of a connection's chunk does not serve
+        this session.
+        """
         client.chunk_done()
 
     return served(other.ask(call, with_other))

@@ -1,4 +1,4 @@
-"""session/create: a new session, or the one that has the id."""
+"""session/create: create a session, or open the session that has the id."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["METHOD", "CreateParams", "CreateResult", "create", "new_header"]
 
 
 class CreateParams(Params):
-    """The header's facts, and how the file comes to be."""
+    """Fields of the header, and when the file is created."""
 
     cwd: Annotated[str, Meta(min_length=1)]
     session_id: SessionId | None = None
@@ -34,16 +34,16 @@ class CreateParams(Params):
 
 
 class CreateResult(Struct, frozen=True):
-    """The session, and whether this call made it."""
+    """Session, and whether this call created it."""
 
     session: SessionInfo
     created: bool
 
 
 def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
-    """Create the session, or open it if it exists and the caller said so.
+    """Create the session, or open an existing one if the caller allows that.
 
-    That happens in a worker thread; later requests for the session queue behind it.
+    The file is made in a worker thread; later requests for the session queue behind it.
     """
     service = client.service
     service.environment.policies.require_known(params.compaction)
@@ -61,7 +61,7 @@ def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
 
 
 def new_header(params: CreateParams, session_id: str, now: str) -> Header:
-    """The first line of a session that is about to be created."""
+    """Return the first line of a session that is about to be created."""
     return Header(
         version=1,
         id=session_id,

@@ -1,4 +1,4 @@
-"""session/delete: move a session to the trash, from where only session/purge takes it away."""
+"""session/delete: move a session to the trash; only session/purge removes it for good."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ __all__ = ["METHOD"]
 
 
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
-    """From here on the session takes no requests: those before are served, later ones find nothing."""
+    """Close the session to new requests and move its file to the trash.
+
+    Requests before this one are served; later requests answer session_not_found.
+    """
     session_id = params.session_id
 
     def discard(opened: Opened | None) -> Empty:

@@ -1,4 +1,4 @@
-"""rpc.discover: what this daemon speaks, as an OpenRPC document."""
+"""rpc.discover: return the protocol of this daemon as an OpenRPC document."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["METHOD"]
 
 
 def handle(client: Client, _params: Params, call: Call[Client]) -> Any:
-    """Describe in a worker thread: the first time, the document is still to be made."""
+    """Describe the protocol in a worker thread: the first call makes the document."""
     describe = client.service.environment.describe
     client.service.work(call, lambda: to_thread.run_sync(describe))
     return DEFERRED

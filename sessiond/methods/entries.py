@@ -1,4 +1,4 @@
-"""session/entries: the log, forwards or backwards, a page at a time."""
+"""session/entries: read the log forwards or backwards, a page at a time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["METHOD"]
 
 
 class EntriesParams(SessionParams):
-    """From after one seq on, or from before one seq backwards."""
+    """Page after one seq, or before one seq backwards."""
 
     after_seq: Annotated[int, Meta(ge=0)] | None = None
     before_seq: Annotated[int, Meta(ge=0)] | None = None
@@ -41,14 +41,14 @@ class EntriesParams(SessionParams):
 
 
 class EntryAt(Struct, frozen=True):
-    """An entry and its seq."""
+    """Entry and its seq."""
 
     seq: int
     entry: EntryBytes
 
 
 class EntriesResult(Struct, frozen=True):
-    """A page; `next_seq` is the cursor for the next one, null at the end."""
+    """Page of entries; `next_seq` is the cursor of the next page, null at the end."""
 
     entries: list[EntryAt]
     next_seq: int | None
@@ -56,9 +56,11 @@ class EntriesResult(Struct, frozen=True):
 
 
 def handle(client: Client, params: EntriesParams, call: Call[Client]) -> Any:
-    """Read a page of lines as of now."""
+    """Read a page of the lines that exist now."""
     if params.after_seq is not None and params.before_seq is not None:
-        raise InvalidParams("a page goes one way: after_seq or before_seq", path="before_seq")
+        raise InvalidParams(
+            "a page has one direction: send after_seq or before_seq", path="before_seq"
+        )
     limit = page_limit(params.limit)
 
     def look(host: Host) -> Any:
@@ -92,7 +94,7 @@ def _page(opened: Opened, params: EntriesParams, limit: int, upto: int) -> Raw:
 
 
 def _lines(opened: Opened, params: EntriesParams, upto: int) -> Iterator[tuple[int, bytes]]:
-    """The wanted lines in the wanted direction, read a chunk at a time."""
+    """Yield the requested lines in the requested direction, read a chunk at a time."""
     kinds = opened.session.kinds
     types = frozenset(params.types) if params.types is not None else None
     if params.before_seq is not None:

@@ -1,4 +1,4 @@
-"""session/entry: one entry and how it stands in the tree."""
+"""session/entry: read one entry and its place in the tree."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["METHOD"]
 
 
 class EntryParams(SessionParams):
-    """Which entry."""
+    """Id of the entry."""
 
     entry_id: EntryId
 
 
 class EntryResult(Struct, frozen=True):
-    """The entry as stored, its seq, the ids of its children in file order, its label."""
+    """Entry as stored, its seq, the ids of its children in file order, its label."""
 
     entry: EntryBytes
     seq: int
@@ -66,7 +66,7 @@ def _read(host: Host, entry_id: str, seq: int, upto: int) -> Raw:
 
 
 def _require_same(opened: Opened, entry_id: str, line: bytes) -> None:
-    """Raise StorageError if another program has put another line there since the seq was looked up."""
+    """Raise StorageError if another program replaced the line since its seq was looked up."""
     try:
         same = opened.dialect.row(line).id == entry_id
     except BadLine:

@@ -1,4 +1,4 @@
-"""exit: close this connection, once what it asked before is answered."""
+"""exit: close this connection once its earlier requests are answered."""
 
 from __future__ import annotations
 

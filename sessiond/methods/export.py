@@ -1,4 +1,4 @@
-"""session/export: a session as a file of its own."""
+"""session/export: write a session to a file of its own."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = ["METHOD"]
 
 
 class ExportParams(SessionParams):
-    """To a new file by its absolute path, or without one into the answer."""
+    """Absolute path of a new file; without a path the answer holds the content."""
 
     format: Literal["native"] = "native"
     path: str | None = None
 
 
 class ExportResult(Struct, frozen=True, omit_defaults=True):
-    """Where the file is, or what it holds; `notes` says what had to change."""
+    """Path of the file, or its content; `notes` names what the export had to change."""
 
     path: str | None = None
     content: str | None = None
@@ -42,7 +42,7 @@ class ExportResult(Struct, frozen=True, omit_defaults=True):
 
 
 def handle(client: Client, params: ExportParams, call: Call[Client]) -> Any:
-    """Write in a worker thread, as of now."""
+    """Write the lines that exist now, in a worker thread."""
     if params.path is not None:
         require_access(client, "write")
         require_path(params.path)
@@ -67,14 +67,14 @@ def handle(client: Client, params: ExportParams, call: Call[Client]) -> Any:
 
 
 def _as_text(lines: bytes, path: Path | None) -> str:
-    """The lines for an answer, which is UTF-8. Raises SessionCorrupt."""
+    """Return the lines as text of an answer, which is UTF-8. Raise SessionCorrupt."""
     try:
         return lines.decode()
     except UnicodeDecodeError as error:
         line = lines.count(b"\n", 0, error.start) + 1
         raise SessionCorrupt(
-            f"line {line} is not UTF-8, as an answer must be: export to a path, which takes every"
-            " byte as it is, or session/repair it first",
+            f"line {line} is not UTF-8, as an answer must be: export to a path, which keeps every"
+            " byte, or call session/repair first",
             path=None if path is None else str(path),
             line=line,
             repairable=True,

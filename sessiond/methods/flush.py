@@ -1,4 +1,4 @@
-"""session/flush: wait until every event up to now was handed to this connection."""
+"""session/flush: wait until every event up to now has been handed to this connection."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["METHOD"]
 
 
 class FlushResult(Struct, frozen=True):
-    """The last seq whose event lies before this answer."""
+    """Last seq whose event lies before this answer."""
 
     seq: int
 
 
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
-    """Answer at once when the subscription is live, else when its replay has come so far."""
+    """Answer at once for a live subscription, else when its replay reaches the current seq."""
 
     def look(host: Host) -> Any:
         seq = host.seq
@@ -33,11 +33,13 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
             await subscription.reached(seq)
             if subscription.closed:
                 raise SubscriptionNotFound(
-                    "the subscription ended before it came so far", session_id=params.session_id
+                    "the subscription ended before it reached the current seq",
+                    session_id=params.session_id,
                 )
             return FlushResult(seq)
 
-        # It waits for its own connection, so it keeps neither the session nor the daemon's end.
+        # The call waits for its own connection only: it keeps neither the session open nor the
+        # daemon from stopping.
         client.service.work(call, wait)
         return LATER
 

@@ -1,4 +1,4 @@
-"""session/forget: take a session whose file lies outside the profile out of the catalog."""
+"""session/forget: remove a session whose file lies outside the profile from the catalog."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["METHOD"]
 
 
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
-    """Close the session, then drop what is noted of its file; the file is not touched."""
+    """Close the session, then remove its record from the catalog; its file is not touched."""
     session_id = params.session_id
     host = client.service.find(session_id)
     if host is not None and host.is_open and not host.opened.elsewhere:

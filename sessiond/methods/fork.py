@@ -1,4 +1,4 @@
-"""session/fork: a new session of what another one holds; that one stays as it is."""
+"""session/fork: make a new session from the entries of another, which stays unchanged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["METHOD"]
 
 
 class ForkParams(SessionParams):
-    """What is taken; where the path ends; what comes along; what the fork is called."""
+    """Entries to take; end of the path; what comes along; fields of the fork."""
 
     entries: Taken = "path"
     at: EntryId | UnsetType | None = UNSET
@@ -43,7 +43,7 @@ class ForkParams(SessionParams):
 
 
 def handle(client: Client, params: ForkParams, call: Call[Client]) -> Any:
-    """Copy in a worker thread, as of now, once whoever wants a word before has had it."""
+    """Run the hooks, then copy the current state in a worker thread."""
     _require_sense(params)
     if params.dry_run:
         return _copy(client, params, call)
@@ -58,7 +58,7 @@ def handle(client: Client, params: ForkParams, call: Call[Client]) -> Any:
 
 
 def _about(host: Host, params: ForkParams) -> BeforeFork:
-    """What clients are told: where the path ends, if the caller says it by an entry or not at all."""
+    """Return the hook's notice: the end of the path, unless the caller counts messages."""
     source = Source.of(host)
     leaf = _axes(params, source).leaf if params.at_message is None else 0
     return BeforeFork(host.session_id, source.session.id_of(leaf))
@@ -93,7 +93,7 @@ def _copy(client: Client, params: ForkParams, call: Call[Client]) -> Any:
 
 
 def _require_sense(params: ForkParams) -> None:
-    """Raises InvalidParams for an axis that says nothing beside the others."""
+    """Raise InvalidParams for a parameter that has no meaning beside the other ones."""
     takes_path = params.entries in {"path", "context"}
     for name, given in (
         ("at", params.at is not UNSET),
@@ -101,18 +101,20 @@ def _require_sense(params: ForkParams) -> None:
     ):
         if given and not takes_path:
             raise InvalidParams(
-                f"{name} says where a path ends; entries {params.entries} has none", path=name
+                f"{name} is the end of a path; entries {params.entries} takes no path: leave"
+                f" {name} out",
+                path=name,
             )
     if params.at is not UNSET and params.at_message is not None:
-        raise InvalidParams("at names the entry, at_message counts: send one", path="at_message")
+        raise InvalidParams("send at or at_message, not both", path="at_message")
     if params.keep_messages is not None and params.entries != "context":
-        raise InvalidParams("keep_messages counts in a context", path="keep_messages")
+        raise InvalidParams("keep_messages is for entries context only", path="keep_messages")
     if params.entries == "all" and params.state is False:
-        raise InvalidParams("entries all has the state in it; leave state out", path="state")
+        raise InvalidParams("entries all includes the state: leave state out", path="state")
 
 
 def _axes(params: ForkParams, source: Source) -> Fork:
-    """The axes, with what is left out. Raises EntryNotFound, InvalidParams."""
+    """Return the choice of entries with its defaults filled in. Raise EntryNotFound, InvalidParams."""
     session, at = source.session, params.at
     whole = params.entries == "all"
     leaf = source.leaf
@@ -122,7 +124,8 @@ def _axes(params: ForkParams, source: Source) -> Fork:
             raise EntryNotFound("no entry of this id in the tree", entry_id=at, path="at")
     if whole and not params.labels and not session.rules.leaf_records:
         raise InvalidParams(
-            "entries of this dialect may stand below labels; entries path leaves them out",
+            "entries of this dialect may have labels as parents: keep the labels, or take entries"
+            " path",
             path="labels",
         )
     return Fork(

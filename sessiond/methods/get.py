@@ -1,4 +1,4 @@
-"""session/get: what a session is now."""
+"""session/get: return the current fields of a session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["METHOD", "SessionResult"]
 
 
 class SessionResult(Struct, frozen=True):
-    """A session."""
+    """Answer that holds a session."""
 
     session: SessionInfo
 

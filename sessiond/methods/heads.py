@@ -1,4 +1,4 @@
-"""session/heads: where every head stands."""
+"""session/heads: return the position of every head."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["METHOD"]
 
 
 class HeadsResult(Struct, frozen=True):
-    """The heads, main first."""
+    """Heads, `main` first."""
 
     heads: list[HeadInfo]
 

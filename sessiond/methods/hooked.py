@@ -1,7 +1,8 @@
-"""What clients may have a word before: the call goes on when they have had it.
+"""Hooks of clients before a call takes effect.
 
 Law: without a client that offered the hook the call goes on at once, in the order of the wire. With
-one it takes effect when all have answered, or not in time; what was sent later does not wait for it.
+such a client the call takes effect when all of them have answered or run out of time; later requests
+do not wait for the call.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from sessiond.service.inbox import LATER
 __all__ = ["hooked", "leaving"]
 
 
-def hooked(  # noqa: PLR0913 - a call, and what becomes of it
+def hooked(  # noqa: PLR0913 - the call with its hook and its continuation
     client: Client,
     call: Call[Client],
     session_id: str,
@@ -29,11 +30,11 @@ def hooked(  # noqa: PLR0913 - a call, and what becomes of it
     about: Callable[[Host], Struct | Awaitable[Struct | None]],
     go_on: Callable[[str | None], Any],
 ) -> Any:
-    """Go on with the summary that a client supplied, if one did; or be refused as Vetoed.
+    """Go on with the summary that a client supplied, if one did, or refuse the call as Vetoed.
 
-    `about` is what they are told, of the session as it is then; where that takes a look at the
-    file it is awaited, and None means that nobody need be asked;
-    `go_on` gives DEFERRED or a result.
+    `about` returns the notice for the clients, from the session's state at that time. A notice that
+    needs a read of the file is awaited; None means that no client need be asked. `go_on` returns
+    DEFERRED or a result.
     """
     hooks = client.service.hooks
     if not hooks.wanted(hook):
@@ -55,7 +56,7 @@ def hooked(  # noqa: PLR0913 - a call, and what becomes of it
 
 
 def leaving(host: Host, head: str, entry_id: str | None) -> BeforeBranch:
-    """What clients are told before a head goes to an entry. Raises EntryNotFound."""
+    """Return the notice that a head goes to an entry. Raise EntryNotFound."""
     session = host.opened.session
     if entry_id is not None and not session.node(entry_id):
         raise EntryNotFound("no entry of this id in the tree", entry_id=entry_id, path="entry_id")

@@ -1,4 +1,4 @@
-"""session/import: a copy of a session file under a new id, in the dialect it was written in."""
+"""session/import: copy a session file under a new id, in the dialect of the file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["METHOD"]
 
 
 class ImportParams(Params):
-    """A file by its absolute path, or its text; `cwd` puts the copy into another project."""
+    """Absolute path of a file, or its text; `cwd` puts the copy into another project."""
 
     path: str | None = None
     content: str | None = None
@@ -34,7 +34,7 @@ class ImportParams(Params):
 
 
 class ImportResult(Struct, frozen=True):
-    """The new session, what was found in the source, and which sessions were the same before."""
+    """New session, findings in the source, and ids of sessions with an equal beginning."""
 
     session: SessionInfo
     report: ImportReport
@@ -44,7 +44,7 @@ class ImportResult(Struct, frozen=True):
 def handle(client: Client, params: ImportParams, call: Call[Client]) -> Any:
     """Read, check and copy in a worker thread; the source is never written to."""
     if (params.path is None) == (params.content is None):
-        raise InvalidParams("send path or content", path="path")
+        raise InvalidParams("send either path or content", path="path")
     if params.path is not None:
         require_path(params.path)
     client.service.work(call, lambda: _import(client, params, call))
@@ -75,7 +75,7 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
 
 
 async def _twins_of(service: Service, made: SessionInfo, call: Call[Client]) -> list[str]:
-    """Return the ids of the sessions that were the same before."""
+    """Return the ids of the listed sessions that began at the same moment with an equal first message."""
     try:
         return await service.roster.ask(
             lambda catalog: catalog.ask(
@@ -86,7 +86,7 @@ async def _twins_of(service: Service, made: SessionInfo, call: Call[Client]) -> 
             call.progress,
         )
     except StorageError:
-        # The session is there: a list that cannot be read now must not call its import refused.
+        # The import succeeded: a catalog that cannot be read now must not turn it into an error.
         return []
 
 

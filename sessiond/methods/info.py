@@ -1,4 +1,4 @@
-"""server/info: which daemon this is."""
+"""server/info: return version, process, profile and limits of this daemon."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["METHOD"]
 
 
 class DaemonLimits(Limits, frozen=True):
-    """Those of `initialize`, and what whoever runs the daemon has set."""
+    """Limits of `initialize`, and the limits that this daemon is configured with."""
 
     max_open_sessions: int
     max_memory_sessions: int
@@ -28,7 +28,7 @@ class DaemonLimits(Limits, frozen=True):
 
 
 class InfoResult(Struct, frozen=True):
-    """Version, process, profile and bounds."""
+    """Version, process, profile and limits of the daemon."""
 
     version: str
     protocol_versions: list[str]
@@ -41,7 +41,7 @@ class InfoResult(Struct, frozen=True):
 
 
 def handle(client: Client, _params: Params, _call: Call[Client]) -> InfoResult:
-    """Answer from what the daemon was started with."""
+    """Answer from the daemon's settings at its start."""
     service = client.service
     return InfoResult(
         version=__version__,

@@ -1,4 +1,4 @@
-"""initialize: who the client is, what both sides can do. Optional."""
+"""initialize: exchange identity and capabilities of client and daemon. Optional."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sessiond.service.client import Access
 __all__ = ["METHOD", "PROTOCOL_VERSIONS", "Limits", "ServerInfo", "server_limits"]
 
 PROTOCOL_VERSIONS = ("1.0",)
-# Each may do what those before it may.
+# In rising order: each access includes the accesses before it.
 _RANKS: Final = ("status", "read", "write")
 
 
 class InitializeParams(Params, forbid_unknown_fields=False):
-    """What a client says of itself; an LSP client's own params are taken as well."""
+    """Identity and capabilities of a client; the params of an LSP client are accepted too."""
 
     protocol_versions: list[str] | UnsetType = UNSET
     client_info: Raw | UnsetType = UNSET
@@ -32,14 +32,14 @@ class InitializeParams(Params, forbid_unknown_fields=False):
 
 
 class ServerInfo(Struct, frozen=True):
-    """Which program answers."""
+    """Name and version of the answering program."""
 
     name: str
     version: str
 
 
 class Limits(Struct, frozen=True):
-    """The bounds a client should know; sizes in bytes."""
+    """Limits that a client should know; sizes in bytes."""
 
     max_frame_bytes: int
     max_event_bytes: int
@@ -53,7 +53,7 @@ class Limits(Struct, frozen=True):
 
 
 class Capabilities(Struct, frozen=True):
-    """What of the protocol is there: `methods` are its groups, by what stands before the slash."""
+    """Parts of the protocol that this daemon has; `methods` are the groups before the slash."""
 
     dialects: list[str]
     methods: list[str]
@@ -69,7 +69,7 @@ class Capabilities(Struct, frozen=True):
 
 
 class InitializeResult(Struct, frozen=True):
-    """What was agreed on, and what this daemon offers."""
+    """Agreed protocol version, and what this daemon offers."""
 
     protocol_version: str
     server_info: ServerInfo
@@ -79,13 +79,16 @@ class InitializeResult(Struct, frozen=True):
 
 
 class _Offered(Struct):
-    """What a client does for the daemon, among whatever else it can do."""
+    """Services that a client offers the daemon, among its other capabilities."""
 
     summarize: bool = False
     hooks: bool | list[str] = False
 
     def wanted(self) -> frozenset[Hook]:
-        """The hooks that are here; of those of another version a client finds none in the answer."""
+        """Return the offered hooks that this daemon knows.
+
+        Hooks of another version are left out: the answer's `hooks` tells a client which ones exist.
+        """
         names = HOOKS if self.hooks is True else self.hooks or ()
         return frozenset(hook for hook in HOOKS if hook in names)
 
@@ -95,12 +98,12 @@ class _Named(Struct):
 
 
 def handle(client: Client, params: InitializeParams, _call: Call[Client]) -> InitializeResult:
-    """Agree on a version; the highest one both speak."""
+    """Agree on a protocol version and record what the client offers."""
     versions = params.protocol_versions
     version = PROTOCOL_VERSIONS[0]
     if not isinstance(versions, UnsetType) and version not in versions:
         raise VersionUnsupported(
-            "none of these protocol versions is spoken here",
+            f"this daemon speaks protocol version {', '.join(PROTOCOL_VERSIONS)} only",
             supported_versions=list(PROTOCOL_VERSIONS),
         )
     offered = _offered(params)
@@ -108,13 +111,13 @@ def handle(client: Client, params: InitializeParams, _call: Call[Client]) -> Ini
     access = client.access if isinstance(params.access, UnsetType) else params.access
     if _RANKS.index(access) > _RANKS.index(client.access):
         raise PermissionDenied(
-            "a connection gives access up and never takes it back: use a new connection",
+            "a connection can only lower its access: open a new connection",
             need=access,
         )
     if (offered.summarize or hooks) and access != "write":
         raise PermissionDenied(
-            "who writes summaries, or has a veto, has a say in what is written: offer it with"
-            " access write",
+            "summarize and hooks decide what is stored: offer them on a connection with access"
+            " write",
             need="write",
         )
     client.client_id = params.client_id
@@ -132,7 +135,7 @@ def handle(client: Client, params: InitializeParams, _call: Call[Client]) -> Ini
 
 
 def server_limits() -> Limits:
-    """The bounds in force."""
+    """Return the limits in force."""
     return Limits(
         max_frame_bytes=limits.FRAME_BYTES_MAX,
         max_event_bytes=limits.EVENT_BYTES_MAX,
@@ -147,8 +150,8 @@ def server_limits() -> Limits:
 
 
 def _capabilities() -> Capabilities:
-    """What the tables of this daemon hold."""
-    # Only now: the table of contents lists this module too.
+    """Return the capabilities that this daemon's tables hold."""
+    # Imported here because METHODS lists this module: an import at the top would be a cycle.
     from sessiond.methods import METHODS
 
     names = {method.name for method in METHODS}
@@ -168,13 +171,13 @@ def _capabilities() -> Capabilities:
 
 
 def _offered(params: InitializeParams) -> _Offered:
-    """Raises InvalidParams for an offer that is none."""
+    """Return the client's offer. Raise InvalidParams for capabilities of a wrong shape."""
     if isinstance(params.capabilities, UnsetType):
         return _Offered()
     try:
         return msgspec.json.decode(params.capabilities, type=_Offered)
     except msgspec.ValidationError as error:
-        raise InvalidParams(f"no capabilities: {error}", path="capabilities") from None
+        raise InvalidParams(f"capabilities: {error}", path="capabilities") from None
 
 
 def _name(client_info: Raw | UnsetType) -> str | None:

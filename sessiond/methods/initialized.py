@@ -1,4 +1,4 @@
-"""initialized: an LSP-shaped client's word that it has read the answer to `initialize`."""
+"""initialized: accept an LSP client's notice that it has read the answer to `initialize`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ __all__ = ["METHOD"]
 
 
 class InitializedParams(Params, forbid_unknown_fields=False):
-    """Anything."""
+    """Any parameters."""
 
 
 def handle(_client: Client, _params: InitializedParams, _call: Call[Client]) -> None:
-    """Nothing follows from it."""
+    """Do nothing."""
 
 
 METHOD = Method(

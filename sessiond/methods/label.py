@@ -1,4 +1,4 @@
-"""session/label: name an entry, or clear its name."""
+"""session/label: label an entry, or clear its label."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["METHOD"]
 
 
 class LabelParams(SessionParams):
-    """The entry and its label; null and "" clear."""
+    """Entry and its label; null and "" clear the label."""
 
     entry_id: EntryId
     label: str | None
 
 
 def handle(client: Client, params: LabelParams, call: Call[Client]) -> Any:
-    """Put the label in line."""
+    """Put the label into the inbox."""
     return submit(
         client,
         call,

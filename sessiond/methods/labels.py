@@ -1,4 +1,4 @@
-"""session/labels: every label in force, in the order of the entries."""
+"""session/labels: return every label in force, in the order of the entries."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["METHOD"]
 
 
 class LabelsParams(SessionParams):
-    """A page of the labels."""
+    """Page of the labels."""
 
     limit: int | None = None
     cursor: str | None = None
 
 
 class LabelRow(Struct, frozen=True):
-    """An entry, its label, and when that was set; "" where its line has no time."""
+    """Entry, its label, and when the label was set; "" where its line has no time."""
 
     entry_id: str
     label: str
@@ -33,7 +33,7 @@ class LabelRow(Struct, frozen=True):
 
 
 class LabelsResult(Struct, frozen=True):
-    """A page, sorted by the `seq` of the labelled entry."""
+    """Page of labels, sorted by the `seq` of the labelled entry."""
 
     labels: list[LabelRow]
     next_cursor: str | None
@@ -45,7 +45,7 @@ def handle(client: Client, params: LabelsParams, call: Call[Client]) -> Any:
     after = _cursor(params.cursor)
 
     def look(host: Host) -> Any:
-        # The writer may set labels while a worker thread looks at these.
+        # A copy: the writer may set labels while a worker thread reads these.
         labels = host.opened.session.labels.copy()
         seqs = [state.seq for state in labels.values()]
         if len(seqs) <= INLINE_WALK_STEPS and is_small(host.opened, seqs):
@@ -67,11 +67,11 @@ def _page(host: Host, labels: dict[int, LabelState], limit: int, after: int) -> 
 
 
 def _cursor(text: str | None) -> int:
-    """The `seq` of the last labelled entry given, which is the cursor."""
+    """Return the cursor's position, which is the `seq` of the last entry of the page before."""
     if text is None:
         return 0
     if not text.isdecimal() or len(text) > 15:
-        raise InvalidParams("this is no cursor of session/labels", path="cursor")
+        raise InvalidParams("not a cursor that session/labels returned", path="cursor")
     return int(text)
 
 

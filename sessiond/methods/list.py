@@ -1,4 +1,4 @@
-"""session/list: the sessions there are, filtered, sorted, a page at a time."""
+"""session/list: return the sessions, filtered and sorted, a page at a time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["METHOD"]
 
 
 class ListParams(Params):
-    """Which sessions, in which order. Every filter that is given must fit."""
+    """Filters and order of the list. A session must match every filter that is given."""
 
     cwd: str | None = None
     tags: Annotated[list[str], Meta(max_length=LIST_TAGS_MAX)] | None = None
@@ -60,7 +60,7 @@ class ListParams(Params):
 
 
 class ListResult(Struct, frozen=True):
-    """A page of sessions; files in the folders that are no sessions are named."""
+    """Page of sessions, and the files in the session folders that cannot be read as sessions."""
 
     sessions: list[SessionInfo]
     next_cursor: str | None
@@ -69,12 +69,13 @@ class ListResult(Struct, frozen=True):
 
 
 def handle(client: Client, params: ListParams, call: Call[Client]) -> Any:
-    """Ask the catalog in a worker thread."""
+    """Query the catalog in a worker thread."""
     limit = page_limit(params.limit)
     service = client.service
     if params.profile not in {None, service.profile}:
         raise InvalidParams(
-            f"this daemon serves the profile {service.profile}; each profile has its own",
+            f"this daemon serves the profile {service.profile} only: connect to the daemon of the"
+            " other profile",
             path="profile",
         )
     query = _query(params)
@@ -138,8 +139,8 @@ def _position(query: Query, cursor: str | None) -> Position | None:
         return position_of(query, cursor)
     except BadCursor:
         raise InvalidParams(
-            "this is no cursor of this list: a cursor goes with the filters and the order "
-            "it was given for",
+            "not a cursor of this list: send the filters and the order that the cursor was"
+            " returned for",
             path="cursor",
         ) from None
 

@@ -1,4 +1,4 @@
-"""session/merge: the turn that brings two sessions together, here or as a new session."""
+"""session/merge: add the turn that merges two sessions, here or in a new session."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["METHOD"]
 
 
 class MergeParams(MoveParams, kw_only=True):
-    """The other session, what there is to say of both, and where to say it."""
+    """Other session, text of the merge, and where the turn goes."""
 
     other_session_id: SessionId
     text: str
@@ -45,7 +45,7 @@ class MergeParams(MoveParams, kw_only=True):
 
 
 class MergedHere(Struct, frozen=True):
-    """The entry with the text, the last of the turn."""
+    """Entry that holds the text, the last entry of the turn."""
 
     entry: StoredEntry
     leaf_id: str | None
@@ -53,9 +53,9 @@ class MergedHere(Struct, frozen=True):
 
 
 def handle(client: Client, params: MergeParams, call: Call[Client]) -> Any:
-    """Append the turn in its place in line, or make a session of it in a worker thread.
+    """Append the turn in its place in the inbox, or make a session of it in a worker thread.
 
-    Before the latter whoever wants a word has it.
+    A merge into a new session runs the hooks first.
     """
     if not params.text.strip():
         raise EntryInvalid("text is empty", path="text")
@@ -75,7 +75,7 @@ def handle(client: Client, params: MergeParams, call: Call[Client]) -> Any:
 
 
 def _about(host: Host) -> BeforeFork:
-    """What clients are told before a session begins with the merge: where main stands."""
+    """Return the hook's notice for a merge into a new session: the leaf of main."""
     source = Source.of(host)
     return BeforeFork(host.session_id, source.session.id_of(source.leaf))
 
@@ -102,7 +102,7 @@ def _merge(client: Client, params: MergeParams, call: Call[Client]) -> Any:
 
 
 def _require_nothing_of_here(params: MergeParams) -> None:
-    """Raises InvalidParams for what guards this session, where it is not changed."""
+    """Raise InvalidParams for a guard of this session, which a merge into a new one leaves alone."""
     given = (
         ("head", params.head != MAIN),
         ("expected", params.expected is not None),
@@ -110,7 +110,9 @@ def _require_nothing_of_here(params: MergeParams) -> None:
     )
     for name, is_given in given:
         if is_given:
-            raise InvalidParams("a merge into a new session moves no head here", path=name)
+            raise InvalidParams(
+                f"a merge into a new session moves no head of this one: leave {name} out", path=name
+            )
 
 
 def _merged(receipt: Receipt, _durability: Any) -> MergedHere:
@@ -120,7 +122,7 @@ def _merged(receipt: Receipt, _durability: Any) -> MergedHere:
 def _rehearse(
     client: Client, params: MergeParams, call: Call[Client], host: Host, other: Host
 ) -> Any:
-    """Say what the session would be, after the same checks."""
+    """Return what the session would be, after the checks of a real merge."""
     means = means_of(client, call)
 
     def check(draft: Draft) -> None:
@@ -143,7 +145,7 @@ def _rehearse(
 
 
 def _make(client: Client, params: MergeParams, call: Call[Client], host: Host, other: Host) -> Any:
-    """Make a session of the turn, as of now."""
+    """Make a session of the turn, from the current state of both sessions."""
     here, there = Source.of(host), Source.of(other)
     birth = Birth(client.service.environment.new_session_id(), means_of(client, call))
 

@@ -1,4 +1,4 @@
-"""What every method that moves a head takes: which one, and under which condition."""
+"""Parameters of the methods that move a head: the head, and the condition of the move."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LeaseId = Annotated[str, Meta(min_length=1, max_length=128)]
 
 
 class MoveParams(SessionParams):
-    """Which head; where it is believed to be; the lease under which it is moved."""
+    """Head to move; its expected position; the lease that permits the move."""
 
     head: HeadName = MAIN
     expected: Expected | None = None
@@ -27,5 +27,5 @@ class MoveParams(SessionParams):
 
     @property
     def condition(self) -> Condition:
-        """Under which condition to move it."""
+        """Condition of the move."""
         return Condition(self.expected, self.lease_id)

@@ -1,4 +1,4 @@
-"""session/navigate: go to a point of the tree as a person means it."""
+"""session/navigate: go to a point of the tree in the way a person means it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["METHOD"]
 
 
 class NavigateParams(MoveParams, kw_only=True):
-    """Where to; a summary of what is left; a label for the summary, or for where it goes."""
+    """Target; summary of the abandoned branch; label for the summary, or for the target."""
 
     entry_id: EntryId | None
     summary: str = ""
@@ -41,7 +41,7 @@ class NavigateParams(MoveParams, kw_only=True):
 
 
 def handle(client: Client, params: NavigateParams, call: Call[Client]) -> Any:
-    """Put the move in line; whether it is one is decided there, by what the entry says."""
+    """Put the move into the inbox; the entry's content decides there whether the head moves."""
 
     async def about(host: Host) -> BeforeBranch | None:
         told = leaving(host, params.head, params.entry_id)
@@ -58,7 +58,7 @@ def handle(client: Client, params: NavigateParams, call: Call[Client]) -> Any:
 
 
 async def _moves(host: Host, params: NavigateParams) -> bool:
-    """Return whether the head would go elsewhere; else it leaves nothing. Raises HeadNotFound."""
+    """Return whether the head would move. A head that stays abandons no branch. Raise HeadNotFound."""
     opened, request = host.opened, _request(host, params, "")
     seqs = list(lines_of(opened.session, request))
     lines = dict(zip(seqs, await LogReader(opened).read_many(seqs), strict=True))

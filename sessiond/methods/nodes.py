@@ -1,4 +1,4 @@
-"""The nodes of a tree as answers show them, read from the file a few at a time."""
+"""Nodes of a tree as answers show them, read from the file a few at a time."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["FlatNode", "NestedNode", "TreeNode", "drawn", "laid_out", "read_node
 
 
 class TreeNode(Struct, frozen=True, kw_only=True):
-    """A node; `preview` is its first words, `tokens_before` what a compaction says.
+    """Node of the tree; `preview` is its first words, `tokens_before` is a field of compactions.
 
-    `parent_id` is what is stored; `resolved_parent_id` is there if the node stands elsewhere.
+    `parent_id` is the stored parent; `resolved_parent_id` is present if the node has another parent.
     """
 
     id: str
@@ -42,7 +42,7 @@ class TreeNode(Struct, frozen=True, kw_only=True):
 
 
 class FlatNode(TreeNode, frozen=True, kw_only=True):
-    """A row; `children` is how many it has. The last four are there with `layout`."""
+    """Row of the flat form; `children` is a count. The last four fields come with `layout`."""
 
     children: int
     indent: int | UnsetType = UNSET
@@ -52,7 +52,7 @@ class FlatNode(TreeNode, frozen=True, kw_only=True):
 
 
 class NestedNode(TreeNode, frozen=True, kw_only=True):
-    """A node with what is below it."""
+    """Node with the nodes below it."""
 
     children: list[NestedNode]
 
@@ -65,7 +65,7 @@ _ROLES = {Kind.USER: "user", Kind.ASSISTANT: "assistant", Kind.TOOL: "tool"}
 def read_nodes(
     opened: Opened, places: Iterable[Place], upto: int
 ) -> Iterator[tuple[Place, TreeNode]]:
-    """Every place with its node as it was when the last line was `upto`, in order."""
+    """Yield each place with its node, in order, as of the last line `upto`."""
     ahead: deque[Place] = deque()
 
     def seqs() -> Iterator[int]:
@@ -104,13 +104,13 @@ def _tokens(wire: bytes) -> int | None:
     try:
         count: int | None = _count.decode(lenient(wire).get("tokens_before", b"null"))
     except msgspec.DecodeError:
-        # Another program's number; it is shown by session/entry as it stands.
+        # Another program wrote a value that is no integer; session/entry shows it unchanged.
         return None
     return count
 
 
 def laid_out(place: Place, node: TreeNode, *, layout: bool) -> FlatNode:
-    """A node as a row of the flat form."""
+    """Return a node as a row of the flat form."""
     common = {name: getattr(node, name) for name in TreeNode.__struct_fields__}
     if not layout:
         return FlatNode(**common, children=place.row.children)

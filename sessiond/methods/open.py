@@ -26,7 +26,7 @@ class OpenParams(Params):
 
 
 def handle(client: Client, params: OpenParams, call: Call[Client]) -> Any:
-    """Open the session and say what it is."""
+    """Open the session and return its fields."""
     named = [name for name in ("session_id", "path", "entry_id") if getattr(params, name)]
     if len(named) != 1:
         raise InvalidParams(
@@ -36,7 +36,7 @@ def handle(client: Client, params: OpenParams, call: Call[Client]) -> Any:
     if params.create:
         return _open_or_create(client, params, call)
     if params.cwd is not None:
-        raise InvalidParams("cwd is for create: a session that is there has its own", path="cwd")
+        raise InvalidParams("cwd is for create: an existing session has its own cwd", path="cwd")
     if params.session_id is not None:
         return show(
             client, call, params.session_id, lambda host: SessionResult(host.opened.whole())
@@ -49,7 +49,7 @@ def handle(client: Client, params: OpenParams, call: Call[Client]) -> Any:
 
 def _open_or_create(client: Client, params: OpenParams, call: Call[Client]) -> Any:
     if params.session_id is None:
-        raise InvalidParams("create takes a session_id", path="create")
+        raise InvalidParams("create needs a session_id", path="create")
     require_access(client, "write")
     wanted = CreateParams(cwd=params.cwd or "/", session_id=params.session_id, if_exists="open")
     return create(client, wanted, call)
@@ -63,7 +63,7 @@ async def _find_and_open(client: Client, params: OpenParams) -> SessionResult:
         assert params.entry_id is not None
         found = await service.find_entry(params.entry_id)
         if found is None:
-            raise SessionNotFound("no session has this entry", entry_id=params.entry_id)
+            raise SessionNotFound("no session has an entry of this id", entry_id=params.entry_id)
         session_id = found
     return SessionResult(await service.info(session_id))
 

@@ -1,4 +1,4 @@
-"""session/path: the entries from a root to a leaf."""
+"""session/path: return the entries from a root to a leaf."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["METHOD"]
 
 
 class PathParams(SessionParams):
-    """The path of an entry or of a head, from either end."""
+    """Entry or head whose path is read, from either end."""
 
     entry_id: EntryId | None = None
     head: HeadName | None = None
@@ -39,9 +39,9 @@ class PathParams(SessionParams):
 
 
 class PathEntry(Struct, frozen=True):
-    """An entry on the path; `children` is how many it has.
+    """Entry on the path; `children` counts its children.
 
-    `resolved_parent_id` is there if the entry stands below another one than its `parent_id` says.
+    `resolved_parent_id` is present if the entry's parent in the tree is not its `parent_id`.
     """
 
     seq: int
@@ -52,7 +52,7 @@ class PathEntry(Struct, frozen=True):
 
 
 class PathResult(Struct, frozen=True):
-    """A page, root first; with `from_end` the pages go towards the root."""
+    """Page of the path, root first; with `from_end` the pages go towards the root."""
 
     entries: list[PathEntry]
     next_cursor: str | None
@@ -83,7 +83,7 @@ def handle(client: Client, params: PathParams, call: Call[Client]) -> Any:
 def _page(
     host: Host, leaf: int, limit: int, start: int | None, *, from_end: bool
 ) -> tuple[list[int], str | None]:
-    """The seqs of a page and the cursor of the next; a cursor is leaf:index."""
+    """Return the seqs of a page and the cursor of the next page; a cursor is leaf:index."""
     path = host.opened.session.path(leaf)
     if from_end:
         end = len(path) if start is None else start
@@ -106,7 +106,7 @@ def _read(host: Host, seqs: list[int], more: str | None, upto: int) -> Raw:
 
 
 def _resolved(host: Host, seq: int) -> bytes:
-    """Return the member that says where an entry stands, if its `parent_id` says another place."""
+    """Return the member that holds an entry's parent in the tree, if `parent_id` differs."""
     session = host.opened.session
     if seq not in session.rerouted:
         return b""
@@ -117,7 +117,9 @@ def _cursor(host: Host, params: PathParams) -> tuple[int, int]:
     leaf, _, index = (params.cursor or "").partition(":")
     whole = leaf.isdecimal() and index.isdecimal() and max(len(leaf), len(index)) < 16
     if not whole or int(leaf) > host.seq or not host.opened.session.is_node(int(leaf)):
-        raise InvalidParams("this is no cursor of session/path on this session", path="cursor")
+        raise InvalidParams(
+            "not a cursor that session/path returned for this session", path="cursor"
+        )
     return int(leaf), int(index)
 
 

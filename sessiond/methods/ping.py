@@ -1,4 +1,4 @@
-"""server/ping: is anybody there."""
+"""server/ping: check that the daemon answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["METHOD"]
 
 
 class PingResult(Struct, frozen=True):
-    """`instance_id` changes with every start of the daemon."""
+    """Answer of a live daemon; `instance_id` changes with every start."""
 
     ok: bool
     instance_id: str
@@ -18,8 +18,8 @@ class PingResult(Struct, frozen=True):
 
 
 def handle(client: Client, _params: Params, _call: Call[Client]) -> PingResult:
-    """Answer at once, whatever the sessions do."""
-    return PingResult(True, client.service.instance_id, client.service.draining)  # noqa: FBT003 - the field says it
+    """Answer at once, independent of all sessions."""
+    return PingResult(True, client.service.instance_id, client.service.draining)  # noqa: FBT003 - the field is named ok
 
 
 METHOD = Method(

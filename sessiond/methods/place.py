@@ -1,4 +1,4 @@
-"""Where a question is asked: at an entry, or at a head."""
+"""Place in the tree that a question is about: an entry or a head."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ class AtEntryOrHead(Protocol):
 
     @property
     def entry_id(self) -> str | None:
-        """An entry of the tree."""
+        """Entry of the tree."""
         ...
 
     @property
     def head(self) -> str | None:
-        """A head; main when neither is given."""
+        """Head; main if neither is given."""
         ...
 
 
 def leaf_of(session: Session, at: AtEntryOrHead) -> int:
-    """The seq asked at, 0 before the first entry. Raises EntryNotFound, HeadNotFound."""
+    """Return the seq of the named place, 0 before the first entry. Raise EntryNotFound, HeadNotFound."""
     if at.entry_id is not None:
         if at.head is not None:
-            raise InvalidParams("ask at an entry or at a head, not both", path="head")
+            raise InvalidParams("send entry_id or head, not both", path="head")
         seq = session.node(at.entry_id)
         if not seq:
             raise EntryNotFound(
@@ -40,7 +40,7 @@ def leaf_of(session: Session, at: AtEntryOrHead) -> int:
 
 
 def head_leaf(session: Session, name: str) -> int:
-    """Where a head stands. Raises HeadNotFound."""
+    """Return the seq of a head's leaf. Raise HeadNotFound."""
     head = session.heads.get(name)
     if head is None:
         raise HeadNotFound("no head of this name", head=name)

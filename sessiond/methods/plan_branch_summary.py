@@ -1,4 +1,4 @@
-"""session/plan_branch_summary: what a head leaves when it goes elsewhere, ready for a model; a pure read."""
+"""session/plan_branch_summary: plan the summary of the branch that a head abandons; changes nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["METHOD"]
 
 
 class PlanBranchSummaryParams(SessionParams):
-    """Where the head would go; how many tokens of what it leaves are told, 0 for all."""
+    """Target of the move; budget in tokens for the told entries, 0 for no bound."""
 
     entry_id: EntryId | None
     head: HeadName = MAIN
@@ -40,9 +40,9 @@ class PlanBranchSummaryParams(SessionParams):
 
 
 class PlanBranchSummaryResult(Struct, frozen=True):
-    """The entries to summarise, oldest first, and the prompt; null where nothing is left behind.
+    """Entries to summarise, oldest first, and the prompt; null if no entry is abandoned.
 
-    `details` is what session/branch stores with the summary, so that the files are carried on.
+    `details` is stored with the summary by session/branch, so that later plans know the files.
     """
 
     entries: list[str]

@@ -1,4 +1,4 @@
-"""session/plan_compaction: what a compaction would summarise, ready for a model; a pure read."""
+"""session/plan_compaction: plan a compaction, with a prompt ready for a model; changes nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["METHOD"]
 
 
 class PlanCompactionParams(SessionParams):
-    """At which head; how much of the newest is kept; what the summary shall mind above all."""
+    """Head; number of newest tokens to keep; what the summary must focus on."""
 
     head: HeadName = MAIN
     keep_recent_tokens: Tokens | None = None
@@ -38,14 +38,14 @@ class PlanCompactionParams(SessionParams):
 
 
 class PlanCompactionResult(Struct, frozen=True, omit_defaults=True):
-    """The plan; null, and why, when there is nothing to do."""
+    """Plan; null, with the reason, if there is nothing to compact."""
 
     plan: CompactionPlan | None
     reason: Reason | None = None
 
 
 def handle(client: Client, params: PlanCompactionParams, call: Call[Client]) -> Any:
-    """Plan in a worker thread; what is appended meanwhile is not in the plan."""
+    """Plan in a worker thread; entries appended meanwhile are not in the plan."""
 
     def look(host: Host) -> Any:
         leaf = head_leaf(host.opened.session, params.head)

@@ -1,4 +1,4 @@
-"""session/plan_merge: the prompt for the text that brings two sessions together; changes nothing."""
+"""session/plan_merge: make the prompt for the text that merges two sessions; changes nothing."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ __all__ = ["METHOD"]
 
 
 class PlanMergeParams(SessionParams):
-    """The session that is merged with this one."""
+    """Session that is merged with this one."""
 
     other_session_id: SessionId
 
 
 class PlanMergeResult(Struct, frozen=True):
-    """What to send to a model, and what it was made of: this session first."""
+    """Prompt for a model, and the sources it was made of: this session first."""
 
     prompt: str
     sources: list[MergeSource]
 
 
 def handle(client: Client, params: PlanMergeParams, call: Call[Client]) -> Any:
-    """Read both in a worker thread, each as of now."""
+    """Read both sessions in a worker thread, each in its current state."""
     require_two(params.session_id, params.other_session_id)
 
     def look(host: Host, _other: Host) -> Any:

@@ -1,4 +1,4 @@
-"""session/presence: say that this connection is here and in which state, and who else is."""
+"""session/presence: set this connection's presence on a session, and list the clients present."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["METHOD"]
 
 
 class PresenceParams(SessionParams):
-    """The state: null ends the presence; without it, nothing changes and it is only asked."""
+    """State of this connection; null ends the presence, no state only lists."""
 
     state: SignalWord | UnsetType | None = UNSET
     head: HeadName | None = None
@@ -26,19 +26,19 @@ class PresenceParams(SessionParams):
 
 
 class PresenceResult(Struct, frozen=True):
-    """Everybody who is present now, in the order in which they came."""
+    """Clients that are present now, in the order in which they appeared."""
 
     clients: list[Present]
 
 
 def handle(client: Client, params: PresenceParams, call: Call[Client]) -> Any:
-    """Appear, change, disappear, or look."""
+    """Set, change, end or list presence."""
     state = params.state
     if isinstance(state, str):
         return ask(client, call, params.session_id, _appearing(client, state, params))
     for name, given in (("head", params.head is not None), ("data", params.data is not UNSET)):
         if given:
-            raise InvalidParams(f"{name} needs a state that it belongs to", path=name)
+            raise InvalidParams(f"{name} needs a state beside it", path=name)
 
     def look(host: Host) -> PresenceResult:
         if state is None:
@@ -52,7 +52,7 @@ def _appearing(client: Client, state: str, params: PresenceParams) -> Any:
     data = params.data
     if not isinstance(data, UnsetType):
         require_data_fits(data, PRESENCE_BYTES_MAX)
-        # It is kept, and the frame that it came in is not.
+        # A copy: presence outlives the frame that holds these bytes.
         data = data.copy()
     head = params.head
 

@@ -1,4 +1,4 @@
-"""session/purge: remove a deleted session from the trash, for good."""
+"""session/purge: remove a deleted session from the trash for good."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["METHOD"]
 
 
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
-    """Refuse, or take the session's turn, at once: a delete that comes behind is not meant."""
+    """Refuse, or take the session's turn at once, so that a later delete is not purged."""
     session_id = params.session_id
     act = VacantAct(
         lambda: _purge(client, session_id),
@@ -26,7 +26,7 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
 
 
 async def _finish(client: Client, purging: Retirement, call: Call[Client]) -> Empty:
-    """What lists knew of it goes last: only then have they seen that it was deleted."""
+    """Erase the catalog's row last: by then the lists have seen the delete."""
     session_id: str = await purging.outcome()
     await client.service.roster.ask(lambda catalog: catalog.erase(session_id), call.progress)
     client.service.store.keeping.trash.purged(session_id)
@@ -36,8 +36,8 @@ async def _finish(client: Client, purging: Retirement, call: Call[Client]) -> Em
 def _purge(client: Client, session_id: str) -> Retirement:
     def purge(_opened: Opened | None) -> str:
         store = client.service.store
-        # The words first: as long as the files are there, one that failed is repeated, also by
-        # a daemon that knows nothing of it.
+        # The search text goes first: while the files exist a failed purge can be repeated, also
+        # by a later daemon.
         store.keeping.require_deleted(session_id)
         store.texts.purge(session_id)
         store.keeping.purge(session_id)

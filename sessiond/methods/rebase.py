@@ -1,4 +1,4 @@
-"""session/rebase: a new session of chosen entries, in the order they are wanted in."""
+"""session/rebase: make a new session of chosen entries, in a chosen order."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["METHOD"]
 
 
 class Squash(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the model is to see instead of the entries."""
+    """Summary that the model sees instead of the entries."""
 
     summary: str
 
 
 class RebaseParams(SessionParams):
-    """Entries by id, or messages of main's path by their place; one of the two."""
+    """Entries by id, or messages of main's path by index; one of the two."""
 
     entry_ids: list[EntryId] | None = None
     indices: list[int] | None = None
@@ -38,9 +38,9 @@ class RebaseParams(SessionParams):
 
 
 def handle(client: Client, params: RebaseParams, call: Call[Client]) -> Any:
-    """Copy in a worker thread, as of now, once whoever wants a word before has had it."""
+    """Run the hooks, then copy the current state in a worker thread."""
     if (params.entry_ids is None) == (params.indices is None):
-        raise InvalidParams("send entry_ids or indices", path="entry_ids")
+        raise InvalidParams("send either entry_ids or indices", path="entry_ids")
     if params.squash is not None and not params.squash.summary.strip():
         raise EntryInvalid("summary is empty", path="squash.summary")
     if params.dry_run:
@@ -50,7 +50,7 @@ def handle(client: Client, params: RebaseParams, call: Call[Client]) -> Any:
         call,
         params.session_id,
         "before_fork",
-        # No one entry is where it ends.
+        # Chosen entries have no common leaf, so the notice names none.
         about=lambda host: BeforeFork(host.session_id, None),
         go_on=lambda _supplied: _copy(client, params, call),
     )

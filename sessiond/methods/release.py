@@ -12,7 +12,7 @@ __all__ = ["METHOD"]
 
 
 class ReleaseParams(SessionParams):
-    """The lease."""
+    """Id of the lease."""
 
     lease_id: LeaseId
 

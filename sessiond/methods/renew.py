@@ -1,4 +1,4 @@
-"""session/renew: keep a lease for longer."""
+"""session/renew: extend a lease."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["METHOD"]
 
 
 class RenewParams(SessionParams):
-    """The lease, and how long it lasts from now on."""
+    """Id of the lease, and its duration from now on."""
 
     lease_id: LeaseId
     ttl_ms: Ttl
 
 
 def handle(client: Client, params: RenewParams, call: Call[Client]) -> Any:
-    """Give the lease a new end, in its turn among the mutations."""
+    """Set a new end of the lease, in its turn among the mutations."""
 
     def renew(host: Host) -> Lease:
         lease = host.leases.renew(params.lease_id, params.ttl_ms)

@@ -1,4 +1,4 @@
-"""session/repair: a session's file without the lines that do not parse."""
+"""session/repair: remove the lines that do not parse from a session's file."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["METHOD"]
 
 
 class RepairParams(SessionParams):
-    """`dry_run: false` does what the default only says."""
+    """Choice between a dry run, the default, and the repair."""
 
     dry_run: bool = True
 
 
 def handle(client: Client, params: RepairParams, call: Call[Client]) -> Any:
-    """Look first: a session without damage is left open and as it is."""
+    """Verify first: a session without damage stays open and unchanged."""
     if not params.dry_run:
         require_access(client, "write")
     client.service.work(call, lambda: _repair(client, params, call))
@@ -49,7 +49,7 @@ async def _repair(client: Client, params: RepairParams, call: Call[Client]) -> R
 
 
 async def _opened(client: Client, session_id: str) -> Opened | None:
-    """The session if it is open; one that cannot be opened is looked at all the same."""
+    """Return the open session, or None; a session that cannot be opened is examined too."""
     host = client.service.find(session_id)
     if host is not None:
         with suppress(SessiondError):

@@ -13,11 +13,11 @@ __all__ = ["METHOD"]
 
 
 class ResetParams(MoveParams):
-    """Which head, under which condition."""
+    """Head to move, and the condition of the move."""
 
 
 def handle(client: Client, params: ResetParams, call: Call[Client]) -> Any:
-    """Put the move in line."""
+    """Put the move into the inbox."""
     return submit(
         client,
         call,

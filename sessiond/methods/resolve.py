@@ -1,4 +1,4 @@
-"""session/resolve: the session that is meant by an id, the beginning of one, or a title."""
+"""session/resolve: find the session named by an id, the beginning of an id, or a title."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["METHOD"]
 
 
 class ResolveParams(Params):
-    """What somebody wrote for a session."""
+    """Text that a person wrote for a session."""
 
     ref: Annotated[str, Meta(min_length=1, max_length=1024)]
 
 
 def handle(client: Client, params: ResolveParams, call: Call[Client]) -> Any:
-    """Ask the catalog in a worker thread; only a file that no list shows is opened."""
+    """Query the catalog in a worker thread; only an unlisted file is opened."""
     client.service.work(call, lambda: _resolve(client, params.ref, call))
     return DEFERRED
 
@@ -37,13 +37,13 @@ async def _resolve(client: Client, ref: str, call: Call[Client]) -> Raw:
         call.progress,
     )
     if not found and is_session_id(ref) and await client.service.is_known(ref):
-        # A file outside the profile that was only read: in no list, but found by its id.
+        # A file outside the profile that was only read is in no list; its id still finds it.
         return raw((b'{"session":', encode(await client.service.info(ref)), b"}"))
     if not found:
-        raise SessionNotFound("no id begins with this, and no title has it", ref=ref)
+        raise SessionNotFound("no session has this text as id, part of an id, or title", ref=ref)
     if len(found) > 1:
         raise AmbiguousRef(
-            "more than one session is meant; use an id",
+            "more than one session matches: send the id of one",
             matches=[msgspec.to_builtins(one.brief) for one in found[:MATCHES_SHOWN_MAX]],
         )
     return raw((b'{"session":', found[0].info, b"}"))

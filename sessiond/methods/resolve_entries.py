@@ -1,4 +1,4 @@
-"""session/resolve_entries: the entries that are meant by ids, labels, or parts of ids."""
+"""session/resolve_entries: find the entries named by ids, labels, or parts of ids."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["METHOD"]
 
 
 class ResolveEntriesParams(SessionParams):
-    """What a person wrote for each entry."""
+    """Text that a person wrote for each entry."""
 
     refs: Annotated[list[EntryId], Meta(min_length=1, max_length=PAGE_ROWS_DEFAULT)]
 
 
 class EntryMeant(Struct, frozen=True):
-    """An entry, and the shortest text that means this entry alone."""
+    """Entry, and the shortest text that names this entry alone."""
 
     entry_id: str
     seq: int
@@ -35,19 +35,19 @@ class EntryMeant(Struct, frozen=True):
 
 
 class EntryMatch(EntryMeant, frozen=True):
-    """One of several entries that a ref may mean."""
+    """One of several entries that a ref may name."""
 
     label: str | None
 
 
 class ResolveEntriesResult(Struct, frozen=True):
-    """The entries in the order of the refs."""
+    """Entries in the order of the refs."""
 
     entries: list[EntryMeant]
 
 
 def handle(client: Client, params: ResolveEntriesParams, call: Call[Client]) -> Any:
-    """Answer from the index; in a worker thread where all ids of a long session are compared."""
+    """Answer from the index; in a worker thread if all ids of a long session are compared."""
     refs = params.refs
 
     def look(host: Host) -> Any:
@@ -66,17 +66,17 @@ def _resolve(session: Session, refs: list[str]) -> ResolveEntriesResult:
 
 
 def _only(session: Session, refs: list[str], at: int, found: list[int]) -> int:
-    """Return the one entry that a ref means. Raises EntryNotFound, AmbiguousRef."""
+    """Return the one entry that a ref names. Raise EntryNotFound, AmbiguousRef."""
     ref, path = refs[at], f"refs[{at}]"
     if not found:
-        what = "no entry has this id or label, and no id begins or ends with this"
+        what = "no entry has this id or label, and no id begins or ends with this text"
         raise EntryNotFound(what, entry_id=ref, path=path)
     if len(found) > 1:
         matches = [
             EntryMatch(one.entry_id, one.seq, one.short, session.label_at(one.seq, session.seq))
             for one in _meant(session, found[:MATCHES_SHOWN_MAX])
         ]
-        what = "more than one entry is meant; use an id"
+        what = "more than one entry matches: send the id of one"
         raise AmbiguousRef(what, path=path, ref=ref, matches=msgspec.to_builtins(matches))
     return found[0]
 

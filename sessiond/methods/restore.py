@@ -16,7 +16,7 @@ __all__ = ["METHOD"]
 
 
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
-    """Refuse where there is a session, or move the file back at once."""
+    """Refuse if a session has the id, else move the file back at once."""
     session_id = params.session_id
     act = VacantAct(
         lambda: _restore(client, session_id),

@@ -1,4 +1,4 @@
-"""retention/run: old sessions into the trash."""
+"""retention/run: move old sessions to the trash."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["METHOD"]
 
 
 class RetentionParams(Params):
-    """How old, and whether to do it; `dry_run` only says what would go."""
+    """Age limit; with `dry_run` the answer only names the sessions that would go."""
 
     max_age_hours: Annotated[float, Meta(gt=0)]
     dry_run: bool = True
 
 
 class RetentionResult(Struct, frozen=True):
-    """The sessions that went, or would; those that should have and did not."""
+    """Sessions that went, or would go, and sessions that failed to go."""
 
     sessions: list[SessionInfo]
     failed: list[Failed]
@@ -30,7 +30,7 @@ class RetentionResult(Struct, frozen=True):
 
 
 def handle(client: Client, params: RetentionParams, call: Call[Client]) -> Any:
-    """Look and move in worker threads, one session after another."""
+    """List and move in worker threads, one session after another."""
     if not params.dry_run:
         require_access(client, "write")
     client.service.work(

@@ -1,4 +1,4 @@
-"""session/rewind: put a head back on its own path, as if what followed had not been tried."""
+"""session/rewind: put a head back on its own path and abandon what followed."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["METHOD"]
 
 
 class RewindParams(MoveParams, kw_only=True):
-    """The entry to go back to; null is before the first one."""
+    """Entry to go back to; null is before the first entry."""
 
     to: EntryId | None
 
 
 def handle(client: Client, params: RewindParams, call: Call[Client]) -> Any:
-    """Put the move in line."""
+    """Put the move into the inbox."""
     return submit(
         client,
         call,

@@ -23,24 +23,24 @@ __all__ = [
 
 
 def entry_row(opened: Opened, seq: int, line: bytes, more: bytes = b"") -> bytes:
-    """`{"seq": …, "entry": …}` with `more` members behind."""
+    """Return `{"seq": …, "entry": …}` with `more` members at its end."""
     return b'{"seq":%d,"entry":%s%s}' % (seq, opened.dialect.wire(line), more)
 
 
 def details(host: Host, seq: int, upto: int) -> bytes:
-    """The members that say how an entry stood in the tree when the last line was `upto`."""
+    """Return the members for an entry's children and label, as of the last line `upto`."""
     children = host.children.count(seq, upto=upto)
     label = encode(host.opened.session.label_at(seq, upto))
     return b',"children":%d,"label":%s' % (children, label)
 
 
 def is_small(opened: Opened, seqs: Sequence[int]) -> bool:
-    """Whether these lines may be read on the loop."""
+    """Return whether these lines are few enough bytes to be read on the loop."""
     return sum(map(opened.journal.line_bytes, seqs)) <= INLINE_READ_BYTES
 
 
 def fitting(opened: Opened, seqs: Sequence[int], limit: int) -> int:
-    """How many of these lines one answer holds, at most `limit`: at least one if there is one."""
+    """Return how many of these lines one answer holds: at most `limit`, at least one if there is one."""
     size = count = 0
     for seq in seqs[:limit]:
         size += opened.journal.line_bytes(seq)
@@ -51,5 +51,5 @@ def fitting(opened: Opened, seqs: Sequence[int], limit: int) -> int:
 
 
 def children_are_near(host: Host) -> bool:
-    """Whether the index of children can be brought up to date on the loop."""
+    """Return whether the loop can bring the index of children up to date."""
     return host.opened.session.seq - host.children.seq <= INLINE_WALK_STEPS

@@ -1,4 +1,4 @@
-"""session/search: where something was said, in every session or those of a project."""
+"""session/search: find text in all sessions, or in the sessions of a project."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["METHOD"]
 
 
 class SearchParams(Params):
-    """Words and quoted phrases, and in which sessions."""
+    """Words and quoted phrases, and the sessions to search in."""
 
     query: str
     cwd: str | None = None
@@ -27,18 +27,20 @@ class SearchParams(Params):
 
 
 class SearchResult(Struct, frozen=True):
-    """The best hits, best first."""
+    """Hits, best first."""
 
     hits: list[Found]
 
 
 def handle(client: Client, params: SearchParams, call: Call[Client]) -> Any:
-    """Ask the index once it holds all that is stored."""
+    """Query the search index once it holds all stored entries."""
     if len(params.query) > SEARCH_QUERY_CHARS_MAX:
-        raise InvalidParams(f"more than {SEARCH_QUERY_CHARS_MAX} characters", path="query")
+        raise InvalidParams(
+            f"a query has at most {SEARCH_QUERY_CHARS_MAX} characters", path="query"
+        )
     match = match_of(params.query)
     if match is None:
-        raise InvalidParams("there is no word in it to search for", path="query")
+        raise InvalidParams("the query holds no word to search for", path="query")
     limit = page_limit(params.limit)
     query = Query(
         cwd=None if params.cwd is None else without_slash(params.cwd),

@@ -1,4 +1,4 @@
-"""shutdown: the LSP word before `exit`; the daemon serves others on."""
+"""shutdown: accept the LSP request before `exit`; the daemon keeps serving its other clients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["METHOD"]
 
 
 def handle(_client: Client, _params: Params, _call: Call[Client]) -> None:
-    """Answer null; server/stop is what ends the daemon."""
+    """Answer null; server/stop is the method that ends the daemon."""
 
 
 METHOD = Method(name="shutdown", params=Params, result=None, handle=handle, access="status")

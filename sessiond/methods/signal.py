@@ -1,4 +1,4 @@
-"""session/signal: tell everybody who watches a session, and store nothing."""
+"""session/signal: send a message to every watcher of a session, stored nowhere."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SignalWord = Annotated[str, Meta(min_length=1, max_length=SIGNAL_KIND_CHARS_MAX)
 
 
 class SignalParams(SessionParams):
-    """What it is about, in the words of those who understand it, and what it says."""
+    """Kind of the signal, a word that its receivers know, and its content."""
 
     kind: SignalWord
     data: Raw | UnsetType = UNSET
 
 
 def handle(client: Client, params: SignalParams, call: Call[Client]) -> Any:
-    """Pass it on behind this connection's own earlier mutations, so their order is kept."""
+    """Pass the signal on behind this connection's earlier mutations, which keeps their order."""
     data = Raw(b"null") if params.data is UNSET else params.data
     require_data_fits(data, SIGNAL_BYTES_MAX)
     told = SignalTold(params.session_id, params.kind, data, Origin(client.client_id, call.told_id))
@@ -40,10 +40,10 @@ def handle(client: Client, params: SignalParams, call: Call[Client]) -> Any:
 
 
 def require_data_fits(data: Raw, limit: int) -> None:
-    """Raises TooLarge for what is told to everybody and is more than may be."""
+    """Raise TooLarge for content of a broadcast over its limit."""
     size = len(memoryview(data))
     if size > limit:
-        raise TooLarge(f"data may have {limit} bytes here", limit=limit, size=size)
+        raise TooLarge(f"data has at most {limit} bytes here", limit=limit, size=size)
 
 
 METHOD = Method(

@@ -1,4 +1,4 @@
-"""server/stats: how busy the daemon is."""
+"""server/stats: return the daemon's counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""server/stop: end the daemon as SIGTERM does."""
+"""server/stop: stop the daemon as SIGTERM does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["METHOD"]
 
 
 def handle(client: Client, _params: Params, _call: Call[Client]) -> Empty:
-    """Answer, then serve what was asked, flush, and exit."""
+    """Answer, then serve the earlier requests, flush, and exit."""
     client.service.request_stop()
     return Empty()
 

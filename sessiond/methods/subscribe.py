@@ -1,4 +1,4 @@
-"""session/subscribe: every entry of a session from a point on, as events, and its signals."""
+"""session/subscribe: receive every entry of a session from a point on as events, and its signals."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["METHOD"]
 
 
 class SubscribeParams(SessionParams):
-    """From where, and which events; `bodies: false` gives ids instead of entries.
+    """Start and filter of the events; `bodies: false` sends ids instead of entries.
 
-    `signals` asks for what is stored nowhere too: signals and who is present. Unless it is
-    said, whoever wants no content (`bodies: false`) wants none of that either.
+    `signals` adds what is stored nowhere: signals and presence. Its default is the value of `bodies`: a
+    subscriber without content gets no signals either.
     """
 
     after: After | None = None
@@ -28,11 +28,12 @@ class SubscribeParams(SessionParams):
 
 
 def handle(client: Client, params: SubscribeParams, call: Call[Client]) -> Any:
-    """Register in the same step as the answer, so nothing falls between them."""
+    """Register in the same step as the answer, so that no event falls between."""
     signals = params.bodies if params.signals is None else params.signals
     if client.access == "status" and (params.bodies or signals):
         raise PermissionDenied(
-            "access status subscribes with bodies: false and without signals", need="read"
+            "access status allows subscriptions with bodies false and without signals only",
+            need="read",
         )
     want = Variant(
         encode=client.listener.encode,

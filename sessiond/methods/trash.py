@@ -1,4 +1,4 @@
-"""session/trash: the deleted sessions that session/restore brings back."""
+"""session/trash: return the deleted sessions, which session/restore brings back."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["METHOD"]
 
 
 class TrashParams(Params):
-    """How many, and behind which page."""
+    """Page of the trash."""
 
     limit: int | None = None
     cursor: str | None = None
 
 
 class TrashedSession(Struct, frozen=True):
-    """A session in the trash. `origin` is where a restore puts it; null if nothing says that."""
+    """Session in the trash. `origin` is where a restore puts its file; null if unknown."""
 
     session_id: str
     title: str | None
@@ -36,14 +36,14 @@ class TrashedSession(Struct, frozen=True):
 
 
 class TrashResult(Struct, frozen=True):
-    """A page of deleted sessions, those begun last first."""
+    """Page of deleted sessions, those created last first."""
 
     sessions: list[TrashedSession]
     next_cursor: str | None
 
 
 def handle(client: Client, params: TrashParams, call: Call[Client]) -> Any:
-    """Look into the folder in a worker thread."""
+    """Read the folder in a worker thread."""
     limit = page_limit(params.limit)
     store = client.service.store
     client.service.work(call, lambda: to_thread.run_sync(_page, store, limit, params.cursor or ""))
@@ -76,7 +76,7 @@ def _shown(store: Store, one: Trashed) -> TrashedSession:
 
 
 def _read(store: Store, one: Trashed) -> Kept:
-    """What the header says; nothing, if there is none."""
+    """Return the title and cwd of the header, or None for both without a readable header."""
     try:
         header = store.rows.header(one.path)
     except SessiondError:

@@ -1,4 +1,4 @@
-"""session/tree: every node in pre-order, the active branch first: as rows, nested, or drawn."""
+"""session/tree: return every node in pre-order, the active branch first: as rows, nested, or drawn."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["METHOD"]
 
 
 class TreeParams(SessionParams):
-    """Which form, and what of it: `_FORMS` says which parameter is for which form."""
+    """Form of the tree, and its parameters; `_FORMS` names the form of each parameter."""
 
     form: Literal["flat", "nested", "text"] = "flat"
     layout: bool = False
@@ -47,7 +47,8 @@ class TreeParams(SessionParams):
     cursor: str | None = None
 
 
-# Ids are in every node of the other forms, which are whole but for the flat one.
+# The form that each parameter is for. Nodes of the other forms always hold their ids; the nested
+# form is always the whole tree.
 _FORMS: Final = {
     "layout": "flat",
     "limit": "flat",
@@ -59,7 +60,7 @@ _FORMS: Final = {
 
 
 class TreeResult(Struct, frozen=True):
-    """A page of nodes; `seq` is the line the tree was drawn at, for all its pages."""
+    """Page of nodes; `seq` is the last line of the tree, for all its pages."""
 
     nodes: list[FlatNode]
     next_cursor: str | None
@@ -67,21 +68,21 @@ class TreeResult(Struct, frozen=True):
 
 
 class NestedTree(Struct, frozen=True):
-    """The whole tree, each node with its children."""
+    """Whole tree, each node with its children."""
 
     roots: list[NestedNode]
     seq: int
 
 
 class TextTree(Struct, frozen=True):
-    """The tree, or a part of it, as lines of text."""
+    """Tree, or a part of the tree, as lines of text."""
 
     text: str
     seq: int
 
 
 class _Sight(Struct, frozen=True):
-    """The tree as of one moment: the last line then, the leaf of main, and the other heads."""
+    """Tree at one moment: its last line, the leaf of main, and the other heads."""
 
     host: Host
     seq: int
@@ -89,7 +90,7 @@ class _Sight(Struct, frozen=True):
     heads: Mapping[int, list[str]]
 
     def places(self) -> Iterator[Place]:
-        """Every node where it is drawn."""
+        """Yield every node with its place in the drawing."""
         opened, children = self.host.opened, self.host.children
         children.extend(opened.session, self.seq)
         return lay_out(
@@ -98,7 +99,7 @@ class _Sight(Struct, frozen=True):
 
 
 def handle(client: Client, params: TreeParams, call: Call[Client]) -> Any:
-    """Draw in a worker thread, at the line and leaf of now or of the first page."""
+    """Draw in a worker thread, as of the current line and leaf or those of the first page."""
     limit = page_limit(params.limit)
     _require_form(params)
 
@@ -144,11 +145,11 @@ def _around(session: Session, entry_id: str | None) -> int:
 
 
 def _require_form(params: TreeParams) -> None:
-    """Raises InvalidParams for what belongs to another form."""
+    """Raise InvalidParams for a parameter of another form."""
     for name, form in _FORMS.items():
         value = getattr(params, name)
         if params.form != form and value is not None and value is not False:
-            raise InvalidParams(f"{name} is for the {form} form", path=name)
+            raise InvalidParams(f"{name} is for form {form} only", path=name)
 
 
 def _flat(sight: _Sight, start: int, limit: int, *, layout: bool) -> Raw:
@@ -173,15 +174,15 @@ def _nested(sight: _Sight) -> Raw:
     for place, node in read_nodes(sight.host.opened, sight.places(), sight.seq):
         depth = place.row.depth
         if depth >= NESTED_LEVELS_MAX:
-            raise _too_large("the tree is deeper than a nested one may be", NESTED_LEVELS_MAX)
+            raise _too_large("the tree has more levels than a nested answer", NESTED_LEVELS_MAX)
         if opened > depth:
-            # Its elder sibling and what is below that are complete.
+            # The siblings before it, with all nodes below them, are complete.
             parts.append(b"]}" * (opened - depth) + b",")
         parts.append(encode(node)[:-1] + b',"children":[')
         opened = depth + 1
         size += len(parts[-1])
         if size > RESULT_BYTES_MAX:
-            raise _too_large("the tree is over the limit of an answer", RESULT_BYTES_MAX)
+            raise _too_large("the tree is larger than an answer may be", RESULT_BYTES_MAX)
     parts.append(b"]}" * opened + b'],"seq":%d}' % sight.seq)
     return raw(parts)
 
@@ -199,7 +200,7 @@ def _text(sight: _Sight, part: TreePart, *, ids: bool | str) -> Raw:
         seqs.append(node.seq)
         size += len(lines[-1]) + (len(node.id) if ids else 0)
         if size > RESULT_BYTES_MAX:
-            raise _too_large("the drawing is over the limit of an answer", RESULT_BYTES_MAX)
+            raise _too_large("the drawing is larger than an answer may be", RESULT_BYTES_MAX)
     if ids:
         names = short_ids(session, seqs) if ids == "short" else None
         for at, seq in enumerate(seqs):
@@ -222,7 +223,7 @@ def _shown(sight: _Sight, part: TreePart) -> Iterator[tuple[Part, TreeNode]]:
 
 
 def _too_large(what: str, limit: int) -> TooLarge:
-    return TooLarge(f"{what}; ask for the flat form, a page at a time", limit=limit)
+    return TooLarge(f"{what}: ask for form flat, a page at a time", limit=limit)
 
 
 def _cursor(text: str, seq: int) -> tuple[int, int, int]:
@@ -231,7 +232,7 @@ def _cursor(text: str, seq: int) -> tuple[int, int, int]:
         at, leaf, start = map(int, parts)
         if leaf <= at <= seq:
             return at, leaf, start
-    raise InvalidParams("this is no cursor of session/tree on this session", path="cursor")
+    raise InvalidParams("not a cursor that session/tree returned for this session", path="cursor")
 
 
 METHOD = Method(

@@ -1,4 +1,4 @@
-"""session/unarchive: put an archived session back among the others."""
+"""session/unarchive: put an archived session back into the lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""session/unsubscribe: no more events of a session."""
+"""session/unsubscribe: end this connection's events of a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""session/update: change what is known of a session as a whole."""
+"""session/update: change the metadata of a session."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SAME_NAME = (
 
 
 class UpdateParams(SessionParams):
-    """What changes; null clears."""
+    """Fields to change; null clears a field."""
 
     title: str | UnsetType | None = UNSET
     auto_title: str | bool | UnsetType | None = UNSET
@@ -65,11 +65,11 @@ class UpdateParams(SessionParams):
 
 
 def handle(client: Client, params: UpdateParams, call: Call[Client]) -> Any:
-    """Put the change in line; the session is shown as it is once that is stored."""
+    """Put the change into the inbox; answer with the session once the change is stored."""
     entry = _entry(params)
     wanted = params.persist
     if entry == SessionInfoEntry() and params.auto_title is UNSET and wanted is None:
-        raise InvalidParams("nothing to change: send title, tags, …; null clears", path="")
+        raise InvalidParams("no field to change: send title, tags, …; null clears a field", path="")
     service = client.service
     service.environment.policies.require_known(params.compaction)
     host = service.host(params.session_id)
@@ -88,7 +88,7 @@ def handle(client: Client, params: UpdateParams, call: Call[Client]) -> Any:
         update(draft, request)
 
     def store(lines: Sequence[bytes], *, late: bool) -> None:
-        assert wanted is not None, "otherwise they are appended"
+        assert wanted is not None, "without a new persist the lines are appended"
         service.store.promote(host.opened, wanted, lines, late=late)
 
     command = Command(
@@ -105,7 +105,7 @@ def handle(client: Client, params: UpdateParams, call: Call[Client]) -> Any:
 
 
 def _entry(params: UpdateParams) -> SessionInfoEntry:
-    """The facts as they are stored; a title that is made of the prompt comes later."""
+    """Return the fields as an entry; a title made of the prompt is added when it is staged."""
     entry = SessionInfoEntry(
         name=params.title,
         compaction=settings_bytes(params.compaction),
@@ -113,7 +113,7 @@ def _entry(params: UpdateParams) -> SessionInfoEntry:
     )
     match params.auto_title:
         case False:
-            raise InvalidParams("auto_title is a title, true, or null", path="auto_title")
+            raise InvalidParams("auto_title must be a title, true, or null", path="auto_title")
         case True:
             if isinstance(params.title, str) and params.title:
                 entry.name, entry.auto_title = UNSET, params.title
@@ -123,7 +123,7 @@ def _entry(params: UpdateParams) -> SessionInfoEntry:
 
 
 def _title(dialect: Dialect, line: bytes) -> str:
-    """A title of what a prompt says first; "" if it says nothing in words."""
+    """Return a title made of a prompt's first words, or "" for a prompt without text."""
     reading = dialect.reading(line)
     texts = (block.text for block in reading.blocks if block.kind == "text") if reading else ()
     titles = (first_line(text, TITLE_CHARS) for text in texts)

@@ -1,4 +1,4 @@
-"""session/usage: how full the model's window is at a head, and what the session has cost."""
+"""session/usage: return how full the model's window is at a head, and the session's total usage."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["METHOD"]
 
 
 class UsageParams(SessionParams):
-    """At which head; how many tokens the model takes, if not as many as the settings say."""
+    """Head; size of the model's window in tokens, by default that of the settings."""
 
     head: HeadName = MAIN
     context_window: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None
 
 
 class UsageResult(Struct, frozen=True):
-    """The tokens of the context now, and whether they leave less of the window than the reserve.
+    """Tokens of the context, and whether they leave less of the window than the reserve.
 
-    `totals` is what all assistant messages of the session say they have cost.
+    `totals` sums the usage that all assistant messages of the session report.
     """
 
     tokens: int
@@ -39,7 +39,7 @@ class UsageResult(Struct, frozen=True):
 
 
 def handle(client: Client, params: UsageParams, call: Call[Client]) -> Any:
-    """Answer from what is known, else from a worker thread."""
+    """Answer from the caches, else from a worker thread."""
 
     def look(host: Host) -> Any:
         leaf = head_leaf(host.opened.session, params.head)

@@ -1,4 +1,4 @@
-"""What the methods share that concern a session of which there is no file."""
+"""Helper of the methods on a session that has no file: restore and purge."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["VacantAct", "act_on_vacant"]
 
 
 class VacantAct(Struct, frozen=True):
-    """What is done where there is no session: the turn, the answer, and the refusal where one is."""
+    """Operation on a vacant id: its turn, its answer, and the refusal if a session exists."""
 
     begin: Callable[[], Retirement]
     finish: Callable[[Retirement], Awaitable[Any]]
@@ -25,9 +25,9 @@ class VacantAct(Struct, frozen=True):
 
 
 def act_on_vacant(client: Client, call: Call[Client], session_id: str, act: VacantAct) -> Any:
-    """Refuse, or take the session's turn, at once: what comes behind is not meant.
+    """Refuse, or take the session's turn at once, so that later requests come behind it.
 
-    A session that is being opened is waited for: it may turn out that there is none.
+    A session that is being opened is waited for: opening may find that there is no file.
     """
     host = client.service.find(session_id)
     if host is None:
@@ -46,7 +46,7 @@ def act_on_vacant(client: Client, call: Call[Client], session_id: str, act: Vaca
 
 
 async def _vacated(client: Client, host: Host, refusal: Callable[[str], SessionExists]) -> None:
-    """Wait until it is clear that there was nothing to open. Raises SessionExists, Overloaded."""
+    """Wait until opening has found no session. Raise SessionExists, Overloaded."""
     session_id = host.session_id
     try:
         await host.ready()
@@ -57,4 +57,7 @@ async def _vacated(client: Client, host: Host, refusal: Callable[[str], SessionE
     else:
         raise refusal(session_id)
     if not client.service.hosts.is_free(session_id):
-        raise Overloaded("the session is somebody else's by now", retry_after_ms=RETRY_AFTER_MS)
+        raise Overloaded(
+            "another request has taken the session's turn: try again",
+            retry_after_ms=RETRY_AFTER_MS,
+        )

@@ -1,4 +1,4 @@
-"""session/verify: what is wrong with a session's file, as it lies on disk."""
+"""session/verify: find damage in a session's file on disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["METHOD"]
 
 
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
-    """Read in a worker thread; a file that nobody has open is read without opening it."""
+    """Read in a worker thread; the file of a session that is not open is read without opening it."""
     checks = client.service.store.checks
 
     async def verify(opened: Opened | None = None) -> Verification:
