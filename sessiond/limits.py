@@ -42,7 +42,7 @@ IN_FLIGHT_MAX: Final = 1024
 IN_FLIGHT_BYTES_MAX: Final = FRAME_BYTES_MAX
 # rpc: requests of the daemon that one client has not answered; it is not asked more then.
 OUTGOING_MAX: Final = 64
-# service/holdings: bytes that all connections together make the daemon keep: halves of frames,
+# service/byte_budget: bytes that all connections together make the daemon keep: halves of frames,
 # requests without an answer, what waits for sockets. Beyond it large frames and large answers to
 # questions are overloaded; events have half of it and then stay in the log.
 BUFFERED_BYTES_MAX: Final = 512 * 1024 * 1024
@@ -68,16 +68,16 @@ FOLDER_LOCK_SECONDS: Final = 5.0
 # transports: a socket that takes no byte this long while an answer waits is closed.
 STUCK_SOCKET_SECONDS: Final = 30.0
 
-# service/inbox: commands that wait for one session's writer; more is overloaded.
+# service/actor/inbox: commands that wait for one session's writer; more is overloaded.
 INBOX_COMMANDS_MAX: Final = 8192
-# service/inbox: bytes of entries that wait there; more is overloaded, but for a single command.
+# service/actor/inbox: bytes of entries that wait there; more is overloaded, but for a single command.
 INBOX_BYTES_MAX: Final = 128 * 1024 * 1024
-# service/inbox: entries and bytes that one write and one fdatasync carry.
+# service/actor/inbox: entries and bytes that one write and one fdatasync carry.
 BATCH_ENTRIES_MAX: Final = 1024
 BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
 # service: open session files; the least recently used idle one is unloaded, else overloaded.
 OPEN_SESSIONS_MAX: Final = 512
-# service/room: descriptors of an open session; and those that are left to connections, lists and
+# service/registry/eviction: descriptors of an open session; and those that are left to connections, lists and
 # copies, or this part of all there may be if that is less: idle sessions give way, else overloaded.
 SESSION_DESCRIPTORS: Final = 2
 SPARE_DESCRIPTORS: Final = 16
@@ -140,10 +140,10 @@ PRESENT_CLIENTS_MAX: Final = 128
 CONTEXT_CACHE_BYTES_MAX: Final = 32 * 1024 * 1024
 # service: and how many: a context that is not kept is looked for below each that is.
 CONTEXT_CACHE_COUNT_MAX: Final = 32
-# service/viewing: the same of contexts that were mended or shaped for a provider.
+# service/context/view_cache: the same of contexts that were mended or shaped for a provider.
 VIEW_CACHE_BYTES_MAX: Final = 32 * 1024 * 1024
 VIEW_CACHE_COUNT_MAX: Final = 32
-# service/caches: what these of all open sessions keep together; the session that was asked longest
+# service/context/cache_budget: what these of all open sessions keep together; the session that was asked longest
 # ago makes its contexts again.
 CACHES_BYTES_MAX: Final = 128 * 1024 * 1024
 # methods: one answer; more is too_large (lists stop earlier and give a cursor).
@@ -152,7 +152,7 @@ RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 # entry of a frame with its envelope, and so well below; a longer one fits into no answer either. A
 # longer line of another program is a bad line: reported, kept in the file, skipped in pieces.
 LINE_BYTES_MAX: Final = RESULT_BYTES_MAX
-# service/events: the body of an event: the entry of a line, and what stands around it. Nothing is
+# service/log/events: the body of an event: the entry of a line, and what stands around it. Nothing is
 # refused for it, because lines and what is said of them are bounded; clients are told.
 EVENT_BYTES_MAX: Final = LINE_BYTES_MAX + 64 * 1024
 # methods: rows of one page unless the caller says otherwise, and at most.
@@ -167,15 +167,15 @@ COMPACTION_LOOK_SECONDS: Final = 0.1
 # service/planning, service/copying: stored bytes of a context that is planned, summarised or
 # copied; more is too_large.
 PLAN_BYTES_MAX: Final = 64 * 1024 * 1024
-# service/planning: plans of one session whose files are remembered; those of others are read again.
+# service/compaction/division: plans of one session whose files are remembered; those of others are read again.
 PLANS_KEPT_MAX: Final = 16
 # methods: the id of a plan, which holds ids of a session, a head and two entries.
 PLAN_ID_CHARS_MAX: Final = 4096
-# service/summaries: how long a client may take to write a summary; then the next one is asked.
+# service/compaction/summarizers: how long a client may take to write a summary; then the next one is asked.
 SUMMARIZE_SECONDS: Final = 120.0
-# service/summaries: clients that one run asks; then the configured command has its turn.
+# service/compaction/summarizers: clients that one run asks; then the configured command has its turn.
 SUMMARIZERS_ASKED_MAX: Final = 8
-# service/summaries: bytes of a summary; a longer one is none, and the next one is asked.
+# service/compaction/summarizers: bytes of a summary; a longer one is none, and the next one is asked.
 SUMMARY_BYTES_MAX: Final = 1024 * 1024
 # service/hooks: how long clients may take to say something before a compaction, a fork or a branch;
 # then it goes on.
@@ -184,11 +184,11 @@ HOOK_SECONDS: Final = 10.0
 VETO_REASON_CHARS_MAX: Final = 1_000
 # cli: commands that write summaries at the same time; others wait for one to end.
 SUMMARIZER_PROCESSES_MAX: Final = 4
-# service/runs: compactions that are under way by themselves in the daemon; one more is overloaded.
+# service/compaction/runner: compactions that are under way by themselves in the daemon; one more is overloaded.
 RUNS_MAX: Final = 64
-# service/runs: plans that these make at the same time, each of so many bytes; the others wait.
+# service/compaction/runner: plans that these make at the same time, each of so many bytes; the others wait.
 RUN_PLANS_MAX: Final = 4
-# service/runs: how long a head rests after an automatic compaction of it failed.
+# service/compaction/runner: how long a head rests after an automatic compaction of it failed.
 AUTOMATIC_REST_SECONDS: Final = 60.0
 # methods: what a plan is asked to mind above all; more is invalid_params.
 INSTRUCTIONS_CHARS_MAX: Final = 100_000
@@ -201,12 +201,12 @@ MERGE_MESSAGE_CHARS: Final = 1000
 APPEND_ENTRIES_MAX: Final = 512
 # session: named heads of one session.
 HEADS_MAX: Final = 1024
-# service/leases: how long a lease may last without being renewed, in milliseconds; a shorter or
+# service/actor/leases: how long a lease may last without being renewed, in milliseconds; a shorter or
 # longer one is invalid_params. And how long one may be waited for.
 LEASE_TTL_MS_MIN: Final = 100
 LEASE_TTL_MS_MAX: Final = 3_600_000
 LEASE_WAIT_MS_MAX: Final = 3_600_000
-# service/leases: leased heads of one session, and who waits for one of them; more is overloaded.
+# service/actor/leases: leased heads of one session, and who waits for one of them; more is overloaded.
 LEASES_MAX: Final = 1024
 LEASE_WAITERS_MAX: Final = 1024
 # service: numbers of leases that a daemon sets aside when it starts.

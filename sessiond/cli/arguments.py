@@ -15,7 +15,7 @@ import msgspec
 from click.shell_completion import CompletionItem
 from msgspec import Raw
 
-from sessiond.cli.asking import NULL
+from sessiond.cli.connect.conversation import NULL
 
 __all__ = [
     "FOLDER",
@@ -46,7 +46,7 @@ class _Session(click.ParamType[str]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        from sessiond.cli.completing import complete_session
+        from sessiond.cli.shell_completion import complete_session
 
         del param
         return complete_session(ctx, incomplete)

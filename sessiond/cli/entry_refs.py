@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Raw
 
-from sessiond.cli.asking import NULL, ask
-from sessiond.cli.output import is_terminal
+from sessiond.cli.connect.conversation import NULL, ask
+from sessiond.cli.ui.output import is_terminal
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from sessiond.cli.failures import explain, report, usage
 from sessiond.cli.leading_flags import behind, split_flags
 from sessiond.cli.options import named_session, note_json, wants_json
-from sessiond.cli.status import Status
+from sessiond.cli.ui.failures import explain, report, usage
+from sessiond.daemon.exit_status import Status
 
 __all__ = ["LazyGroup", "Listed"]
 

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
-from sessiond.model.reading import Reading, Summary
+from sessiond.model.parsed_message import Reading, Summary
 from sessiond.model.row import ModelName, Row, Rules
 from sessiond.model.usage import Usage
 

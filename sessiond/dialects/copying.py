@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.dialects.base import Place
-from sessiond.dialects.loose import fields, items, join, reference
+from sessiond.dialects.lenient_json import fields, items, join, reference
 
 __all__ = ["Names", "placed"]
 

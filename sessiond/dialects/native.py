@@ -21,7 +21,7 @@ from msgspec import Raw, UnsetType
 from sessiond.dialects import native_header, native_rows
 from sessiond.dialects.base import ContextLine, ContextMessage, ModelName, Place
 from sessiond.dialects.copying import Names, placed
-from sessiond.dialects.loose import lenient, one_line, text
+from sessiond.dialects.lenient_json import lenient, one_line, text
 from sessiond.dialects.native_context import messages_of
 from sessiond.dialects.payload import read_message, reading_of
 from sessiond.dialects.preview import entry_preview
@@ -31,7 +31,7 @@ from sessiond.dialects.times import raw_rfc3339
 from sessiond.dialects.usage import usage_of
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
-from sessiond.model.reading import Reading, Summary
+from sessiond.model.parsed_message import Reading, Summary
 from sessiond.model.row import Kind, Row, Rules
 from sessiond.model.usage import Usage
 

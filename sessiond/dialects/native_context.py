@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from sessiond.dialects.base import ContextLine, ContextMessage
-from sessiond.dialects.loose import fields, items, join, text
+from sessiond.dialects.lenient_json import fields, items, join, text
 from sessiond.model.row import MESSAGE_KINDS, Kind
 
 __all__ = ["message_of", "messages_of"]

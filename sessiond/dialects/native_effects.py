@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from sessiond.dialects.loose import is_null, items, reference, text
+from sessiond.dialects.lenient_json import is_null, items, reference, text
 from sessiond.model.entries import Compaction, Entry, Label, Leaf, Opaque, SessionInfoEntry
 from sessiond.model.row import CompactionEffect, Effect, InfoEffect, Kind, LabelEffect, LeafEffect
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from sessiond.dialects.base import BadHeader, BadLine
-from sessiond.dialects.loose import fields, is_null, one_line, require_readable, text
+from sessiond.dialects.lenient_json import fields, is_null, one_line, require_readable, text
 from sessiond.dialects.times import raw_rfc3339
 from sessiond.model.entries import Header
 from sessiond.model.integers import IntegerDecoder

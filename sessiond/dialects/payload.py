@@ -15,10 +15,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from sessiond.dialects.base import BadLine
-from sessiond.dialects.loose import fields, is_null, items, lenient, text
+from sessiond.dialects.lenient_json import fields, is_null, items, lenient, text
 from sessiond.dialects.usage import usage_in
 from sessiond.dialects.usual import usual_reading
-from sessiond.model.reading import Block, Command, Reading
+from sessiond.model.parsed_message import Block, Command, Reading
 
 __all__ = ["read_message", "read_payload", "reading_of"]
 

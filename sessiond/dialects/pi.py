@@ -28,7 +28,7 @@ from sessiond.dialects.base import (
     Place,
 )
 from sessiond.dialects.copying import Names, placed
-from sessiond.dialects.loose import fields, lenient, reference, require_readable, text
+from sessiond.dialects.lenient_json import fields, lenient, reference, require_readable, text
 from sessiond.dialects.native_checks import HEADER_TYPES
 from sessiond.dialects.payload import read_message, reading_of
 from sessiond.dialects.pi_checks import check
@@ -42,7 +42,7 @@ from sessiond.dialects.usage import usage_of
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
 from sessiond.model.nesting import SHALLOW_BYTES
-from sessiond.model.reading import Reading, Summary
+from sessiond.model.parsed_message import Reading, Summary
 from sessiond.model.row import CompactionEffect, Effect, InfoEffect, Kind, LabelEffect, Row, Rules
 from sessiond.model.usage import Usage
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from sessiond.dialects.base import BadHeader
-from sessiond.dialects.loose import is_null, text
+from sessiond.dialects.lenient_json import is_null, text
 from sessiond.dialects.native_header import header_fields, header_version
 from sessiond.dialects.pi_migrate import CURRENT_VERSION
 from sessiond.dialects.times import raw_rfc3339

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from sessiond.dialects.base import BadHeader, BadLine
-from sessiond.dialects.loose import fields, join, text
+from sessiond.dialects.lenient_json import fields, join, text
 from sessiond.dialects.native_header import header_fields, header_version
 from sessiond.model.integers import IntegerDecoder
 

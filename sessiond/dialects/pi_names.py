@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from sessiond.dialects.loose import fields, is_null, one_line, text
+from sessiond.dialects.lenient_json import fields, is_null, one_line, text
 from sessiond.dialects.times import raw_rfc3339
 from sessiond.model.entries import (
     BranchSummary,

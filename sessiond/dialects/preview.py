@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Raw
 
 from sessiond.dialects.base import BadLine
-from sessiond.dialects.loose import fields, items, text
+from sessiond.dialects.lenient_json import fields, items, text
 from sessiond.limits import PREVIEW_CHARS
 
 __all__ = ["cut", "entry_preview", "first_line"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Raw
 
-from sessiond.dialects.loose import text
+from sessiond.dialects.lenient_json import text
 from sessiond.model.row import ModelName
 
 __all__ = ["level_name", "model_name"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from sessiond.dialects.loose import items, lenient, text
-from sessiond.model.reading import Summary
+from sessiond.dialects.lenient_json import items, lenient, text
+from sessiond.model.parsed_message import Summary
 
 __all__ = ["summary_of"]
 

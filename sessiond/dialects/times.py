@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from sessiond.dialects.loose import text
+from sessiond.dialects.lenient_json import text
 from sessiond.model.times import rfc3339
 
 __all__ = ["raw_rfc3339", "raw_time"]

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from sessiond.dialects.loose import lenient
+from sessiond.dialects.lenient_json import lenient
 from sessiond.model.usage import Usage
 
 __all__ = ["usage_in", "usage_of"]

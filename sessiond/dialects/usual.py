@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from sessiond.dialects.loose import is_null
+from sessiond.dialects.lenient_json import is_null
 from sessiond.dialects.usage import usage_in
-from sessiond.model.reading import Block, Reading
+from sessiond.model.parsed_message import Block, Reading
 
 __all__ = ["usual_reading"]
 

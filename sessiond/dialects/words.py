@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Raw
 
 from sessiond.dialects.base import BadLine
-from sessiond.dialects.loose import lenient, text
+from sessiond.dialects.lenient_json import lenient, text
 from sessiond.dialects.payload import read_payload
 from sessiond.limits import SEARCH_TEXT_CHARS_MAX
 from sessiond.model.entries import Header

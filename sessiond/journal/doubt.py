@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 from zlib import crc32
 
-from sessiond.journal.files import Files
+from sessiond.journal.disk.files import Files
 from sessiond.journal.reader import LineReader
 from sessiond.journal.repair import write_again
 

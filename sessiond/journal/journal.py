@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from sessiond.journal.checksums import Checksums
+from sessiond.journal.disk.failures import explained, storage_error, telling
+from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.regular import open_regular
 from sessiond.journal.doubt import Doubt
-from sessiond.journal.failures import explained, storage_error, telling
-from sessiond.journal.files import Files
-from sessiond.journal.following import Following
-from sessiond.journal.lock import FileLock, own_session
-from sessiond.journal.making import make_file, move, remove_own
+from sessiond.journal.profile.lock import FileLock, own_session
+from sessiond.journal.profile.making import make_file, move, remove_own
 from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import Visit, ends_of, stored_size
-from sessiond.journal.regular import open_regular
 from sessiond.journal.repair import copy_aside
+from sessiond.journal.replacement import Following
 from sessiond.journal.scanning import index_lines, scan
 from sessiond.journal.store import Found, JournalStatistics
 from sessiond.journal.writer import Writer

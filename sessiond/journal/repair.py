@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from sessiond.journal.descriptor import Descriptor, close_quietly
-from sessiond.journal.files import Files
-from sessiond.journal.making import fill, remove_own
-from sessiond.journal.names import torn_end_name
+from sessiond.journal.disk.descriptor import Descriptor, close_quietly
+from sessiond.journal.disk.files import Files
+from sessiond.journal.profile.making import fill, remove_own
+from sessiond.journal.profile.names import torn_end_name
 from sessiond.journal.reader import LineReader
 from sessiond.journal.scanning import chunks_of
 from sessiond.limits import INTAKE_BYTES

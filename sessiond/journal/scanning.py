@@ -8,11 +8,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
-from sessiond.journal.failures import telling
-from sessiond.journal.files import Files
+from sessiond.journal.disk.failures import telling
+from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import Splitter, Visit, without_cr
-from sessiond.journal.regular import check_regular, open_regular
 
 __all__ = ["chunks_of", "feed", "index_lines", "lines_from", "same_beginning", "scan"]
 

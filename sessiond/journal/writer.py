@@ -19,14 +19,14 @@ from enum import Enum
 from typing import Final, NoReturn
 
 from sessiond.errors import StorageError
-from sessiond.journal.descriptor import Descriptor
+from sessiond.journal.disk.descriptor import Descriptor
+from sessiond.journal.disk.failures import storage_error, telling
+from sessiond.journal.disk.files import Files
 from sessiond.journal.doubt import Doubt
-from sessiond.journal.failures import storage_error, telling
-from sessiond.journal.files import Files
-from sessiond.journal.glued import Glued, lines_between, make_blank
+from sessiond.journal.failed_batch import Refused
+from sessiond.journal.interleaved import Glued, lines_between, make_blank
 from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import ends_of, without_cr
-from sessiond.journal.refused import Refused
 from sessiond.journal.repair import cut_back, keep_all, read_some, write_again
 from sessiond.journal.scanning import chunks_of
 from sessiond.journal.store import Found, Overtaken, Replaced

@@ -4,34 +4,33 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sessiond.methods import (
+from sessiond.methods import exit, initialize, initialized, shutdown
+from sessiond.methods.catalog import forest as catalog_forest
+from sessiond.methods.catalog import subscribe as catalog_subscribe
+from sessiond.methods.catalog import unsubscribe as catalog_unsubscribe
+from sessiond.methods.retention import run as retention
+from sessiond.methods.rpc import discover
+from sessiond.methods.server import info, ping, stats, stop
+from sessiond.methods.session import (
     acquire,
     append,
     archive,
     branch,
     build_context,
-    catalog_forest,
-    catalog_subscribe,
-    catalog_unsubscribe,
     close,
     compact,
     continue_recent,
     create,
     delete,
-    discover,
     entries,
     entry,
-    exit,
     export,
     flush,
     forget,
     fork,
     get,
     heads,
-    import_session,
-    info,
-    initialize,
-    initialized,
+    import_,
     label,
     labels,
     list,
@@ -39,7 +38,6 @@ from sessiond.methods import (
     navigate,
     open,
     path,
-    ping,
     plan_branch_summary,
     plan_compaction,
     plan_merge,
@@ -53,13 +51,9 @@ from sessiond.methods import (
     resolve,
     resolve_entries,
     restore,
-    retention,
     rewind,
     search,
-    shutdown,
     signal,
-    stats,
-    stop,
     subscribe,
     trash,
     tree,
@@ -126,7 +120,7 @@ METHODS: Final[tuple[Method[Client, Any], ...]] = (
     rebase.METHOD,
     plan_merge.METHOD,
     merge.METHOD,
-    import_session.METHOD,
+    import_.METHOD,
     export.METHOD,
     archive.METHOD,
     unarchive.METHOD,

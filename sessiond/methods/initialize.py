@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from sessiond import __version__, limits
 from sessiond.dialects import DIALECTS
 from sessiond.errors import InvalidParams, PermissionDenied, VersionUnsupported
-from sessiond.methods.common import Call, Client, Method, Params
+from sessiond.methods._shared.common import Call, Client, Method, Params
 from sessiond.model.requests import CLIENT_REQUESTS, HOOKS, Hook
 from sessiond.service.client import Access
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sessiond.methods.common import Call, Client, Method, Params
+from sessiond.methods._shared.common import Call, Client, Method, Params
 
 __all__ = ["METHOD"]
 

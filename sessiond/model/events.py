@@ -1,6 +1,6 @@
 """What the daemon tells its clients unasked, by name.
 
-An event is spliced from stored bytes where it is made (`service/events.py`);
+An event is spliced from stored bytes where it is made (`service/log/events.py`);
 here is its shape, so that the schema, and every test, can hold it to it.
 """
 

@@ -29,7 +29,7 @@ from sessiond.errors import (
     TooLarge,
 )
 from sessiond.methods import METHODS
-from sessiond.methods.common import Client, Method
+from sessiond.methods._shared.common import Client, Method
 from sessiond.methods.initialize import PROTOCOL_VERSIONS
 from sessiond.model.events import NOTIFICATIONS
 from sessiond.model.requests import CLIENT_REQUESTS

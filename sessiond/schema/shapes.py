@@ -16,7 +16,7 @@ import msgspec
 from msgspec import NODEFAULT, UNSET, Struct
 
 from sessiond.methods import METHODS
-from sessiond.methods.common import Client, Method
+from sessiond.methods._shared.common import Client, Method
 from sessiond.model.entries import ENTRY_TYPES, HOLDS, Header
 from sessiond.model.events import NOTIFICATIONS
 from sessiond.model.requests import CLIENT_REQUESTS

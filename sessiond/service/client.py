@@ -13,13 +13,13 @@ from sessiond.errors import Cancelled, InvalidParams, Overloaded, SubscriptionNo
 from sessiond.limits import READS_PER_CONNECTION_MAX, RETRY_AFTER_MS
 from sessiond.model.events import Present
 from sessiond.model.ids import MAIN
-from sessiond.service.host import Host
-from sessiond.service.inbox import LATER
-from sessiond.service.lease import Wish
+from sessiond.service.actor.actor import Host
+from sessiond.service.actor.inbox import LATER
+from sessiond.service.actor.lease import Wish
+from sessiond.service.log.session_info import HeadInfo, head_infos
 from sessiond.service.ports import Partner, Ticket
+from sessiond.service.pubsub.subscription import Subscription, Variant
 from sessiond.service.service import Service
-from sessiond.service.session_info import HeadInfo, head_infos
-from sessiond.service.subscription import Subscription, Variant
 
 __all__ = ["Access", "After", "Client", "Subscribed", "connect"]
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from sessiond.errors import Vetoed
 from sessiond.limits import HOOK_SECONDS, SUMMARY_BYTES_MAX, VETO_REASON_CHARS_MAX
 from sessiond.model.requests import HOOKS, Hook, HookAnswer, Reply
-from sessiond.service.asking import ask_client
+from sessiond.service.client_request import ask_client
 from sessiond.service.ports import Consulted
 
 __all__ = ["Hooks"]

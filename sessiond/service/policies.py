@@ -14,10 +14,10 @@ from msgspec import UnsetType
 
 from sessiond.errors import InvalidParams
 from sessiond.model.settings import CompactionSettings, settings_in
-from sessiond.service.opened import Opened
-from sessiond.session.estimates import Counted, Estimator
-from sessiond.session.policy import Policy, policy_of
-from sessiond.session.stringify import utf16_units
+from sessiond.service.log.open_session import Opened
+from sessiond.session.compaction.policy import Policy, policy_of
+from sessiond.session.context.stringify import utf16_units
+from sessiond.session.context.tokens import Counted, Estimator
 
 __all__ = ["NO_TOKENIZERS", "Policies", "Tokenizers"]
 

@@ -14,7 +14,7 @@ import anyio
 
 from sessiond.limits import PROGRESS_SECONDS
 from sessiond.model.events import Figures, ProgressTold, ProgressValue
-from sessiond.service.events import notification
+from sessiond.service.log.events import notification
 from sessiond.service.ports import Ticket
 
 __all__ = ["ProgressTeller"]

@@ -19,8 +19,8 @@ from msgspec import Raw, Struct
 from sessiond.catalog.query import Position, Query
 from sessiond.errors import SessiondError, SessionNotFound, StorageError
 from sessiond.limits import PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX
-from sessiond.service.files.keeping import Keeping
-from sessiond.service.opened import Opened
+from sessiond.service.files.locations import Keeping
+from sessiond.service.log.open_session import Opened
 from sessiond.service.ports import Progress
 from sessiond.service.service import Service
 

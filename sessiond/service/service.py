@@ -17,22 +17,22 @@ from msgspec import Struct
 
 from sessiond.errors import SessionExists
 from sessiond.limits import Bounds
+from sessiond.service.actor.actor import Host
+from sessiond.service.actor.background import answer_later
+from sessiond.service.actor.live import HostStatistics
+from sessiond.service.byte_budget import Holdings, HoldingsStatistics
+from sessiond.service.compaction.runner import Runs
+from sessiond.service.compaction.summarizers import Summaries
 from sessiond.service.environment import Environment
+from sessiond.service.external.inotify import best_watching
+from sessiond.service.external.watcher import Watching
 from sessiond.service.files.store import Store
-from sessiond.service.holdings import Holdings, HoldingsStatistics
 from sessiond.service.hooks import Hooks
-from sessiond.service.host import Host
-from sessiond.service.hosts import Hosts
-from sessiond.service.inotify import best_watching
-from sessiond.service.jobs import answer_later
-from sessiond.service.listing.roster import Roster, RosterStatistics
+from sessiond.service.listing.live_catalog import Roster, RosterStatistics
 from sessiond.service.listing.searching import Search
-from sessiond.service.live import HostStatistics
+from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.ports import Consulted, Ticket
-from sessiond.service.runs import Runs
-from sessiond.service.session_info import SessionInfo
-from sessiond.service.summaries import Summaries
-from sessiond.service.watching import Watching
+from sessiond.service.registry.registry import Hosts
 
 __all__ = ["Service", "ServiceStatistics"]
 

@@ -27,8 +27,8 @@ from sessiond.limits import HEADS_MAX
 from sessiond.model.entries import BranchSummary, Entry, Opaque
 from sessiond.model.ids import MAIN
 from sessiond.model.row import CompactionEffect, Kind, LabelEffect, LeafEffect, Row
+from sessiond.session.index import Head, Session
 from sessiond.session.leases import HeadLeases, lease_lost
-from sessiond.session.state import Head, Session
 
 __all__ = ["Codec", "Draft", "Staged"]
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from sessiond.session.state import Session
+from sessiond.session.index import Session
 
 __all__ = ["entries_meant", "short_ids", "steps_to_resolve"]
 

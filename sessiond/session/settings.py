@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from sessiond.model.row import ModelName
-from sessiond.session.state import Session
+from sessiond.session.index import Session
 
 __all__ = ["SETTINGS", "Settings", "Stated"]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from sessiond.session.state import Session
+from sessiond.session.index import Session
 
 __all__ = ["ChildIndex", "TreeRow", "preorder"]
 

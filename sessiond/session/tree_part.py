@@ -11,8 +11,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from sessiond.session.drawing import COLUMN_CHARS, Place
-from sessiond.session.state import Session
+from sessiond.session.index import Session
+from sessiond.session.tree_layout import COLUMN_CHARS, Place
 
 __all__ = ["Part", "TreePart"]
 

@@ -22,19 +22,19 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from sessiond.journal.files import Files
-from sessiond.journal.layout import DEFAULT_PROFILE, Layout
+from sessiond.journal.disk.files import Files
+from sessiond.journal.profile.layout import DEFAULT_PROFILE, Layout
 from sessiond.methods import METHODS
-from sessiond.methods.access import allow
+from sessiond.methods._shared.access import allow
 from sessiond.rpc.dispatch import Dispatcher
 from sessiond.rpc.framing import Framing
 from sessiond.schema import openrpc_bytes
 from sessiond.service.client import Client, connect
-from sessiond.service.ending import end_service
 from sessiond.service.environment import Environment
+from sessiond.service.external.watcher import Unwatched, Watching
 from sessiond.service.files.store import Store
 from sessiond.service.service import Service
-from sessiond.service.watching import Unwatched, Watching
+from sessiond.service.shutdown import end_service
 from sessiond.testing.wire import Refusal, Wire
 from sessiond.transports.base import SocketPort
 from sessiond.transports.serving import serve_connection

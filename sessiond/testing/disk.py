@@ -6,7 +6,7 @@
     rebooted = disk.crash(keep=100)          what the next start finds after a power cut
     orphaned = disk.kill()                   what it finds when only the process was killed
 
-It stands in wherever `sessiond.journal.files.Files` is asked for. A sync that
+It stands in wherever `sessiond.journal.disk.files.Files` is asked for. A sync that
 fails loses what it should have stored although readers still see it, which is
 what Linux does and why a sync may not be tried again.
 """
@@ -24,7 +24,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from sessiond.journal.files import Files, FileStat
+from sessiond.journal.disk.files import Files, FileStat
 from sessiond.testing.faults import Fault, Faults, Gate
 from sessiond.testing.platter import Inode, NameChange, Names
 

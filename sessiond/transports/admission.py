@@ -19,7 +19,7 @@ from sessiond.errors import Overloaded
 from sessiond.limits import DEFAULT_BOUNDS, REFUSALS_LOGGED_SECONDS, RETRY_AFTER_MS, Bounds
 from sessiond.rpc.framing import frame_ndjson
 from sessiond.rpc.messages import error_body
-from sessiond.service.holdings import Holdings
+from sessiond.service.byte_budget import Holdings
 
 __all__ = ["Admission", "Peer"]
 

@@ -29,11 +29,11 @@ from sessiond.limits import (
 from sessiond.model.requests import Reply
 from sessiond.rpc.dispatch import Dispatcher
 from sessiond.rpc.readers import Item
-from sessiond.service.holdings import Holdings
-from sessiond.transports.answers import Answers
+from sessiond.service.byte_budget import Holdings
 from sessiond.transports.base import Port
 from sessiond.transports.outbox import Outbox, OutboxStatistics
 from sessiond.transports.receiving import Receiving
+from sessiond.transports.response_queue import Answers
 
 __all__ = ["ASKED_TO_CLOSE", "CLIENT_CLOSED", "C", "Client", "Connection", "ConnectionStatistics"]
 

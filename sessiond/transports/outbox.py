@@ -19,7 +19,7 @@ from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from sessiond.limits import OUTBOX_BYTES_MAX, STUCK_SOCKET_SECONDS
-from sessiond.service.holdings import Holdings
+from sessiond.service.byte_budget import Holdings
 from sessiond.transports.base import Port
 
 __all__ = ["Outbox", "OutboxStatistics"]

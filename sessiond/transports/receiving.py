@@ -14,7 +14,7 @@ from sessiond.errors import Overloaded, SessiondError
 from sessiond.limits import READ_BYTES, RETRY_AFTER_MS
 from sessiond.rpc.framing import Framer
 from sessiond.rpc.readers import Item
-from sessiond.service.holdings import Holdings
+from sessiond.service.byte_budget import Holdings
 
 __all__ = ["Receiving"]
 

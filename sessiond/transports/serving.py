@@ -14,7 +14,7 @@ import anyio
 
 from sessiond.errors import system_error
 from sessiond.rpc.dispatch import Dispatcher
-from sessiond.service.holdings import Holdings
+from sessiond.service.byte_budget import Holdings
 from sessiond.transports.base import Port
 from sessiond.transports.connection import ASKED_TO_CLOSE, CLIENT_CLOSED, C, Connection
 

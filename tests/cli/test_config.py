@@ -13,9 +13,9 @@ from msgspec import structs
 from platformdirs import user_config_path
 
 from sessiond import limits
-from sessiond.cli import config as config_module
-from sessiond.cli.config import Configuration, Sources, load
-from sessiond.cli.config_file import BadConfiguration, default_file
+from sessiond.config import configuration as config_module
+from sessiond.config.config_file import BadConfiguration, default_file
+from sessiond.config.configuration import Configuration, Sources, load
 from sessiond.model.settings import CompactionSettings
 
 EVERYTHING = """

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from sessiond.cli.progress import Steps
+from sessiond.cli.ui.progress import Steps
 
 
 class Terminal(io.StringIO):

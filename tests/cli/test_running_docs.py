@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from sessiond.cli import CONTENTS, main
-from sessiond.cli.config import Configuration, Sources, load
+from sessiond.config.configuration import Configuration, Sources, load
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "running.md").read_text("utf-8")

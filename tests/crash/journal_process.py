@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from sessiond.errors import SessionLocked, StorageError
-from sessiond.journal.files import Files
+from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiond.journal.files import Files
+from sessiond.journal.disk.files import Files
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.platter import Inode
 

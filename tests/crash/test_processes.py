@@ -14,7 +14,7 @@ from typing import NoReturn
 import pytest
 
 from sessiond.errors import SessionLocked, StorageError
-from sessiond.journal.files import Files
+from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal
 
 PROGRAM = Path(__file__).with_name("journal_process.py")

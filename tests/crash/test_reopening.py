@@ -15,7 +15,7 @@ import pytest
 
 from sessiond.errors import StorageError
 from sessiond.journal.journal import Journal
-from sessiond.journal.lock import owned
+from sessiond.journal.profile.lock import owned
 from sessiond.testing.disk import FaultDisk
 
 FOLDER, LOCKS = Path("/sessions"), Path("/locks")

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from msgspec import Struct
 
-from sessiond.service.files.leftovers import remove_half_made, settle_drafts
+from sessiond.service.files.startup_cleanup import remove_half_made, settle_drafts
 from sessiond.testing.daemon import Daemon, Refusal, Wire
 from sessiond.testing.disk import FaultDisk
 from tests.crash.harness.bystanders import ENDINGS, Bystanders

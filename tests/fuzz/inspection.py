@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiond.journal.files import Files
+from sessiond.journal.disk.files import Files
 from sessiond.service.files.verifying import Look, verify_file
 from tests.fuzz.files import whole_lines
 from tests.fuzz.plain import Answer, Plain

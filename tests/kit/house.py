@@ -11,10 +11,10 @@ from typing import Any, Final
 import msgspec
 from anyio import to_thread
 
-from sessiond.journal.files import Files
-from sessiond.journal.holder import Holder, write_record
-from sessiond.journal.layout import Layout
-from sessiond.service.watching import Watching
+from sessiond.journal.disk.files import Files
+from sessiond.journal.profile.holder import Holder, write_record
+from sessiond.journal.profile.layout import Layout
+from sessiond.service.external.watcher import Watching
 from sessiond.testing.daemon import Daemon, running_daemon, standing_environment
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.faults import Gate

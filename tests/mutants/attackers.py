@@ -166,7 +166,7 @@ ATTACKERS: Final = (
     Attacker(
         "limits",
         "clients that leave no room to others",
-        ("tests/service/test_holdings.py", *_ONCE),
+        ("tests/service/test_byte_budget.py", *_ONCE),
     ),
     Attacker(
         "privacy",

@@ -18,7 +18,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from sessiond.cli import main
-from sessiond.methods import ping
+from sessiond.methods.server import ping
 
 Calls = dict[str, dict[str, Counter[str]]]
 

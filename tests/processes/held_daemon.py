@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from sessiond.cli import main
-from sessiond.journal.files import Files
+from sessiond.journal.disk.files import Files
 
 WORD = b"stand still"
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from sessiond.cli import main
-from sessiond.journal.files import Files
+from sessiond.journal.disk.files import Files
 
 
 def hold_openings(folder: Path) -> None:

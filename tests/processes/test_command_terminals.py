@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from sessiond.cli.text import cells
+from sessiond.cli.ui.text import cells
 from tests.processes.harness.shell import Shell
 from tests.processes.harness.terminal import on_a_terminal
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sessiond.methods import METHODS
-from sessiond.methods.common import Client, Method
+from sessiond.methods._shared.common import Client, Method
 from sessiond.testing.daemon import Refusal, running_daemon
 from sessiond.testing.wire import Wire
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiond.journal.files import Files
+from sessiond.journal.disk.files import Files
 from sessiond.testing.disk import FaultDisk
 from tests.kit.house import House
 

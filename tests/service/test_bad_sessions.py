@@ -16,7 +16,7 @@ from typing import Any, Final, get_type_hints
 import pytest
 
 from sessiond.errors import ERRORS
-from sessiond.journal.lock import owned
+from sessiond.journal.profile.lock import owned
 from sessiond.methods import METHODS
 from sessiond.testing.daemon import Refusal, Wire
 from sessiond.testing.disk import FaultDisk

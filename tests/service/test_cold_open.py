@@ -11,7 +11,7 @@ import anyio
 import msgspec
 import pytest
 
-from sessiond.journal.layout import Layout
+from sessiond.journal.profile.layout import Layout
 from sessiond.service.files.indexer import Indexer
 from tests.kit.house import House
 

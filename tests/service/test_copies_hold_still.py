@@ -96,7 +96,7 @@ class Held:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.may_go_on = anyio.Event()
-        module = importlib.import_module("sessiond.methods.copies")
+        module = importlib.import_module("sessiond.methods._shared.copies")
         monkeypatch.setattr(module, "to_thread", SimpleNamespace(run_sync=self._run_sync))
 
     async def _run_sync(self, work: Callable[..., Any], *args: Any) -> Any:

@@ -217,7 +217,7 @@ async def test_a_copy_that_the_disk_refuses_is_none_and_works_again(house: House
 async def test_a_dry_run_is_nothing_that_anybody_hears_of(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessiond.service.listing.roster.ROSTER_FLUSH_SECONDS", 0.01)
+    monkeypatch.setattr("sessiond.service.listing.live_catalog.ROSTER_FLUSH_SECONDS", 0.01)
     house.put([said("m1", None)])
     house.put([said("o1", None)], OTHER)
     async with house.daemon() as daemon, daemon.connect() as wire:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sessiond.journal.files import Files
+from sessiond.journal.disk.files import Files
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.house import House, arrived
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from sessiond.service.files.leftovers import settle_drafts
+from sessiond.service.files.startup_cleanup import settle_drafts
 from sessiond.testing.daemon import Wire
 from tests.kit.house import House
 

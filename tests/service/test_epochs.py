@@ -10,9 +10,9 @@ import pytest
 from anyio import to_thread
 
 from sessiond.journal.reader import LineReader
-from sessiond.service.files.register import Register
+from sessiond.service.external.watcher import Looking
+from sessiond.service.files.catalog_records import Register
 from sessiond.service.files.rows import Rows
-from sessiond.service.watching import Looking
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from sessiond.service.files.leftovers import remove_half_made
+from sessiond.service.files.startup_cleanup import remove_half_made
 from sessiond.testing.daemon import Refusal, Wire
 from sessiond.testing.disk import FaultDisk
 from tests.kit.house import House

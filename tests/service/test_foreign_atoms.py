@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sessiond.service.watching import Looking, Watching
+from sessiond.service.external.watcher import Looking, Watching
 from sessiond.testing.daemon import Wire
 from tests.kit.house import House
 from tests.kit.sessions import SESSION

@@ -13,7 +13,7 @@ from anyio import to_thread
 from sessiond.journal import repair
 from sessiond.journal.journal import Journal
 from sessiond.journal.store import Found
-from sessiond.service import others
+from sessiond.service.external import foreign_lines
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
@@ -236,8 +236,8 @@ async def test_an_append_waits_for_half_a_line_until_it_is_whole(
 async def test_nobody_waits_for_half_a_line_for_long(
     house: House, dialect: str, monkeypatch: pytest.MonkeyPatch, grows: bool
 ) -> None:
-    monkeypatch.setattr(others, "HALF_LINE_SECONDS", 30.0 if grows else 0.1)
-    monkeypatch.setattr(others, "HALF_LINE_WAIT_SECONDS", 0.1 if grows else 30.0)
+    monkeypatch.setattr(foreign_lines, "HALF_LINE_SECONDS", 30.0 if grows else 0.1)
+    monkeypatch.setattr(foreign_lines, "HALF_LINE_WAIT_SECONDS", 0.1 if grows else 30.0)
     path = begun(house, dialect)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await append(wire, dialect)

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from sessiond.limits import BATCH_ENTRIES_MAX, INBOX_COMMANDS_MAX
-from sessiond.service import inbox as inbox_module
+from sessiond.service.actor import inbox as inbox_module
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.house import House, arrived
 

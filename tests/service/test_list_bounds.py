@@ -10,7 +10,7 @@ import pytest
 
 from sessiond.catalog import catalog
 from sessiond.limits import LIST_TAGS_MAX
-from sessiond.methods import catalog_forest
+from sessiond.methods.catalog import forest as catalog_forest
 from sessiond.testing.daemon import Refusal
 from tests.kit.house import House
 

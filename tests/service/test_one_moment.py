@@ -42,7 +42,7 @@ async def test_an_answer_is_of_one_moment(
         await store(wire, "root", LARGE, None)
         await store(wire, "child", SMALL, "root")
         await wire.call("session/label", session_id=SESSION, entry_id="root", label="then")
-        module = importlib.import_module(f"sessiond.methods.{method.removeprefix('session/')}")
+        module = importlib.import_module(f"sessiond.methods.{method.replace('/', '.')}")
         monkeypatch.setattr(module, "to_thread", SimpleNamespace(run_sync=run_sync))
 
         async def ask() -> None:

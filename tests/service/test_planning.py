@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from sessiond.service.estimating import Estimates
+from sessiond.service.context.token_counts import Estimates
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.house import House
 

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from sessiond.service.host import Host
+from sessiond.service.actor.actor import Host
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.house import House, arrived
 

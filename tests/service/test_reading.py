@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiond.dialects import payload
-from sessiond.service.contexts import build_context
+from sessiond.service.context.context_cache import build_context
 from sessiond.testing.daemon import Daemon, Refusal, Wire
 from tests.kit.house import House
 

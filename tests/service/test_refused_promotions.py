@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessiond.journal.files import FileStat
+from sessiond.journal.disk.files import FileStat
 from sessiond.testing.daemon import Refusal, Wire
 from tests.crash.harness.every_call import refusal_of
 from tests.kit.house import House

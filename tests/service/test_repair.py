@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sessiond.errors import SessionCorrupt, StorageError
-from sessiond.journal.files import Files
-from sessiond.journal.lock import owned
+from sessiond.journal.disk.files import Files
+from sessiond.journal.profile.lock import owned
 from sessiond.limits import PROBLEMS_MAX
 from sessiond.service.files.verifying import verify_file
 from sessiond.testing.daemon import Refusal, Wire

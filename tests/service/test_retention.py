@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sessiond.journal.lock import owned
+from sessiond.journal.profile.lock import owned
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.house import House, arrived
 

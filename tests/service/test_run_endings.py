@@ -8,11 +8,11 @@ from typing import Any
 import anyio
 import pytest
 
-from sessiond.service import recommending, runs, summaries
-from sessiond.service.host import Host
-from sessiond.service.plans import make_plan
+from sessiond.service.actor.actor import Host
+from sessiond.service.compaction import recommender, runner, summarizers
+from sessiond.service.compaction.plan import make_plan
 from sessiond.testing.daemon import Refusal, Wire
-from sessiond.transports import answers
+from sessiond.transports import response_queue
 from tests.kit.house import House, arrived
 from tests.service.compacting import SAID, SESSION, Command, ask, kinds, make, offer, say, serving
 
@@ -252,18 +252,18 @@ async def test_with_nobody_to_summarise_a_full_context_is_told_once_and_looked_a
 ) -> None:
     changes: list[str] = []
     looks: list[str] = []
-    touch, judge = recommending.Recommending.touch, recommending.Recommending._judge
+    touch, judge = recommender.Recommending.touch, recommender.Recommending._judge
 
-    def counted(self: recommending.Recommending, host: Host) -> None:
+    def counted(self: recommender.Recommending, host: Host) -> None:
         changes.append(host.session_id)
         touch(self, host)
 
-    async def noted(self: recommending.Recommending, host: Host) -> None:
+    async def noted(self: recommender.Recommending, host: Host) -> None:
         looks.append(host.session_id)
         await judge(self, host)
 
-    monkeypatch.setattr(recommending.Recommending, "touch", counted)
-    monkeypatch.setattr(recommending.Recommending, "_judge", noted)
+    monkeypatch.setattr(recommender.Recommending, "touch", counted)
+    monkeypatch.setattr(recommender.Recommending, "_judge", noted)
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await make(wire, auto=True, context_window=8, reserve_tokens=0)
         await watcher.call("subscribe", session_id=SESSION)
@@ -284,11 +284,11 @@ async def test_with_nobody_to_summarise_a_full_context_is_told_once_and_looked_a
 async def test_a_look_that_nobody_asked_for_ends_nothing_when_it_fails(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fails(_self: recommending.Recommending, _host: Host) -> None:
+    async def fails(_self: recommender.Recommending, _host: Host) -> None:
         raise RuntimeError("can't start new thread")
 
     async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
-        monkeypatch.setattr(recommending.Recommending, "_judge", fails)
+        monkeypatch.setattr(recommender.Recommending, "_judge", fails)
         await make(wire, auto=True, context_window=8, reserve_tokens=0)
         with anyio.fail_after(10):
             while daemon.service.hosts._recommending._changed:  # noqa: ASYNC110 - nobody is told of a look
@@ -303,7 +303,7 @@ async def test_a_look_that_nobody_asked_for_ends_nothing_when_it_fails(
 async def test_so_many_are_asked_in_vain_and_then_the_command_has_its_turn(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summaries, "SUMMARIZERS_ASKED_MAX", 2)
+    monkeypatch.setattr(summarizers, "SUMMARIZERS_ASKED_MAX", 2)
     command = Command(SAID)
     async with (
         serving(house, command) as daemon,
@@ -332,7 +332,7 @@ async def test_so_many_are_asked_in_vain_and_then_the_command_has_its_turn(
 async def test_so_many_compactions_are_under_way_and_no_more(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "RUNS_MAX", 1)
+    monkeypatch.setattr(runner, "RUNS_MAX", 1)
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
         await offer(wire)
         await make(wire)
@@ -354,7 +354,7 @@ async def test_a_plan_that_comes_back_to_many_at_once_leaves_room(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most = 1_000_000
-    monkeypatch.setattr(answers, "RESULT_BYTES_MAX", most)
+    monkeypatch.setattr(response_queue, "RESULT_BYTES_MAX", most)
     calls = 40
     async with serving(house) as daemon, daemon.connect() as wire:
         await make(wire)
@@ -386,7 +386,7 @@ async def test_many_runs_that_plan_leave_threads_to_others(
         assert may_go_on.wait(60)
         return make_plan(*args)
 
-    monkeypatch.setattr(runs, "make_plan", slow)
+    monkeypatch.setattr(runner, "make_plan", slow)
     heads = [f"head-{number}" for number in range(50)]
     async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
         await make(wire)

@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from sessiond import limits
-from sessiond.service import runs, summaries
-from sessiond.service.host import Host
+from sessiond.service.actor.actor import Host
+from sessiond.service.compaction import runner, summarizers
 from sessiond.testing.daemon import Refusal
 from tests.kit.house import House
 from tests.service.compacting import (
@@ -177,7 +177,7 @@ async def test_nobody_writes_summaries(house: House) -> None:
 async def test_who_does_not_answer_in_time_is_told_so_and_the_command_has_its_turn(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summaries, "SUMMARIZE_SECONDS", 0.05)
+    monkeypatch.setattr(summarizers, "SUMMARIZE_SECONDS", 0.05)
     command = Command(SAID)
     async with serving(house, command) as daemon, daemon.connect() as wire:
         await offer(wire)
@@ -369,13 +369,13 @@ async def test_a_run_that_began_by_itself_and_failed_rests(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []
-    begin = runs.Runs.begin_by_itself
+    begin = runner.Runs.begin_by_itself
 
-    def noted(self: runs.Runs, host: Host, head: str) -> None:
+    def noted(self: runner.Runs, host: Host, head: str) -> None:
         begun.append(head)
         begin(self, host, head)
 
-    monkeypatch.setattr(runs.Runs, "begin_by_itself", noted)
+    monkeypatch.setattr(runner.Runs, "begin_by_itself", noted)
     command = Command()
     async with serving(house, command) as daemon, daemon.connect() as wire:
         await make(wire, auto=True, context_window=8, reserve_tokens=0)

@@ -13,7 +13,7 @@ import pytest
 from anyio import to_thread
 
 from sessiond.catalog.rows import NOTHING, Known, Mark
-from sessiond.journal.files import Files
+from sessiond.journal.disk.files import Files
 from sessiond.limits import SEARCH_QUERY_CHARS_MAX
 from sessiond.service.listing.searching import _Changed, _read
 from sessiond.testing.daemon import Refusal, Wire, running_daemon

@@ -10,7 +10,7 @@ import pytest
 
 from sessiond.limits import IDLE_SESSION_SECONDS, PRESENCE_BYTES_MAX, SIGNAL_BYTES_MAX
 from sessiond.rpc.framing import Framing
-from sessiond.service import presence as presence_module
+from sessiond.service.pubsub import presence as presence_module
 from sessiond.testing.daemon import Refusal, Wire
 from sessiond.transports import connection as connection_module
 from sessiond.transports import outbox as outbox_module

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from anyio import wait_all_tasks_blocked
 
-from sessiond.journal.files import Files
+from sessiond.journal.disk.files import Files
 from sessiond.system import SYSTEM
 from sessiond.system.linux import LINUX
 from sessiond.testing.daemon import Refusal, Wire

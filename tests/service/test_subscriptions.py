@@ -11,7 +11,7 @@ import pytest
 
 from sessiond.rpc.framing import Framing
 from sessiond.service.client import Client
-from sessiond.service.hub import HubStatistics
+from sessiond.service.pubsub.hub import HubStatistics
 from sessiond.testing.daemon import Daemon, Refusal, Wire
 from sessiond.transports import connection as connection_module
 from sessiond.transports import outbox as outbox_module

@@ -37,12 +37,12 @@ from sessiond.limits import (
 from sessiond.rpc.dispatch import DEFERRED, Call, Dispatcher, Method
 from sessiond.rpc.framing import Framer, frame_content_length, frame_ndjson
 from sessiond.rpc.params import Params
-from sessiond.service.holdings import Holdings
-from sessiond.transports import answers as answers_module
+from sessiond.service.byte_budget import Holdings
 from sessiond.transports import connection as connection_module
 from sessiond.transports import listening as listening_module
 from sessiond.transports import outbox as outbox_module
 from sessiond.transports import receiving as receiving_module
+from sessiond.transports import response_queue as answers_module
 from sessiond.transports import unix as unix_module
 from sessiond.transports.admission import Admission
 from sessiond.transports.base import FdPort, Port, SocketPort
@@ -1028,7 +1028,7 @@ import os, subprocess, sys
 import anyio
 from sessiond.rpc.dispatch import Dispatcher, Method
 from sessiond.rpc.params import Params
-from sessiond.service.holdings import Holdings
+from sessiond.service.byte_budget import Holdings
 from sessiond.transports.serving import serve_connection
 from sessiond.transports.stdio import serve_stdio
 

@@ -196,7 +196,7 @@ async def test_a_whole_tree_over_the_limit_is_refused_and_flat_is_named(
     house: House, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     house.put([message(f"n{n}", None, "x") for n in range(50)])
-    monkeypatch.setattr(sys.modules["sessiond.methods.tree"], "RESULT_BYTES_MAX", 500)
+    monkeypatch.setattr(sys.modules["sessiond.methods.session.tree"], "RESULT_BYTES_MAX", 500)
     async with house.daemon() as daemon, daemon.connect() as wire:
         with pytest.raises(Refusal) as refused:
             await tree(wire, form=form)
@@ -211,7 +211,7 @@ async def test_a_page_ends_early_where_rows_are_large_and_pages_make_the_whole(
     async with house.daemon() as daemon, daemon.connect() as wire:
         whole = await tree(wire, layout=True)
         assert whole == await tree(wire, layout=True)
-        monkeypatch.setattr(sys.modules["sessiond.methods.tree"], "RESULT_BYTES_MAX", 4000)
+        monkeypatch.setattr(sys.modules["sessiond.methods.session.tree"], "RESULT_BYTES_MAX", 4000)
         rows: list[Any] = []
         cursor = None
         pages = 0

@@ -8,7 +8,7 @@ from typing import Any
 
 from sessiond.journal.memory import MemoryJournal
 from sessiond.service.files.indexer import Indexer
-from sessiond.service.opened import Opened
+from sessiond.service.log.open_session import Opened
 
 __all__ = ["HEADER", "NATIVE_HEADER", "TIME", "Counted", "opened", "opened_lines"]
 

@@ -52,13 +52,13 @@ from sessiond_client.conversation import Setup, backoff
 from sessiond_client.driver import CallDriver
 from sessiond_client.exchange import Exchange
 from sessiond_client.feed import Feed
+from sessiond_client.lease_state import Tenure
 from sessiond_client.outgoing import Outgoing
 from sessiond_client.port import Port
 from sessiond_client.requests import Resend, prepare
 from sessiond_client.results import READ_ANY
 from sessiond_client.starting import Reach
 from sessiond_client.steps import Outside, Wait
-from sessiond_client.tenure import Tenure
 from sessiond_client.tree_results import Lease
 from tests.unit.far_end import Daemon
 

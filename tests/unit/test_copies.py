@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 
 from sessiond.model.row import Kind
 from sessiond.rpc.progress import NO_PROGRESS
-from sessiond.service.contexts import build_context
+from sessiond.service.context.context_cache import build_context
 from sessiond.service.copying import merging
 from sessiond.service.copying.forking import Fork, fork
 from sessiond.service.copying.header import Birth
 from sessiond.service.copying.merging import merge_plan
 from sessiond.service.copying.rebasing import by_ids, rebase
 from sessiond.service.copying.source import Means, Source
-from sessiond.service.opened import Opened
+from sessiond.service.log.open_session import Opened
 from sessiond.session.settings import SETTINGS
 from tests.unit.in_memory import HEADER, NATIVE_HEADER, TIME, opened, opened_lines
 

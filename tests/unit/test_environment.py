@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from sessiond.cli.daemon.environment import EntryIds
+from sessiond.daemon.environment import EntryIds
 
 THREADS, IDS = 4, 20_000
 

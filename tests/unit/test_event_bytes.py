@@ -16,7 +16,7 @@ from sessiond.limits import (
     ORIGIN_ID_BYTES_MAX,
 )
 from sessiond.model.events import Origin
-from sessiond.service.events import Event, event_body, event_prefix
+from sessiond.service.log.events import Event, event_body, event_prefix
 
 # A character outside the BMP has four bytes; in a text of JSON none takes more than six.
 WIDE = "\x01"

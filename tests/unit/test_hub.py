@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from sessiond.dialects.native import NATIVE
 from sessiond.model.row import Kind, LeafEffect, Row
-from sessiond.service.events import Event
-from sessiond.service.hub import Hub
-from sessiond.service.subscription import Subscription, Variant
+from sessiond.service.log.events import Event
+from sessiond.service.pubsub.hub import Hub
+from sessiond.service.pubsub.subscription import Subscription, Variant
 
 BACKENDS = ["asyncio", "trio"]
 

@@ -18,9 +18,9 @@ from sessiond.limits import (
 )
 from sessiond.model.entries import Custom
 from sessiond.rpc.progress import NO_PROGRESS
-from sessiond.service.inbox import LATER, Command, Inbox
+from sessiond.service.actor.inbox import LATER, Command, Inbox
 from sessiond.session.draft import Draft
-from sessiond.session.state import Session
+from sessiond.session.index import Session
 
 
 class FakeTicket:

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from sessiond.errors import SessiondError, SessionLocked, StorageError
-from sessiond.journal.files import Files
+from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal, scan
-from sessiond.journal.layout import Layout
-from sessiond.journal.lock import FileLock, Held, lock_daemon
 from sessiond.journal.memory import MemoryJournal
+from sessiond.journal.profile.layout import Layout
+from sessiond.journal.profile.lock import FileLock, Held, lock_daemon
 from sessiond.journal.store import Overtaken, Replaced
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.journals import (

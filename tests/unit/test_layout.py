@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from sessiond.errors import StorageError
-from sessiond.journal.files import Files
-from sessiond.journal.layout import Layout, data_home, is_profile
-from sessiond.journal.names import (
+from sessiond.journal.disk.files import Files
+from sessiond.journal.profile.layout import Layout, data_home, is_profile
+from sessiond.journal.profile.names import (
     is_torn_end,
     is_unfinished,
     torn_end_name,

@@ -23,9 +23,9 @@ from sessiond.errors import (
     SessiondError,
 )
 from sessiond.limits import LEASE_WAITERS_MAX, LEASES_MAX
-from sessiond.service.inbox import LATER
-from sessiond.service.lease import Lease, Wish
-from sessiond.service.leases import Leases
+from sessiond.service.actor.inbox import LATER
+from sessiond.service.actor.lease import Lease, Wish
+from sessiond.service.actor.leases import Leases
 from sessiond.testing.daemon import standing_environment
 
 HEADS = st.sampled_from(["main", "side", "new"])

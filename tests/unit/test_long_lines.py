@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.dialects.loose import lenient
+from sessiond.dialects.lenient_json import lenient
 from sessiond.journal import reader as reading
 from sessiond.journal import recovery
-from sessiond.journal.files import Files
+from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal
 from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import LongLine, Splitter, long_line, stored_size

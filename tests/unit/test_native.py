@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from sessiond.dialects import DIALECTS, payload, sniff
 from sessiond.dialects.base import BadHeader, BadLine, ContextLine
-from sessiond.dialects.loose import fields, items, join, text, with_field
+from sessiond.dialects.lenient_json import fields, items, join, text, with_field
 from sessiond.dialects.native import NATIVE, Native
 from sessiond.errors import EntryInvalid
 from sessiond.model.entries import (
@@ -33,7 +33,7 @@ from sessiond.model.entries import (
     SessionInfoEntry,
     ThinkingLevelChange,
 )
-from sessiond.model.reading import Reading
+from sessiond.model.parsed_message import Reading
 from sessiond.model.row import (
     CompactionEffect,
     Effect,
@@ -45,8 +45,8 @@ from sessiond.model.row import (
 )
 from sessiond.model.times import rfc3339, unix_ms
 from sessiond.model.usage import Usage
-from sessiond.session.context import plan_context
-from sessiond.session.state import Session
+from sessiond.session.context.context import plan_context
+from sessiond.session.index import Session
 from sessiond.testing.dialects import check_dialect, entry_of, lines_of
 
 SAMPLES = Path(__file__).resolve().parents[1] / "samples"

@@ -31,8 +31,8 @@ from sessiond.model.entries import (
     ThinkingLevelChange,
 )
 from sessiond.model.row import CompactionEffect, Effect, InfoEffect, Kind, LabelEffect
-from sessiond.session.context import plan_context
-from sessiond.session.state import Session
+from sessiond.session.context.context import plan_context
+from sessiond.session.index import Session
 from sessiond.testing.dialects import check_dialect, lines_of
 
 SAMPLES = Path(__file__).resolve().parents[1] / "samples" / "pi"

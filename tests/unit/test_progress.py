@@ -16,7 +16,7 @@ from msgspec import Raw
 from sessiond.errors import InvalidParams, SessiondError
 from sessiond.rpc.progress import NO_PROGRESS, Progress
 from sessiond.service import progress as telling
-from sessiond.service.jobs import answer_later
+from sessiond.service.actor.background import answer_later
 from sessiond.testing.daemon import standing_environment
 
 

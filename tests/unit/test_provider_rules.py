@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiond.dialects.native import NATIVE
-from sessiond.session.mending import Told
-from sessiond.session.shapes import NOTHING, Shape, View, show
+from sessiond.session.providers.shapes import NOTHING, Shape, View, show
+from sessiond.session.providers.tool_pairing import Told
 from tests.unit.provider_rules import Message, anthropic_troubles, openai_troubles
 
 RULES = {"openai": openai_troubles, "anthropic": anthropic_troubles}

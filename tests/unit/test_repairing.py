@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.service.files.mending import open_unchanged
+from sessiond.service.files.crash_recovery import open_unchanged
 from sessiond.service.files.repairing import plan_repair, write_repaired
 from sessiond.service.files.verifying import verify_file
 from sessiond.testing.disk import FaultDisk

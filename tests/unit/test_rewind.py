@@ -19,8 +19,8 @@ from sessiond.limits import REWOUND_IDS_MAX
 from sessiond.model.entries import Message
 from sessiond.session.append import AppendRequest, Expected, append
 from sessiond.session.draft import Draft
+from sessiond.session.index import Session
 from sessiond.session.moves import BranchRequest, Condition, Rewound, branch, label, rewind
-from sessiond.session.state import Session
 
 DIALECTS = pytest.mark.parametrize("dialect", [NATIVE, PI], ids=lambda dialect: dialect.name)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sessiond.catalog.fulltext import Indexed, Text, TextIndex
 from sessiond.catalog.matching import match_of
 from sessiond.dialects.words import entry_words
-from sessiond.journal.files import Files
+from sessiond.journal.disk.files import Files
 from sessiond.journal.scanning import lines_from
 from sessiond.limits import SEARCH_TEXT_CHARS_MAX
 

@@ -23,11 +23,11 @@ from sessiond.errors import (
 )
 from sessiond.model.entries import Custom, Entry, Label, Message, Opaque, SessionInfoEntry
 from sessiond.session.append import AppendRequest, Expected, Receipt, append
-from sessiond.session.compaction import CompactRequest, compact
-from sessiond.session.context import plan_context
+from sessiond.session.compaction.compaction import CompactRequest, compact
+from sessiond.session.context.context import plan_context
 from sessiond.session.draft import Draft
+from sessiond.session.index import Session
 from sessiond.session.moves import BranchRequest, branch, drop, label, reset
-from sessiond.session.state import Session
 from sessiond.session.tree import ChildIndex, preorder
 
 NOW = "2026-01-15T10:30:00.000Z"

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from sessiond.dialects.native import NATIVE
 from sessiond.model.row import Kind, Row
-from sessiond.session.drawing import Place, lay_out
-from sessiond.session.state import Session
+from sessiond.session.index import Session
 from sessiond.session.tree import ChildIndex, preorder
+from sessiond.session.tree_layout import Place, lay_out
 
 # A node is its name and its children, in the order in which they are drawn.
 Shape = tuple[str, list[Any]]

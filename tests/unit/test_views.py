@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiond.dialects.native import NATIVE
-from sessiond.session.mending import INTERRUPTED, Told, mended
-from sessiond.session.shapes import NOTHING, View, show
+from sessiond.session.providers.shapes import NOTHING, View, show
+from sessiond.session.providers.tool_pairing import INTERRUPTED, Told, mended
 
 
 def told(message: dict[str, Any], source: str = "e1", place: int = 0) -> Told:

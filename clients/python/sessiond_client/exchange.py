@@ -15,6 +15,7 @@ from msgspec import Raw, Struct
 
 from sessiond_client import wire
 from sessiond_client.calls import Call, CallState
+from sessiond_client.connection_state import Standing
 from sessiond_client.conversation import Conversation, Setup, backoff, retry_after
 from sessiond_client.errors import (
     ClientClosed,
@@ -25,7 +26,6 @@ from sessiond_client.errors import (
 )
 from sessiond_client.limits import REQUEST_BYTES_MAX, RESENDS_MAX, STORAGE_RETRIES_MAX
 from sessiond_client.requests import Resend
-from sessiond_client.standing import Standing
 
 __all__ = ["Exchange"]
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Self
 import anyio
 from anyio.abc import TaskGroup
 
+from sessiond_client.connection_state import Standing
 from sessiond_client.errors import SessiondClientError
+from sessiond_client.lease_state import Tenure
 from sessiond_client.limits import RELEASE_SECONDS, TIMEOUT_DEFAULT
 from sessiond_client.options import AcquireOptions
-from sessiond_client.standing import Standing
-from sessiond_client.tenure import Tenure
 
 if TYPE_CHECKING:
     from sessiond_client.aio import Client

@@ -7,11 +7,11 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from sessiond_client.connection_state import Standing
 from sessiond_client.errors import SessiondClientError
+from sessiond_client.lease_state import Tenure
 from sessiond_client.limits import RELEASE_SECONDS, TIMEOUT_DEFAULT
 from sessiond_client.options import AcquireOptions
-from sessiond_client.standing import Standing
-from sessiond_client.tenure import Tenure
 
 if TYPE_CHECKING:
     from sessiond_client.blocking import BlockingClient

@@ -18,10 +18,10 @@ from sessiond.cli.arguments import (
     session_argument,
     text_of_input,
 )
-from sessiond.cli.asking import answer, ask, connected, find
+from sessiond.cli.connect.conversation import answer, ask, connected, find
 from sessiond.cli.entry_refs import Expected, entry_or_null, expected_leaf, short_ids
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import say
+from sessiond.cli.ui.output import say
 
 __all__ = ["COMMAND"]
 

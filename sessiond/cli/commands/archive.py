@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sessiond.cli.putting import for_each
+from sessiond.cli.bulk import for_each
 
 __all__ = ["COMMAND"]
 

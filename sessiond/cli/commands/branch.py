@@ -8,10 +8,10 @@ import click
 import msgspec
 
 from sessiond.cli.arguments import TEXT, expect_option, head_option, session_argument
-from sessiond.cli.asking import answer, ask, connected, session_id
+from sessiond.cli.connect.conversation import answer, ask, connected, session_id
 from sessiond.cli.entry_refs import Expected, entry_or_null, expected_leaf, short_ids
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import say
+from sessiond.cli.ui.output import say
 
 __all__ = ["COMMAND"]
 

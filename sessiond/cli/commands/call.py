@@ -13,10 +13,10 @@ import msgspec
 from click.shell_completion import CompletionItem
 from msgspec import Raw
 
-from sessiond.cli.failures import Failure
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import emit, emit_raw, say
-from sessiond.cli.status import Status
+from sessiond.cli.ui.failures import Failure
+from sessiond.cli.ui.output import emit, emit_raw, say
+from sessiond.daemon.exit_status import Status
 
 __all__ = ["COMMAND"]
 
@@ -73,7 +73,7 @@ def call(
     if method is None:
         raise click.UsageError("name a METHOD; --list prints them")
     wanted = _params(params)
-    from sessiond.cli.one_call import call_once
+    from sessiond.cli.connect.one_call import call_once
     from sessiond_client import RpcError
 
     try:

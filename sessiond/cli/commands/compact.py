@@ -15,11 +15,11 @@ from sessiond.cli.arguments import (
     key_option,
     session_argument,
 )
-from sessiond.cli.asking import answer, ask_long, connected, session_id
+from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
 from sessiond.cli.entry_refs import Expected, entry_id, expected_leaf, short_ids
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import say
-from sessiond.cli.text import counted
+from sessiond.cli.ui.output import say
+from sessiond.cli.ui.text import counted
 
 __all__ = ["COMMAND"]
 

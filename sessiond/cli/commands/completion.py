@@ -6,7 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from sessiond.cli.options import Command
-from sessiond.cli.output import say
+from sessiond.cli.ui.output import say
 
 __all__ = ["COMMAND"]
 

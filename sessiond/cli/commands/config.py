@@ -22,10 +22,10 @@ def config(place: Place, *, as_json: bool) -> None:
     over the file, that over the defaults: those of a daemon that is started when it is
     needed; `sessiond serve` by itself has no idle exit. A daemon reads it again on SIGHUP.
     """
-    from sessiond.cli.config import JOINED_DEFAULTS, Sources, load
-    from sessiond.cli.config_file import BadConfiguration, default_file, file_of
-    from sessiond.cli.output import emit, say, table
-    from sessiond.cli.reaching.meant import bad_configuration
+    from sessiond.cli.connect.target import bad_configuration
+    from sessiond.cli.ui.output import emit, say, table
+    from sessiond.config.config_file import BadConfiguration, default_file, file_of
+    from sessiond.config.configuration import JOINED_DEFAULTS, Sources, load
 
     try:
         file = file_of(os.environ, place.config)

@@ -9,13 +9,13 @@ import click
 import msgspec
 
 from sessiond.cli.arguments import head_option, session_argument
-from sessiond.cli.asking import answer, ask_long, connected, session_id
+from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
 from sessiond.cli.entry_refs import entry_id as entry_meant
 from sessiond.cli.entry_refs import short_ids
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import note, say
-from sessiond.cli.pager import pager_option
-from sessiond.cli.text import counted
+from sessiond.cli.ui.output import note, say
+from sessiond.cli.ui.pager import pager_option
+from sessiond.cli.ui.text import counted
 
 __all__ = ["COMMAND"]
 

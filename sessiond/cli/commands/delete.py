@@ -9,11 +9,11 @@ import click
 import msgspec
 
 from sessiond.cli.arguments import SESSION
-from sessiond.cli.asking import ask, find, is_path
-from sessiond.cli.confirming import is_confirmed
-from sessiond.cli.failures import Failure
+from sessiond.cli.bulk import apply
+from sessiond.cli.connect.conversation import ask, find, is_path
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.putting import apply
+from sessiond.cli.ui.confirm import is_confirmed
+from sessiond.cli.ui.failures import Failure
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from sessiond.cli.options import Command, Place, json_option, place_options
-from sessiond.cli.output import emit, say
-from sessiond.cli.status import Status
+from sessiond.cli.ui.output import emit, say
+from sessiond.daemon.exit_status import Status
 
 __all__ = ["COMMAND"]
 

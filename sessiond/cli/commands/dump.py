@@ -7,8 +7,8 @@ import msgspec
 
 from sessiond.cli.arguments import SESSION
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import columns, emit_line
-from sessiond.cli.pager import pager_option
+from sessiond.cli.ui.output import columns, emit_line
+from sessiond.cli.ui.pager import pager_option
 
 __all__ = ["COMMAND"]
 

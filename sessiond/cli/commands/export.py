@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from sessiond.cli.arguments import absolute, session_argument
-from sessiond.cli.asking import answer, ask_long, connected, session_id
+from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import note
+from sessiond.cli.ui.output import note
 
 __all__ = ["COMMAND"]
 

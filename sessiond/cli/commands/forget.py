@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from sessiond.cli.arguments import SESSION
-from sessiond.cli.asking import is_path, session_id
+from sessiond.cli.bulk import apply
+from sessiond.cli.connect.conversation import is_path, session_id
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.putting import apply
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient

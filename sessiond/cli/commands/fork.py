@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from sessiond.cli.arguments import FOLDER, session_argument
-from sessiond.cli.asking import answer, ask_long, connected, session_id
+from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
 from sessiond.cli.entry_refs import entry_or_null
-from sessiond.cli.looks import facts
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import note, say
-from sessiond.cli.text import counted
+from sessiond.cli.ui.output import note, say
+from sessiond.cli.ui.render import facts
+from sessiond.cli.ui.text import counted
 
 __all__ = ["COMMAND"]
 

@@ -9,10 +9,10 @@ import click
 import msgspec
 
 from sessiond.cli.arguments import session_argument
-from sessiond.cli.asking import answer, ask, connected, find
+from sessiond.cli.connect.conversation import answer, ask, connected, find
 from sessiond.cli.entry_refs import short_ids
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import table
+from sessiond.cli.ui.output import table
 
 __all__ = ["COMMAND"]
 

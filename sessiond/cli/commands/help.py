@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from sessiond.cli.options import Command
-from sessiond.cli.pager import paged
+from sessiond.cli.ui.pager import paged
 
 __all__ = ["COMMAND"]
 

@@ -9,11 +9,11 @@ import msgspec
 from msgspec import Raw
 
 from sessiond.cli.arguments import FOLDER, absolute, standard_input
-from sessiond.cli.asking import ask_long, connected
-from sessiond.cli.failures import Failure, explain, report
+from sessiond.cli.connect.conversation import ask_long, connected
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import emit_raw, note, say
-from sessiond.cli.status import Status
+from sessiond.cli.ui.failures import Failure, explain, report
+from sessiond.cli.ui.output import emit_raw, note, say
+from sessiond.daemon.exit_status import Status
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient

@@ -9,12 +9,12 @@ import click
 import msgspec
 
 from sessiond.cli.arguments import session_argument
-from sessiond.cli.asking import NULL, answer, ask, connected, session_id
+from sessiond.cli.connect.conversation import NULL, answer, ask, connected, session_id
 from sessiond.cli.entry_refs import entry_id, short_ids
-from sessiond.cli.looks import when
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import note, say, table
-from sessiond.cli.pager import pager_option
+from sessiond.cli.ui.output import note, say, table
+from sessiond.cli.ui.pager import pager_option
+from sessiond.cli.ui.render import when
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient

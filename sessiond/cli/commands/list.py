@@ -8,11 +8,11 @@ import click
 import msgspec
 
 from sessiond.cli.arguments import MOMENT, archived_option, project_options
-from sessiond.cli.asking import answer, ask_long, connected
-from sessiond.cli.looks import session_table
+from sessiond.cli.connect.conversation import answer, ask_long, connected
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import note
-from sessiond.cli.pager import pager_option
+from sessiond.cli.ui.output import note
+from sessiond.cli.ui.pager import pager_option
+from sessiond.cli.ui.render import session_table
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient

@@ -24,10 +24,10 @@ def lsp(place: Place, *, may_start: bool) -> None:
     """
     from pathlib import Path
 
-    from sessiond.cli.failures import Failure
-    from sessiond.cli.log import configure_log
-    from sessiond.cli.reaching.joining import join
-    from sessiond.cli.reaching.meant import find_socket, require_meant_on
+    from sessiond.cli.connect.autostart import join
+    from sessiond.cli.connect.target import find_socket, require_meant_on
+    from sessiond.cli.ui.failures import Failure
+    from sessiond.daemon.process_log import configure_log
     from sessiond.lsp.link import CannotJoin
     from sessiond.lsp.server import serve
 

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from sessiond.cli.arguments import FOLDER, TEXT
-from sessiond.cli.asking import answer, ask, connected
+from sessiond.cli.connect.conversation import answer, ask, connected
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import say
+from sessiond.cli.ui.output import say
 from sessiond.model.ids import SESSION_ID_PATTERN
 
 __all__ = ["COMMAND"]

@@ -8,12 +8,12 @@ import click
 import msgspec
 
 from sessiond.cli.arguments import TEXT, head_option, session_argument
-from sessiond.cli.asking import answer, ask_long, connected, find
+from sessiond.cli.connect.conversation import answer, ask_long, connected, find
 from sessiond.cli.entry_refs import short_ids
-from sessiond.cli.failures import Failure
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import note, say
-from sessiond.cli.text import counted
+from sessiond.cli.ui.failures import Failure
+from sessiond.cli.ui.output import note, say
+from sessiond.cli.ui.text import counted
 
 __all__ = ["COMMAND"]
 

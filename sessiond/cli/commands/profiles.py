@@ -14,9 +14,9 @@ __all__ = ["COMMAND"]
 @place_options
 def profiles(place: Place, *, as_json: bool) -> None:
     """List the profiles of a home, and which of them have a daemon running."""
-    from sessiond.cli.output import emit, say, table
-    from sessiond.cli.reaching.described import profiles_of
-    from sessiond.cli.reaching.meant import layout_of
+    from sessiond.cli.connect.daemon_info import profiles_of
+    from sessiond.cli.connect.target import layout_of
+    from sessiond.cli.ui.output import emit, say, table
 
     home = layout_of(place).home
     found = profiles_of(home)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessiond.cli.confirming import is_confirmed
-from sessiond.cli.failures import Failure
+from sessiond.cli.bulk import apply
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.putting import apply
-from sessiond.cli.status import Status
+from sessiond.cli.ui.confirm import is_confirmed
+from sessiond.cli.ui.failures import Failure
+from sessiond.daemon.exit_status import Status
 from sessiond.model.ids import is_session_id
 
 if TYPE_CHECKING:

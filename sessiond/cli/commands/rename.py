@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from sessiond.cli.arguments import session_argument
-from sessiond.cli.asking import answer, ask, connected, session_id
+from sessiond.cli.connect.conversation import answer, ask, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import say
+from sessiond.cli.ui.output import say
 
 __all__ = ["COMMAND"]
 

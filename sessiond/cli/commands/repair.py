@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from sessiond.cli.arguments import session_argument
-from sessiond.cli.asking import answer, ask_long, connected, session_id
+from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import say
-from sessiond.cli.text import counted
+from sessiond.cli.ui.output import say
+from sessiond.cli.ui.text import counted
 
 __all__ = ["COMMAND"]
 

@@ -18,10 +18,10 @@ def restart(place: Place, *, as_json: bool) -> None:
 
     Clients come back by themselves and resume; what they sent is stored once.
     """
-    from sessiond.cli.output import emit, say
-    from sessiond.cli.reaching.described import running
-    from sessiond.cli.reaching.joining import join
-    from sessiond.cli.reaching.stopping import stop_daemon
+    from sessiond.cli.connect.autostart import join
+    from sessiond.cli.connect.daemon_info import running
+    from sessiond.cli.connect.stopping import stop_daemon
+    from sessiond.cli.ui.output import emit, say
 
     stopped = stop_daemon(place, STOP_SECONDS)
     joined = join(place)

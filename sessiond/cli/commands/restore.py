@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from sessiond.cli.bulk import apply, whole_id
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.putting import apply, whole_id
 
 __all__ = ["COMMAND"]
 

@@ -7,12 +7,12 @@ from typing import Any
 import click
 import msgspec
 
-from sessiond.cli.asking import answer, ask_long, connected
-from sessiond.cli.looks import session_table
+from sessiond.cli.connect.conversation import answer, ask_long, connected
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import say
-from sessiond.cli.status import Status
-from sessiond.cli.text import counted
+from sessiond.cli.ui.output import say
+from sessiond.cli.ui.render import session_table
+from sessiond.cli.ui.text import counted
+from sessiond.daemon.exit_status import Status
 
 __all__ = ["COMMAND"]
 

@@ -8,11 +8,11 @@ import click
 import msgspec
 
 from sessiond.cli.arguments import expect_option, head_option, session_argument
-from sessiond.cli.asking import answer, ask, connected, session_id
+from sessiond.cli.connect.conversation import answer, ask, connected, session_id
 from sessiond.cli.entry_refs import Expected, entry_or_null, expected_leaf, short_ids
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import say
-from sessiond.cli.text import counted
+from sessiond.cli.ui.output import say
+from sessiond.cli.ui.text import counted
 
 __all__ = ["COMMAND"]
 

@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from sessiond.cli.arguments import archived_option, project_options
-from sessiond.cli.asking import answer, ask_long, connected
-from sessiond.cli.looks import short_session_ids
+from sessiond.cli.connect.conversation import answer, ask_long, connected
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import note, table
-from sessiond.cli.pager import pager_option
+from sessiond.cli.ui.output import note, table
+from sessiond.cli.ui.pager import pager_option
+from sessiond.cli.ui.render import short_session_ids
 
 __all__ = ["COMMAND"]
 

@@ -46,15 +46,15 @@ def serve(
     Exit status: 0 after an orderly end, 1 if it cannot serve, 2 for wrong usage or configuration.
     """
     if detached is not None:
-        from sessiond.cli.daemon.startup import leave_starter
+        from sessiond.daemon.startup import leave_starter
 
         leave_starter()
     # Nothing that is imported is garbage; looking for some is a tenth of the start.
     gc.disable()
-    from sessiond.cli.config import JOINED_DEFAULTS, Sources
-    from sessiond.cli.daemon.daemon import DaemonOptions
-    from sessiond.cli.daemon.process import run
-    from sessiond.cli.reaching.meant import find_socket, layout_of
+    from sessiond.cli.connect.target import find_socket, layout_of
+    from sessiond.config.configuration import JOINED_DEFAULTS, Sources
+    from sessiond.daemon.daemon import DaemonOptions
+    from sessiond.daemon.process import run
 
     given = {"log_level": log_level, "idle_exit_seconds": idle_exit, "socket": place.socket}
     sources = Sources(

@@ -10,12 +10,12 @@ import msgspec
 from msgspec import Raw
 
 from sessiond.cli.arguments import session_argument
-from sessiond.cli.asking import ask, connected, session_id
+from sessiond.cli.connect.conversation import ask, connected, session_id
 from sessiond.cli.entry_refs import short_ids
-from sessiond.cli.looks import entry_line, entry_of, facts
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import emit_raw
-from sessiond.cli.pager import pager_option
+from sessiond.cli.ui.output import emit_raw
+from sessiond.cli.ui.pager import pager_option
+from sessiond.cli.ui.render import entry_line, entry_of, facts
 
 __all__ = ["COMMAND"]
 

@@ -14,8 +14,8 @@ __all__ = ["COMMAND"]
 @place_options
 def sockname(place: Place, *, as_json: bool) -> None:
     """Print the path of the daemon's socket, whether or not it runs."""
-    from sessiond.cli.output import emit
-    from sessiond.cli.reaching.meant import find_socket, profile_of
+    from sessiond.cli.connect.target import find_socket, profile_of
+    from sessiond.cli.ui.output import emit
 
     path = find_socket(place)
     if as_json:

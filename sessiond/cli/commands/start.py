@@ -18,9 +18,9 @@ def start(place: Place, *, as_json: bool) -> None:
     Started at once from many places, there is one. It ends by itself after half an hour without
     clients (`idle_exit_seconds` in the configuration). Its log is daemon.log in the profile's folder.
     """
-    from sessiond.cli.output import emit, say
-    from sessiond.cli.reaching.described import running
-    from sessiond.cli.reaching.joining import join
+    from sessiond.cli.connect.autostart import join
+    from sessiond.cli.connect.daemon_info import running
+    from sessiond.cli.ui.output import emit, say
 
     joined = join(place)
     if as_json:

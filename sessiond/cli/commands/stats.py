@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from sessiond.cli.asking import answer, ask, connected
-from sessiond.cli.looks import facts
+from sessiond.cli.connect.conversation import answer, ask, connected
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import table
+from sessiond.cli.ui.output import table
+from sessiond.cli.ui.render import facts
 
 __all__ = ["COMMAND"]
 

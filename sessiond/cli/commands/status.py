@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from sessiond.cli.options import Command, Place, json_option, place_options
-from sessiond.cli.status import Status
+from sessiond.daemon.exit_status import Status
 
 __all__ = ["COMMAND"]
 
@@ -20,11 +20,11 @@ def status(context: click.Context, place: Place, *, as_json: bool) -> None:
     \b
     Exit status: 0 it runs, 3 it does not.
     """
-    from sessiond.cli.output import emit, say
-    from sessiond.cli.reaching.contact import about, ask, who_serves
-    from sessiond.cli.reaching.described import running
-    from sessiond.cli.reaching.meant import find_socket, layout_of, require_meant
-    from sessiond.cli.text import counted
+    from sessiond.cli.connect.daemon_info import running
+    from sessiond.cli.connect.probe import about, ask, who_serves
+    from sessiond.cli.connect.target import find_socket, layout_of, require_meant
+    from sessiond.cli.ui.output import emit, say
+    from sessiond.cli.ui.text import counted
     from sessiond.limits import ANSWER_SECONDS
 
     path = find_socket(place)

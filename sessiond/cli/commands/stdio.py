@@ -6,9 +6,9 @@ import signal
 
 import click
 
-from sessiond.cli.failures import Failure
 from sessiond.cli.options import Command, Place, place_options
-from sessiond.cli.status import Status
+from sessiond.cli.ui.failures import Failure
+from sessiond.daemon.exit_status import Status
 
 __all__ = ["COMMAND"]
 
@@ -26,9 +26,9 @@ def stdio(place: Place) -> None:
     framing both pass. Ends with 0 when the input has ended and everything asked is answered,
     with 1 when the daemon ended first: run it again, and it joins the next one.
     """
-    from sessiond.cli.reaching.bridge import bridge
-    from sessiond.cli.reaching.contact import connect
-    from sessiond.cli.reaching.meant import find_socket, require_meant_on
+    from sessiond.cli.connect.bridge import bridge
+    from sessiond.cli.connect.probe import connect
+    from sessiond.cli.connect.target import find_socket, require_meant_on
     from sessiond.limits import ANSWER_SECONDS
 
     # An interrupt ends a bridge, it is no error to report.
@@ -37,7 +37,7 @@ def stdio(place: Place) -> None:
     require_meant_on(place, path)
     sock = connect(path, ANSWER_SECONDS)
     if sock is None:
-        from sessiond.cli.reaching.joining import join
+        from sessiond.cli.connect.autostart import join
 
         join(place)
         sock = connect(path, ANSWER_SECONDS)
@@ -45,7 +45,7 @@ def stdio(place: Place) -> None:
         what = f"the daemon ended before it could be joined on {path}"
         raise Failure(what, "run it again", Status.NO_DAEMON)
     if not bridge(sock):
-        from sessiond.cli.reaching.joining import answering
+        from sessiond.cli.connect.autostart import answering
 
         # A daemon that is well has closed this connection on purpose: it was told `exit`.
         if answering(path) is None:

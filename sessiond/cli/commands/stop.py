@@ -27,8 +27,8 @@ def stop(place: Place, timeout: float, *, as_json: bool) -> None:
     Clients are told, what was asked is stored and answered, then it ends. That nothing runs
     is no failure.
     """
-    from sessiond.cli.output import emit, say
-    from sessiond.cli.reaching.stopping import stop_daemon
+    from sessiond.cli.connect.stopping import stop_daemon
+    from sessiond.cli.ui.output import emit, say
 
     pid = stop_daemon(place, timeout)
     if as_json:

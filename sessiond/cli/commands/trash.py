@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from sessiond.cli.asking import answer, ask, connected
+from sessiond.cli.connect.conversation import answer, ask, connected
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import say, table
+from sessiond.cli.ui.output import say, table
 
 __all__ = ["COMMAND"]
 

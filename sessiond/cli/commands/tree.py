@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from sessiond.cli.arguments import session_argument
-from sessiond.cli.asking import answer, ask_long, connected, session_id
+from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
 from sessiond.cli.entry_refs import entry_id
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import drawing, is_terminal
-from sessiond.cli.pager import pager_option
+from sessiond.cli.ui.output import drawing, is_terminal
+from sessiond.cli.ui.pager import pager_option
 
 __all__ = ["COMMAND"]
 

@@ -9,12 +9,12 @@ import click
 import msgspec
 
 from sessiond.cli.arguments import SESSION
-from sessiond.cli.asking import answer, ask_long, connected, is_path, session_id
+from sessiond.cli.connect.conversation import answer, ask_long, connected, is_path, session_id
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.output import say
-from sessiond.cli.progress import Steps
-from sessiond.cli.status import Status
-from sessiond.cli.text import counted
+from sessiond.cli.ui.output import say
+from sessiond.cli.ui.progress import Steps
+from sessiond.cli.ui.text import counted
+from sessiond.daemon.exit_status import Status
 
 __all__ = ["COMMAND"]
 
@@ -43,8 +43,8 @@ def verify(ctx: click.Context, /, shared: Shared, session: str) -> None:
 
 
 def _look(path: Path) -> bytes:
-    from sessiond.journal.files import Files
-    from sessiond.journal.names import id_in_name
+    from sessiond.journal.disk.files import Files
+    from sessiond.journal.profile.names import id_in_name
     from sessiond.service.files.verifying import Look, verify_file
 
     steps = Steps("verify")

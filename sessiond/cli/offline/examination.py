@@ -17,14 +17,14 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from sessiond import __version__
-from sessiond.cli.config import Sources, load
-from sessiond.cli.config_file import BadConfiguration, file_of
-from sessiond.cli.failures import Failure
+from sessiond.cli.connect.probe import ask, who_serves
+from sessiond.cli.connect.target import find_socket, layout_of
 from sessiond.cli.options import Place
-from sessiond.cli.reaching.contact import ask, who_serves
-from sessiond.cli.reaching.meant import find_socket, layout_of
-from sessiond.journal.failures import printable
-from sessiond.journal.layout import Layout
+from sessiond.cli.ui.failures import Failure
+from sessiond.config.config_file import BadConfiguration, file_of
+from sessiond.config.configuration import Sources, load
+from sessiond.journal.disk.failures import printable
+from sessiond.journal.profile.layout import Layout
 from sessiond.limits import ANSWER_SECONDS, FREE_BYTES_MIN
 
 __all__ = ["Finding", "examine", "told"]

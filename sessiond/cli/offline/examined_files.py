@@ -10,16 +10,16 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from sessiond.cli.connect.probe import who_serves
+from sessiond.cli.connect.target import layout_of
 from sessiond.cli.offline.examination import Finding
 from sessiond.cli.options import Place
-from sessiond.cli.progress import Steps
-from sessiond.cli.reaching.contact import who_serves
-from sessiond.cli.reaching.meant import layout_of
-from sessiond.cli.text import counted
+from sessiond.cli.ui.progress import Steps
+from sessiond.cli.ui.text import counted
 from sessiond.errors import SessiondError
-from sessiond.journal.failures import printable
-from sessiond.journal.files import Files
-from sessiond.journal.layout import Layout
+from sessiond.journal.disk.failures import printable
+from sessiond.journal.disk.files import Files
+from sessiond.journal.profile.layout import Layout
 from sessiond.service.files.verifying import Look, verify_file
 
 __all__ = ["examine_files"]

@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from sessiond.cli.connect.probe import who_serves
+from sessiond.cli.connect.target import layout_of
 from sessiond.cli.offline.examination import Finding
 from sessiond.cli.options import Place
-from sessiond.cli.reaching.contact import who_serves
-from sessiond.cli.reaching.meant import layout_of
-from sessiond.cli.text import counted
+from sessiond.cli.ui.text import counted
 from sessiond.errors import SessiondError
-from sessiond.journal.files import Files
-from sessiond.journal.holder import holders, may_live
-from sessiond.journal.layout import Layout
+from sessiond.journal.disk.files import Files
+from sessiond.journal.profile.holder import holders, may_live
+from sessiond.journal.profile.layout import Layout
 from sessiond.journal.scanning import scan
 from sessiond.service.files.indexer import Indexer
 

@@ -15,12 +15,12 @@ from msgspec import Struct
 
 from sessiond.dialects import DIALECTS, sniff
 from sessiond.dialects.base import BadLine, Dialect
-from sessiond.dialects.loose import lenient, text
-from sessiond.journal.files import Files
+from sessiond.dialects.lenient_json import lenient, text
+from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.recovery import LongLine, Splitter, stored_size
-from sessiond.journal.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of
-from sessiond.service.intake import too_long
+from sessiond.service.log.line_indexer import too_long
 
 __all__ = ["Line", "lines_of"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sessiond.cli.asking import connected, find, is_path
-from sessiond.cli.failures import Failure
+from sessiond.cli.connect.conversation import connected, find, is_path
+from sessiond.cli.connect.target import layout_of
 from sessiond.cli.options import Shared
-from sessiond.cli.reaching.meant import layout_of
-from sessiond.journal.files import Files
+from sessiond.cli.ui.failures import Failure
+from sessiond.journal.disk.files import Files
 
 __all__ = ["session_file"]
 

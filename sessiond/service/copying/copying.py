@@ -26,7 +26,7 @@ from sessiond.model.entries import Entry, Header
 from sessiond.model.row import MESSAGE_KINDS, Kind
 from sessiond.service.copying.labels import without_labels
 from sessiond.service.copying.source import Means, Source, Step, portions
-from sessiond.service.stored import as_stored
+from sessiond.service.log.rewritten import as_stored
 
 __all__ = ["Copying", "chunks_of_all", "chunks_of_chosen"]
 

@@ -30,7 +30,7 @@ from sessiond.service.copying.source import (
     message_index,
     state_seqs,
 )
-from sessiond.session.context import plan_context
+from sessiond.session.context.context import plan_context
 
 __all__ = ["Fork", "Taken", "fork"]
 

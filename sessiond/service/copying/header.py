@@ -13,7 +13,7 @@ from sessiond.dialects.native import NATIVE
 from sessiond.model.entries import Entry, Header, ModelChange, SessionInfoEntry
 from sessiond.model.row import ModelName
 from sessiond.service.copying.source import Means, Source, Step
-from sessiond.service.session_info import Lineage
+from sessiond.service.log.session_info import Lineage
 from sessiond.session.settings import SETTINGS
 
 __all__ = ["Birth", "facts_of", "header_of", "lineage_of_copy", "settings_of", "title_of"]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from sessiond.dialects.base import Place
 from sessiond.model.row import CompactionEffect, Kind, LeafEffect
 from sessiond.service.copying.source import Source
-from sessiond.session.state import Session
+from sessiond.session.index import Session
 
 __all__ = ["without_labels"]
 

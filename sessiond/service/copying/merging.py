@@ -18,8 +18,8 @@ from sessiond.model.row import Kind
 from sessiond.service.copying.copying import Copying, chunks_of_all, chunks_of_chosen
 from sessiond.service.copying.header import Birth, facts_of, header_of, lineage_of_copy, settings_of
 from sessiond.service.copying.source import MERGE_CUSTOM_TYPE, Means, Source
-from sessiond.session.context import plan_context
-from sessiond.session.conversation import conversation
+from sessiond.session.compaction.transcript import conversation
+from sessiond.session.context.context import plan_context
 
 __all__ = ["MergeSource", "merge_into_new", "merge_plan", "merged_here", "turn"]
 

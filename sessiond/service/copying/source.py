@@ -7,19 +7,19 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from sessiond.dialects.loose import lenient, text
+from sessiond.dialects.lenient_json import lenient, text
 from sessiond.errors import HeadNotFound, InvalidParams
 from sessiond.limits import COPY_CHUNK_BYTES, PROGRESS_LINES
 from sessiond.model.entries import Entry
 from sessiond.model.ids import MAIN
 from sessiond.model.row import MESSAGE_KINDS, Kind
-from sessiond.service.host import Host
-from sessiond.service.opened import Opened
+from sessiond.service.actor.actor import Host
+from sessiond.service.log.open_session import Opened
+from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.ports import Progress
-from sessiond.service.session_info import SessionInfo
+from sessiond.session.index import Session
 from sessiond.session.moves import LEAF_CUSTOM_TYPE
 from sessiond.session.settings import Stated
-from sessiond.session.state import Session
 
 __all__ = [
     "MERGE_CUSTOM_TYPE",

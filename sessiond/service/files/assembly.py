@@ -6,12 +6,12 @@ from pathlib import Path
 
 from sessiond.catalog.rows import Known
 from sessiond.journal.journal import Journal
-from sessiond.journal.layout import Layout
+from sessiond.journal.profile.layout import Layout
 from sessiond.model.times import rfc3339
 from sessiond.service.environment import Environment
+from sessiond.service.files.catalog_records import Register
 from sessiond.service.files.indexer import Indexer
-from sessiond.service.files.register import Register
-from sessiond.service.opened import Opened
+from sessiond.service.log.open_session import Opened
 
 __all__ = ["Assembly"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sessiond.journal.files import Files
-from sessiond.journal.layout import Layout
-from sessiond.service.files.keeping import Keeping
+from sessiond.journal.disk.files import Files
+from sessiond.journal.profile.layout import Layout
+from sessiond.service.files.locations import Keeping
 from sessiond.service.files.repairing import Repair, plan_in_memory, plan_repair
 from sessiond.service.files.verifying import Look, Verification, verify_file, verify_memory
-from sessiond.service.opened import Opened
+from sessiond.service.log.open_session import Opened
 from sessiond.service.ports import Progress
 
 __all__ = ["Checks"]

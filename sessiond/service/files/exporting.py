@@ -13,15 +13,15 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw
 
-from sessiond.dialects.loose import fields as fields_of
-from sessiond.dialects.loose import join
+from sessiond.dialects.lenient_json import fields as fields_of
+from sessiond.dialects.lenient_json import join
 from sessiond.dialects.native import NATIVE
 from sessiond.limits import PROGRESS_LINES
 from sessiond.model.row import Kind
-from sessiond.service.log import chunks
-from sessiond.service.opened import Opened
+from sessiond.service.log.log_reader import chunks
+from sessiond.service.log.open_session import Opened
 from sessiond.service.ports import Progress
-from sessiond.session.state import Session
+from sessiond.session.index import Session
 
 __all__ = ["Export", "export_native"]
 

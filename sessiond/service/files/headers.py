@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sessiond.errors import SessionCorrupt
-from sessiond.journal.failures import printable
-from sessiond.journal.files import Files
+from sessiond.journal.disk.failures import printable
+from sessiond.journal.disk.files import Files
 from sessiond.journal.scanning import scan
 from sessiond.service.files.indexer import Indexer
 

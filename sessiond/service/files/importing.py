@@ -16,18 +16,18 @@ import msgspec
 from msgspec import Struct
 
 from sessiond.dialects.base import BadLine, Dialect
-from sessiond.dialects.loose import fields, with_field
+from sessiond.dialects.lenient_json import fields, with_field
 from sessiond.dialects.native import NATIVE
 from sessiond.errors import InvalidParams, SessionCorrupt, TooLarge
-from sessiond.journal.failures import telling
-from sessiond.journal.files import Files
+from sessiond.journal.disk.failures import telling
+from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.recovery import LongLine, Splitter
-from sessiond.journal.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of, feed
 from sessiond.limits import IMPORT_BYTES_MAX, PROGRESS_LINES
 from sessiond.model.problems import Problem
 from sessiond.service.files.indexer import Indexer
-from sessiond.service.intake import too_long
+from sessiond.service.log.line_indexer import too_long
 from sessiond.service.ports import Progress
 
 __all__ = ["ImportReport", "Source", "read_import", "read_source", "source_of"]

@@ -11,12 +11,12 @@ from typing import Final
 from sessiond.dialects import UNKNOWN_HEADER, recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect
 from sessiond.errors import SessionCorrupt
-from sessiond.journal.failures import printable
+from sessiond.journal.disk.failures import printable
 from sessiond.journal.recovery import LongLine
 from sessiond.model.entries import Header
-from sessiond.service.intake import Intake, too_long
+from sessiond.service.log.line_indexer import Intake, too_long
 from sessiond.session.atoms import Atoms
-from sessiond.session.state import Session
+from sessiond.session.index import Session
 
 __all__ = ["Indexer"]
 

@@ -16,14 +16,14 @@ from typing import Final
 from msgspec import Struct
 
 from sessiond.errors import InvalidParams, SessionExists, StorageError
-from sessiond.journal.files import Files
+from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal
-from sessiond.journal.layout import Layout
 from sessiond.journal.memory import MemoryJournal
+from sessiond.journal.profile.layout import Layout
 from sessiond.journal.store import Overtaken, Replaced
-from sessiond.service.files.register import Register
-from sessiond.service.opened import Opened
-from sessiond.service.session_info import Persist
+from sessiond.service.files.catalog_records import Register
+from sessiond.service.log.open_session import Opened
+from sessiond.service.log.session_info import Persist
 
 __all__ = ["Promotion", "require_forward"]
 

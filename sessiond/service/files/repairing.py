@@ -13,16 +13,16 @@ from pathlib import Path
 from msgspec import Struct
 
 from sessiond.errors import SessionCorrupt
-from sessiond.journal.descriptor import close_quietly, write_all
-from sessiond.journal.failures import telling
-from sessiond.journal.files import Files
-from sessiond.journal.making import write_unfinished
-from sessiond.journal.regular import check_regular, open_regular
+from sessiond.journal.disk.descriptor import close_quietly, write_all
+from sessiond.journal.disk.failures import telling
+from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.regular import check_regular, open_regular
+from sessiond.journal.profile.making import write_unfinished
 from sessiond.journal.scanning import chunks_of
 from sessiond.limits import PROBLEMS_MAX
 from sessiond.model.problems import Problem
 from sessiond.service.files.verifying import WHOLE, Look, Survey, survey
-from sessiond.service.opened import Opened
+from sessiond.service.log.open_session import Opened
 
 __all__ = ["Repair", "bring_over", "plan_in_memory", "plan_repair", "write_repaired"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from sessiond.catalog.rows import Fingerprint, Known, Stored
-from sessiond.journal.failures import telling
-from sessiond.journal.files import Files
+from sessiond.journal.disk.failures import telling
+from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal, scan
-from sessiond.journal.layout import Layout
+from sessiond.journal.profile.layout import Layout
 from sessiond.model.entries import Header
 from sessiond.service.files.assembly import Assembly
+from sessiond.service.files.catalog_records import Register, snapshot
+from sessiond.service.files.crash_recovery import judge_tail
 from sessiond.service.files.indexer import Indexer
-from sessiond.service.files.mending import judge_tail
-from sessiond.service.files.register import Register, snapshot
-from sessiond.service.summary import SUMMED_KINDS, Summary, Tally
+from sessiond.service.log.summary import SUMMED_KINDS, Summary, Tally
 
 __all__ = ["Rows"]
 

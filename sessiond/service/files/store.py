@@ -16,29 +16,29 @@ from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.fulltext import TextIndex
 from sessiond.dialects.native import NATIVE
 from sessiond.errors import SessiondError, SessionExists, StorageError, TooLarge
-from sessiond.journal.failures import printable, telling
-from sessiond.journal.files import Files
+from sessiond.journal.disk.failures import printable, telling
+from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal
-from sessiond.journal.layout import Layout
-from sessiond.journal.making import make_file
 from sessiond.journal.memory import MemoryBudget, MemoryJournal
+from sessiond.journal.profile.layout import Layout
+from sessiond.journal.profile.making import make_file
 from sessiond.limits import LEASE_EPOCHS_RESERVED, LINE_BYTES_MAX
 from sessiond.model.entries import Header
 from sessiond.model.ids import derive_session_id, is_session_id
 from sessiond.model.times import unix_ms
 from sessiond.service.environment import Environment
 from sessiond.service.files.assembly import Assembly
+from sessiond.service.files.catalog_records import Register
 from sessiond.service.files.checks import Checks
+from sessiond.service.files.crash_recovery import judge_tail, open_unchanged
 from sessiond.service.files.indexer import Indexer
-from sessiond.service.files.keeping import Keeping
-from sessiond.service.files.mending import judge_tail, open_unchanged
+from sessiond.service.files.locations import Keeping
 from sessiond.service.files.promotion import Promotion
-from sessiond.service.files.register import Register
 from sessiond.service.files.rows import Rows
-from sessiond.service.intake import Intake
-from sessiond.service.opened import Opened
-from sessiond.service.session_info import Persist
-from sessiond.session.state import Session
+from sessiond.service.log.line_indexer import Intake
+from sessiond.service.log.open_session import Opened
+from sessiond.service.log.session_info import Persist
+from sessiond.session.index import Session
 
 __all__ = ["Store"]
 

@@ -15,19 +15,19 @@ from typing import Final
 from msgspec import Struct, structs
 
 from sessiond.errors import SessionCorrupt
-from sessiond.journal.failures import telling
-from sessiond.journal.files import Files
+from sessiond.journal.disk.failures import telling
+from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.recovery import Splitter, Visit, stored_size
-from sessiond.journal.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of, feed
 from sessiond.model.problems import Problem
 from sessiond.model.row import Kind
+from sessiond.service.files.crash_recovery import torn_detail
 from sessiond.service.files.indexer import Indexer
-from sessiond.service.files.mending import torn_detail
-from sessiond.service.files.oddities import oddities
-from sessiond.service.opened import Opened
+from sessiond.service.files.lint import oddities
+from sessiond.service.log.open_session import Opened
 from sessiond.service.ports import Progress
-from sessiond.session.state import Session
+from sessiond.session.index import Session
 
 __all__ = ["WHOLE", "Look", "Survey", "Verification", "survey", "verify_file", "verify_memory"]
 

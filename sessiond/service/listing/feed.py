@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sessiond.limits import CHANGES_TOLD_MAX
 from sessiond.model.events import CatalogChange, CatalogChanged
-from sessiond.service.events import notification
+from sessiond.service.log.events import notification
 from sessiond.service.ports import Listener
 
 __all__ = ["Feed"]

@@ -23,11 +23,11 @@ from sessiond.dialects import recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect
 from sessiond.dialects.words import entry_words, header_words
 from sessiond.errors import StorageError
-from sessiond.journal.files import Files
+from sessiond.journal.disk.files import Files
 from sessiond.journal.scanning import lines_from
 from sessiond.limits import SEARCH_BATCH_CHARS
-from sessiond.service.files.register import fits_line
-from sessiond.service.listing.roster import Roster
+from sessiond.service.files.catalog_records import fits_line
+from sessiond.service.listing.live_catalog import Roster
 from sessiond.service.ports import Progress
 
 __all__ = ["Search"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from sessiond.journal.layout import Layout
+from sessiond.journal.profile.layout import Layout
 from sessiond.testing.disk import FaultDisk
 
 __all__ = ["ENDINGS", "Bystanders"]

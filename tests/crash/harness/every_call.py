@@ -18,8 +18,8 @@ from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.errors import SessiondError
-from sessiond.journal.layout import Layout
-from sessiond.service.files.mending import open_unchanged
+from sessiond.journal.profile.layout import Layout
+from sessiond.service.files.crash_recovery import open_unchanged
 from sessiond.testing.daemon import Daemon, Refusal, Wire
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.faults import Fault

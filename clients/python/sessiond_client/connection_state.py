@@ -1,0 +1,50 @@
+"""What lasts as long as a connection: leases end with it, presence is said again on the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sessiond_client.errors import SessiondClientError
+from sessiond_client.lease_state import Tenure
+from sessiond_client.requests import Request
+
+__all__ = ["Standing"]
+
+
+class Standing:
+    """Of one client, over any number of connections."""
+
+    def __init__(self) -> None:
+        self._present: dict[object, Mapping[str, object]] = {}
+        self._tenures: set[Tenure] = set()
+
+    def begin(self, tenure: Tenure) -> None:
+        """From here on it is lost with the connection."""
+        self._tenures.add(tenure)
+
+    def end(self, tenure: Tenure) -> None:
+        """Nobody cares any more whether it is lost."""
+        self._tenures.discard(tenure)
+
+    def done(self, request: Request) -> None:
+        """The daemon did what was asked."""
+        params = request.params
+        session_id = params.get("session_id")
+        if request.method == "session/presence" and "state" in params:
+            if params["state"] is None:
+                self._present.pop(session_id, None)
+            else:
+                self._present[session_id] = params
+        elif request.method in {"session/close", "session/delete"}:
+            # With these it is over at the daemon, too.
+            self._present.pop(session_id, None)
+
+    def again(self) -> Iterator[Mapping[str, object]]:
+        """The params of every `session/presence` to be said on a new connection."""
+        yield from self._present.values()
+
+    def lost(self, error: SessiondClientError) -> None:
+        """The connection is gone, and the leases with it."""
+        tenures, self._tenures = self._tenures, set()
+        for tenure in tenures:
+            tenure.lose(error)

@@ -1,0 +1,198 @@
+"""Joining a daemon: the one that runs, else one that is started, once, by whoever is first.
+
+    connect → lock → connect again → start → it says that it listens → ask who it is
+
+Rule 1: the lock is a file of the profile that is never removed, so ten at once start one.
+Rule 2: every wait is bounded, and a daemon that dies while it starts says why.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from sessiond.cli.connect.probe import About, about, ask, who_serves
+from sessiond.cli.connect.target import (
+    find_socket,
+    layout_of,
+    named_socket,
+    profile_of,
+    require_meant,
+)
+from sessiond.cli.options import Place
+from sessiond.cli.ui.failures import Failure
+from sessiond.daemon.exit_status import Status
+from sessiond.journal.disk.files import Files
+from sessiond.journal.profile.layout import Layout
+from sessiond.limits import ANSWER_SECONDS, LOG_BYTES_MAX, START_SECONDS
+
+__all__ = ["Joined", "answering", "join"]
+
+_LOOK_AGAIN_SECONDS: Final = 0.02
+_LAST_WORDS_BYTES: Final = 16 * 1024
+
+
+class Joined(NamedTuple):
+    """A daemon that answers."""
+
+    socket: Path
+    started: bool
+    about: About
+
+
+def join(place: Place) -> Joined:
+    """The daemon of this place, which is started if there is none. Raises Failure, OSError."""
+    path = find_socket(place)
+    found, started = answering(path), False
+    if found is None:
+        layout = layout_of(place)
+        layout.make_folders(Files())
+        end = time.monotonic() + START_SECONDS
+        with _only_starter(layout, end):
+            found = _wait_for_place(path, layout, end)
+            if found is None:
+                _start(place, layout, end)
+                found, started = answering(path), True
+        if found is None:
+            raise _not_there(f"the daemon started, but nobody answers on {path}", layout)
+    require_meant(place, path, found)
+    return Joined(path, started, found)
+
+
+def answering(path: Path) -> About | None:
+    """What the daemon at this socket says of itself; None if there is none, or it is ending.
+
+    Raises Failure when somebody is there who does not answer.
+    """
+    try:
+        ping = ask(path, "server/ping", seconds=ANSWER_SECONDS)
+        if ping is None or ping["draining"]:
+            return None
+        return about(path, ANSWER_SECONDS)
+    except TimeoutError as error:
+        what = f"whoever listens on {path} gave no answer in {ANSWER_SECONDS:.0f} s"
+        raise Failure(what, "look at the process, or end it", Status.NO_DAEMON) from error
+
+
+def _not_there(what: str, layout: Layout) -> Failure:
+    return Failure(what, f"see {log_path(layout)}", Status.NO_DAEMON)
+
+
+def log_path(layout: Layout) -> Path:
+    """Where a daemon that was started in the background logs."""
+    return layout.root / "daemon.log"
+
+
+@contextmanager
+def _only_starter(layout: Layout, end: float) -> Generator[None]:
+    path = layout.root / "start.lock"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while True:
+            with suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            if time.monotonic() > end:
+                raise _not_there("somebody else has been starting the daemon for too long", layout)
+            time.sleep(_LOOK_AGAIN_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for_place(path: Path, layout: Layout, end: float) -> About | None:
+    """Until the profile is free, or its daemon answers here: then what it says of itself."""
+    while True:
+        found = answering(path)
+        if found is not None:
+            return found
+        serving = who_serves(layout)
+        if serving is None:
+            return None
+        holder = serving.holder
+        elsewhere = holder is not None and holder.socket != os.fspath(path)
+        if elsewhere or time.monotonic() > end:
+            what = f"{serving} serves profile {layout.profile} and {serving.place}, not on {path}"
+            then = "give its socket with --socket, or stop it"
+            raise Failure(what, then, Status.NO_DAEMON)
+        # It is about to listen, or about to end.
+        time.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def _start(place: Place, layout: Layout, end: float) -> None:
+    """Start a daemon that outlives this process; returns when it listens. Raises Failure."""
+    log = log_path(layout)
+    with suppress(FileNotFoundError):
+        if log.stat().st_size > LOG_BYTES_MAX:
+            log.rename(log.with_name("daemon.log.1"))
+    log_fd = os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    said_before = os.fstat(log_fd).st_size
+    news, told = os.pipe()
+    try:
+        try:
+            subprocess.run(  # noqa: S603 - our own program
+                _command(place, told),
+                stdin=subprocess.DEVNULL,
+                stdout=log_fd,
+                stderr=log_fd,
+                pass_fds=[told],
+                start_new_session=True,
+                cwd="/",
+                check=False,
+            )
+        finally:
+            os.close(told)
+        readable, _, _ = select.select([news], [], [], max(0.0, end - time.monotonic()))
+        if not readable:
+            what = f"the daemon does not listen {START_SECONDS:.0f} s after its start"
+            raise _not_there(what, layout)
+        # One byte when it listens, none when it ended without.
+        if not os.read(news, 1):
+            reason = _last_words(log_fd, said_before) or _why_silent(log, log_fd)
+            raise _not_there(f"the daemon did not start: {reason}", layout)
+    finally:
+        os.close(news)
+        os.close(log_fd)
+
+
+def _command(place: Place, told: int) -> list[str]:
+    """The daemon's command line: what was said to us, with paths that are true anywhere."""
+    command = [sys.executable, "-P", "-m", "sessiond", "serve", "--detached", str(told)]
+    command += ["--profile", profile_of(place)]
+    if named_socket(place):
+        command += ["--socket", os.fspath(find_socket(place))]
+    for flag, path in (("--home", place.home), ("--config", place.config)):
+        if path:
+            command += [flag, os.fspath(Path(path).expanduser().absolute())]
+    return command
+
+
+def _why_silent(log: Path, log_fd: int) -> str:
+    """Return why a daemon could log nothing, which is why it could not start as a rule."""
+    try:
+        os.write(log_fd, b"\n")
+    except OSError as error:
+        return f"{log} cannot be written: {error.strerror}"
+    return "it said nothing"
+
+
+def _last_words(log_fd: int, since: int) -> str:
+    """Return the reason in the last line that the daemon logged; "" if it logged none."""
+    import json
+
+    size = os.fstat(log_fd).st_size
+    start = max(since, size - _LAST_WORDS_BYTES)
+    lines = os.pread(log_fd, size - start, start).decode("utf-8", "replace").split("\n")
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    try:
+        return str(json.loads(last)["reason"])
+    except (ValueError, KeyError, TypeError):
+        return last

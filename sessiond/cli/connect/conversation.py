@@ -1,0 +1,128 @@
+"""A command's conversation with the daemon: connect, name a session, ask, answer.
+
+Law: with --json the daemon's result is printed as it came, so that nothing a daemon of
+another version says is lost here.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from sessiond.cli.connect.probe import require_own
+from sessiond.cli.connect.target import find_socket, require_meant_on
+from sessiond.cli.options import Place, Shared, note_session
+from sessiond.cli.ui.failures import Failure
+from sessiond.cli.ui.output import emit_raw
+from sessiond.cli.ui.progress import Steps
+from sessiond.daemon.exit_status import Status
+
+if TYPE_CHECKING:
+    from sessiond_client import BlockingClient
+
+__all__ = [
+    "CLIENT_ID",
+    "NULL",
+    "answer",
+    "ask",
+    "ask_long",
+    "connected",
+    "find",
+    "is_path",
+    "session_id",
+    "started",
+]
+
+NULL: Final = Raw(b"null")
+"""A parameter that is null, where `None` would be one that was left out."""
+CLIENT_ID: Final = "sessiond-cli"
+
+
+@contextmanager
+def connected(shared: Shared) -> Generator[BlockingClient]:
+    """A client of the daemon that the flags mean, which is started if it may be."""
+    from sessiond_client import ConnectionLost, connect_blocking
+
+    with ExitStack() as ending:
+        try:
+            path = find_socket(shared.place)
+            require_own(path)
+            require_meant_on(shared.place, path)
+            client = connect_blocking(path, client_id=CLIENT_ID)
+            ending.enter_context(client)
+        except ConnectionLost:
+            client = connect_blocking(started(shared), client_id=CLIENT_ID)
+            ending.enter_context(client)
+        yield client
+
+
+def started(shared: Shared) -> Path:
+    """The socket of a daemon that did not answer, once it does. Raises Failure."""
+    from sessiond.cli.connect.autostart import join
+
+    if not shared.may_start:
+        what = f"nobody listens on {find_socket(shared.place)}"
+        raise Failure(what, f"start it with `{_start(shared.place)}`", Status.NO_DAEMON)
+    return join(shared.place).socket
+
+
+def _start(place: Place) -> str:
+    """The command that starts the daemon that was meant."""
+    flags = (("--profile", place.profile), ("--home", place.home), ("--socket", place.socket))
+    given = [word for flag, value in flags if value for word in (flag, str(value))]
+    return shlex.join(["sessiond", "start", *given])
+
+
+def ask(client: BlockingClient, method: str, /, **params: Any) -> bytes:
+    """The result as the bytes that came; parameters that are None are left out."""
+    return client.call_raw(method, **_given(params))
+
+
+def ask_long(client: BlockingClient, method: str, /, **params: Any) -> bytes:
+    """The same for work that may take long: it may, and whoever waits sees how far it is."""
+    steps = Steps(method.partition("/")[2])
+    try:
+        return client.call_raw(method, **_given(params), timeout=None, on_progress=steps.report)
+    finally:
+        steps.end()
+
+
+def _given(params: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if value is not None}
+
+
+def answer(shared: Shared, result: bytes, text: Callable[[Any], None]) -> None:
+    """Print a result: as it is for programs, by `text` for people."""
+    if shared.as_json:
+        emit_raw(result)
+    else:
+        text(msgspec.json.decode(result))
+
+
+def find(client: BlockingClient, ref: str) -> dict[str, Any]:
+    """The session behind what a user wrote for it, opened where it is if it was a path."""
+    note_session(ref)
+    if is_path(ref):
+        path = Path(ref).expanduser().absolute()
+        result = ask(client, "session/open", path=str(path))
+    else:
+        result = ask(client, "session/resolve", ref=ref)
+    session: dict[str, Any] = msgspec.json.decode(result)["session"]
+    return session
+
+
+def session_id(client: BlockingClient, ref: str) -> str:
+    """The id of the same."""
+    found: str = find(client, ref)["id"]
+    return found
+
+
+def is_path(ref: str) -> bool:
+    """Whether what a user wrote for a session is the path of its file."""
+    return "/" in ref or ref.endswith(".jsonl")

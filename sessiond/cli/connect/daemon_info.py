@@ -1,0 +1,62 @@
+"""What `start`, `status` and `profiles` say of daemons, as values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from sessiond.cli.connect.probe import About, who_serves
+from sessiond.journal.profile.layout import Layout, is_profile
+
+__all__ = ["Profile", "profiles_of", "running"]
+
+
+class Profile(Struct, frozen=True):
+    """A profile folder, and its daemon if it has one."""
+
+    name: str
+    folder: str
+    running: bool
+    pid: int | None = None
+    since: str | None = None
+    socket: str | None = None
+
+
+def running(path: Path, found: About) -> dict[str, Any]:
+    """A daemon that answered: its own words and where it was found."""
+    return {
+        "running": True,
+        "pid": found.pid,
+        "socket": str(path),
+        "profile": found.profile,
+        "home": str(found.home),
+        "version": found.version,
+        "instance_id": found.instance_id,
+    }
+
+
+def profiles_of(home: Path) -> list[Profile]:
+    """Every profile of a home, by name. Raises OSError."""
+    try:
+        names = sorted(path.name for path in (home / "profiles").iterdir() if path.is_dir())
+    except FileNotFoundError:
+        return []
+    return [_profile(Layout(home, name)) for name in names if is_profile(name)]
+
+
+def _profile(layout: Layout) -> Profile:
+    serving = who_serves(layout)
+    folder = str(layout.root)
+    if serving is None or serving.holder is None:
+        return Profile(layout.profile, folder, running=serving is not None)
+    holder = serving.holder
+    return Profile(
+        name=layout.profile,
+        folder=folder,
+        running=True,
+        pid=holder.pid,
+        since=holder.since,
+        socket=holder.socket,
+    )

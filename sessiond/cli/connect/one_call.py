@@ -1,0 +1,81 @@
+"""One request on a connection of its own, for `sessiond call`.
+
+Law: what was typed is what is sent: nothing is added but a wish for progress, nothing is
+repeated, and a method that this version does not know is as good as any.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from sessiond.cli.connect.conversation import started
+from sessiond.cli.connect.probe import connect
+from sessiond.cli.connect.target import find_socket, require_meant_on
+from sessiond.cli.options import Shared
+from sessiond.cli.ui.progress import Steps
+from sessiond_client import ConnectionLost, Timeout, wire
+
+__all__ = ["call_once"]
+
+_ID = 1
+
+
+class _Progress(Struct):
+    done: int
+    total: int | None
+    unit: str
+
+
+class _Told(Struct):
+    value: _Progress
+
+
+def call_once(
+    shared: Shared, method: str, params: Mapping[str, Any], *, timeout: float | None
+) -> bytes:
+    """The result, as the bytes that came. Raises RpcError, ConnectionLost, Timeout, Failure."""
+    frame = wire.request(_ID, method, {"_meta": {"progress_token": _ID}, **params})
+    steps = Steps(method)
+    with closing(_connected(shared, timeout)) as sock:
+        try:
+            sock.sendall(frame)
+            return _result(sock, steps)
+        except TimeoutError as error:
+            what = f"no answer to {method} in {timeout} s"
+            raise Timeout(what, outcome_unknown=True) from error
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise ConnectionLost(f"the connection broke: {error}", outcome_unknown=True) from error
+        finally:
+            steps.end()
+
+
+def _connected(shared: Shared, timeout: float | None) -> socket.socket:
+    path = find_socket(shared.place)
+    require_meant_on(shared.place, path)
+    sock = connect(path, timeout)
+    if sock is None:
+        sock = connect(started(shared), timeout)
+    if sock is None:
+        raise ConnectionLost("the daemon that was started is gone", outcome_unknown=False)
+    return sock
+
+
+def _result(sock: socket.socket, steps: Steps) -> bytes:
+    with sock.makefile("rb") as lines:
+        for line in lines:
+            message = wire.decode(line)
+            if message.method == "$/progress":
+                told = msgspec.json.decode(message.params, type=_Told).value
+                steps.report(told.done, told.total, told.unit)
+            elif message.error is not UNSET and message.method is UNSET:
+                raise wire.rpc_error(message.error)
+            elif message.result is not UNSET and message.id == _ID:
+                return bytes(message.result)
+    what = "the daemon closed the connection before it answered"
+    raise ConnectionLost(what, outcome_unknown=True)

@@ -1,0 +1,65 @@
+"""Stopping a daemon: asked politely, and done when the process is gone.
+
+Law: the daemon's lock says whether it is gone; it goes with the process, however that ends.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Final
+
+from sessiond.cli.connect.probe import Serving, about, ask, who_serves
+from sessiond.cli.connect.target import find_socket, layout_of, require_meant
+from sessiond.cli.options import Place
+from sessiond.cli.ui.failures import Failure
+from sessiond.journal.profile.layout import Layout
+
+__all__ = ["stop_daemon"]
+
+_LOOK_AGAIN_SECONDS: Final = 0.02
+
+
+def stop_daemon(place: Place, seconds: float) -> int | None:
+    """The pid of the daemon that was stopped; None when nothing ran. Raises Failure, OSError."""
+    end = time.monotonic() + seconds
+    path, layout = find_socket(place), layout_of(place)
+    try:
+        found = about(path, seconds)
+        if found is None:
+            pid = _ending(path, who_serves(layout))
+        else:
+            require_meant(place, path, found)
+            layout, pid = Layout(found.home, found.profile), found.pid
+            ask(path, "server/stop", seconds=max(0.1, end - time.monotonic()))
+    except TimeoutError as error:
+        raise _still_there(who_serves(layout), seconds) from error
+    if pid is not None:
+        _wait_until_gone(layout, pid, end, seconds)
+    return pid
+
+
+def _ending(path: Path, serving: Serving | None) -> int | None:
+    """The pid of a daemon that listens no more and is about to end. Raises Failure."""
+    if serving is None:
+        return None
+    if serving.holder is None or serving.holder.socket != str(path):
+        what = f"nobody listens on {path}; {serving} serves the profile and {serving.place}"
+        raise Failure(what, "give its socket with --socket, or end that process")
+    return serving.holder.pid
+
+
+def _wait_until_gone(layout: Layout, pid: int, end: float, seconds: float) -> None:
+    while True:
+        serving = who_serves(layout)
+        if serving is None or (serving.holder is not None and serving.holder.pid != pid):
+            return
+        if time.monotonic() > end:
+            raise _still_there(serving, seconds)
+        time.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def _still_there(serving: Serving | None, seconds: float) -> Failure:
+    what = f"{serving or 'the daemon'} has not ended in {seconds:g} s"
+    then = "wait longer with --timeout, or kill it: what it has acknowledged is on disk"
+    return Failure(what, then)

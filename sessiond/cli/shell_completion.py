@@ -1,0 +1,58 @@
+"""What a shell offers for SESSION.
+
+Law: a press of TAB starts no daemon, prints no error and waits at most a moment.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+from click.shell_completion import CompletionItem
+
+from sessiond.cli.connect.conversation import is_path
+from sessiond.cli.connect.target import find_socket, require_meant_on
+from sessiond.cli.options import Place, place_of
+from sessiond.cli.ui.failures import Failure
+
+__all__ = ["complete_session"]
+
+_SECONDS = 1.0
+_SHOWN = 200
+
+
+def complete_session(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    """The ids that begin so, with their titles, and the titles that do."""
+    if is_path(incomplete):
+        return [CompletionItem(incomplete, type="file")]
+    from sessiond_client import SessiondClientError
+
+    try:
+        sessions = _sessions(ctx)
+    except (SessiondClientError, OSError, Failure):
+        return []
+    offered: list[CompletionItem] = []
+    for session in sessions:
+        title = session["title"] or ""
+        if session["id"].startswith(incomplete):
+            offered.append(CompletionItem(session["id"], help=title or session["cwd"]))
+        elif title.startswith(incomplete):
+            offered.append(CompletionItem(title, help=session["id"]))
+    return offered
+
+
+def _sessions(ctx: click.Context) -> list[dict[str, Any]]:
+    """The latest sessions of a daemon that runs. Raises what connecting raises."""
+    from sessiond_client import connect_blocking
+
+    socket, profile, home, config = (
+        ctx.params.get(name) for name in ("socket", "profile", "home", "config")
+    )
+    place = place_of(ctx, Place(socket, profile, home, config))
+    path = find_socket(place)
+    require_meant_on(place, path)
+    with connect_blocking(path, timeout=_SECONDS) as client:
+        page = client.call_raw("session/list", limit=_SHOWN)
+    sessions: list[dict[str, Any]] = msgspec.json.decode(page)["sessions"]
+    return sessions

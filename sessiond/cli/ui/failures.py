@@ -1,0 +1,225 @@
+"""What went wrong, as one line that says what to do next, and as an exit status.
+
+Law: every failure that a user can meet passes through `explain`; whatever it does not
+know is a bug and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from errno import errorcode
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from sessiond.cli.ui.text import printable
+from sessiond.daemon.exit_status import Status
+from sessiond.errors import SessiondError
+
+if TYPE_CHECKING:
+    from sessiond_client import SessiondClientError
+
+__all__ = ["Failure", "explain", "report", "usage"]
+
+
+_NOT_FOUND: Final = frozenset(
+    {"session_not_found", "entry_not_found", "head_not_found", "ambiguous_ref"}
+)
+
+# What to do next, by the kind of the daemon's error; {session} is what was given for SESSION.
+_NEXT: Final[Mapping[str, str]] = {
+    "ambiguous_ref": "use an id",
+    "cancelled": "run it again if you still want it",
+    "draining": "the daemon is stopping; try again in a moment",
+    "entry_exists": "leave the id out, or use another",
+    "entry_invalid": "see `sessiond schema` for the types of entries",
+    "entry_not_found": "see `sessiond tail {session}` for the ids",
+    "head_not_found": "see `sessiond heads {session}`; `sessiond branch` makes one",
+    "idempotency_conflict": "use another key if you mean another entry",
+    "internal": "this is a bug of sessiond; its log says more under the incident id",
+    "invalid_params": "see `sessiond schema` for what the method takes",
+    "method_not_found": "see `sessiond call --list` for the methods of this daemon",
+    "nothing_to_compact": "go on; there is nothing to do",
+    "overloaded": "try again in a moment",
+    "permission_denied": "it is not for this connection",
+    "precondition_failed": "look at what was added (`sessiond tail {session}`) and decide again",
+    "session_archived": "bring it back first: `sessiond unarchive {session}`",
+    "session_corrupt": "see `sessiond verify {session}`, then `sessiond repair {session}`",
+    "session_exists": "use another id; `sessiond new --open` takes the session that is there",
+    "session_locked": "another process holds its file; try again when it has ended",
+    "session_not_found": "see `sessiond list --archived any --drafts` for what there is",
+    "storage_error": "see the log of the daemon and the disk, then run it again",
+    "summarizer_unavailable": "give the summary with --summary",
+    "too_large": "ask for less, or send less",
+    "version_unsupported": "restart the daemon: `sessiond restart`",
+}
+_CHECK_PATH: Final = "check the path and its permissions"
+_NEXT_BY_ERRNO: Final[Mapping[str, str]] = {
+    "EEXIST": "choose another name",
+    "ENOENT": "make the folder first, or give another path",
+    "ENOTDIR": "give another path",
+    "ENAMETOOLONG": "give a shorter one",
+    "ENOSPC": "make room on that disk",
+    "EDQUOT": "make room: the quota is used up",
+    "EROFS": "it is mounted read-only: give another place, or mount it for writing",
+}
+_SESSION_COMMAND: Final = re.compile(r"`sessiond \w+ \{session\}`")
+# What the daemon advises for these is put in words of the protocol: a command says its own.
+# The daemon's advice for these differs by method, so a command repeats it: "WHAT: ADVICE".
+_ADVISES: Final = frozenset({"session_exists"})
+_ADVISED: Final = frozenset(
+    {"ambiguous_ref", "head_not_found", "session_archived", "summarizer_unavailable"}
+)
+
+
+class Failure(Exception):
+    """Ends a command: what went wrong, what to do next, and the status."""
+
+    def __init__(
+        self,
+        what: str,
+        then: str,
+        status: Status = Status.FAILED,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.then = then
+        self.status = status
+        self.facts: Mapping[str, Any] = {} if facts is None else facts
+        """What a program may want to know beside the texts."""
+
+    def about(self, subject: str) -> Failure:
+        """The same, said of one of several."""
+        if Path(subject).name in self.what:
+            return self
+        return Failure(f"{subject}: {self.what}", self.then, self.status, self.facts)
+
+    def body(self) -> dict[str, Any]:
+        """The same, for programs."""
+        texts = {"message": self.what, "next": self.then, "status": int(self.status)}
+        return {**self.facts, **texts}
+
+
+def explain(error: Exception, session: str | None = None) -> Failure | None:
+    """Return the failure behind an exception; None if it is no failure but a bug.
+
+    `session` is what the user gave for the session that the command is about.
+    """
+    if isinstance(error, Failure):
+        return error
+    if isinstance(error, click.ClickException):
+        return usage(error)
+    if isinstance(error, OSError):
+        return _os_failure(error)
+    if isinstance(error, UnicodeError):
+        facts = {"kind": "not_utf8"}
+        return Failure("what was given is not UTF-8", "convert it first", Status.USAGE, facts)
+    if isinstance(error, RuntimeError) and "home directory" in str(error):
+        # So say pathlib and platformdirs, of a "~" or of a user whom nobody knows.
+        then = "set $HOME, or name the folder: --home, $SESSIOND_HOME"
+        return Failure(str(error).rstrip("."), then, facts={"kind": "no_home"})
+    if isinstance(error, SessiondError):
+        # Of what a command does itself, on a file.
+        return _refusal(error.code, error.message, error.data(), session)
+    # Not imported for this: what was never imported was never raised.
+    if "sessiond_client" in sys.modules:
+        from sessiond_client import RpcError, SessiondClientError
+
+        if isinstance(error, RpcError):
+            return _refusal(error.code, error.message, error.data, session)
+        if isinstance(error, SessiondClientError):
+            return _lost(error)
+    return None
+
+
+def usage(error: click.ClickException) -> Failure:
+    """What click has to say about a command line."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    path = "sessiond" if context is None else context.command_path
+    what = " ".join(error.format_message().split()).rstrip(".")
+    return Failure(what, f"see `{path} --help`", Status.USAGE, {"kind": "usage"})
+
+
+def report(failure: Failure, *, as_json: bool) -> Status:
+    """Say it on standard error, for programs on standard output too; gives the status."""
+    line = f"sessiond: {failure.what}: {failure.then}"
+    click.echo(printable(line.replace("\n", " ")), err=True)
+    if as_json:
+        from sessiond.cli.ui.output import emit
+
+        emit({"error": failure.body()})
+    return failure.status
+
+
+def _os_failure(error: OSError) -> Failure:
+    """Return what a failed system call of this process means."""
+    facts = {"kind": "os_error"}
+    if isinstance(error, FileNotFoundError) and error.filename is None and not _stands_somewhere():
+        what = "the folder that this command was started in is gone"
+        return Failure(what, "change to a folder that is there, with cd", facts=facts)
+    why = error.strerror or (str(error.args[0]) if error.args else type(error).__name__)
+    where = "" if error.filename is None else f"{error.filename}: "
+    name = errorcode.get(error.errno or 0, "")
+    # A file that was to be read is made by nobody.
+    then = _CHECK_PATH if name == "ENOENT" else _NEXT_BY_ERRNO.get(name, _CHECK_PATH)
+    return Failure(f"{where}{why}", then, facts=facts)
+
+
+def _stands_somewhere() -> bool:
+    try:
+        Path.cwd()
+    except OSError:
+        return False
+    return True
+
+
+def _refusal(
+    code: int, message: str, data: Mapping[str, Any], session: str | None = None
+) -> Failure:
+    kind = data.get("kind", "")
+    status = Status.NOT_FOUND if kind in _NOT_FOUND else Status.FAILED
+    then = _NEXT.get(kind, "see `sessiond schema` for what the errors mean")
+    if kind == "storage_error" and not data.get("retryable"):
+        then = _NEXT_BY_ERRNO.get(data.get("errno", ""), _CHECK_PATH)
+    session = session or data.get("session_id")
+    # Without one there is no command to show; where sessions are listed there are some.
+    then = (
+        then.format(session=quote(session))
+        if session
+        else _SESSION_COMMAND.sub("`sessiond list`", then)
+    )
+    if kind in _ADVISES and ": " in message:
+        message, then = message.split(": ", 1)
+    if kind in _ADVISED:
+        message = re.split("[;:] ", message)[0]
+    path = data.get("path")
+    what = f"{message} ({path})" if path and path not in message else message
+    matches: list[dict[str, Any]] = data.get("matches", [])
+    if matches:
+        named = [_match(match) for match in matches]
+        then = f"{then}: {', '.join(named)}"
+    return Failure(what, then, status, {"code": code, **data})
+
+
+def _match(match: Mapping[str, Any]) -> str:
+    """Return how a session or an entry that may be meant is named."""
+    if "entry_id" in match:
+        return f"{match['short']} {match['label'] or ''}".strip()
+    return f"{match['session_id']} {match.get('title') or ''}".strip()
+
+
+def _lost(error: SessiondClientError) -> Failure:
+    from sessiond_client import ConnectionLost, Timeout
+
+    if isinstance(error, ConnectionLost | Timeout) and error.outcome_unknown:
+        then = "it may have been done: look before you run it again"
+        return Failure(str(error), then, facts={"kind": "outcome_unknown"})
+    then = "see `sessiond status`, then run it again"
+    if isinstance(error, ConnectionLost):
+        return Failure(str(error), then, Status.NO_DAEMON, {"kind": "no_daemon"})
+    return Failure(str(error), then, facts={"kind": "no_answer"})

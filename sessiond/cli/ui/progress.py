@@ -1,0 +1,47 @@
+"""How far long work is, on standard error, for whoever waits at a terminal.
+
+Law: nothing is shown before a second has passed, nor to a file; the line is wiped at
+the end, so what is left is what was printed for good.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from sessiond.cli.ui.text import one_line
+
+__all__ = ["Steps"]
+
+_QUIET_SECONDS = 1.0
+_WIPE = "\r\x1b[K"
+_WIDTH = 70
+
+
+class Steps:
+    """What is being done, and how much of it is done: a `Progress` for whom nobody asked."""
+
+    token = None
+    latest = None
+
+    def __init__(self, work: str) -> None:
+        self._work = work
+        self._since = time.monotonic()
+        self._is_shown = False
+
+    def report(self, done: int, total: int | None, unit: str) -> None:
+        """So much is done, of how many, of what."""
+        if time.monotonic() - self._since < _QUIET_SECONDS or not sys.stderr.isatty():
+            return
+        of = "" if total is None else f"/{total}"
+        line = one_line(f"{self._work}: {done}{of} {unit}", _WIDTH)
+        sys.stderr.write(f"{_WIPE}{line}")
+        sys.stderr.flush()
+        self._is_shown = True
+
+    def end(self) -> None:
+        """Wipe the line."""
+        if self._is_shown:
+            sys.stderr.write(_WIPE)
+            sys.stderr.flush()
+            self._is_shown = False

@@ -1,0 +1,148 @@
+"""How sessions and entries look to people.
+
+Law: these are texts for `output`, which spells out control characters and knows terminals.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from sessiond.cli.ui.output import columns, is_terminal, say, table
+from sessiond.cli.ui.text import cells, fitted, one_line
+
+__all__ = [
+    "entry_line",
+    "entry_of",
+    "facts",
+    "folder",
+    "session_table",
+    "short_session_ids",
+    "when",
+]
+
+Json = Mapping[str, Any]
+
+_TITLE_WIDTH: Final = 48
+_FOLDER_WIDTH: Final = 32
+_SHORT_CHARS: Final = 8
+_RANDOM: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# Of seq, id and role.
+_ENTRY_WIDTHS: Final = (4, 8, 9)
+
+
+class _Message(Struct):
+    role: str
+
+
+class _Entry(Struct):
+    """What a line about an entry says before its first words; the daemon checked the rest."""
+
+    type: str
+    id: str
+    message: _Message | None = None
+
+
+def facts(pairs: Iterable[tuple[str, Any]]) -> None:
+    """`name: value` a line; what is None or empty is left out."""
+    shown = [(name, value) for name, value in pairs if value not in (None, "", [], {})]
+    width = max((len(name) for name, _ in shown), default=0) + 1
+    for name, value in shown:
+        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        say(f"{name + ':':{width}} {one_line(text)}")
+
+
+def session_table(sessions: Sequence[Json]) -> None:
+    """Print one row a session."""
+    headings = ("ID", "UPDATED", "MESSAGES", "TITLE", "FOLDER")
+    ids = short_session_ids(session["id"] for session in sessions)
+    table(
+        headings,
+        [_session_row(session, ids[session["id"]]) for session in sessions],
+        cut=("TITLE", "FOLDER"),
+    )
+
+
+def _session_row(session: Json, shown_id: str) -> tuple[str, ...]:
+    words = session.get("title") or session.get("first_message") or ""
+    if session.get("archived"):
+        words = f"[archived] {words}"
+    return (
+        shown_id,
+        when(session.get("updated_at")),
+        str(session.get("message_count", "")),
+        fitted(one_line(words), _TITLE_WIDTH) if is_terminal() else words,
+        folder(session.get("cwd") or ""),
+    )
+
+
+def short_session_ids(ids: Iterable[str]) -> Mapping[str, str]:
+    """Return how each session is shown: on a terminal by the end of its id, else by the id.
+
+    The end of a UUID is random; its beginning is the time. Where two ids end alike, more of
+    both is shown. An id of another form is a name, and shown whole.
+    """
+    whole = list(dict.fromkeys(ids))
+    if not is_terminal():
+        return {one: one for one in whole}
+    return {one: _short(one, whole) for one in whole}
+
+
+def _short(session_id: str, among: Sequence[str]) -> str:
+    if not _RANDOM.fullmatch(session_id):
+        return session_id
+    for size in range(_SHORT_CHARS, len(session_id)):
+        end = session_id[-size:]
+        means = [one for one in among if one.endswith(end) or one.startswith(end)]
+        # A word that begins with a dash is an option.
+        if end[0] != "-" and means == [session_id]:
+            return end
+    return session_id
+
+
+def folder(path: str) -> str:
+    """Return a folder as a person reads it: the home as "~", of a long one the end."""
+    if not is_terminal():
+        return path
+    home = os.environ.get("HOME")
+    is_below = bool(home) and f"{path}/".startswith(f"{home}/")
+    short = f"~{path.removeprefix(home)}" if home and is_below else path
+    if cells(short) <= _FOLDER_WIDTH:
+        return short
+    parts = short.split("/")
+    while len(parts) > 1 and cells("…/" + "/".join(parts)) > _FOLDER_WIDTH:
+        parts = parts[1:]
+    return "…/" + "/".join(parts)
+
+
+def when(moment: str | None) -> str:
+    """A time of the protocol: as it is for programs, in local time for a reader of today."""
+    if moment is None or not is_terminal():
+        return moment or ""
+    local = datetime.fromisoformat(moment).astimezone()
+    today = datetime.now(UTC).astimezone().date()
+    return local.strftime("%H:%M:%S" if local.date() == today else "%Y-%m-%d %H:%M")
+
+
+def entry_of(raw: bytes) -> str:
+    """Return the id of an entry."""
+    return _entry(raw).id
+
+
+def entry_line(seq: int, raw: bytes, shown_id: str) -> None:
+    """Print an entry in one line: seq, id, type or role, and its first words."""
+    from sessiond.dialects.native import NATIVE
+
+    entry = _entry(raw)
+    kind = entry.message.role if entry.message is not None else entry.type
+    columns((str(seq), shown_id, kind, NATIVE.preview(raw)), _ENTRY_WIDTHS)
+
+
+def _entry(raw: bytes) -> _Entry:
+    return msgspec.json.decode(raw, type=_Entry)

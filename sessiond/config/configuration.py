@@ -1,0 +1,262 @@
+"""The configuration: flags over the environment over a TOML file over the defaults.
+
+Law: a key or value that is not understood is an error that names where it stands and
+what is allowed there; nothing is passed over.
+
+    socket = "/run/user/1000/sessiond/default.sock"
+    log_level = "info"
+    idle_exit_seconds = 1800
+
+    [limits]
+    open_sessions = 512
+
+In the environment: SESSIOND_LOG_LEVEL, SESSIOND_LIMITS_OPEN_SESSIONS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NamedTuple, cast
+
+import msgspec
+from msgspec import Meta, Struct
+
+from sessiond.config.config_file import BadConfiguration, file_of
+from sessiond.limits import (
+    CONFIG_BYTES_MAX,
+    DEFAULT_BOUNDS,
+    IDLE_EXIT_SECONDS,
+    SUMMARIZE_SECONDS,
+    Bounds,
+)
+from sessiond.model.settings import CompactionSettings, PresetName, TokenizerName, Tokens
+from sessiond.session.compaction.policy import CONTEXT_WINDOW, PRESETS
+
+__all__ = ["JOINED_DEFAULTS", "Configuration", "Setting", "Sources", "load"]
+
+_Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+_Bytes = Annotated[int, Meta(ge=1 << 20, le=1 << 50)]
+_Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+_Words = tuple[Annotated[str, Meta(min_length=1, pattern=r"\A[^\0]*\Z")], ...]
+
+
+class Limits(Struct, frozen=True, forbid_unknown_fields=True):
+    """The bounds that may be set."""
+
+    open_sessions: _Count = DEFAULT_BOUNDS.open_sessions
+    memory_sessions: _Count = DEFAULT_BOUNDS.memory_sessions
+    connections: _Count = DEFAULT_BOUNDS.connections
+    connections_per_process: _Count = DEFAULT_BOUNDS.connections_per_process
+    sessions_per_connection: _Count = DEFAULT_BOUNDS.sessions_per_connection
+    buffered_bytes: _Bytes = DEFAULT_BOUNDS.buffered_bytes
+    idle_session_seconds: _Seconds = DEFAULT_BOUNDS.idle_session_seconds
+
+    def bounds(self, open_files: int) -> Bounds:
+        """The same, for those who keep them."""
+        return Bounds(
+            open_sessions=self.open_sessions,
+            memory_sessions=self.memory_sessions,
+            connections=self.connections,
+            connections_per_process=self.connections_per_process,
+            sessions_per_connection=self.sessions_per_connection,
+            buffered_bytes=self.buffered_bytes,
+            idle_session_seconds=self.idle_session_seconds,
+            open_files=open_files,
+        )
+
+
+class Retention(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is put into the trash by itself."""
+
+    max_age_hours: _Seconds = 0.0
+
+
+class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
+    """When a context is too large, for sessions that do not say it themselves."""
+
+    enabled: bool = True
+    preset: PresetName = "pi"
+    reserve_tokens: Tokens | None = None
+    keep_recent_tokens: Tokens | None = None
+    context_window: Annotated[int, Meta(ge=1, le=1_000_000_000)] = CONTEXT_WINDOW
+    tokenizer: TokenizerName | None = None
+    auto: bool = False
+
+    def settings(self) -> CompactionSettings:
+        """The same, for those who go by it."""
+        return msgspec.convert(msgspec.structs.asdict(self), CompactionSettings)
+
+
+class Summarizer(Struct, frozen=True, forbid_unknown_fields=True):
+    """The program that writes summaries when no client does; none if there is no command."""
+
+    command: _Words = ()
+    timeout_seconds: Annotated[float, Meta(ge=1, le=86_400)] = SUMMARIZE_SECONDS
+
+
+class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that can be set."""
+
+    socket: str | None = None
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    idle_exit_seconds: _Seconds = 0.0
+    limits: Limits = Limits()
+    retention: Retention = Retention()
+    compaction: Compaction = Compaction()
+    summarizer: Summarizer = Summarizer()
+
+
+# What a value may be, in the words of an error.
+_ALLOWED: Final[Mapping[str, str]] = {
+    "socket": "an absolute path",
+    "log_level": "debug, info, warning or error",
+    "idle_exit_seconds": "seconds, 0 for never",
+    "limits.open_sessions": "a whole number from 1",
+    "limits.memory_sessions": "a whole number from 1",
+    "limits.connections": "a whole number from 1",
+    "limits.connections_per_process": "a whole number from 1",
+    "limits.sessions_per_connection": "a whole number from 1",
+    "limits.buffered_bytes": "bytes, from 1048576",
+    "limits.idle_session_seconds": "seconds",
+    "retention.max_age_hours": "hours, 0 for off",
+    "compaction.enabled": "true or false",
+    "compaction.preset": ", ".join(PRESETS),
+    "compaction.reserve_tokens": "a whole number from 0",
+    "compaction.keep_recent_tokens": "a whole number from 0",
+    "compaction.context_window": "a whole number from 1",
+    "compaction.tokenizer": "the name of an entry point of the group sessiond.tokenizers",
+    "compaction.auto": "true or false",
+    "summarizer.command": "a list of texts, the program first; in the environment, such a list as JSON",
+    "summarizer.timeout_seconds": "seconds, from 1",
+}
+
+
+JOINED_DEFAULTS: Final[Mapping[str, Any]] = {"idle_exit_seconds": IDLE_EXIT_SECONDS}
+"""What differs for a daemon that was started because somebody needed one."""
+
+
+class Sources(NamedTuple):
+    """Where settings come from."""
+
+    environ: Mapping[str, str]
+    named: str | None = None
+    """The file that was asked for; None = the usual one, if it is there."""
+    flags: Mapping[str, Any] = {}
+    """By key; only what was given."""
+    defaults: Mapping[str, Any] = {}
+    """What differs from the usual defaults, by key."""
+
+
+class Setting(Struct, frozen=True):
+    """One effective value and where it comes from."""
+
+    key: str
+    value: str | int | float | Sequence[str] | None
+    source: str
+
+
+def load(sources: Sources) -> tuple[Configuration, list[Setting]]:
+    """The effective configuration, and each setting with its source. Raises BadConfiguration."""
+    file = file_of(sources.environ, sources.named)
+    in_file = dict(_file_values(file)) if file is not None else {}
+    _no_strangers(sources.environ)
+    settings: list[Setting] = []
+    tree: dict[str, Any] = {}
+    for key, kind, usual in _keys(Configuration):
+        variable = _variable(key)
+        if key in sources.flags:
+            source, value = "flag", sources.flags[key]
+        elif sources.environ.get(variable):
+            source, value = f"${variable}", sources.environ[variable]
+        elif key in in_file:
+            source, value = str(file), in_file[key]
+        else:
+            source, value = "default", sources.defaults.get(key, usual)
+        checked = _checked(key, kind, value, source)
+        settings.append(Setting(key, checked, source))
+        section, _, name = key.rpartition(".")
+        (tree.setdefault(section, {}) if section else tree)[name] = checked
+    return msgspec.convert(tree, Configuration), settings
+
+
+def _keys(kind: type[Struct], section: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Every key with its type and its default."""
+    for field in msgspec.structs.fields(kind):
+        kept: Any = field.type
+        if isinstance(kept, type) and issubclass(kept, Struct):
+            yield from _keys(kept, f"{field.name}.")
+        else:
+            yield section + field.name, kept, field.default
+
+
+def _no_strangers(environ: Mapping[str, str]) -> None:
+    """Raises BadConfiguration for a variable of a section that is no key of it."""
+    keys = [key for key, _, _ in _keys(Configuration) if "." in key]
+    known = {_variable(key) for key in keys}
+    sections = tuple({_variable(key.partition(".")[0]) + "_" for key in keys})
+    for name in environ:
+        if name.startswith(sections) and name not in known:
+            allowed = ", ".join(sorted(known))
+            raise BadConfiguration(f"${name} is not a key; those of sections are {allowed}")
+
+
+def _variable(key: str) -> str:
+    return "SESSIOND_" + key.upper().replace(".", "_")
+
+
+def _checked(key: str, kind: Any, value: Any, source: str) -> Any:
+    try:
+        if kind == _Words and source.startswith("$"):
+            return msgspec.json.decode(value, type=kind)
+        # Text of the environment becomes a number; in the file a number is a number.
+        checked = msgspec.convert(value, kind, strict=not source.startswith("$"))
+    except msgspec.DecodeError as error:
+        raise _wrong(key, value, source) from error
+    if checked != checked:
+        raise _wrong(key, value, source)
+    if key == "socket" and isinstance(checked, str):
+        path = Path(checked).expanduser()
+        if not path.is_absolute() and source != "flag":
+            raise _wrong(key, value, source)
+        return str(path.absolute())
+    return checked
+
+
+def _wrong(key: str, value: object, source: str) -> BadConfiguration:
+    return BadConfiguration(f"{source}: {key} is {value!r}; allowed: {_ALLOWED[key]}")
+
+
+def _file_values(path: Path) -> Iterator[tuple[str, Any]]:
+    """The keys and values of a file. Raises BadConfiguration."""
+    import tomllib
+
+    try:
+        with path.open("rb") as file:
+            text = file.read(CONFIG_BYTES_MAX + 1)
+        if len(text) > CONFIG_BYTES_MAX:
+            raise BadConfiguration(f"{path} is longer than {CONFIG_BYTES_MAX} bytes")
+        table: dict[str, Any] = tomllib.loads(text.decode("utf-8"))
+    except OSError as error:
+        raise BadConfiguration(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadConfiguration(f"{path} is not UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise BadConfiguration(f"{path} is not TOML: {error}") from error
+    known = [key for key, _, _ in _keys(Configuration)]
+    sections = {key.partition(".")[0] for key in known if "." in key}
+    for name, value in table.items():
+        if name not in sections:
+            yield _known(path, name, known), value
+        elif isinstance(value, dict):
+            section = cast("dict[str, Any]", value)
+            for inner, inner_value in section.items():
+                yield _known(path, f"{name}.{inner}", known), inner_value
+        else:
+            raise BadConfiguration(f"{path}: {name} is a section: write [{name}]")
+
+
+def _known(path: Path, key: str, known: list[str]) -> str:
+    if key not in known:
+        raise BadConfiguration(f"{path}: {key} is not a key; the keys are {', '.join(known)}")
+    return key

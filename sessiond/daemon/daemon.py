@@ -1,0 +1,208 @@
+"""A running daemon: its service, its transports, and what ends it.
+
+The order of the end is what keeps promises: everybody is told, then what was
+asked is served and made durable, then every answer is sent, then the files are
+let go and the socket is removed. Who connects meanwhile is told so.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup, TaskStatus
+from msgspec import Struct
+
+from sessiond.config.configuration import Sources
+from sessiond.daemon.environment import real_environment
+from sessiond.daemon.idle import wait_unused
+from sessiond.daemon.reload import Tuning
+from sessiond.daemon.retention_timer import keep_retaining
+from sessiond.daemon.summarizer_command import SummarizerCommand
+from sessiond.journal.disk.files import Files
+from sessiond.journal.profile.layout import Layout
+from sessiond.methods import METHODS
+from sessiond.methods._shared.access import allow
+from sessiond.rpc.dispatch import Dispatcher
+from sessiond.service.client import connect
+from sessiond.service.files.startup_cleanup import remove_half_made, settle_drafts
+from sessiond.service.files.store import Store
+from sessiond.service.service import Service
+from sessiond.service.shutdown import end_service
+from sessiond.transports.admission import Admission
+from sessiond.transports.base import Port
+from sessiond.transports.listening import Listening
+from sessiond.transports.serving import serve_connection
+from sessiond.transports.stdio import serve_stdio
+from sessiond.transports.unix import serve_unix
+
+__all__ = ["Daemon", "DaemonOptions"]
+
+_IDLE_LOOK_SECONDS = 30.0
+# Requests make many short-lived objects and hardly a cycle; looking for cycles at the default
+# rate is a third of the cost of an append.
+_GC_THRESHOLDS = (50_000, 20, 50)
+
+
+class DaemonOptions(Struct, frozen=True):
+    """What the command line said."""
+
+    layout: Layout
+    socket: Path | None
+    """Where to listen; None = only `stdio`."""
+    stdio: bool
+    sources: Sources
+    told: int | None = None
+    """A descriptor through which the starter hears that clients can connect."""
+
+
+class Daemon:
+    """The parts of one daemon and the order in which they start and end."""
+
+    def __init__(
+        self,
+        options: DaemonOptions,
+        tuning: Tuning,
+        files: Files,
+        listener: Callable[[], Listening] | None,
+    ) -> None:
+        self._options = options
+        self._tuning = tuning
+        self._layout = options.layout
+        self._files = files
+        self._listener = listener
+        self._log = logging.getLogger("sessiond")
+        self._stop = anyio.Event()
+        self._service: Service | None = None
+        """None until the profile is in order."""
+
+    async def serve(self) -> None:
+        """Everything, from the first file to the last answer."""
+        async with anyio.create_task_group() as tasks:
+            # From the first moment on: a signal ends the start as it ends the serving.
+            await tasks.start(self._watch_signals)
+            await self._serve_profile()
+            tasks.cancel_scope.cancel()
+
+    async def _serve_profile(self) -> None:
+        compaction = self._tuning.current.compaction.settings()
+        summarizer = SummarizerCommand(lambda: self._tuning.current.summarizer)
+        environment = real_environment(self._report_bug, compaction, summarizer)
+        store = Store(self._layout, self._files, environment)
+        try:
+            await to_thread.run_sync(remove_half_made, store)
+            await to_thread.run_sync(settle_drafts, store, self._stop.is_set)
+            if self._stop.is_set():
+                self._log.info("stopped before it served")
+                return
+            async with anyio.create_task_group() as tasks:
+                service = Service(
+                    store,
+                    store.environment,
+                    tasks,
+                    profile=self._layout.profile,
+                    request_stop=self._stop.set,
+                )
+                self._tuning.govern(service)
+                self._service = service
+                await self._serve(service, tasks)
+                tasks.cancel_scope.cancel()
+        finally:
+            store.close()
+
+    async def _serve(self, service: Service, tasks: TaskGroup) -> None:
+        dispatcher = Dispatcher(
+            METHODS,
+            log_exception=self._log_exception,
+            allow=allow,
+            new_incident_id=_new_incident_id,
+        )
+        gc.enable()
+        gc.freeze()
+        gc.set_threshold(*_GC_THRESHOLDS)
+
+        async def connection(port: Port) -> None:
+            await serve_connection(port, dispatcher, partial(connect, service), service.holdings)
+
+        async def stdio() -> None:
+            await serve_stdio(connection)
+            self._stop.set()
+
+        tasks.start_soon(_unload_idle, service)
+        if self._listener is not None:
+            admission = Admission(service.holdings, lambda: service.bounds)
+            await tasks.start(serve_unix, self._listener, connection, admission)
+        if self._options.stdio:
+            tasks.start_soon(stdio)
+        tasks.start_soon(self._end_unused, service)
+        tasks.start_soon(keep_retaining, service, self._tuning)
+        where = None if self._options.socket is None else str(self._options.socket)
+        self._log.info("serving", extra={"socket": where, "stdio": self._options.stdio})
+        self._tell_starter()
+        await self._stop.wait()
+        await end_service(service)
+        self._log.info("stopped")
+
+    def _tell_starter(self) -> None:
+        if self._options.told is not None:
+            # A starter that gave up waiting is no reason to end.
+            with suppress(BrokenPipeError):
+                os.write(self._options.told, b"1")
+            os.close(self._options.told)
+
+    async def _watch_signals(self, *, task_status: TaskStatus[None]) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            task_status.started()
+            async for number in signals:
+                if number == signal.SIGHUP:
+                    fresh = await to_thread.run_sync(self._tuning.read_again)
+                    if fresh is not None:
+                        self._tuning.take(fresh, self._service)
+                elif self._stop.is_set():
+                    # Whoever asks twice wants no waiting; what was acknowledged is on disk.
+                    self._log.warning("ended at once by a second signal")
+                    os._exit(1)
+                else:
+                    self._stop.set()
+
+    async def _end_unused(self, service: Service) -> None:
+        await wait_unused(service, lambda: self._tuning.current.idle_exit_seconds)
+        self._log.info("ends: nobody used it")
+        self._stop.set()
+
+    def _report_bug(self, work: str, error: BaseException) -> str:
+        incident_id = _new_incident_id()
+        self._log_exception(incident_id, work, error)
+        return incident_id
+
+    def _log_exception(self, incident_id: str, work: str, error: BaseException) -> None:
+        # The message of an exception may quote what a client sent, so only its place is logged.
+        place = traceback.format_tb(error.__traceback__)
+        facts = {
+            "incident_id": incident_id,
+            "work": work,
+            "kind": type(error).__name__,
+            "place": place,
+        }
+        self._log.error("bug", extra=facts)
+
+
+async def _unload_idle(service: Service) -> None:
+    while True:
+        await anyio.sleep(_IDLE_LOOK_SECONDS)
+        # What the system does not say now is asked again.
+        with suppress(OSError):
+            service.unload_idle()
+
+
+def _new_incident_id() -> str:
+    return os.urandom(8).hex()

@@ -1,0 +1,82 @@
+"""The process of a daemon: what it takes before it serves, and the status it ends with."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import Final
+
+import anyio
+from msgspec import structs
+
+from sessiond.config.config_file import BadConfiguration
+from sessiond.daemon.daemon import Daemon, DaemonOptions
+from sessiond.daemon.exit_status import Status
+from sessiond.daemon.process_log import configure_log
+from sessiond.daemon.reload import Tuning
+from sessiond.daemon.startup import listener_at, listener_inherited, raise_open_files, take_profile
+from sessiond.errors import SessiondError
+from sessiond.journal.disk.files import Files
+from sessiond.journal.profile.holder import Holder
+from sessiond.journal.profile.lock import Held
+from sessiond.transports.listening import CannotListen, Listening
+
+__all__ = ["run"]
+
+# How long a thread may keep the interpreter: an opening of a large file runs beside the loop.
+_SWITCH_SECONDS: Final = 0.001
+
+
+def run(options: DaemonOptions) -> int:
+    """Serve until told to stop; gives the exit status."""
+    configure_log()
+    log = logging.getLogger("sessiond")
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    files = Files()
+    try:
+        tuning = Tuning(options.sources, raise_open_files())
+        tuning.set_level()
+        options, listener = _with_listener(options)
+        lock = take_profile(files, options.layout, options.socket)
+    except BadConfiguration as error:
+        log.error("cannot start", extra={"reason": str(error)})  # noqa: TRY400
+        return Status.USAGE
+    except Held as held:
+        log.error("cannot start", extra={"reason": _who_serves(held.holder)})  # noqa: TRY400
+        return Status.FAILED
+    except (SessiondError, CannotListen, OSError) as error:
+        log.error("cannot start", extra={"reason": str(error)})  # noqa: TRY400
+        return Status.FAILED
+    status = Status.DONE
+    try:
+        anyio.run(Daemon(options, tuning, files, listener).serve)
+    except* (SessiondError, CannotListen, OSError) as errors:
+        log.error("cannot serve", extra={"reason": _first(errors)})  # noqa: TRY400
+        status = Status.FAILED
+    finally:
+        # Held to the last moment: who waits for it knows that the process is gone.
+        lock.leave()
+    return status
+
+
+def _with_listener(
+    options: DaemonOptions,
+) -> tuple[DaemonOptions, Callable[[], Listening] | None]:
+    """How to listen, and the options with the place where that will be."""
+    inherited = listener_inherited(os.environ)
+    if inherited is not None:
+        return structs.replace(options, socket=inherited.path), lambda: inherited
+    return options, None if options.socket is None else listener_at(options.socket)
+
+
+def _who_serves(holder: Holder | None) -> str:
+    if holder is None:
+        return "another daemon serves this profile"
+    return f"the daemon with pid {holder.pid} serves this profile since {holder.since}"
+
+
+def _first(errors: BaseExceptionGroup[Exception]) -> str:
+    error = errors.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else str(error)

@@ -1,0 +1,75 @@
+"""The configuration in force, and what of it can change while the daemon runs.
+
+Law: a configuration is taken as a whole or not at all; what needs a restart is said.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import anyio
+
+from sessiond.config.config_file import BadConfiguration
+from sessiond.config.configuration import Configuration, Sources, load
+from sessiond.limits import Bounds
+from sessiond.service.service import Service
+
+__all__ = ["Tuning"]
+
+_log = logging.getLogger("sessiond")
+
+
+class Tuning:
+    """What the daemon runs with."""
+
+    def __init__(self, sources: Sources, open_files: int) -> None:
+        """Raises BadConfiguration."""
+        self._sources = sources
+        self._open_files = open_files
+        self.current, _ = load(sources)
+        self._at_start = self.current
+        self.changed = anyio.Event()
+        """Set, and replaced, when another configuration is in force."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """The bounds in force."""
+        return self.current.limits.bounds(self._open_files)
+
+    def set_level(self) -> None:
+        """Log what is asked for."""
+        logging.getLogger().setLevel(self.current.log_level.upper())
+
+    def read_again(self) -> Configuration | None:
+        """The configuration as it is now; None, and a word in the log, for a bad one. Blocking."""
+        try:
+            return load(self._sources)[0]
+        except (BadConfiguration, OSError) as error:
+            _log.error("configuration kept", extra={"reason": str(error)})
+            return None
+
+    def govern(self, service: Service) -> None:
+        """Give the service the bounds and the policies in force."""
+        service.bounds = self.bounds
+        service.environment.policies.usual = self.current.compaction.settings()
+        service.note_use()
+
+    def take(self, fresh: Configuration, service: Service | None) -> None:
+        """Put into force what can change while the daemon runs; say what cannot.
+
+        Without a service, which is about to begin, that begins with what is current.
+        """
+        changed = [
+            name
+            for name in fresh.__struct_fields__
+            if getattr(fresh, name) != getattr(self.current, name)
+        ]
+        self.current = fresh
+        self.set_level()
+        if service is not None:
+            self.govern(service)
+        self.changed.set()
+        self.changed = anyio.Event()
+        _log.info("configuration read", extra={"changed": changed})
+        if fresh.socket != self._at_start.socket:
+            _log.warning("configuration needs a restart", extra={"keys": ["socket"]})

@@ -1,0 +1,45 @@
+"""Retention in the background: what `retention/run` does, every hour, if the configuration says so."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import anyio
+
+from sessiond.daemon.reload import Tuning
+from sessiond.errors import SessiondError
+from sessiond.rpc.progress import NO_PROGRESS
+from sessiond.service.retention import retain
+from sessiond.service.service import Service
+
+__all__ = ["keep_retaining"]
+
+_log = logging.getLogger("sessiond")
+
+_EVERY_SECONDS: Final = 3600.0
+
+
+async def keep_retaining(service: Service, tuning: Tuning) -> None:
+    """Now, every hour and at every change of the configuration; until cancelled."""
+    while True:
+        changed = tuning.changed
+        hours = tuning.current.retention.max_age_hours
+        if not hours:
+            await changed.wait()
+            continue
+        await _retain(service, hours)
+        with anyio.move_on_after(_EVERY_SECONDS):
+            await changed.wait()
+
+
+async def _retain(service: Service, hours: float) -> None:
+    try:
+        done = await retain(service, hours, dry_run=False, progress=NO_PROGRESS)
+    except SessiondError as error:
+        _log.warning("retention failed", extra={"reason": str(error)})
+    except Exception as bug:  # noqa: BLE001 - old sessions that stay must not be the daemon's end
+        service.environment.report_bug("retention", bug)
+    else:
+        counts = {"sessions": len(done.sessions), "failed": len(done.failed)}
+        _log.info("retention done", extra=counts)

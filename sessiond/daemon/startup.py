@@ -1,0 +1,95 @@
+"""What a starting daemon takes from its process: descriptors, limits, the profile's lock.
+
+Law: all of it happens before the event loop runs, in the main thread.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Callable, MutableMapping
+from pathlib import Path
+from typing import Final
+
+from sessiond.journal.disk.files import Files
+from sessiond.journal.profile.layout import Layout
+from sessiond.journal.profile.lock import DaemonLock, Held, lock_daemon
+from sessiond.limits import OPEN_FILES_MAX
+from sessiond.transports.listening import CannotListen, Listening, listen, listen_on_inherited
+from sessiond_client.place import is_shared_folder, require_private
+
+__all__ = ["leave_starter", "listener_at", "listener_inherited", "raise_open_files", "take_profile"]
+
+# The first descriptor that a service manager hands over (sd_listen_fds).
+_FIRST_INHERITED: Final = 3
+_INHERITED: Final = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
+# Whoever looks whether a profile is served holds its lock for a moment.
+_LOOKERS_SECONDS: Final = 0.2
+_LOOK_AGAIN_SECONDS: Final = 0.02
+_MACOS_OPEN_MAX: Final = 10_240
+
+
+def leave_starter() -> None:
+    """Go on in a process of its own, whose end its starter need not wait for."""
+    if os.fork():
+        os._exit(0)
+
+
+def raise_open_files() -> int:
+    """As many open files as the system lets us have, within reason; gives how many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES_MAX)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return min(soft, OPEN_FILES_MAX) if soft != resource.RLIM_INFINITY else OPEN_FILES_MAX
+    for each in (wanted, _MACOS_OPEN_MAX):
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (each, hard))
+        except (OSError, ValueError):
+            # macOS names no hard limit and takes no more than OPEN_MAX.
+            continue
+        return each
+    return soft
+
+
+def take_profile(files: Files, layout: Layout, socket: Path | None) -> DaemonLock:
+    """Become the daemon of the profile. Raises Held, StorageError."""
+    layout.make_folders(files)
+    end = time.monotonic() + _LOOKERS_SECONDS
+    while True:
+        try:
+            return lock_daemon(files, layout, None if socket is None else os.fspath(socket))
+        except Held:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def listener_inherited(environ: MutableMapping[str, str]) -> Listening | None:
+    """The socket that a service manager opened for this process. Raises CannotListen.
+
+    What it says in the environment is meant for this process alone and taken out.
+    """
+    pid, count, _ = [environ.pop(name, "") for name in _INHERITED]
+    if pid != str(os.getpid()):
+        return None
+    if count != "1":
+        raise CannotListen(f"LISTEN_FDS is {count or 'empty'}: one listening Unix socket is needed")
+    return listen_on_inherited(_FIRST_INHERITED)
+
+
+def listener_at(path: Path) -> Callable[[], Listening]:
+    """A socket of our own at a path."""
+
+    def bind() -> Listening:
+        if is_shared_folder(os.environ, path.parent):
+            # Looked at once it is there: whoever made it first would own what is in it.
+            try:
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+            except OSError as error:
+                what = f"cannot make the folder {path.parent}: {error.strerror}"
+                raise CannotListen(what) from error
+            require_private(path.parent)
+        return listen(path)
+
+    return bind

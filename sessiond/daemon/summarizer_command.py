@@ -1,0 +1,104 @@
+"""The configured command that writes summaries.
+
+Law: no shell is involved. The prompt goes to its stdin and the summary comes from its stdout,
+both UTF-8; what it writes to stderr goes nowhere, because it may quote the conversation. It has a
+process group of its own, and when it takes too long, says too much or is not needed any more,
+that is killed as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from subprocess import DEVNULL, PIPE
+
+import anyio
+from anyio.abc import Process
+
+from sessiond.config.configuration import Summarizer
+from sessiond.limits import SUMMARIZER_PROCESSES_MAX, SUMMARY_BYTES_MAX
+from sessiond.service.ports import NoSummary
+
+__all__ = ["SummarizerCommand"]
+
+
+class SummarizerCommand:
+    """Runs it, a few at a time; `settings` gives what is configured now."""
+
+    def __init__(self, settings: Callable[[], Summarizer]) -> None:
+        self._settings = settings
+        self._turns: anyio.Semaphore | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether one is configured."""
+        return bool(self._settings().command)
+
+    async def summarize(self, prompt: str) -> str:
+        """What the command says. Raises NoSummary."""
+        if self._turns is None:
+            self._turns = anyio.Semaphore(SUMMARIZER_PROCESSES_MAX)
+        async with self._turns:
+            settings = self._settings()
+            try:
+                with anyio.fail_after(settings.timeout_seconds):
+                    said, status = await _run(settings.command, prompt.encode(errors="replace"))
+            except TimeoutError:
+                raise NoSummary("timeout") from None
+        if len(said) > SUMMARY_BYTES_MAX:
+            raise NoSummary("too_large")
+        if status:
+            raise NoSummary(f"signal {-status}" if status < 0 else f"exit status {status}")
+        try:
+            return said.decode().strip()
+        except UnicodeDecodeError:
+            raise NoSummary("not_utf8") from None
+
+
+async def _run(command: Sequence[str], prompt: bytes) -> tuple[bytes, int]:
+    """What it wrote, as far as it may, and its exit status. Raises NoSummary."""
+    try:
+        process = await anyio.open_process(
+            command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True
+        )
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise NoSummary(f"not started: {reason}") from None
+    said = b""
+    status: int | None = None
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_feed, process, prompt)
+            said = await _gather(process)
+            # It may have said all without having read all.
+            tasks.cancel_scope.cancel()
+        if len(said) <= SUMMARY_BYTES_MAX:
+            status = await process.wait()
+        return said, status or 0
+    finally:
+        if status is None:
+            # Although the program itself may have ended, what it started has its output open.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+        with anyio.CancelScope(shield=True):
+            await process.aclose()
+
+
+async def _feed(process: Process, prompt: bytes) -> None:
+    assert process.stdin is not None, "it is a pipe"
+    # Whoever closes its stdin has read what it wanted.
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+        await process.stdin.send(prompt)
+    await process.stdin.aclose()
+
+
+async def _gather(process: Process) -> bytes:
+    """Its output; of one that is too long a little more than may be."""
+    assert process.stdout is not None, "it is a pipe"
+    said = bytearray()
+    with suppress(anyio.EndOfStream):
+        while len(said) <= SUMMARY_BYTES_MAX:
+            said += await process.stdout.receive()
+    return bytes(said)

@@ -1,0 +1,1 @@
+"""The system calls on files, and descriptors of regular files."""

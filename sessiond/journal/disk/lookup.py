@@ -1,0 +1,41 @@
+"""What stands under a name, asked without following a link."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from sessiond.journal.disk.failures import telling
+from sessiond.journal.disk.files import Files, FileStat
+
+__all__ = ["has_file", "is_regular", "is_taken"]
+
+
+def is_taken(files: Files, path: Path) -> bool:
+    """Whether something has the name, were it a link that leads nowhere. Raises OSError."""
+    return _found(files, path) is not None
+
+
+def is_regular(files: Files, path: Path, *, or_link: bool = False) -> bool:
+    """Whether a regular file has the name, or a link if that will do. Raises StorageError."""
+    with telling("look at", path):
+        found = _found(files, path)
+    if found is None:
+        return False
+    return stat.S_ISREG(found.st_mode) or (or_link and stat.S_ISLNK(found.st_mode))
+
+
+def has_file(files: Files, path: Path, identity: FileStat) -> bool:
+    """Whether the name is that of the file with this device and inode. Raises OSError."""
+    found = _found(files, path)
+    return found is not None and (found.st_dev, found.st_ino) == (
+        identity.st_dev,
+        identity.st_ino,
+    )
+
+
+def _found(files: Files, path: Path) -> FileStat | None:
+    try:
+        return files.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None

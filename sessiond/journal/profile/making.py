@@ -1,0 +1,151 @@
+"""A new file that is there as a whole or not at all, and takes no other file's place.
+
+The bytes are written to a hidden file of a random name in the same folder, synced and
+locked; only then the file gets its own name, and only if no other file has the name by
+then. Neither a crash nor a full disk leaves half a session, and of several callers that
+make one path at once exactly one succeeds.
+
+Law: nothing is removed here but what was made here. A crash may leave the hidden file;
+in the folders of a profile the next start removes it.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from sessiond.journal.disk.descriptor import close_quietly, write_all
+from sessiond.journal.disk.failures import explained
+from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.lookup import has_file, is_taken
+from sessiond.journal.profile.lock import FileLock
+from sessiond.journal.profile.names import unfinished_name
+from sessiond.system import RENAME_UNSUPPORTED
+
+__all__ = ["NO_LINKS", "fill", "give_name", "make_file", "move", "remove_own", "write_unfinished"]
+
+# What a file system says that cannot give one file two names.
+NO_LINKS: Final = frozenset({errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
+
+
+def make_file(
+    files: Files, path: Path, pieces: Iterable[bytes], locks: Path
+) -> tuple[int, FileLock]:
+    """Make a durable file; give its descriptor and its lock. Raises OSError, and nothing remains."""
+    if is_taken(files, path):
+        raise _taken()
+    try:
+        fd, unfinished = write_unfinished(files, path.parent, pieces)
+    except FileNotFoundError as error:
+        raise explained(files, error, path) from error
+    lock: FileLock | None = None
+    try:
+        lock = FileLock.take(files, fd, locks)
+        # Whatever a record says of an earlier file with this inode; what was written is synced.
+        with suppress(OSError):
+            lock.note_durable(files.fstat(fd).st_size)
+        give_name(files, unfinished, path)
+        files.fsync_folder(path.parent)
+    except BaseException:
+        for name in (unfinished, path):
+            remove_own(files, name, fd)
+        if lock is not None:
+            lock.release()
+        close_quietly(files, fd)
+        raise
+    return fd, lock
+
+
+def write_unfinished(files: Files, folder: Path, pieces: Iterable[bytes]) -> tuple[int, Path]:
+    """Write a synced file that has no name of its own yet; give its descriptor and its path.
+
+    Raises OSError, and nothing remains.
+    """
+    path = folder / unfinished_name(files.random_digits())
+    fd = files.create(path)
+    fill(files, fd, path, pieces)
+    return fd, path
+
+
+def fill(files: Files, fd: int, path: Path, pieces: Iterable[bytes]) -> None:
+    """Write and sync a file that was just created; if that fails, close and remove the file."""
+    try:
+        for piece in pieces:
+            write_all(files, fd, piece)
+        files.fsync(fd)
+    except BaseException:
+        remove_own(files, path, fd)
+        close_quietly(files, fd)
+        raise
+
+
+def give_name(files: Files, unfinished: Path, path: Path) -> None:
+    """Move a finished file to a name that no other file has. Raises OSError (EEXIST if taken).
+
+    After a failure the file may have both names.
+    """
+    try:
+        files.rename_new(unfinished, path)
+    except FileExistsError as error:
+        raise _taken() from error
+    except OSError as error:
+        if error.errno not in RENAME_UNSUPPORTED:
+            raise
+        _link(files, unfinished, path)
+
+
+def move(files: Files, old: Path, new: Path) -> None:
+    """Move a file of ours to a name of ours. Raises OSError (EEXIST if the name is taken).
+
+    The file has one of the names at each moment, so where the system cannot rename without
+    replacing the look for a free name comes first.
+    """
+    try:
+        files.rename_new(old, new)
+    except FileExistsError as error:
+        raise _taken() from error
+    except OSError as error:
+        if error.errno not in RENAME_UNSUPPORTED:
+            raise
+        if is_taken(files, new):
+            raise _taken() from error
+        files.rename(old, new)
+
+
+def remove_own(files: Files, path: Path, fd: int) -> None:
+    """Remove a name if it is still that of this open file; if that fails, leave it."""
+    with suppress(OSError):
+        if has_file(files, path, files.fstat(fd)):
+            files.unlink(path)
+
+
+def _taken() -> OSError:
+    return OSError(errno.EEXIST, "the name is taken")
+
+
+def _link(files: Files, unfinished: Path, path: Path) -> None:
+    try:
+        files.link(unfinished, path)
+    except FileExistsError as error:
+        raise _taken() from error
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        _reserve(files, unfinished, path)
+    else:
+        files.unlink(unfinished)
+
+
+def _reserve(files: Files, unfinished: Path, path: Path) -> None:
+    """Take the name with an empty file, which only one of several callers can make."""
+    fd = files.create(path)
+    try:
+        files.rename(unfinished, path)
+    except BaseException:
+        remove_own(files, path, fd)
+        raise
+    finally:
+        close_quietly(files, fd)

@@ -1,0 +1,273 @@
+"""Helpers that several methods share: calls to a session's actor, decoding of entries, splicing of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import inf
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from anyio import to_thread
+from msgspec import Raw, Struct, UnsetType
+
+from sessiond.errors import EntryInvalid, InvalidParams, TooLarge
+from sessiond.limits import (
+    INLINE_READ_BYTES,
+    PAGE_ROWS_DEFAULT,
+    PAGE_ROWS_MAX,
+    PATH_BYTES_MAX,
+    RESULT_BYTES_MAX,
+)
+from sessiond.model.entries import ENTRY_TYPES, Entry, Opaque, SessionInfoEntry
+from sessiond.model.events import CatalogChange
+from sessiond.model.ids import NewEntryId, SessionId
+from sessiond.model.integers import IntegerDecoder
+from sessiond.model.times import is_rfc3339
+from sessiond.rpc.dispatch import DEFERRED, Call, Method
+from sessiond.rpc.params import Params, invalid_params
+from sessiond.service.actor.actor import Host
+from sessiond.service.actor.inbox import LATER, Command
+from sessiond.service.client import Client
+from sessiond.session.draft import Draft
+
+__all__ = [
+    "DEFERRED",
+    "Call",
+    "Client",
+    "Empty",
+    "Method",
+    "Params",
+    "SessionParams",
+    "act",
+    "ask",
+    "ask_in_turn",
+    "encode",
+    "page_limit",
+    "parse_entry",
+    "raw",
+    "require_path",
+    "require_result_fits",
+    "require_time",
+    "served",
+    "show",
+    "submit",
+    "summed_up",
+]
+
+
+class SessionParams(Params):
+    """Parameters of a method on one session."""
+
+    session_id: SessionId
+
+
+class Empty(Struct, frozen=True):
+    """Empty answer: the call succeeded."""
+
+
+encode: Final = msgspec.json.Encoder().encode
+
+
+def ask(
+    client: Client, call: Call[Client], session_id: str, question: Callable[[Host], Any]
+) -> Any:
+    """Answer from a session's state, after this connection's earlier mutations."""
+    host = client.service.host(session_id)
+    return served(host.ask(call, lambda: question(host)))
+
+
+def show(client: Client, call: Call[Client], session_id: str, answer: Callable[[Host], Any]) -> Any:
+    """Answer with a result that shows the session, after this connection's earlier mutations."""
+    return ask(client, call, session_id, lambda host: summed_up(host, call, answer))
+
+
+def summed_up(host: Host, call: Call[Client], answer: Callable[[Host], Any]) -> Any:
+    """Answer from a session once its summary covers all lines.
+
+    The summary reads missing lines on the loop if they are few bytes, else in a worker thread (LATER).
+    """
+    opened = host.opened
+    if opened.summary_lacks_bytes <= INLINE_READ_BYTES:
+        opened.sum_up()
+        return answer(host)
+
+    async def read() -> Any:
+        lacks = inf
+        # Lines that the disk cannot read now are left out of the summary.
+        while lacks > opened.summary_lacks_bytes > INLINE_READ_BYTES:
+            lacks = opened.summary_lacks_bytes
+            await to_thread.run_sync(opened.sum_up)
+        opened.sum_up()
+        return answer(host)
+
+    return host.later(call, read)
+
+
+def ask_in_turn(
+    client: Client, call: Call[Client], session_id: str, question: Callable[[Host], Any]
+) -> Any:
+    """Answer between two batches of the session's writer, when no batch is on its way to the disk."""
+    host = client.service.host(session_id)
+    return served(host.ask_in_turn(call, lambda: question(host)))
+
+
+def submit(
+    client: Client, call: Call[Client], session_id: str, stage: Callable[[Draft], Any]
+) -> Any:
+    """Put a mutation into the session's inbox; its receipt is the result."""
+    host = client.service.host(session_id)
+    return served(host.submit(Command(call, _receipt, stage)))
+
+
+def act(
+    client: Client,
+    call: Call[Client],
+    session_id: str,
+    do: Callable[[Host], None],
+    change: CatalogChange,
+) -> Any:
+    """Run an operation on a session's whole file, in its turn among the mutations."""
+    host = client.service.host(session_id)
+
+    def done(_receipt: Any, _durability: str) -> Empty:
+        client.service.roster.changed(session_id, change)
+        return Empty()
+
+    def act(lines: Sequence[bytes], *, late: bool) -> None:  # noqa: ARG001 - no line comes with it
+        do(host)
+
+    return served(host.submit(Command(call, done, act=act, entries=0)))
+
+
+def _receipt(receipt: Any, _durability: str) -> Any:
+    return receipt
+
+
+def served(result: Any) -> Any:
+    """Return a handler's result for an actor's answer: DEFERRED for LATER."""
+    return DEFERRED if result is LATER else result
+
+
+def page_limit(limit: int | None) -> int:
+    """Return how many rows a page has, at most PAGE_ROWS_MAX. Raise InvalidParams below 1."""
+    if limit is None:
+        return PAGE_ROWS_DEFAULT
+    if limit < 1:
+        raise InvalidParams("limit must be 1 or more", path="limit")
+    return min(limit, PAGE_ROWS_MAX)
+
+
+def raw(parts: Iterable[bytes]) -> Raw:
+    """Return a result spliced from JSON bytes. Raise TooLarge."""
+    spliced = b"".join(parts)
+    require_result_fits(len(spliced))
+    return Raw(spliced)
+
+
+def require_path(text: str) -> None:
+    """Raise InvalidParams for text that cannot be an absolute path."""
+    if len(text.encode()) > PATH_BYTES_MAX:
+        raise InvalidParams(f"a path has at most {PATH_BYTES_MAX} bytes", path="path")
+    if not Path(text).is_absolute():
+        raise InvalidParams(
+            "path must be absolute: the daemon's working directory is not the caller's", path="path"
+        )
+    if "\0" in text:
+        raise InvalidParams("path must not contain a NUL character", path="path")
+
+
+def require_time(text: str, path: str) -> None:
+    """Raise InvalidParams for text that is not a time of the protocol (RFC 3339)."""
+    if not is_rfc3339(text):
+        raise InvalidParams(
+            "not an RFC 3339 time: send a date, T, a time of day and Z or an offset,"
+            " like 2026-01-15T10:30:00.000Z",
+            path=path,
+        )
+
+
+def require_result_fits(size: int) -> None:
+    """Raise TooLarge for an answer over the limit."""
+    if size > RESULT_BYTES_MAX:
+        raise TooLarge(
+            "the answer is larger than an answer may be: ask for less with limit or known",
+            limit=RESULT_BYTES_MAX,
+            size=size,
+        )
+
+
+class _TypeOnly(Struct):
+    type: str
+
+
+class _SessionInfoIn(SessionInfoEntry, tag="session_info"):
+    """Fields of a session_info as a client sends them.
+
+    Clients may send `title`, the wire's name for the field `name` of the file.
+    """
+
+    title: str | UnsetType | None = msgspec.UNSET
+
+
+_type_of = msgspec.json.Decoder(_TypeOnly)
+_fields_of = msgspec.json.Decoder(dict[str, Raw])
+_decoders: Final[dict[str, IntegerDecoder[Any]]] = {
+    word: IntegerDecoder(_SessionInfoIn if kind is SessionInfoEntry else kind)
+    for word, kind in ENTRY_TYPES.items()
+}
+# Fields that the daemon assigns: an entry of a client may not hold them.
+_ASSIGNED: Final = ("parent_id", "head", "atom", "atom_of", "seq")
+
+
+class _OpaqueOwn(Struct):
+    """Fields of an entry of unknown type that the daemon checks."""
+
+    type: str
+    id: NewEntryId | UnsetType = msgspec.UNSET
+    timestamp: str | UnsetType = msgspec.UNSET
+
+
+def parse_entry(data: Raw, path: str) -> Entry | Opaque:
+    """Return an entry as a client sent it. Raise InvalidParams, EntryInvalid with the field's path."""
+    try:
+        word = _type_of.decode(data).type
+        decoder = _decoders.get(word)
+        entry = decoder.decode(data) if decoder else _parse_opaque(data, word, path)
+    except msgspec.ValidationError as error:
+        raise invalid_params(error, prefix=path) from error
+    for name in _ASSIGNED:
+        if getattr(entry, name, msgspec.UNSET) is not msgspec.UNSET:
+            raise InvalidParams(
+                f"the daemon assigns {name}: leave {name} out of the entry",
+                path=f"{path}.{name}",
+            )
+    if isinstance(entry.timestamp, str):
+        require_time(entry.timestamp, f"{path}.timestamp")
+    return _with_name(entry, path) if isinstance(entry, _SessionInfoIn) else entry
+
+
+def _with_name(sent: _SessionInfoIn, path: str) -> SessionInfoEntry:
+    if sent.title is not msgspec.UNSET and sent.name is not msgspec.UNSET:
+        raise InvalidParams("title and name are one field: send title only", path=f"{path}.name")
+    fields = {name: getattr(sent, name) for name in SessionInfoEntry.__struct_fields__}
+    if sent.title is not msgspec.UNSET:
+        fields["name"] = sent.title
+    return SessionInfoEntry(**fields)
+
+
+def _parse_opaque(data: Raw, word: str, path: str) -> Opaque:
+    if word in {"session_header", "session"}:
+        raise EntryInvalid(
+            "a header cannot be appended: session/create writes it", path=f"{path}.type"
+        )
+    fields = _fields_of.decode(data)
+    for name in _ASSIGNED:
+        if name in fields:
+            raise InvalidParams(
+                f"the daemon assigns {name}: leave {name} out of the entry", path=f"{path}.{name}"
+            )
+    own = msgspec.json.decode(data, type=_OpaqueOwn)
+    for name in ("type", "id", "timestamp"):
+        fields.pop(name, None)
+    return Opaque(type=word, id=own.id, timestamp=own.timestamp, fields=fields)

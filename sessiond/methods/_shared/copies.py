@@ -1,0 +1,105 @@
+"""Helpers of the methods that copy sessions: reading the source, making the copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from anyio import to_thread
+from msgspec import Struct
+
+from sessiond.errors import InvalidParams, SessionExists
+from sessiond.methods._shared.common import Call, Client, ask, served
+from sessiond.service.actor.actor import Host
+from sessiond.service.actor.inbox import LATER
+from sessiond.service.copying.source import Means
+from sessiond.service.files.dry_run import rehearse
+from sessiond.service.log.session_info import SessionInfo
+
+__all__ = ["CopyResult", "ask_both", "copy_from", "make_copy", "means_of", "require_two"]
+
+
+class CopyResult(Struct, frozen=True):
+    """New session; for a dry run the session that would be made, which has no path."""
+
+    session: SessionInfo
+
+
+def copy_from(
+    client: Client,
+    call: Call[Client],
+    session_id: str,
+    look: Callable[[Host], Callable[[], Any]],
+) -> Any:
+    """Run the job that `look` makes of the session's current state, and answer with its result."""
+    return ask(client, call, session_id, lambda host: host.later(call, look(host)))
+
+
+def means_of(client: Client, call: Call[Client]) -> Means:
+    """Return what a copy for this request needs: the time, new ids, the progress."""
+    environment = client.service.environment
+    return Means(environment.now(), environment.new_entry_id, call.progress)
+
+
+async def make_copy(
+    client: Client,
+    session_id: str,
+    lines: Callable[[], Iterator[list[bytes]]],
+    *,
+    dry_run: bool,
+) -> SessionInfo:
+    """Choose the lines and make the session of them, or return what the session would be.
+
+    Raises SessionExists, StorageError and the errors of `lines`; after an error no session exists.
+    """
+    service = client.service
+    # A wrong choice of lines is refused here, before any file is made.
+    chunks = await to_thread.run_sync(lines)
+    if not dry_run:
+        return await service.make(session_id, chunks)
+    if service.find(session_id) is not None:
+        raise SessionExists("a session of this id exists", session_id=session_id)
+
+    def work() -> SessionInfo:
+        service.store.require_free(session_id)
+        return rehearse(session_id, chunks, service.environment.new_epoch())
+
+    return await to_thread.run_sync(work)
+
+
+def require_two(session_id: str, other_session_id: str) -> None:
+    """Raise InvalidParams if both ids name one session."""
+    if session_id == other_session_id:
+        raise InvalidParams("a session cannot be merged with itself", path="other_session_id")
+
+
+def ask_both(
+    client: Client,
+    call: Call[Client],
+    session_id: str,
+    other_session_id: str,
+    look: Callable[[Host, Host], Any],
+) -> Any:
+    """Answer from two sessions, each after this connection's earlier mutations of that session.
+
+    If `look` defers its answer, the request stays open until then.
+    """
+    service = client.service
+    other = service.host(other_session_id)
+
+    def with_other() -> Any:
+        host = service.host(session_id)
+        answer = host.ask(call, lambda: look(host, other))
+        if answer is LATER and host.in_memory:
+            client.listener.start(serve)
+        return answer
+
+    async def serve() -> None:
+        """Serve the queued requests of a session in memory.
+
+        The question arrives in the other session's turn, so the end of a connection's chunk does not serve
+        this session.
+        """
+        client.chunk_done()
+
+    return served(other.ask(call, with_other))

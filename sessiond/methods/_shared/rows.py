@@ -1,0 +1,55 @@
+"""Entries as rows of an answer: spliced from stored lines, no payload decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sessiond.limits import (
+    INLINE_READ_BYTES,
+    INLINE_WALK_STEPS,
+    RESULT_BYTES_MAX,
+)
+from sessiond.methods._shared.common import encode
+from sessiond.service.actor.actor import Host
+from sessiond.service.log.open_session import Opened
+
+__all__ = [
+    "children_are_near",
+    "details",
+    "entry_row",
+    "fitting",
+    "is_small",
+]
+
+
+def entry_row(opened: Opened, seq: int, line: bytes, more: bytes = b"") -> bytes:
+    """Return `{"seq": …, "entry": …}` with `more` members at its end."""
+    return b'{"seq":%d,"entry":%s%s}' % (seq, opened.dialect.wire(line), more)
+
+
+def details(host: Host, seq: int, upto: int) -> bytes:
+    """Return the members for an entry's children and label, as of the last line `upto`."""
+    children = host.children.count(seq, upto=upto)
+    label = encode(host.opened.session.label_at(seq, upto))
+    return b',"children":%d,"label":%s' % (children, label)
+
+
+def is_small(opened: Opened, seqs: Sequence[int]) -> bool:
+    """Return whether these lines are few enough bytes to be read on the loop."""
+    return sum(map(opened.journal.line_bytes, seqs)) <= INLINE_READ_BYTES
+
+
+def fitting(opened: Opened, seqs: Sequence[int], limit: int) -> int:
+    """Return how many of these lines one answer holds: at most `limit`, at least one if there is one."""
+    size = count = 0
+    for seq in seqs[:limit]:
+        size += opened.journal.line_bytes(seq)
+        if count and size > RESULT_BYTES_MAX // 2:
+            break
+        count += 1
+    return count
+
+
+def children_are_near(host: Host) -> bool:
+    """Return whether the loop can bring the index of children up to date."""
+    return host.opened.session.seq - host.children.seq <= INLINE_WALK_STEPS

@@ -1,0 +1,65 @@
+"""Hooks of clients before a call takes effect.
+
+Law: without a client that offered the hook the call goes on at once, in the order of the wire. With
+such a client the call takes effect when all of them have answered or run out of time; later requests
+do not wait for the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec import Struct
+
+from sessiond.errors import EntryNotFound
+from sessiond.methods._shared.common import DEFERRED, Call, Client, ask
+from sessiond.model.requests import BeforeBranch, Hook
+from sessiond.service.actor.actor import Host
+from sessiond.service.actor.inbox import LATER
+
+__all__ = ["hooked", "leaving"]
+
+
+def hooked(  # noqa: PLR0913 - the call with its hook and its continuation
+    client: Client,
+    call: Call[Client],
+    session_id: str,
+    hook: Hook,
+    *,
+    about: Callable[[Host], Struct | Awaitable[Struct | None]],
+    go_on: Callable[[str | None], Any],
+) -> Any:
+    """Go on with the summary that a client supplied, if one did, or refuse the call as Vetoed.
+
+    `about` returns the notice for the clients, from the session's state at that time. A notice that
+    needs a read of the file is awaited; None means that no client need be asked. `go_on` returns
+    DEFERRED or a result.
+    """
+    hooks = client.service.hooks
+    if not hooks.wanted(hook):
+        return go_on(None)
+
+    def look(host: Host) -> Any:
+        found = about(host)
+
+        async def consult() -> Any:
+            told = await found if isinstance(found, Awaitable) else found
+            supplied = None if told is None else await hooks.before(hook, told)
+            result = go_on(supplied)
+            return LATER if result is DEFERRED else result
+
+        client.service.work(call, consult)
+        return LATER
+
+    return ask(client, call, session_id, look)
+
+
+def leaving(host: Host, head: str, entry_id: str | None) -> BeforeBranch:
+    """Return the notice that a head goes to an entry. Raise EntryNotFound."""
+    session = host.opened.session
+    if entry_id is not None and not session.node(entry_id):
+        raise EntryNotFound("no entry of this id in the tree", entry_id=entry_id, path="entry_id")
+    at = session.heads.get(head)
+    leaf_id = None if at is None else session.id_of(at.leaf)
+    return BeforeBranch(host.session_id, head, leaf_id, entry_id)

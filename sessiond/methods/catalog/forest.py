@@ -1,0 +1,177 @@
+"""catalog/forest: sessions by descent, as rows or drawn as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from sessiond.catalog.catalog import Catalog
+from sessiond.catalog.finding import relatives
+from sessiond.catalog.forest import ForestRow, plant, tree_of
+from sessiond.catalog.query import without_slash
+from sessiond.catalog.rows import Relative
+from sessiond.dialects.preview import cut
+from sessiond.errors import InvalidParams, SessionNotFound, TooLarge
+from sessiond.limits import FOREST_SESSIONS_MAX, RESULT_BYTES_MAX
+from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, encode, raw
+from sessiond.model.ids import SessionId
+
+__all__ = ["METHOD"]
+
+# Size of one character of a drawing in JSON.
+_COLUMN_BYTES_MAX: Final = 4
+
+
+class ForestParams(Params):
+    """Scope of the forest: all sessions, the sessions of one project, or one tree of sessions."""
+
+    scope: Literal["session", "project", "all"] | None = None
+    session_id: SessionId | None = None
+    cwd: str | None = None
+    form: Literal["nodes", "text"] = "nodes"
+
+
+class ForestNode(Struct, frozen=True):
+    """Session and its place in the forest; `children` counts the sessions derived from it."""
+
+    session_id: str
+    parent_id: str | None
+    depth: int
+    children: int
+    orphan: bool
+    title: str | None
+    cwd: str
+    archived: bool
+    created_at: str
+    updated_at: str
+    message_count: int
+
+
+class ForestNodes(Struct, frozen=True):
+    """Sessions with parents before children, siblings by creation time."""
+
+    nodes: list[ForestNode]
+
+
+class ForestText(Struct, frozen=True):
+    """Drawing of the forest, one session per line."""
+
+    text: str
+
+
+def handle(client: Client, params: ForestParams, call: Call[Client]) -> Any:
+    """Query the catalog in a worker thread."""
+    _require_scope(params)
+    client.service.work(call, lambda: _forest(client, params, call))
+    return DEFERRED
+
+
+def _require_scope(params: ForestParams) -> None:
+    """Raise InvalidParams for a scope without its name, or a name outside its scope."""
+    scope = params.scope or _implied(params)
+    for name, its_scope in (("session_id", "session"), ("cwd", "project")):
+        given = getattr(params, name) is not None
+        if given != (scope == its_scope):
+            wanted = f"scope {its_scope} takes {name}, and no other scope does"
+            raise InvalidParams(wanted, path=name)
+
+
+def _implied(params: ForestParams) -> str:
+    if params.session_id is not None:
+        return "session"
+    return "all" if params.cwd is None else "project"
+
+
+async def _forest(client: Client, params: ForestParams, call: Call[Client]) -> Any:
+    def look(catalog: Catalog) -> Any:
+        cwd = None if params.cwd is None else without_slash(params.cwd)
+        found = catalog.ask(lambda each: relatives(each, cwd, FOREST_SESSIONS_MAX + 1))
+        if len(found) > FOREST_SESSIONS_MAX:
+            raise TooLarge(
+                "more sessions than one forest may have: ask for one project with cwd",
+                limit=FOREST_SESSIONS_MAX,
+            )
+        return _answer(_of_scope(params, found), text=params.form == "text")
+
+    return await client.service.roster.ask(look, call.progress)
+
+
+def _of_scope(params: ForestParams, found: list[Relative]) -> Sequence[Relative]:
+    if params.session_id is None:
+        return found
+    tree = tree_of(params.session_id, found)
+    if not tree:
+        raise SessionNotFound("no listed session has this id", session_id=params.session_id)
+    return tree
+
+
+def _answer(sessions: Sequence[Relative], *, text: bool) -> Any:
+    rows = plant(sessions)
+    if text:
+        return ForestText("\n".join(_fitting(map(_drawn, rows))))
+    return raw((b'{"nodes":[', b",".join(encode(_node(row)) for row in rows), b"]}"))
+
+
+def _node(row: ForestRow) -> ForestNode:
+    one = row.session
+    return ForestNode(
+        session_id=one.session_id,
+        parent_id=row.parent_id,
+        depth=row.depth,
+        children=row.children,
+        orphan=row.is_orphan,
+        title=one.title,
+        cwd=one.cwd,
+        archived=one.archived,
+        created_at=one.created_at,
+        updated_at=one.updated_at,
+        message_count=one.message_count,
+    )
+
+
+def _fitting(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a drawing. Raise TooLarge once they exceed one answer.
+
+    Each level of the forest indents, so a drawing grows faster than the number of sessions.
+    """
+    size = 0
+    for line in lines:
+        size += len(line)
+        if size > RESULT_BYTES_MAX // _COLUMN_BYTES_MAX:
+            raise TooLarge(
+                "the drawing is larger than an answer may be: ask for form nodes",
+                limit=RESULT_BYTES_MAX,
+            )
+        yield line
+
+
+def _drawn(row: ForestRow) -> str:
+    return "".join(_columns(row)) + " ".join(_words(row))
+
+
+def _columns(row: ForestRow) -> Iterator[str]:
+    for more in row.lines[:-1]:
+        yield "│   " if more else "    "
+    if row.lines:
+        yield "├── " if row.lines[-1] else "└── "
+
+
+def _words(row: ForestRow) -> Iterator[str]:
+    yield row.session.session_id
+    if row.session.title:
+        yield cut(row.session.title)
+    if row.session.archived:
+        yield "(archived)"
+    if row.is_orphan:
+        yield "(its parent is not here)"
+
+
+METHOD = Method(
+    name="catalog/forest",
+    params=ForestParams,
+    result=ForestNodes | ForestText,
+    handle=handle,
+    access="status",
+)

@@ -1,0 +1,27 @@
+"""catalog/subscribe: receive a notification for each change of what lists show."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from sessiond.methods._shared.common import Call, Client, Method, Params
+
+__all__ = ["METHOD"]
+
+
+class WatchResult(Struct, frozen=True):
+    """Revision of the catalog after which changes are notified."""
+
+    revision: int
+
+
+def handle(client: Client, _params: Params, _call: Call[Client]) -> WatchResult:
+    """Register the connection in the same step as the answer, so that no change falls between."""
+    roster = client.service.roster
+    roster.feed.add(client.listener)
+    return WatchResult(roster.revision)
+
+
+METHOD = Method(
+    name="catalog/subscribe", params=Params, result=WatchResult, handle=handle, access="status"
+)

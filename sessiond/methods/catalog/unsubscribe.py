@@ -1,0 +1,18 @@
+"""catalog/unsubscribe: stop the notifications of catalog/subscribe."""
+
+from __future__ import annotations
+
+from sessiond.methods._shared.common import Call, Client, Empty, Method, Params
+
+__all__ = ["METHOD"]
+
+
+def handle(client: Client, _params: Params, _call: Call[Client]) -> Empty:
+    """Remove the connection from the feed; a repeated call changes nothing."""
+    client.service.roster.feed.remove(client.listener)
+    return Empty()
+
+
+METHOD = Method(
+    name="catalog/unsubscribe", params=Params, result=Empty, handle=handle, access="status"
+)

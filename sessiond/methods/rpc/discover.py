@@ -1,0 +1,22 @@
+"""rpc.discover: return the protocol of this daemon as an OpenRPC document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyio import to_thread
+from msgspec import Raw
+
+from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params
+
+__all__ = ["METHOD"]
+
+
+def handle(client: Client, _params: Params, call: Call[Client]) -> Any:
+    """Describe the protocol in a worker thread: the first call makes the document."""
+    describe = client.service.environment.describe
+    client.service.work(call, lambda: to_thread.run_sync(describe))
+    return DEFERRED
+
+
+METHOD = Method(name="rpc.discover", params=Params, result=Raw, handle=handle, access="read")

@@ -1,0 +1,16 @@
+"""server/stop: stop the daemon as SIGTERM does."""
+
+from __future__ import annotations
+
+from sessiond.methods._shared.common import Call, Client, Empty, Method, Params
+
+__all__ = ["METHOD"]
+
+
+def handle(client: Client, _params: Params, _call: Call[Client]) -> Empty:
+    """Answer, then serve the earlier requests, flush, and exit."""
+    client.service.request_stop()
+    return Empty()
+
+
+METHOD = Method(name="server/stop", params=Params, result=Empty, handle=handle, access="write")

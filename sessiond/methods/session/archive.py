@@ -1,0 +1,24 @@
+"""session/archive: take a session out of the lists and close it to changes; reads still work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond.methods._shared.common import Call, Client, Empty, Method, SessionParams, act
+from sessiond.service.actor.actor import Host
+
+__all__ = ["METHOD"]
+
+
+def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
+    """Move the file in its turn: earlier mutations are stored, later mutations are refused."""
+
+    def archive(host: Host) -> None:
+        client.service.store.keeping.archive(host.opened)
+
+    return act(client, call, params.session_id, archive, "archived")
+
+
+METHOD = Method(
+    name="session/archive", params=SessionParams, result=Empty, handle=handle, access="write"
+)

@@ -1,0 +1,96 @@
+"""session/build_context: the messages that a model is sent at a head or an entry."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+from sessiond.dialects.base import ModelName
+from sessiond.errors import EntryNotFound, HeadNotFound
+from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
+from sessiond.methods._shared.context_since import ContextQuestion, Known
+from sessiond.methods._shared.place import leaf_of
+from sessiond.model.entries import MessageBytes
+from sessiond.model.ids import EntryId, HeadName
+from sessiond.service.actor.actor import Host
+from sessiond.session.providers.shapes import Shape, View
+
+__all__ = ["METHOD"]
+
+
+class BuildContextParams(SessionParams):
+    """Head or entry; the context that the caller holds; the view; further parts to include."""
+
+    head: HeadName | None = None
+    entry_id: EntryId | None = None
+    known: Known | None = None
+    if_none_match: str | None = None
+    repair: bool = False
+    shape: Shape = "stored"
+    include: list[Literal["system"]] | None = None
+
+
+class BuildContextResult(Struct, frozen=True):
+    """Messages from index `unchanged` on, and the source entry of each message (null: no entry).
+
+    The first `unchanged` messages have equal bytes and equal sources in both contexts.
+
+    `tokens` is an estimate of the whole context, see "Estimates" in protocol.md.
+    """
+
+    messages: list[MessageBytes]
+    sources: list[str | None]
+    thinking_level: str
+    model: ModelName | None
+    leaf_id: str | None
+    seq: int
+    etag: str
+    tokens: int
+    unchanged: int
+    system: str | UnsetType | None = UNSET
+
+
+class NotModified(Struct, frozen=True):
+    """Answer that the caller's context is current."""
+
+    etag: str
+    not_modified: bool = True
+
+
+def handle(client: Client, params: BuildContextParams, call: Call[Client]) -> Any:
+    """Answer on the loop if the context is cached, else splice the answer in a worker thread."""
+
+    def look(host: Host) -> Any:
+        leaf = leaf_of(host.opened.session, params)
+        view = View(params.repair, params.shape)
+        system = _system(host) if params.include else UNSET
+        settings = host.opened.stated.at(host.opened.session, leaf)
+        question = ContextQuestion(host, leaf, host.seq, params.known, view, system, settings)
+        if params.if_none_match == question.etag:
+            return NotModified(question.etag)
+        answer = question.stored_now() if question.is_stored else question.viewed_now()
+        if answer is not None:
+            return answer
+        return host.later(call, question.stored if question.is_stored else question.viewed)
+
+    return ask(client, call, params.session_id, look)
+
+
+def _system(host: Host) -> str | None:
+    """Return the system prompt of the session."""
+    prompt = host.opened.whole().system_prompt
+    return prompt if isinstance(prompt, str) else None
+
+
+METHOD = Method(
+    name="session/build_context",
+    aliases=("build_context",),
+    params=BuildContextParams,
+    result=BuildContextResult | NotModified,
+    handle=handle,
+    errors=(
+        EntryNotFound,
+        HeadNotFound,
+    ),
+)

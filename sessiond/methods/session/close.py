@@ -1,0 +1,29 @@
+"""session/close: end this connection's use of a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond.methods._shared.common import Call, Client, Empty, Method, SessionParams, ask
+from sessiond.service.actor.actor import Host
+
+__all__ = ["METHOD"]
+
+
+def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
+    """End subscription and presence, and unload the session if no other client uses it."""
+    if client.service.find(params.session_id) is None:
+        return Empty()
+
+    def leave(host: Host) -> Empty:
+        client.leave(params.session_id)
+        client.disappear(params.session_id)
+        client.service.hosts.unload_unused(host)
+        return Empty()
+
+    return ask(client, call, params.session_id, leave)
+
+
+METHOD = Method(
+    name="session/close", params=SessionParams, result=Empty, handle=handle, access="read"
+)

@@ -1,0 +1,65 @@
+"""session/continue_recent: open the latest conversation of a project, or begin a new session in it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from sessiond.catalog.query import Query, without_slash
+from sessiond.errors import SessionCorrupt, SessionLocked, SessionNotFound, StorageError
+from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params
+from sessiond.methods.session.create import CreateParams, CreateResult, new_header
+from sessiond.model.ids import SessionId
+
+__all__ = ["METHOD"]
+
+
+class ContinueParams(Params):
+    """Project to look in; any project if `cwd` is left out."""
+
+    cwd: Annotated[str, Meta(min_length=1)] | None = None
+
+
+class _IdOnly(msgspec.Struct):
+    id: SessionId
+
+
+_id_only = msgspec.json.Decoder(_IdOnly)
+
+
+def handle(client: Client, params: ContinueParams, call: Call[Client]) -> Any:
+    """Query the catalog in a worker thread, then open the session that it names."""
+    client.service.work(call, lambda: _continue(client, params.cwd, call))
+    return DEFERRED
+
+
+async def _continue(client: Client, cwd: str | None, call: Call[Client]) -> CreateResult:
+    service = client.service
+    query = Query(cwd=None if cwd is None else without_slash(cwd), has_assistant=True)
+    page = await service.roster.select(query, 1, None, call.progress)
+    if page.sessions:
+        session_id = _id_only.decode(page.sessions[0]).id
+        return CreateResult(await service.info(session_id), created=False)
+    if cwd is None:
+        raise SessionNotFound("no session has a conversation yet: send cwd to begin one there")
+    session_id = service.environment.new_session_id()
+    header = new_header(CreateParams(cwd=cwd), session_id, service.environment.now())
+    service.hosts.create(header, "on_assistant")
+    return CreateResult(await service.info(session_id), created=True)
+
+
+METHOD = Method(
+    name="session/continue_recent",
+    params=ContinueParams,
+    result=CreateResult,
+    handle=handle,
+    access="write",
+    errors=(
+        SessionNotFound,
+        SessionLocked,
+        SessionCorrupt,
+        StorageError,
+    ),
+)

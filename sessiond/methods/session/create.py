@@ -1,0 +1,88 @@
+"""session/create: create a session, or open the session that has the id."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from sessiond.errors import SessionExists
+from sessiond.methods._shared.common import Call, Client, Method, Params, show
+from sessiond.model.entries import Header
+from sessiond.model.ids import SessionId
+from sessiond.model.settings import CompactionSettings, settings_bytes
+from sessiond.service.log.session_info import Persist, SessionInfo
+
+__all__ = ["METHOD", "CreateParams", "CreateResult", "create", "new_header"]
+
+
+class CreateParams(Params):
+    """Fields of the header, and when the file is created."""
+
+    cwd: Annotated[str, Meta(min_length=1)]
+    session_id: SessionId | None = None
+    title: str | None = None
+    agent: str | None = None
+    model: str | None = None
+    tags: list[str] | None = None
+    system_prompt: str | None = None
+    compaction: CompactionSettings | UnsetType | None = UNSET
+    dry_run: bool | None = None
+    metadata: Raw | UnsetType = UNSET
+    persist: Persist = "on_assistant"
+    if_exists: Literal["fail", "open"] = "fail"
+
+
+class CreateResult(Struct, frozen=True):
+    """Session, and whether this call created it."""
+
+    session: SessionInfo
+    created: bool
+
+
+def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
+    """Create the session, or open an existing one if the caller allows that.
+
+    The file is made in a worker thread; later requests for the session queue behind it.
+    """
+    service = client.service
+    service.environment.policies.require_known(params.compaction)
+    session_id = params.session_id or service.environment.new_session_id()
+    header = new_header(params, session_id, service.environment.now())
+    first = service.hosts.create(header, params.persist)
+
+    def answer(host: Any) -> CreateResult:
+        created = first and host.opened.created
+        if not created and params.if_exists == "fail":
+            raise SessionExists("a session of this id exists", session_id=session_id)
+        return CreateResult(host.opened.whole(), created)
+
+    return show(client, call, session_id, answer)
+
+
+def new_header(params: CreateParams, session_id: str, now: str) -> Header:
+    """Return the first line of a session that is about to be created."""
+    return Header(
+        version=1,
+        id=session_id,
+        timestamp=now,
+        cwd=params.cwd,
+        title=params.title,
+        agent=params.agent,
+        model=params.model,
+        tags=params.tags,
+        system_prompt=params.system_prompt,
+        compaction=settings_bytes(params.compaction),
+        dry_run=params.dry_run,
+        metadata=params.metadata,
+    )
+
+
+METHOD = Method(
+    name="session/create",
+    params=CreateParams,
+    result=CreateResult,
+    handle=create,
+    access="write",
+    errors=(SessionExists,),
+)

@@ -1,0 +1,90 @@
+"""session/export: write a session to a file of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from anyio import to_thread
+from msgspec import Struct
+
+from sessiond.errors import SessionCorrupt
+from sessiond.methods._shared.access import require_access
+from sessiond.methods._shared.common import (
+    Call,
+    Client,
+    Method,
+    SessionParams,
+    ask,
+    require_path,
+    require_result_fits,
+)
+from sessiond.service.actor.actor import Host
+from sessiond.service.files.exporting import export_native
+
+__all__ = ["METHOD"]
+
+
+class ExportParams(SessionParams):
+    """Absolute path of a new file; without a path the answer holds the content."""
+
+    format: Literal["native"] = "native"
+    path: str | None = None
+
+
+class ExportResult(Struct, frozen=True, omit_defaults=True):
+    """Path of the file, or its content; `notes` names what the export had to change."""
+
+    path: str | None = None
+    content: str | None = None
+    entries: int = 0
+    notes: list[str] = []
+
+
+def handle(client: Client, params: ExportParams, call: Call[Client]) -> Any:
+    """Write the lines that exist now, in a worker thread."""
+    if params.path is not None:
+        require_access(client, "write")
+        require_path(params.path)
+
+    def look(host: Host) -> Any:
+        upto = host.seq
+
+        def work() -> ExportResult:
+            if params.path is None:
+                require_result_fits(host.opened.journal.span_bytes(0, upto))
+            call.progress.report(0, upto + 1, "lines")
+            pieces, notes = export_native(host.opened, upto, call.progress)
+            if params.path is None:
+                content = _as_text(b"".join(pieces), host.opened.path)
+                return ExportResult(content=content, entries=upto, notes=notes)
+            client.service.store.write_new(Path(params.path), pieces)
+            return ExportResult(path=params.path, entries=upto, notes=notes)
+
+        return host.later(call, lambda: to_thread.run_sync(work))
+
+    return ask(client, call, params.session_id, look)
+
+
+def _as_text(lines: bytes, path: Path | None) -> str:
+    """Return the lines as text of an answer, which is UTF-8. Raise SessionCorrupt."""
+    try:
+        return lines.decode()
+    except UnicodeDecodeError as error:
+        line = lines.count(b"\n", 0, error.start) + 1
+        raise SessionCorrupt(
+            f"line {line} is not UTF-8, as an answer must be: export to a path, which keeps every"
+            " byte, or call session/repair first",
+            path=None if path is None else str(path),
+            line=line,
+            repairable=True,
+        ) from None
+
+
+METHOD = Method(
+    name="session/export",
+    params=ExportParams,
+    result=ExportResult,
+    handle=handle,
+    access="read",
+)

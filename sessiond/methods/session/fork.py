@@ -1,0 +1,153 @@
+"""session/fork: make a new session from the entries of another, which stays unchanged."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from sessiond.errors import (
+    EntryNotFound,
+    InvalidParams,
+    SessionExists,
+    Vetoed,
+)
+from sessiond.methods._shared.common import Call, Client, Method, SessionParams
+from sessiond.methods._shared.copies import CopyResult, copy_from, make_copy, means_of
+from sessiond.methods._shared.with_hooks import hooked
+from sessiond.model.ids import EntryId, SessionId
+from sessiond.model.requests import BeforeFork
+from sessiond.service.actor.actor import Host
+from sessiond.service.copying.forking import Fork, Taken, fork
+from sessiond.service.copying.header import Birth
+from sessiond.service.copying.source import Source
+
+__all__ = ["METHOD"]
+
+
+class ForkParams(SessionParams):
+    """Entries to take; end of the path; what comes along; fields of the fork."""
+
+    entries: Taken = "path"
+    at: EntryId | UnsetType | None = UNSET
+    at_message: Annotated[int, Meta(ge=0)] | None = None
+    keep_messages: Annotated[int, Meta(ge=1)] | None = None
+    link: Literal["parent", "none"] = "parent"
+    labels: bool = True
+    state: bool | None = None
+    ids: Literal["keep", "renew"] | None = None
+    cwd: Annotated[str, Meta(min_length=1)] | None = None
+    title: str | None = None
+    new_session_id: SessionId | None = None
+    dry_run: bool = False
+
+
+def handle(client: Client, params: ForkParams, call: Call[Client]) -> Any:
+    """Run the hooks, then copy the current state in a worker thread."""
+    _require_sense(params)
+    if params.dry_run:
+        return _copy(client, params, call)
+    return hooked(
+        client,
+        call,
+        params.session_id,
+        "before_fork",
+        about=lambda host: _about(host, params),
+        go_on=lambda _supplied: _copy(client, params, call),
+    )
+
+
+def _about(host: Host, params: ForkParams) -> BeforeFork:
+    """Return the hook's notice: the end of the path, unless the caller counts messages."""
+    source = Source.of(host)
+    leaf = _axes(params, source).leaf if params.at_message is None else 0
+    return BeforeFork(host.session_id, source.session.id_of(leaf))
+
+
+def _copy(client: Client, params: ForkParams, call: Call[Client]) -> Any:
+    environment = client.service.environment
+
+    def look(host: Host) -> Any:
+        source = Source.of(host)
+        axes = _axes(params, source)
+        birth = Birth(
+            params.new_session_id or environment.new_session_id(),
+            means_of(client, call),
+            cwd=params.cwd,
+            title=params.title,
+            linked=params.link == "parent",
+        )
+
+        async def job() -> CopyResult:
+            session = await make_copy(
+                client,
+                birth.session_id,
+                lambda: fork(source, axes, birth),
+                dry_run=params.dry_run,
+            )
+            return CopyResult(session)
+
+        return job
+
+    return copy_from(client, call, params.session_id, look)
+
+
+def _require_sense(params: ForkParams) -> None:
+    """Raise InvalidParams for a parameter that has no meaning beside the other ones."""
+    takes_path = params.entries in {"path", "context"}
+    for name, given in (
+        ("at", params.at is not UNSET),
+        ("at_message", params.at_message is not None),
+    ):
+        if given and not takes_path:
+            raise InvalidParams(
+                f"{name} is the end of a path; entries {params.entries} takes no path: leave"
+                f" {name} out",
+                path=name,
+            )
+    if params.at is not UNSET and params.at_message is not None:
+        raise InvalidParams("send at or at_message, not both", path="at_message")
+    if params.keep_messages is not None and params.entries != "context":
+        raise InvalidParams("keep_messages is for entries context only", path="keep_messages")
+    if params.entries == "all" and params.state is False:
+        raise InvalidParams("entries all includes the state: leave state out", path="state")
+
+
+def _axes(params: ForkParams, source: Source) -> Fork:
+    """Return the choice of entries with its defaults filled in. Raise EntryNotFound, InvalidParams."""
+    session, at = source.session, params.at
+    whole = params.entries == "all"
+    leaf = source.leaf
+    if not isinstance(at, UnsetType):
+        leaf = 0 if at is None else session.node(at)
+        if at is not None and not leaf:
+            raise EntryNotFound("no entry of this id in the tree", entry_id=at, path="at")
+    if whole and not params.labels and not session.rules.leaf_records:
+        raise InvalidParams(
+            "entries of this dialect may have labels as parents: keep the labels, or take entries"
+            " path",
+            path="labels",
+        )
+    return Fork(
+        entries=params.entries,
+        leaf=leaf,
+        at_message=params.at_message,
+        keep_messages=params.keep_messages,
+        labels=params.labels,
+        state=whole or bool(params.state),
+        renew=params.ids == "renew" or (params.ids is None and params.entries == "context"),
+    )
+
+
+METHOD = Method(
+    name="session/fork",
+    params=ForkParams,
+    result=CopyResult,
+    handle=handle,
+    access="write",
+    errors=(
+        EntryNotFound,
+        SessionExists,
+        Vetoed,
+    ),
+)

@@ -1,0 +1,150 @@
+"""session/list: return the sessions, filtered and sorted, a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Raw, Struct
+
+from sessiond.catalog.query import (
+    BadCursor,
+    Position,
+    Query,
+    Sort,
+    cursor_of,
+    position_of,
+    without_slash,
+)
+from sessiond.errors import InvalidParams
+from sessiond.limits import LIST_TAGS_MAX
+from sessiond.methods._shared.common import (
+    DEFERRED,
+    Call,
+    Client,
+    Method,
+    Params,
+    encode,
+    page_limit,
+    raw,
+    require_time,
+)
+from sessiond.model.times import TimeText, rfc3339
+from sessiond.service.listing.folder_scanner import Unreadable
+from sessiond.service.log.session_info import SessionInfo
+
+__all__ = ["METHOD"]
+
+
+class ListParams(Params):
+    """Filters and order of the list. A session must match every filter that is given."""
+
+    cwd: str | None = None
+    tags: Annotated[list[str], Meta(max_length=LIST_TAGS_MAX)] | None = None
+    agent: str | None = None
+    status: str | None = None
+    archived: bool | None = False
+    title: str | None = None
+    query: str | None = None
+    created_after: TimeText | None = None
+    created_before: TimeText | None = None
+    updated_after: TimeText | None = None
+    updated_before: TimeText | None = None
+    root: str | None = None
+    profile: str | None = None
+    drafts: bool = False
+    sort: Sort = "updated_at"
+    order: Literal["asc", "desc"] | None = None
+    limit: int | None = None
+    cursor: str | None = None
+
+
+class ListResult(Struct, frozen=True):
+    """Page of sessions, and the files in the session folders that cannot be read as sessions."""
+
+    sessions: list[SessionInfo]
+    next_cursor: str | None
+    revision: int
+    unreadable: list[Unreadable]
+
+
+def handle(client: Client, params: ListParams, call: Call[Client]) -> Any:
+    """Query the catalog in a worker thread."""
+    limit = page_limit(params.limit)
+    service = client.service
+    if params.profile not in {None, service.profile}:
+        raise InvalidParams(
+            f"this daemon serves the profile {service.profile} only: connect to the daemon of the"
+            " other profile",
+            path="profile",
+        )
+    query = _query(params)
+    after = _position(query, params.cursor)
+    service.work(call, lambda: _list(client, query, limit, after, call))
+    return DEFERRED
+
+
+async def _list(
+    client: Client, query: Query, limit: int, after: Position | None, call: Call[Client]
+) -> Raw:
+    page = await client.service.roster.select(query, limit, after, call.progress)
+    more = None if page.last is None else cursor_of(query, page.last)
+    return raw(_spliced(page.sessions, more, page.revision, page.unreadable))
+
+
+def _spliced(
+    sessions: list[bytes], more: str | None, revision: int, unreadable: list[Unreadable]
+) -> Iterator[bytes]:
+    yield b'{"sessions":['
+    yield b",".join(sessions)
+    yield b'],"next_cursor":%s,"revision":%d,"unreadable":%s}' % (
+        encode(more),
+        revision,
+        encode(unreadable),
+    )
+
+
+def _query(params: ListParams) -> Query:
+    descending = params.sort != "title" if params.order is None else params.order == "desc"
+    return Query(
+        cwd=None if params.cwd is None else without_slash(params.cwd),
+        tags=tuple(dict.fromkeys(params.tags or ())),
+        agent=params.agent,
+        status=params.status,
+        archived=params.archived,
+        title=params.title,
+        words=params.query,
+        created_after=_time(params.created_after, "created_after"),
+        created_before=_time(params.created_before, "created_before"),
+        updated_after=_time(params.updated_after, "updated_after"),
+        updated_before=_time(params.updated_before, "updated_before"),
+        root=None if params.root is None else params.root.rstrip("/"),
+        drafts=params.drafts,
+        sort=params.sort,
+        descending=descending,
+    )
+
+
+def _time(text: str | None, name: str) -> str | None:
+    if text is None:
+        return None
+    require_time(text, name)
+    return rfc3339(text)
+
+
+def _position(query: Query, cursor: str | None) -> Position | None:
+    if cursor is None:
+        return None
+    try:
+        return position_of(query, cursor)
+    except BadCursor:
+        raise InvalidParams(
+            "not a cursor of this list: send the filters and the order that the cursor was"
+            " returned for",
+            path="cursor",
+        ) from None
+
+
+METHOD = Method(
+    name="session/list", params=ListParams, result=ListResult, handle=handle, access="status"
+)

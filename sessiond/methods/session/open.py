@@ -1,0 +1,85 @@
+"""session/open: open a session by its id, its file, or an entry in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sessiond.errors import InvalidParams, SessionNotFound
+from sessiond.methods._shared.access import require_access
+from sessiond.methods._shared.common import (
+    DEFERRED,
+    Call,
+    Client,
+    Method,
+    Params,
+    require_path,
+    show,
+)
+from sessiond.methods.session.create import CreateParams, CreateResult, create
+from sessiond.methods.session.get import SessionResult
+from sessiond.model.ids import EntryId, SessionId
+
+__all__ = ["METHOD"]
+
+
+class OpenParams(Params):
+    """One of `session_id`, `path`, `entry_id`; with `create`, an unknown id is created."""
+
+    session_id: SessionId | None = None
+    path: str | None = None
+    entry_id: EntryId | None = None
+    create: bool = False
+    cwd: str | None = None
+
+
+def handle(client: Client, params: OpenParams, call: Call[Client]) -> Any:
+    """Open the session and return its fields."""
+    named = [name for name in ("session_id", "path", "entry_id") if getattr(params, name)]
+    if len(named) != 1:
+        raise InvalidParams(
+            "name the session by one of session_id, path, entry_id",
+            path=named[1] if named else "session_id",
+        )
+    if params.create:
+        return _open_or_create(client, params, call)
+    if params.cwd is not None:
+        raise InvalidParams("cwd is for create: an existing session has its own cwd", path="cwd")
+    if params.session_id is not None:
+        return show(
+            client, call, params.session_id, lambda host: SessionResult(host.opened.whole())
+        )
+    if params.path is not None:
+        require_path(params.path)
+    client.service.work(call, lambda: _find_and_open(client, params))
+    return DEFERRED
+
+
+def _open_or_create(client: Client, params: OpenParams, call: Call[Client]) -> Any:
+    if params.session_id is None:
+        raise InvalidParams("create needs a session_id", path="create")
+    require_access(client, "write")
+    wanted = CreateParams(cwd=params.cwd or "/", session_id=params.session_id, if_exists="open")
+    return create(client, wanted, call)
+
+
+async def _find_and_open(client: Client, params: OpenParams) -> SessionResult:
+    service = client.service
+    if params.path is not None:
+        session_id = await service.identify(Path(params.path))
+    else:
+        assert params.entry_id is not None
+        found = await service.find_entry(params.entry_id)
+        if found is None:
+            raise SessionNotFound("no session has an entry of this id", entry_id=params.entry_id)
+        session_id = found
+    return SessionResult(await service.info(session_id))
+
+
+METHOD = Method(
+    name="session/open",
+    params=OpenParams,
+    result=SessionResult | CreateResult,
+    handle=handle,
+    access="read",
+)

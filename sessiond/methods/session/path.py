@@ -1,0 +1,135 @@
+"""session/path: return the entries from a root to a leaf."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyio import to_thread
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from sessiond.errors import EntryNotFound, HeadNotFound, InvalidParams
+from sessiond.limits import INLINE_WALK_STEPS
+from sessiond.methods._shared.common import (
+    Call,
+    Client,
+    Method,
+    SessionParams,
+    ask,
+    encode,
+    page_limit,
+    raw,
+)
+from sessiond.methods._shared.place import leaf_of
+from sessiond.methods._shared.rows import children_are_near, details, entry_row, fitting, is_small
+from sessiond.model.entries import EntryBytes
+from sessiond.model.ids import EntryId, HeadName
+from sessiond.service.actor.actor import Host
+
+__all__ = ["METHOD"]
+
+
+class PathParams(SessionParams):
+    """Entry or head whose path is read, from either end."""
+
+    entry_id: EntryId | None = None
+    head: HeadName | None = None
+    limit: int | None = None
+    cursor: str | None = None
+    from_end: bool = False
+
+
+class PathEntry(Struct, frozen=True):
+    """Entry on the path; `children` counts its children.
+
+    `resolved_parent_id` is present if the entry's parent in the tree is not its `parent_id`.
+    """
+
+    seq: int
+    entry: EntryBytes
+    children: int
+    label: str | None
+    resolved_parent_id: str | UnsetType | None = UNSET
+
+
+class PathResult(Struct, frozen=True):
+    """Page of the path, root first; with `from_end` the pages go towards the root."""
+
+    entries: list[PathEntry]
+    next_cursor: str | None
+
+
+def handle(client: Client, params: PathParams, call: Call[Client]) -> Any:
+    """Walk up from the leaf."""
+    limit = page_limit(params.limit)
+
+    def look(host: Host) -> Any:
+        session = host.opened.session
+        leaf, start = _cursor(host, params) if params.cursor else (leaf_of(session, params), None)
+        upto = session.seq
+        if session.depths[leaf] <= INLINE_WALK_STEPS and children_are_near(host):
+            page = _page(host, leaf, limit, start, from_end=params.from_end)
+            if is_small(host.opened, page[0]):
+                return _read(host, *page, upto)
+
+        def work() -> Raw:
+            page = _page(host, leaf, limit, start, from_end=params.from_end)
+            return _read(host, *page, upto)
+
+        return host.later(call, lambda: to_thread.run_sync(work))
+
+    return ask(client, call, params.session_id, look)
+
+
+def _page(
+    host: Host, leaf: int, limit: int, start: int | None, *, from_end: bool
+) -> tuple[list[int], str | None]:
+    """Return the seqs of a page and the cursor of the next page; a cursor is leaf:index."""
+    path = host.opened.session.path(leaf)
+    if from_end:
+        end = len(path) if start is None else start
+        begin = fitting(host.opened, path[:end][::-1], limit)
+        begin = end - begin
+        more = f"{leaf}:{begin}" if begin > 0 else None
+        return path[begin:end], more
+    begin = start or 0
+    end = begin + fitting(host.opened, path[begin:], limit)
+    return path[begin:end], f"{leaf}:{end}" if end < len(path) else None
+
+
+def _read(host: Host, seqs: list[int], more: str | None, upto: int) -> Raw:
+    host.children.extend(host.opened.session, upto)
+    rows = [
+        entry_row(host.opened, seq, line, details(host, seq, upto) + _resolved(host, seq))
+        for seq, line in zip(seqs, host.opened.journal.read_many(seqs), strict=True)
+    ]
+    return raw((b'{"entries":[', b",".join(rows), b'],"next_cursor":%s}' % encode(more)))
+
+
+def _resolved(host: Host, seq: int) -> bytes:
+    """Return the member that holds an entry's parent in the tree, if `parent_id` differs."""
+    session = host.opened.session
+    if seq not in session.rerouted:
+        return b""
+    return b',"resolved_parent_id":%s' % encode(session.id_of(session.parents[seq]))
+
+
+def _cursor(host: Host, params: PathParams) -> tuple[int, int]:
+    leaf, _, index = (params.cursor or "").partition(":")
+    whole = leaf.isdecimal() and index.isdecimal() and max(len(leaf), len(index)) < 16
+    if not whole or int(leaf) > host.seq or not host.opened.session.is_node(int(leaf)):
+        raise InvalidParams(
+            "not a cursor that session/path returned for this session", path="cursor"
+        )
+    return int(leaf), int(index)
+
+
+METHOD = Method(
+    name="session/path",
+    params=PathParams,
+    result=PathResult,
+    handle=handle,
+    errors=(
+        EntryNotFound,
+        HeadNotFound,
+    ),
+)

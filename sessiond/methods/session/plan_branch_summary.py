@@ -1,0 +1,108 @@
+"""session/plan_branch_summary: plan the summary of the branch that a head abandons; changes nothing."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from anyio import to_thread
+from msgspec import Meta, Raw, Struct
+
+from sessiond.errors import EntryNotFound, HeadNotFound
+from sessiond.limits import INSTRUCTIONS_CHARS_MAX
+from sessiond.methods._shared.common import (
+    Call,
+    Client,
+    Method,
+    SessionParams,
+    ask,
+    encode,
+    require_result_fits,
+)
+from sessiond.methods._shared.place import head_leaf
+from sessiond.model.ids import MAIN, EntryId, HeadName
+from sessiond.model.plans import PlannedFiles
+from sessiond.model.settings import Tokens
+from sessiond.service.actor.actor import Host
+from sessiond.service.compaction.branch_summary import told_of_branch
+from sessiond.session.compaction.branching import common_ancestor
+from sessiond.session.compaction.prompts import branch_prompt
+
+__all__ = ["METHOD"]
+
+
+class PlanBranchSummaryParams(SessionParams):
+    """Target of the move; budget in tokens for the told entries, 0 for no bound."""
+
+    entry_id: EntryId | None
+    head: HeadName = MAIN
+    budget_tokens: Tokens | None = None
+    instructions: Annotated[str, Meta(max_length=INSTRUCTIONS_CHARS_MAX)] | None = None
+
+
+class PlanBranchSummaryResult(Struct, frozen=True):
+    """Entries to summarise, oldest first, and the prompt; null if no entry is abandoned.
+
+    `details` is stored with the summary by session/branch, so that later plans know the files.
+    """
+
+    entries: list[str]
+    files: PlannedFiles
+    details: Raw
+    tokens: int
+    common_ancestor_id: str | None
+    leaf_id: str | None
+    prompt: str | None
+
+
+def handle(client: Client, params: PlanBranchSummaryParams, call: Call[Client]) -> Any:
+    """Plan in a worker thread."""
+
+    def look(host: Host) -> Any:
+        session = host.opened.session
+        leaf = head_leaf(session, params.head)
+        target = 0 if params.entry_id is None else session.node(params.entry_id)
+        if params.entry_id is not None and not target:
+            raise EntryNotFound(
+                "no entry of this id in the tree", entry_id=params.entry_id, path="entry_id"
+            )
+
+        async def plan() -> PlanBranchSummaryResult:
+            return await to_thread.run_sync(_plan, host, params, leaf, target)
+
+        return host.later(call, plan)
+
+    return ask(client, call, params.session_id, look)
+
+
+def _plan(
+    host: Host, params: PlanBranchSummaryParams, leaf: int, target: int
+) -> PlanBranchSummaryResult:
+    opened, policies = host.opened, host.environment.policies
+    policy = policies.of(opened)
+    budget = params.budget_tokens
+    if budget is None:
+        budget = max(1, policy.context_window - policy.reserve_tokens)
+    told = told_of_branch(opened, (leaf, target), policy, policies.estimator(policy), budget)
+    readings = [step.reading for step in told.steps if step.reading is not None]
+    prompt = branch_prompt(readings, told.files, params.instructions) if readings else None
+    session = opened.session
+    result = PlanBranchSummaryResult(
+        entries=[step.id for step in told.steps],
+        files=PlannedFiles(told.files.read, told.files.modified),
+        details=opened.dialect.file_details(told.files.read, told.files.modified),
+        tokens=told.tokens,
+        common_ancestor_id=session.id_of(common_ancestor(session, leaf, target)),
+        leaf_id=session.id_of(leaf),
+        prompt=prompt,
+    )
+    require_result_fits(len(encode(result)))
+    return result
+
+
+METHOD = Method(
+    name="session/plan_branch_summary",
+    params=PlanBranchSummaryParams,
+    result=PlanBranchSummaryResult,
+    handle=handle,
+    errors=(EntryNotFound, HeadNotFound),
+)

@@ -1,0 +1,60 @@
+"""session/plan_merge: make the prompt for the text that merges two sessions; changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyio import to_thread
+from msgspec import Struct
+
+from sessiond.methods._shared.common import Call, Client, Method, SessionParams
+from sessiond.methods._shared.copies import ask_both, require_two
+from sessiond.model.ids import SessionId
+from sessiond.service.actor.actor import Host
+from sessiond.service.copying.merging import MergeSource, merge_plan
+from sessiond.service.copying.source import Source
+
+__all__ = ["METHOD"]
+
+
+class PlanMergeParams(SessionParams):
+    """Session that is merged with this one."""
+
+    other_session_id: SessionId
+
+
+class PlanMergeResult(Struct, frozen=True):
+    """Prompt for a model, and the sources it was made of: this session first."""
+
+    prompt: str
+    sources: list[MergeSource]
+
+
+def handle(client: Client, params: PlanMergeParams, call: Call[Client]) -> Any:
+    """Read both sessions in a worker thread, each in its current state."""
+    require_two(params.session_id, params.other_session_id)
+
+    def look(host: Host, _other: Host) -> Any:
+        here = Source.of(host)
+
+        async def job() -> PlanMergeResult:
+            other = await client.service.opened_host(params.other_session_id)
+            let_go = other.keep_open()
+            try:
+                sources = [here, Source.of(other)]
+                return PlanMergeResult(*await to_thread.run_sync(merge_plan, sources))
+            finally:
+                let_go()
+
+        return host.later(call, job)
+
+    return ask_both(client, call, params.session_id, params.other_session_id, look)
+
+
+METHOD = Method(
+    name="session/plan_merge",
+    params=PlanMergeParams,
+    result=PlanMergeResult,
+    handle=handle,
+    access="read",
+)

@@ -1,0 +1,56 @@
+"""session/purge: remove a deleted session from the trash for good."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond.errors import SessionExists
+from sessiond.methods._shared.common import Call, Client, Empty, Method, SessionParams
+from sessiond.methods._shared.vacant import VacantAct, act_on_vacant
+from sessiond.service.actor.exclusive import Retirement
+from sessiond.service.files.locations import still_there
+from sessiond.service.log.open_session import Opened
+
+__all__ = ["METHOD"]
+
+
+def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
+    """Refuse, or take the session's turn at once, so that a later delete is not purged."""
+    session_id = params.session_id
+    act = VacantAct(
+        lambda: _purge(client, session_id),
+        lambda purging: _finish(client, purging, call),
+        still_there,
+    )
+    return act_on_vacant(client, call, session_id, act)
+
+
+async def _finish(client: Client, purging: Retirement, call: Call[Client]) -> Empty:
+    """Erase the catalog's row last: by then the lists have seen the delete."""
+    session_id: str = await purging.outcome()
+    await client.service.roster.ask(lambda catalog: catalog.erase(session_id), call.progress)
+    client.service.store.keeping.trash.purged(session_id)
+    return Empty()
+
+
+def _purge(client: Client, session_id: str) -> Retirement:
+    def purge(_opened: Opened | None) -> str:
+        store = client.service.store
+        # The search text goes first: while the files exist a failed purge can be repeated, also
+        # by a later daemon.
+        store.keeping.require_deleted(session_id)
+        store.texts.purge(session_id)
+        store.keeping.purge(session_id)
+        return session_id
+
+    return client.service.hosts.retire(session_id, "purged", purge)
+
+
+METHOD = Method(
+    name="session/purge",
+    params=SessionParams,
+    result=Empty,
+    handle=handle,
+    access="write",
+    errors=(SessionExists,),
+)

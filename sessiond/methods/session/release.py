@@ -1,0 +1,33 @@
+"""session/release: end a lease."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond.methods._shared.common import Call, Client, Empty, Method, SessionParams, ask_in_turn
+from sessiond.methods._shared.head_params import LeaseId
+from sessiond.service.actor.actor import Host
+
+__all__ = ["METHOD"]
+
+
+class ReleaseParams(SessionParams):
+    """Id of the lease."""
+
+    lease_id: LeaseId
+
+
+def handle(client: Client, params: ReleaseParams, call: Call[Client]) -> Any:
+    """End the lease once this connection's earlier mutations are stored."""
+
+    def release(host: Host) -> Empty:
+        host.leases.release(params.lease_id)
+        host.leases_changed()
+        return Empty()
+
+    return ask_in_turn(client, call, params.session_id, release)
+
+
+METHOD = Method(
+    name="session/release", params=ReleaseParams, result=Empty, handle=handle, access="write"
+)

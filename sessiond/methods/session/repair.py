@@ -1,0 +1,62 @@
+"""session/repair: remove the lines that do not parse from a session's file."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from anyio import to_thread
+
+from sessiond.errors import SessiondError
+from sessiond.methods._shared.access import require_access
+from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, SessionParams
+from sessiond.service.files.repairing import Repair
+from sessiond.service.log.open_session import Opened
+
+__all__ = ["METHOD"]
+
+
+class RepairParams(SessionParams):
+    """Choice between a dry run, the default, and the repair."""
+
+    dry_run: bool = True
+
+
+def handle(client: Client, params: RepairParams, call: Call[Client]) -> Any:
+    """Verify first: a session without damage stays open and unchanged."""
+    if not params.dry_run:
+        require_access(client, "write")
+    client.service.work(call, lambda: _repair(client, params, call))
+    return DEFERRED
+
+
+async def _repair(client: Client, params: RepairParams, call: Call[Client]) -> Repair:
+    service, session_id = client.service, params.session_id
+    opened = await _opened(client, session_id)
+    plan = await to_thread.run_sync(
+        lambda: service.store.checks.plan_repair(
+            session_id, opened, dry_run=params.dry_run, progress=call.progress
+        )
+    )
+    if params.dry_run or plan.reason is not None:
+        return plan
+
+    def repair(_opened: Opened | None) -> Repair:
+        return service.store.keeping.repair(session_id)
+
+    done: Repair = await service.hosts.retire(session_id, "repaired", repair).outcome()
+    return done
+
+
+async def _opened(client: Client, session_id: str) -> Opened | None:
+    """Return the open session, or None; a session that cannot be opened is examined too."""
+    host = client.service.find(session_id)
+    if host is not None:
+        with suppress(SessiondError):
+            return await host.ready()
+    return None
+
+
+METHOD = Method(
+    name="session/repair", params=RepairParams, result=Repair, handle=handle, access="read"
+)

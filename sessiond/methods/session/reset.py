@@ -1,0 +1,42 @@
+"""session/reset: put a head before the first entry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond.errors import HeadNotFound, LeaseHeld, LeaseLost, PreconditionFailed, SessionArchived
+from sessiond.methods._shared.common import Call, Client, Method, submit
+from sessiond.methods._shared.head_params import MoveParams
+from sessiond.session.moves import Moved, reset
+
+__all__ = ["METHOD"]
+
+
+class ResetParams(MoveParams):
+    """Head to move, and the condition of the move."""
+
+
+def handle(client: Client, params: ResetParams, call: Call[Client]) -> Any:
+    """Put the move into the inbox."""
+    return submit(
+        client,
+        call,
+        params.session_id,
+        lambda draft: reset(draft, params.head, params.condition),
+    )
+
+
+METHOD = Method(
+    name="session/reset",
+    params=ResetParams,
+    result=Moved,
+    handle=handle,
+    access="write",
+    errors=(
+        SessionArchived,
+        PreconditionFailed,
+        HeadNotFound,
+        LeaseHeld,
+        LeaseLost,
+    ),
+)

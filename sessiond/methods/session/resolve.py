@@ -1,0 +1,62 @@
+"""session/resolve: find the session named by an id, the beginning of an id, or a title."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Raw
+
+from sessiond.catalog.finding import find_by_ref
+from sessiond.errors import AmbiguousRef, SessionNotFound
+from sessiond.limits import MATCHES_SHOWN_MAX
+from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, encode, raw
+from sessiond.methods.session.get import SessionResult
+from sessiond.model.ids import is_session_id
+
+__all__ = ["METHOD"]
+
+
+class ResolveParams(Params):
+    """Text that a person wrote for a session."""
+
+    ref: Annotated[str, Meta(min_length=1, max_length=1024)]
+
+
+def handle(client: Client, params: ResolveParams, call: Call[Client]) -> Any:
+    """Query the catalog in a worker thread; only an unlisted file is opened."""
+    client.service.work(call, lambda: _resolve(client, params.ref, call))
+    return DEFERRED
+
+
+async def _resolve(client: Client, ref: str, call: Call[Client]) -> Raw:
+    found = await client.service.roster.ask(
+        lambda catalog: catalog.ask(
+            lambda connection: find_by_ref(connection, ref, MATCHES_SHOWN_MAX + 1)
+        ),
+        call.progress,
+    )
+    if not found and is_session_id(ref) and await client.service.is_known(ref):
+        # A file outside the profile that was only read is in no list; its id still finds it.
+        return raw((b'{"session":', encode(await client.service.info(ref)), b"}"))
+    if not found:
+        raise SessionNotFound("no session has this text as id, part of an id, or title", ref=ref)
+    if len(found) > 1:
+        raise AmbiguousRef(
+            "more than one session matches: send the id of one",
+            matches=[msgspec.to_builtins(one.brief) for one in found[:MATCHES_SHOWN_MAX]],
+        )
+    return raw((b'{"session":', found[0].info, b"}"))
+
+
+METHOD = Method(
+    name="session/resolve",
+    params=ResolveParams,
+    result=SessionResult,
+    handle=handle,
+    access="read",
+    errors=(
+        SessionNotFound,
+        AmbiguousRef,
+    ),
+)

@@ -1,0 +1,48 @@
+"""session/restore: bring a deleted session back from the trash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond.errors import SessionExists
+from sessiond.methods._shared.common import Call, Client, Method, SessionParams
+from sessiond.methods._shared.vacant import VacantAct, act_on_vacant
+from sessiond.methods.session.get import SessionResult
+from sessiond.service.actor.exclusive import Retirement
+from sessiond.service.files.locations import exists_again
+from sessiond.service.log.open_session import Opened
+
+__all__ = ["METHOD"]
+
+
+def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
+    """Refuse if a session has the id, else move the file back at once."""
+    session_id = params.session_id
+    act = VacantAct(
+        lambda: _restore(client, session_id),
+        lambda restoring: _finish(client, session_id, restoring),
+        exists_again,
+    )
+    return act_on_vacant(client, call, session_id, act)
+
+
+def _restore(client: Client, session_id: str) -> Retirement:
+    def restore(_opened: Opened | None) -> None:
+        client.service.store.keeping.restore(session_id)
+
+    return client.service.hosts.retire(session_id, "restored", restore)
+
+
+async def _finish(client: Client, session_id: str, restoring: Retirement) -> SessionResult:
+    await restoring.outcome()
+    return SessionResult(await client.service.info(session_id))
+
+
+METHOD = Method(
+    name="session/restore",
+    params=SessionParams,
+    result=SessionResult,
+    handle=handle,
+    access="write",
+    errors=(SessionExists,),
+)

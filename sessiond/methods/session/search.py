@@ -1,0 +1,67 @@
+"""session/search: find text in all sessions, or in the sessions of a project."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from sessiond.catalog.fulltext import Found
+from sessiond.catalog.matching import match_of
+from sessiond.catalog.query import Query, without_slash
+from sessiond.errors import InvalidParams, StorageError
+from sessiond.limits import SEARCH_QUERY_CHARS_MAX
+from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, page_limit
+
+__all__ = ["METHOD"]
+
+
+class SearchParams(Params):
+    """Words and quoted phrases, and the sessions to search in."""
+
+    query: str
+    cwd: str | None = None
+    archived: bool | None = False
+    drafts: bool = False
+    limit: int | None = None
+
+
+class SearchResult(Struct, frozen=True):
+    """Hits, best first."""
+
+    hits: list[Found]
+
+
+def handle(client: Client, params: SearchParams, call: Call[Client]) -> Any:
+    """Query the search index once it holds all stored entries."""
+    if len(params.query) > SEARCH_QUERY_CHARS_MAX:
+        raise InvalidParams(
+            f"a query has at most {SEARCH_QUERY_CHARS_MAX} characters", path="query"
+        )
+    match = match_of(params.query)
+    if match is None:
+        raise InvalidParams("the query holds no word to search for", path="query")
+    limit = page_limit(params.limit)
+    query = Query(
+        cwd=None if params.cwd is None else without_slash(params.cwd),
+        archived=params.archived,
+        drafts=params.drafts,
+    )
+    client.service.work(call, lambda: _search(client, match, query, limit, call))
+    return DEFERRED
+
+
+async def _search(
+    client: Client, match: str, query: Query, limit: int, call: Call[Client]
+) -> SearchResult:
+    return SearchResult(await client.service.search.find(match, query, limit, call.progress))
+
+
+METHOD = Method(
+    name="session/search",
+    params=SearchParams,
+    result=SearchResult,
+    handle=handle,
+    access="read",
+    errors=(StorageError,),
+)

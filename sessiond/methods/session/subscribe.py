@@ -1,0 +1,60 @@
+"""session/subscribe: receive every entry of a session from a point on as events, and its signals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond.errors import PermissionDenied
+from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
+from sessiond.model.ids import HeadName
+from sessiond.service.client import After, Subscribed
+from sessiond.service.pubsub.subscription import Variant
+
+__all__ = ["METHOD"]
+
+
+class SubscribeParams(SessionParams):
+    """Start and filter of the events; `bodies: false` sends ids instead of entries.
+
+    `signals` adds what is stored nowhere: signals and presence. Its default is the value of `bodies`: a
+    subscriber without content gets no signals either.
+    """
+
+    after: After | None = None
+    types: list[str] | None = None
+    heads: list[HeadName] | None = None
+    bodies: bool = True
+    signals: bool | None = None
+
+
+def handle(client: Client, params: SubscribeParams, call: Call[Client]) -> Any:
+    """Register in the same step as the answer, so that no event falls between."""
+    signals = params.bodies if params.signals is None else params.signals
+    if client.access == "status" and (params.bodies or signals):
+        raise PermissionDenied(
+            "access status allows subscriptions with bodies false and without signals only",
+            need="read",
+        )
+    want = Variant(
+        encode=client.listener.encode,
+        bodies=params.bodies,
+        signals=signals,
+        types=None if params.types is None else frozenset(params.types),
+        heads=None if params.heads is None else frozenset(params.heads),
+    )
+    return ask(
+        client,
+        call,
+        params.session_id,
+        lambda host: client.subscribe(host, params.after, want),
+    )
+
+
+METHOD = Method(
+    name="session/subscribe",
+    aliases=("subscribe",),
+    params=SubscribeParams,
+    result=Subscribed,
+    handle=handle,
+    access="status",
+)

@@ -1,0 +1,35 @@
+"""session/verify: find damage in a session's file on disk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyio import to_thread
+
+from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, SessionParams, ask
+from sessiond.service.actor.actor import Host
+from sessiond.service.files.verifying import Verification
+from sessiond.service.log.open_session import Opened
+
+__all__ = ["METHOD"]
+
+
+def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
+    """Read in a worker thread; the file of a session that is not open is read without opening it."""
+    checks = client.service.store.checks
+
+    async def verify(opened: Opened | None = None) -> Verification:
+        return await to_thread.run_sync(checks.verify, params.session_id, opened, call.progress)
+
+    def look(host: Host) -> Any:
+        return host.later(call, lambda: verify(host.opened))
+
+    if client.service.find(params.session_id) is not None:
+        return ask(client, call, params.session_id, look)
+    client.service.work(call, verify)
+    return DEFERRED
+
+
+METHOD = Method(
+    name="session/verify", params=SessionParams, result=Verification, handle=handle, access="read"
+)

@@ -1,0 +1,1 @@
+"""One open session: its inbox, its writer, its leases, and its end."""

@@ -1,0 +1,296 @@
+"""One open session: who asks, who writes, who watches.
+
+A host is there from the first request that names its session: what comes while
+the file is being read waits in the inbox. Questions are answered at once, or
+after the asker's own mutations; mutations go to the one writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+from weakref import WeakSet
+
+import anyio
+from anyio import to_thread
+from msgspec import Struct
+
+from sessiond.errors import SessiondError
+from sessiond.service.actor.background import answer_later
+from sessiond.service.actor.exclusive import Retirement
+from sessiond.service.actor.inbox import LATER, Command, Inbox
+from sessiond.service.actor.leases import Leases
+from sessiond.service.actor.live import HostStatistics, Live, Means
+from sessiond.service.actor.loop import Loop
+from sessiond.service.actor.opening import Opening
+from sessiond.service.actor.plan_files import KeptFiles
+from sessiond.service.actor.writer import Writer
+from sessiond.service.context.context_cache import ContextCache
+from sessiond.service.context.token_counts import Estimates
+from sessiond.service.context.view_cache import Views
+from sessiond.service.log.log_reader import LogReader
+from sessiond.service.log.open_session import Opened
+from sessiond.service.log.rewritten import changed, is_rewritten
+from sessiond.service.ports import Ticket
+from sessiond.service.pubsub.hub import Hub
+from sessiond.session.tree import ChildIndex
+
+__all__ = ["Host", "Keeper"]
+
+
+class _Reader:
+    """Keeps a session open. It is held by a job and goes with it, run or never started."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Keeper(Struct, frozen=True):
+    """Whoever keeps the open sessions, as each of them sees it.
+
+    `on_ready` hears of commands for a session in memory, `on_change` of every change.
+    """
+
+    on_ready: Callable[[Host], None]
+    on_change: Callable[[Host], None]
+    means: Means
+
+
+class Host:
+    """A session that is open, or about to be."""
+
+    def __init__(self, session_id: str, load: Callable[[], Opened], keeper: Keeper) -> None:
+        self.session_id = session_id
+        self.environment = keeper.means.environment
+        self._keeper = keeper
+        self._opening = Opening(load)
+        self._inbox = Inbox()
+        self._readers: WeakSet[_Reader] = WeakSet()
+        self._loop = Loop(
+            session_id,
+            self._opening,
+            self._inbox,
+            self._readers,
+            keeper.means,
+            lambda: keeper.on_change(self),
+        )
+        self.meant_for_memory = False
+        self.retirement: Retirement | None = None
+        """What is to be done with the file when this host has let go of it."""
+        self.released = anyio.Event()
+        """Set when that is done: the next one may have the file."""
+        self.last_used = self.environment.monotonic()
+
+    # -- what is open ----------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the file was read and commands are being served."""
+        return self._loop.live is not None
+
+    @property
+    def live(self) -> Live:
+        """What is served; only asked by what runs after the opening."""
+        assert self._loop.live is not None, "the session is not open yet"
+        return self._loop.live
+
+    @property
+    def opened(self) -> Opened:
+        """The open session."""
+        return self.live.opened
+
+    @property
+    def hub(self) -> Hub:
+        """The session's subscribers."""
+        return self.live.hub
+
+    @property
+    def leases(self) -> Leases:
+        """Who alone may move which head."""
+        return self.live.leases
+
+    @property
+    def writer(self) -> Writer:
+        """Who alone changes the session."""
+        return self.live.writer
+
+    @property
+    def log(self) -> LogReader:
+        """The session's stored lines."""
+        return self.live.log
+
+    @property
+    def estimates(self) -> Estimates:
+        """How many tokens the model sees where."""
+        return self.live.estimates
+
+    @property
+    def contexts(self) -> ContextCache:
+        """What the model sees where, as far as it was asked for lately."""
+        return self.live.contexts
+
+    @property
+    def views(self) -> Views:
+        """The same, as it was asked for."""
+        return self.live.views
+
+    @property
+    def plan_files(self) -> KeptFiles:
+        """The files of the plans that were made last."""
+        return self.live.plan_files
+
+    @property
+    def children(self) -> ChildIndex:
+        """What follows which entry."""
+        return self.live.children
+
+    @property
+    def seq(self) -> int:
+        """The last durable line."""
+        return self.opened.session.seq
+
+    @property
+    def in_memory(self) -> bool:
+        """A session of persist "never": no disk to wait for, nothing to unload."""
+        return self.is_open and not self.opened.journal.blocking
+
+    @property
+    def counts_as_memory(self) -> bool:
+        """Against which limit it counts; before it is open, by what it is meant to be."""
+        return self.in_memory if self.is_open else self.meant_for_memory
+
+    @property
+    def waiting(self) -> int:
+        """Commands that wait for the writer."""
+        return len(self._inbox)
+
+    @property
+    def can_unload(self) -> bool:
+        """Nobody waits for it, reads, watches or leases it, and its entries are in a file."""
+        if not self.is_open or self.in_memory or self._loop.stopping:
+            return False
+        if len(self._inbox) or self.writer.writing or len(self._readers):
+            return False
+        return not (self.hub or self.hub.presence or self.leases.in_use)
+
+    def touch(self) -> None:
+        """Somebody used it just now."""
+        self.last_used = self.environment.monotonic()
+
+    # -- requests ----------------------------------------------------------------
+
+    def ask(self, ticket: Ticket, question: Callable[[], Any]) -> Any:
+        """Answer a question now, or LATER when the asker's own commands come first."""
+        self.touch()
+        if self.is_open and not self._loop.reopening and not self._inbox.holds(ticket.client):
+            if not self.opened.journal.is_doubted:
+                return self._answered(question)
+            # The file is looked at first.
+            self._loop.doubt()
+        return self.ask_in_turn(ticket, question)
+
+    def ask_in_turn(self, ticket: Ticket, question: Callable[[], Any]) -> Any:
+        """Answer LATER, between two batches: what was asked before is stored, or was refused."""
+
+        def finish(_receipt: Any, _durability: str) -> Any:
+            return self._answered(question)
+
+        return self.submit(Command(ticket, finish, entries=0))
+
+    def _answered(self, question: Callable[[], Any]) -> Any:
+        """Answer a question. Raises StorageError where the file was written anew in place."""
+        opened = self.opened
+        try:
+            return question()
+        except SessiondError:
+            self._doubt(opened)
+            raise
+        except Exception as bug:
+            if not is_rewritten(opened.journal):
+                raise
+            self._doubt(opened)
+            raise changed(opened.path) from bug
+
+    def _doubt(self, opened: Opened) -> None:
+        if opened.journal.is_doubted and opened is self.opened:
+            self._loop.doubt()
+
+    def submit(self, command: Command) -> Any:
+        """Give a command a place in line; its answer comes LATER. Raises Overloaded."""
+        self.touch()
+        self._inbox.put(command)
+        if not self.in_memory:
+            self._loop.wake()
+        elif len(self._inbox) == 1:
+            self._keeper.on_ready(self)
+        return LATER
+
+    def later(self, ticket: Ticket, job: Callable[[], Awaitable[Any]]) -> Any:
+        """Answer a question LATER; until then the session stays open."""
+        let_go = self.keep_open()
+        opened = self.opened
+
+        async def read() -> Any:
+            try:
+                async with ticket.client.reads:
+                    return await job()
+            except SessiondError:
+                self._doubt(opened)
+                raise
+            except Exception as bug:
+                if not await to_thread.run_sync(is_rewritten, opened.journal):
+                    raise
+                self._doubt(opened)
+                raise changed(opened.path) from bug
+            finally:
+                let_go()
+
+        answer_later(ticket, read, self.environment)
+        return LATER
+
+    def keep_open(self) -> Callable[[], None]:
+        """The session is not closed until what this gives is called, or forgotten."""
+        reader = _Reader()
+        self._readers.add(reader)
+
+        def let_go(held: _Reader = reader) -> None:
+            self._readers.discard(held)
+            self._loop.wake()
+
+        return let_go
+
+    def leases_changed(self) -> None:
+        """A head may be free, or be free at another time: whoever waits is looked after."""
+        self._loop.wake()
+
+    def create_instead(self, load: Callable[[], Opened]) -> bool:
+        """While the session is being opened: `load` it in case there is none.
+
+        False when it is open, or when somebody else's `load` came first.
+        """
+        return self._opening.create_instead(load, self._inbox.commands)
+
+    async def ready(self) -> Opened:
+        """The open session, once it is. Raises what the opening came to."""
+        return await self._opening.outcome()
+
+    # -- its life ------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Open the session and serve it until `stop`; everyone waiting gets an answer."""
+        await self._loop.run()
+
+    def run_ready(self) -> None:
+        """Serve what waits for a session in memory, at once: there is no disk to wait for."""
+        self._loop.run_ready()
+
+    def stop(self, why: SessiondError | None = None) -> None:
+        """Let `run` end once the inbox is empty; `why` is for who waits for a lease."""
+        self._loop.stop(why)
+
+    def tell_watchers(self, reason: str) -> None:
+        """Tell who watched to the end why there are no more events."""
+        self._loop.tell_watchers(reason)
+
+    def statistics(self) -> HostStatistics:
+        """How busy it is."""
+        return self.live.statistics(waiting=self.waiting)

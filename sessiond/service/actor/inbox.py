@@ -1,0 +1,208 @@
+"""Commands on their way to a session's writer, in the order in which they came.
+
+A mutation has a `stage`, a question has none; both hold a place in line. The
+inbox is bounded: what does not fit is refused at once and nothing was written.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Protocol
+
+from msgspec import Struct
+
+from sessiond.errors import Cancelled, Internal, Overloaded, SessiondError
+from sessiond.limits import (
+    BATCH_BYTES_MAX,
+    BATCH_ENTRIES_MAX,
+    INBOX_BYTES_MAX,
+    INBOX_COMMANDS_MAX,
+    RETRY_AFTER_MS,
+)
+from sessiond.service.ports import Ticket
+from sessiond.session.draft import Draft
+from sessiond.session.index import Session
+from sessiond.session.later import later, refused_later
+
+__all__ = ["LATER", "Act", "Command", "Inbox"]
+
+LATER: Final[Any] = object()
+"""What a question returns when its answer comes from a task of its own."""
+
+
+class Act(Protocol):
+    """What is done to a session's file as a whole, in a worker thread."""
+
+    def __call__(self, lines: Sequence[bytes], *, late: bool) -> None:
+        """Store the lines with it; `late` as in `SessionLog.append`. Raises SessiondError, Overtaken."""
+        ...
+
+
+class Command(Struct, eq=False):
+    """One request that holds a place in line, and later what became of it.
+
+    `stage` changes a draft and returns a receipt; `finish` turns the receipt
+    (None for a question) and the durability reached into the result. Both run
+    synchronously on the loop. `act` does something to the file as a whole, in a worker
+    thread, with no other command in its batch; it is given the lines that were staged, to store them
+    with it, and whether lines of foreign writers may come first, as `SessionLog.append` is. `ids` are entry ids that may be stored already.
+    """
+
+    ticket: Ticket
+    finish: Callable[[Any, str], Any]
+    stage: Callable[[Draft], Any] | None = None
+    act: Act | None = None
+    ids: tuple[str, ...] = ()
+    reads: Callable[[Session], Iterable[int]] | None = None
+    """Lines that `stage` looks at, if they are stored already."""
+    entries: int = 1
+    size: int = 0
+    sync: bool = True
+    receipt: Any = None
+    refusal: SessiondError | None = None
+    rests_on_batch: bool = False
+    """Entries were staged before or by it: it stands only if they become durable."""
+    settled: bool = False
+
+    def stage_on(self, draft: Draft) -> None:
+        """Stage a mutation, or remember why it was refused."""
+        assert self.stage is not None, "a question changes nothing"
+        self.refusal = None
+        try:
+            self.receipt = self.stage(draft)
+        except SessiondError as error:
+            # With its traceback the refusal would hold the command, and the command the refusal.
+            self.refusal = error.with_traceback(None)
+        self.rests_on_batch = bool(draft.entries)
+
+    def come_later(self, after: int, by: int) -> None:
+        """Others stored so many lines behind `after`, and what was staged comes behind those."""
+        self.receipt = later(self.receipt, after, by)
+        if self.refusal is not None:
+            self.refusal = refused_later(self.refusal, after, by)
+
+    def settle(
+        self,
+        error: SessiondError | None,
+        durability: str,
+        report_bug: Callable[[str, BaseException], str],
+    ) -> None:
+        """Answer; `error` is what storing the batch came to."""
+        if error is not None and (self.rests_on_batch or self.act is not None):
+            self.fail(error)
+            return
+        if self.refusal is not None:
+            self.fail(self.refusal)
+            return
+        try:
+            result = self.finish(self.receipt, durability)
+        except SessiondError as refusal:
+            self.fail(refusal)
+        except Exception as bug:  # noqa: BLE001 - a bug in one answer is not the session's
+            incident_id = report_bug("answer", bug)
+            self.fail(Internal("a bug in sessiond", incident_id=incident_id))
+        else:
+            self.settled = True
+            if result is not LATER:
+                self.ticket.answer(result)
+
+    def fail(self, error: SessiondError) -> None:
+        """Answer with an error."""
+        self.settled = True
+        self.ticket.fail(error)
+
+
+class Inbox:
+    """A bounded queue of commands for one writer."""
+
+    def __init__(self) -> None:
+        self._commands: deque[Command] = deque()
+        self._bytes = 0
+        self._waiting: dict[Any, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._commands)
+
+    def holds(self, client: Any) -> bool:
+        """Whether the client has commands that are not settled yet."""
+        return client in self._waiting
+
+    def put(self, command: Command) -> None:
+        """Take a place in line. Raises Overloaded."""
+        if len(self._commands) >= INBOX_COMMANDS_MAX:
+            raise _overloaded("too many commands wait for this session", INBOX_COMMANDS_MAX)
+        if self._bytes and self._bytes + command.size > INBOX_BYTES_MAX:
+            raise _overloaded("too many bytes wait for this session", INBOX_BYTES_MAX)
+        client = command.ticket.client
+        self._waiting[client] = self._waiting.get(client, 0) + 1
+        self._bytes += command.size
+        self._commands.append(command)
+        command.ticket.defer(lambda: self._give_up(command))
+
+    def _give_up(self, command: Command) -> None:
+        """Cancel what still waits; what the writer has taken completes and answers."""
+        if not self.drop(command):
+            return
+        self.settled(command)
+        command.fail(Cancelled("cancelled before it took effect"))
+
+    def take(self) -> list[Command]:
+        """The next batch, as much of the line as one write may carry.
+
+        A question is answered once its batch is stored, so what the same client sent
+        behind it waits for the next one: it is not for that answer to show.
+        """
+        batch: list[Command] = []
+        asked: set[Any] = set()
+        entries = size = 0
+        while self._commands:
+            command = self._commands[0]
+            entries += command.entries
+            size += command.size
+            if batch and (entries > BATCH_ENTRIES_MAX or size > BATCH_BYTES_MAX):
+                break
+            if command.act is not None:
+                return batch or [self._pop()]
+            if command.stage is None:
+                asked.add(command.ticket.client)
+            elif asked and command.ticket.client in asked:
+                break
+            batch.append(self._pop())
+        return batch
+
+    def _pop(self) -> Command:
+        command = self._commands.popleft()
+        self._bytes -= command.size
+        return command
+
+    @property
+    def needs_thread(self) -> bool:
+        """Whether what comes next has to wait for a disk, also in a session without one."""
+        return bool(self._commands) and self._commands[0].act is not None
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """What waits for the writer, in order."""
+        return tuple(self._commands)
+
+    def drop(self, command: Command) -> bool:
+        """Take a command out of the line; False if it does not wait there."""
+        if command not in self._commands:
+            return False
+        self._commands.remove(command)
+        self._bytes -= command.size
+        return True
+
+    def settled(self, command: Command) -> None:
+        """A command of this inbox got its answer."""
+        client = command.ticket.client
+        left = self._waiting[client] - 1
+        if left:
+            self._waiting[client] = left
+        else:
+            del self._waiting[client]
+
+
+def _overloaded(what: str, limit: int) -> Overloaded:
+    return Overloaded(what, limit=limit, retry_after_ms=RETRY_AFTER_MS)

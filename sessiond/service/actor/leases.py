@@ -1,0 +1,216 @@
+"""Who alone may move the heads of one session, for a while, and who waits to be next.
+
+Law 1: a head has one lease at a time, and whoever waits for it is served in the order
+of asking. Law 2: a lease ends with its time, its release or its connection; what has
+ended counts no more at the next look, and a clock runs only for those who wait.
+Law 3: a lease is given between two batches of the writer, so what was on its way to the
+disk before it is stored before it.
+
+Synchronous and without I/O. Nothing of it is kept over a restart but that epochs go on growing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from sessiond.errors import Cancelled, HeadNotFound, Overloaded, SessiondError
+from sessiond.limits import LEASE_WAITERS_MAX, LEASES_MAX, RETRY_AFTER_MS
+from sessiond.model.ids import MAIN
+from sessiond.model.row import Rules
+from sessiond.model.times import rfc3339, unix_ms
+from sessiond.service.actor.inbox import LATER
+from sessiond.service.actor.lease import Held, Lease, Waiter, Wish, held_by
+from sessiond.service.environment import Environment
+from sessiond.service.ports import Ticket
+from sessiond.session.leases import lease_lost, lease_of_another
+
+__all__ = ["Leases"]
+
+
+class Leases:
+    """The leased heads of one open session."""
+
+    def __init__(
+        self, environment: Environment, next_epoch: Callable[[], int], rules: Rules
+    ) -> None:
+        self._environment = environment
+        self._next_epoch = next_epoch
+        self._rules = rules
+        self.held: dict[str, Held] = {}
+        """By head; some may have run out since the last look."""
+        self.waiting: dict[Waiter, None] = {}
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a head is leased, or somebody waits for one."""
+        self._drop_ended()
+        return bool(self.held or self.waiting)
+
+    def concerns(self, client: Any) -> bool:
+        """Whether this connection leases a head, or waits for one."""
+        self._drop_ended()
+        holders = [held.client for held in self.held.values()]
+        return client in (*holders, *(waiter.ticket.client for waiter in self.waiting))
+
+    # -- asked by whoever moves a head -----------------------------------------------
+
+    def require(self, head: str, lease_id: str | None) -> None:
+        """Raise unless the head is free, or the lease named is its own.
+
+        Raises InvalidParams for the lease of another head, LeaseHeld where another client has the
+        head, LeaseLost for a lease that is over.
+        """
+        held = self._holding(head)
+        if lease_id is not None:
+            self._require_not_of_another(head, lease_id)
+        if held is None:
+            if lease_id is not None:
+                raise lease_lost(lease_id)
+        elif held.lease.lease_id != lease_id:
+            # Who names a lease that is over cannot do better by asking again.
+            raise held_by(head, held, retryable=lease_id is None)
+
+    def _require_not_of_another(self, head: str, lease_id: str) -> None:
+        for name in list(self.held):
+            held = self._holding(name)
+            if held is not None and held.lease.lease_id == lease_id and name != head:
+                raise lease_of_another(name, head)
+
+    def is_held(self, head: str) -> bool:
+        """Whether somebody has the head."""
+        return self._holding(head) is not None
+
+    # -- asked by clients, in their turn between two batches --------------------------
+
+    def acquire(self, wish: Wish, ticket: Ticket) -> Any:
+        """A lease; LATER if it has to be waited for. Raises LeaseHeld, HeadNotFound, Overloaded."""
+        if wish.head != MAIN and not self._rules.named_heads:
+            raise HeadNotFound("files of this dialect have one head, main", head=wish.head)
+        self.serve()
+        held = self._holding(wish.head)
+        if held is None:
+            return self._give(wish, ticket.client)
+        if not wish.wait_ms:
+            raise held_by(wish.head, held)
+        if len(self.waiting) >= LEASE_WAITERS_MAX:
+            raise Overloaded(
+                "too many wait for the heads of this session",
+                limit=LEASE_WAITERS_MAX,
+                retry_after_ms=RETRY_AFTER_MS,
+            )
+        until = self._environment.monotonic() + wish.wait_ms / 1000
+        self.waiting[Waiter(wish, ticket, until)] = None
+        return LATER
+
+    def give_up(self, ticket: Ticket) -> bool:
+        """Nobody waits for this answer any more; False if it was given already."""
+        waiter = next((one for one in self.waiting if one.ticket is ticket), None)
+        if waiter is None:
+            return False
+        del self.waiting[waiter]
+        return True
+
+    def stop_waiting(self, client: Any) -> None:
+        """A connection asks for nothing more: its places in line are given up."""
+        for waiter in list(self.waiting):
+            if waiter.ticket.client is client:
+                del self.waiting[waiter]
+                waiter.ticket.fail(Cancelled("the connection ended while it waited for the lease"))
+                waiter.ticket.flush()
+
+    def renew(self, lease_id: str, ttl_ms: int) -> Lease:
+        """The same lease, for so long from now. Raises LeaseLost."""
+        self._drop_ended()
+        for head, held in self.held.items():
+            if held.lease.lease_id == lease_id:
+                lease = Lease(lease_id, held.lease.epoch, self._time_in(ttl_ms))
+                self.held[head] = Held(lease, held.client, self._ends_in(ttl_ms))
+                return lease
+        raise lease_lost(lease_id)
+
+    def release(self, lease_id: str) -> None:
+        """End a lease; one that is over already is no error."""
+        for head, held in list(self.held.items()):
+            if held.lease.lease_id == lease_id:
+                del self.held[head]
+
+    # -- ends ------------------------------------------------------------------------
+
+    def leave(self, client: Any) -> None:
+        """A connection ended, and with it its leases and its places in line."""
+        for head, held in list(self.held.items()):
+            if held.client is client:
+                del self.held[head]
+        for waiter in list(self.waiting):
+            if waiter.ticket.client is client:
+                del self.waiting[waiter]
+
+    def serve(self) -> None:
+        """Give what is free to those who wait; who has waited long enough is refused."""
+        if not self.waiting:
+            return
+        now = self._environment.monotonic()
+        for waiter in list(self.waiting):
+            wish, ticket = waiter.wish, waiter.ticket
+            held = self._holding(wish.head)
+            if held is not None and now < waiter.until:
+                continue
+            del self.waiting[waiter]
+            try:
+                if held is not None:
+                    raise held_by(wish.head, held)
+                ticket.answer(self._give(wish, ticket.client))
+            except SessiondError as refusal:
+                ticket.fail(refusal)
+            ticket.flush()
+
+    def due_in(self) -> float:
+        """In how many seconds `serve` has something to do by itself; inf if never."""
+        ends = [min(one.until, self._end_of(one.wish.head)) for one in self.waiting]
+        return max(0.0, min(ends) - self._environment.monotonic()) if ends else inf
+
+    def close(self, why: SessiondError | None = None) -> None:
+        """Refuse who waits, with `why`, else with who has the head: the session is closed."""
+        for waiter in self.waiting:
+            head = waiter.wish.head
+            waiter.ticket.fail(why or held_by(head, self.held.get(head)))
+            waiter.ticket.flush()
+        self.waiting, self.held = {}, {}
+
+    # -- steps -----------------------------------------------------------------------
+
+    def _give(self, wish: Wish, client: Any) -> Lease:
+        if len(self.held) >= LEASES_MAX:
+            self._drop_ended()
+        if len(self.held) >= LEASES_MAX:
+            raise Overloaded(
+                "as many heads of this session are leased as may be",
+                limit=LEASES_MAX,
+                retry_after_ms=RETRY_AFTER_MS,
+            )
+        lease_id = self._environment.new_lease_id()
+        lease = Lease(lease_id, self._next_epoch(), self._time_in(wish.ttl_ms))
+        self.held[wish.head] = Held(lease, client, self._ends_in(wish.ttl_ms))
+        return lease
+
+    def _holding(self, head: str) -> Held | None:
+        held = self.held.get(head)
+        if held is not None and held.ends <= self._environment.monotonic():
+            del self.held[head]
+            return None
+        return held
+
+    def _drop_ended(self) -> None:
+        for head in list(self.held):
+            self._holding(head)
+
+    def _end_of(self, head: str) -> float:
+        return self.held[head].ends if head in self.held else 0.0
+
+    def _ends_in(self, ttl_ms: int) -> float:
+        return self._environment.monotonic() + ttl_ms / 1000
+
+    def _time_in(self, ttl_ms: int) -> str:
+        return rfc3339((unix_ms(self._environment.now()) or 0) + ttl_ms)

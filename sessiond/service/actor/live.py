@@ -1,0 +1,111 @@
+"""What stands on one open file: all of it goes when another file takes its place.
+
+Only the subscribers stay, and so does their hub.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from anyio import CapacityLimiter
+from msgspec import Struct
+
+from sessiond.errors import SessiondError
+from sessiond.service.actor.inbox import Inbox
+from sessiond.service.actor.leases import Leases
+from sessiond.service.actor.plan_files import KeptFiles
+from sessiond.service.actor.writer import Writer, WriterStatistics
+from sessiond.service.context.cache_budget import Caches
+from sessiond.service.context.context_cache import ContextCache
+from sessiond.service.context.token_counts import Estimates
+from sessiond.service.context.view_cache import Views
+from sessiond.service.environment import Environment
+from sessiond.service.external.watcher import Watching
+from sessiond.service.log.log_reader import LogReader
+from sessiond.service.log.open_session import Opened
+from sessiond.service.pubsub.hub import Hub, HubStatistics
+from sessiond.session.tree import ChildIndex
+
+__all__ = ["HostStatistics", "Live", "Means", "live", "new_hub"]
+
+
+class Means(Struct, frozen=True):
+    """What all sessions of a daemon work with; `threads` are for writing."""
+
+    environment: Environment
+    threads: CapacityLimiter
+    next_lease_epoch: Callable[[], int]
+    reopen: Callable[[Opened], Opened]
+    watching: Watching
+    caches: Caches
+
+
+class HostStatistics(Struct, frozen=True):
+    """How busy a session is."""
+
+    seq: int
+    inbox: int
+    writer: WriterStatistics
+    hub: HubStatistics
+
+
+class Live(Struct, frozen=True, eq=False):
+    """A session that is served."""
+
+    opened: Opened
+    log: LogReader
+    """Its stored lines."""
+    hub: Hub
+    """Its subscribers."""
+    leases: Leases
+    """Who alone may move which head."""
+    writer: Writer
+    """Who alone changes it."""
+    estimates: Estimates
+    """How many tokens the model sees where."""
+    contexts: ContextCache
+    views: Views
+    plan_files: KeptFiles
+    children: ChildIndex
+    caches: Caches
+
+    def end(self, why: SessiondError | None = None) -> None:
+        """Serve the session no longer; `why` is for who waits for a lease."""
+        self.leases.close(why)
+        for cache in (self.contexts, self.views):
+            self.caches.forget(cache)
+
+    def statistics(self, *, waiting: int) -> HostStatistics:
+        """How busy it is, with how many commands in the inbox."""
+        return HostStatistics(
+            seq=self.opened.session.seq,
+            inbox=waiting,
+            writer=self.writer.statistics(),
+            hub=self.hub.statistics(),
+        )
+
+
+def live(opened: Opened, hub: Hub, inbox: Inbox, means: Means) -> Live:
+    """Serve what was opened, to these subscribers."""
+    environment = means.environment
+    leases = Leases(environment, means.next_lease_epoch, opened.session.rules)
+    return Live(
+        opened=opened,
+        log=LogReader(opened),
+        hub=hub,
+        leases=leases,
+        writer=Writer(opened, hub, inbox, leases, environment, means.threads),
+        estimates=Estimates(opened, environment.policies),
+        contexts=ContextCache(means.caches),
+        views=Views(opened, means.caches),
+        plan_files=KeptFiles(),
+        children=ChildIndex(),
+        caches=means.caches,
+    )
+
+
+def new_hub(opened: Opened) -> Hub:
+    """A hub without subscribers."""
+    hub = Hub(LogReader(opened), opened.session_id, opened.epoch, opened.session.rules)
+    hub.standing.take(archived=opened.archived, read_only=opened.read_only)
+    return hub

@@ -1,0 +1,215 @@
+"""What an open session does, one thing after another, and how it ends.
+
+Law: batches first, then what other programs wrote, then rest. When it ends, for whatever
+reason, everyone who waits gets an answer, and everyone who watches is told why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sized
+
+import anyio
+from anyio import to_thread
+
+from sessiond.errors import Internal, SessiondError, StorageError, exhausted
+from sessiond.journal.store import Replaced, ReplacedReason
+from sessiond.limits import RETRY_AFTER_MS
+from sessiond.service.actor.inbox import Command, Inbox
+from sessiond.service.actor.live import Live, Means, live, new_hub
+from sessiond.service.actor.opening import Opening
+from sessiond.service.external.change_monitor import Attention
+from sessiond.service.log.rewritten import changed as changed_file
+from sessiond.service.log.rewritten import is_rewritten
+from sessiond.service.pubsub.subscription import Subscription
+
+__all__ = ["Loop"]
+
+
+class Loop:
+    """Serves one session's inbox from its opening on."""
+
+    def __init__(  # noqa: PLR0913 - what one session has, and what all share
+        self,
+        session_id: str,
+        opening: Opening,
+        inbox: Inbox,
+        readers: Sized,
+        means: Means,
+        on_change: Callable[[], None],
+    ) -> None:
+        self.live: Live | None = None
+        """None until the file was read."""
+        self.reopening = False
+        """Another file took its place and is being read: questions wait."""
+        self.stopping = False
+        self._why: SessiondError | None = None
+        self._session_id = session_id
+        self._opening = opening
+        self._inbox = inbox
+        self._readers = readers
+        self._means = means
+        self._on_change = on_change
+        self._attention = Attention(means.watching, self.wake)
+        self._wake = anyio.Event()
+        self._taken: list[Command] = []
+        self._watchers: list[Subscription] = []
+
+    def wake(self) -> None:
+        """There is something to do."""
+        self._wake.set()
+
+    def doubt(self) -> None:
+        """A read found other lines than were stored: the file is looked at next."""
+        self._attention.doubt()
+
+    def stop(self, why: SessiondError | None = None) -> None:
+        """Let `run` end once the inbox is empty; `why` is for who waits for a lease."""
+        self._why = why
+        self.stopping = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Open the session and serve its inbox until `stop`; everyone waiting gets an answer."""
+        error: SessiondError = Internal("the session's writer ended")
+        try:
+            await self._open()
+            while self._taken or len(self._inbox) or len(self._readers) or not self.stopping:
+                await self._serve()
+        except SessiondError as refusal:
+            error = refusal
+        except Exception as bug:  # noqa: BLE001 - a bug here closes this session only
+            error = self._closed_by(bug)
+        finally:
+            self._attention.end()
+            self._opening.failed(error)
+            self._refuse_all(error)
+            if self.live is not None:
+                self.live.end(self._why)
+                self._watchers = self.live.hub.close()
+                if not self.stopping:
+                    self.tell_watchers(error.kind)
+
+    # -- what is served ------------------------------------------------------------
+
+    @property
+    def _served(self) -> Live:
+        assert self.live is not None, "the session is not open yet"
+        return self.live
+
+    async def _open(self) -> None:
+        opened = await self._opening.run(self._refuse)
+        self.live = live(opened, new_hub(opened), self._inbox, self._means)
+        self._on_change()
+        self._opening.done(opened)
+        self._attention.turn_to(opened)
+
+    async def _serve(self) -> None:
+        """Do what comes next; where the file has other lines now, serve those from here on."""
+        opened = self._served.opened
+        try:
+            await self._turn(self._served)
+        except Replaced as replaced:
+            await self._open_again(replaced.reason)
+        except SessiondError:
+            raise
+        except Exception:
+            if not await to_thread.run_sync(is_rewritten, opened.journal):
+                raise
+            self._refuse(self._taken, changed_file(opened.path))
+            self._taken = []
+            await self._open_again("epoch")
+
+    async def _open_again(self, reason: ReplacedReason) -> None:
+        """Serve the file that took the place of the one that was open, to the same subscribers."""
+        before = self._served
+        self.reopening = True
+        opened = await to_thread.run_sync(self._means.reopen, before.opened)
+        self.reopening = False
+        before.end()
+        self.live = again = live(opened, before.hub, self._inbox, self._means)
+        again.hub.begin_again(again.log, opened.epoch, opened.session.rules, reason)
+        again.writer.others.tell_standing({})
+        self._attention.turn_to(opened)
+        self._on_change()
+
+    # -- one thing after another -----------------------------------------------------
+
+    async def _turn(self, live: Live) -> None:
+        """Serve a batch, or look at what others wrote, or wait. Raises Replaced."""
+        live.leases.serve()
+        if not self._taken and len(self._inbox):
+            self._taken = self._inbox.take()
+        if self._taken and not self._attention.is_urgent:
+            changed = await live.writer.write(self._taken)
+            self._taken = []
+            if live.opened.journal.is_doubted:
+                self.doubt()
+        elif self._attention.is_due(live.opened, live.writer):
+            changed = await self._attention.look(live.opened, live.writer)
+        else:
+            await self._rest(live)
+            return
+        if changed:
+            # Still in the step that answered: a list asked for next shows it.
+            self._on_change()
+
+    async def _rest(self, live: Live) -> None:
+        """Until there is something to do; a clock runs only for those who wait for a moment."""
+        self._wake = anyio.Event()
+        due_in = live.writer.others.half_due_in
+        if live.leases.waiting:
+            due_in = min(due_in, live.leases.due_in())
+        with anyio.move_on_after(due_in):
+            await self._wake.wait()
+
+    def run_ready(self) -> None:
+        """Serve what waits for a session in memory, at once: there is no disk to wait for."""
+        writer = self._served.writer
+        while len(self._inbox) and not writer.writing:
+            if self._inbox.needs_thread:
+                # `run` serves it and what comes behind it.
+                self._wake.set()
+                return
+            self._taken = self._inbox.take()
+            try:
+                changed = writer.write_in_memory(self._taken)
+                self._taken = []
+                if changed:
+                    self._on_change()
+            except Exception as bug:  # noqa: BLE001 - a bug here closes this session only
+                # `run` waits meanwhile and would not know why it ends.
+                error = self._closed_by(bug)
+                self._refuse_all(error)
+                self._taken = []
+                self._watchers = self._served.hub.close()
+                self.tell_watchers(error.kind)
+                self.stop()
+
+    # -- the end ---------------------------------------------------------------------
+
+    def tell_watchers(self, reason: str) -> None:
+        """Tell who watched to the end why there are no more events."""
+        watchers, self._watchers = self._watchers, []
+        for subscription in watchers:
+            self._served.hub.tell_closed(subscription, reason)
+
+    def _closed_by(self, bug: Exception) -> SessiondError:
+        short = exhausted(bug, RETRY_AFTER_MS)
+        if short is not None and (self.live is None or isinstance(short, StorageError)):
+            # What the disk has is served again by the next request.
+            return short
+        report = self._means.environment.report_bug
+        incident_id = report(f"writer of {self._session_id}", bug)
+        return Internal("the session was closed by a bug in sessiond", incident_id=incident_id)
+
+    def _refuse_all(self, error: SessiondError) -> None:
+        """Answer whoever has no answer yet, also those whom the writer had taken."""
+        self._refuse([*self._taken, *self._inbox.commands], error)
+
+    def _refuse(self, commands: Iterable[Command], error: SessiondError) -> None:
+        for command in commands:
+            if not command.settled:
+                self._inbox.drop(command)
+                self._inbox.settled(command)
+                command.fail(error)
+                command.ticket.flush()

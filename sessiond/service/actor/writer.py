@@ -1,0 +1,212 @@
+"""The single writer of a session.
+
+It takes all that waits and makes one batch of it, in six steps: stage, encode,
+persist, commit, publish, answer. Only persist awaits. So no task ever sees half
+a batch, nothing is visible before it is durable, and whatever arrives while the
+disk works is the next batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from anyio import CancelScope, CapacityLimiter, to_thread
+from msgspec import Struct
+
+from sessiond.errors import SessiondError, StorageError, exhausted
+from sessiond.journal.store import Overtaken
+from sessiond.limits import OVERTAKEN_MAX, RETRY_AFTER_MS
+from sessiond.service.actor.batch import Batch, stage
+from sessiond.service.actor.inbox import Command, Inbox
+from sessiond.service.actor.leases import Leases
+from sessiond.service.environment import Environment
+from sessiond.service.external.foreign_lines import Others
+from sessiond.service.log.log_reader import LogReader
+from sessiond.service.log.open_session import Opened
+from sessiond.service.ports import Listener
+from sessiond.service.pubsub.hub import Hub
+
+__all__ = ["Writer", "WriterStatistics"]
+
+T = TypeVar("T")
+
+
+class WriterStatistics(Struct, frozen=True):
+    """What a session was told so far."""
+
+    batches: int
+    entries: int
+    batch_entries_max: int
+    failures: int
+
+
+class Writer:
+    """Stores the commands of one session's inbox, a batch at a time."""
+
+    def __init__(  # noqa: PLR0913 - what one session has, and what all share
+        self,
+        opened: Opened,
+        hub: Hub,
+        inbox: Inbox,
+        leases: Leases,
+        environment: Environment,
+        threads: CapacityLimiter,
+    ) -> None:
+        self.writing = False
+        self._opened = opened
+        self._log = LogReader(opened)
+        self._hub = hub
+        self._inbox = inbox
+        self._leases = leases
+        self._environment = environment
+        self._threads = threads
+        self.others = Others(opened, hub, self._in_thread)
+        self._batches = self._entries = self._batch_entries_max = self._failures = 0
+
+    async def write(self, commands: Sequence[Command]) -> bool:
+        """Store a batch and settle it; gives whether it could change the session.
+
+        Raises Replaced, and then nothing is stored or settled.
+        """
+        self.writing = True
+        try:
+            batch, error = await self._store(commands)
+        except StorageError as unread:
+            # What staging looks at could not be read. Nothing was staged yet.
+            self._refuse(commands, unread)
+            return False
+        finally:
+            self.writing = False
+        self._conclude(batch, error)  # 4, 5, 6
+        return bool(batch.lines or batch.act)
+
+    async def _store(self, commands: Sequence[Command]) -> tuple[Batch, SessiondError | None]:
+        """Stage, encode, persist; again when others wrote first, for it must stand on that."""
+        opened = self._opened
+        overtaken = 0
+        while True:
+            seqs = self._looked_at(commands)
+            stored = dict(zip(seqs, await self._log.read_many(seqs), strict=True))
+            batch = stage(commands, opened, self._environment, stored, self._leases)  # 1, 2
+            if not (batch.lines or batch.act or batch.sync):
+                return batch, None
+            try:
+                return batch, await self._persist(batch, late=overtaken >= OVERTAKEN_MAX)  # 3
+            except Overtaken:
+                overtaken += 1
+                batch.give_up()
+                await self.others.come_first()
+
+    async def look(self) -> bool:
+        """Take in what others wrote; gives whether there was anything. Raises Replaced.
+
+        Nobody waits for it: a session may be let go of meanwhile, and ends behind it.
+        """
+        return await self.others.look()
+
+    def write_in_memory(self, commands: Sequence[Command]) -> bool:
+        """The same for a session without a disk: nothing to wait for."""
+        journal = self._opened.journal
+        seqs = self._looked_at(commands)
+        stored = dict(zip(seqs, journal.read_many(seqs), strict=True))
+        batch = stage(commands, self._opened, self._environment, stored, self._leases)
+        error: SessiondError | None = None
+        if batch.lines:
+            try:
+                journal.append(batch.lines, sync=False)
+            except SessiondError as full:
+                if len(commands) > 1:
+                    # One large command must not refuse the small ones beside it.
+                    batch.give_up()
+                    changed = [self.write_in_memory([command]) for command in commands]
+                    return any(changed)
+                # With its traceback the error would hold this frame, and the frame the error.
+                error = full.with_traceback(None)
+        self._conclude(batch, error)
+        return bool(batch.lines) and error is None
+
+    def _looked_at(self, commands: Sequence[Command]) -> list[int]:
+        """Stored entries that staging looks at: a retry is compared with those of its ids."""
+        session = self._opened.session
+        ids = session.ids
+        named = [i for command in commands for i in command.ids if i in ids]
+        seqs = {ids[i] for i in named}
+        if session.same_ids:
+            seqs.update(seq for i in named for seq in session.same_ids.get(i, ()))
+        for command in commands:
+            if command.reads is not None:
+                seqs.update(command.reads(session))
+        return sorted(seqs)
+
+    async def _persist(self, batch: Batch, *, late: bool) -> SessiondError | None:
+        """One write and one sync for the whole batch. Raises Overtaken, Replaced."""
+
+        def store() -> SessiondError | None:
+            if batch.act is None:
+                return self._opened.store(
+                    batch.lines, sync=batch.sync, has_assistant=batch.has_assistant, late=late
+                )
+            try:
+                batch.act(batch.lines, late=late)
+            except SessiondError as refusal:
+                return refusal
+            return None
+
+        try:
+            return await self._in_thread(store)
+        except RuntimeError as error:
+            # Nothing was written if there was no thread to write in.
+            short = exhausted(error, RETRY_AFTER_MS)
+            if short is None:
+                raise
+            return short
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """What waits for the disk; who waits for it may not cut it short."""
+        done: list[T] = []
+        with CancelScope(shield=True):
+            done.append(await to_thread.run_sync(work, limiter=self._threads))
+        return done[0]
+
+    def _conclude(self, batch: Batch, error: SessiondError | None) -> None:
+        """Commit, publish, answer. No await: nobody sees half of it."""
+        opened, hub = self._opened, self._hub
+        touched: dict[Listener, None] = {}
+        self.others.publish(touched)
+        if error is not None:
+            self._failures += 1
+        elif batch.lines:
+            batch.follow()
+            opened.intake.end_atom()
+            batch.draft.commit()
+            opened.hidden = False
+            lines = opened.journal.line_count
+            assert opened.session.seq == lines - 1, "index and file number the lines alike"
+            if hub.has_live:
+                hub.publish(batch.events(), touched)
+            self._batches += 1
+            self._entries += len(batch.lines)
+            self._batch_entries_max = max(self._batch_entries_max, len(batch.lines))
+        self.others.tell_standing(touched)
+        for command in batch.commands:
+            command.settle(error, opened.durability, self._environment.report_bug)
+            self._inbox.settled(command)
+            touched[command.ticket.client.listener] = None
+        for listener in touched:
+            listener.flush()
+
+    def _refuse(self, commands: Sequence[Command], error: SessiondError) -> None:
+        for command in commands:
+            self._inbox.settled(command)
+            command.fail(error)
+            command.ticket.flush()
+
+    def statistics(self) -> WriterStatistics:
+        """What it stored."""
+        return WriterStatistics(
+            batches=self._batches,
+            entries=self._entries,
+            batch_entries_max=self._batch_entries_max,
+            failures=self._failures,
+        )

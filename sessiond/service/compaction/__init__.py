@@ -1,0 +1,1 @@
+"""Compactions: planned, summarised by a client or a command, and committed."""

@@ -1,0 +1,59 @@
+"""What a head leaves when it goes to another branch, read from the session's lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sessiond.dialects.base import ContextLine
+from sessiond.errors import TooLarge
+from sessiond.limits import PLAN_BYTES_MAX
+from sessiond.model.parsed_message import Reading
+from sessiond.model.row import Kind
+from sessiond.service.log.open_session import Opened
+from sessiond.session.compaction.branching import LeftStep, Told, entries_left, gather
+from sessiond.session.compaction.policy import Policy
+from sessiond.session.context.tokens import Estimator
+
+__all__ = ["told_of_branch"]
+
+_SUMMARIES = frozenset({int(Kind.COMPACTION), int(Kind.BRANCH_SUMMARY)})
+
+
+def told_of_branch(
+    opened: Opened, places: tuple[int, int], policy: Policy, estimator: Estimator, budget: int
+) -> Told:
+    """What to summarise when a head goes from one place to another. Blocks.
+
+    Raises StorageError, TooLarge.
+    """
+    seqs = entries_left(opened.session, *places)
+    size = sum(map(opened.journal.line_bytes, seqs))
+    if size > PLAN_BYTES_MAX:
+        raise TooLarge(
+            "the branch is more than a plan looks at; send a summary to session/branch",
+            limit=PLAN_BYTES_MAX,
+            size=size,
+        )
+    return gather(_steps(opened, seqs, estimator), budget, policy.preset.files)
+
+
+def _steps(opened: Opened, seqs: Sequence[int], estimator: Estimator) -> list[LeftStep]:
+    lines = opened.journal.read_many(seqs)
+    return [_step(opened, seq, line, estimator) for seq, line in zip(seqs, lines, strict=True)]
+
+
+def _step(opened: Opened, seq: int, line: bytes, estimator: Estimator) -> LeftStep:
+    name, kind = opened.session.names[seq], opened.session.kinds[seq]
+    # The last one speaks: what comes before it is the system's, kept by a compaction.
+    messages = opened.dialect.context([ContextLine(name, kind, line)])[-1:]
+    reading = opened.dialect.read(messages[0].body) if messages else None
+    if kind == Kind.BRANCH_SUMMARY and reading is None:
+        # It says nothing to a context, but it is one of the things that were left.
+        reading = Reading("branch_summary", ())
+    return LeftStep(
+        name,
+        reading,
+        0 if reading is None else estimator.message(reading),
+        opened.dialect.summary(line) if kind in _SUMMARIES else None,
+        kind == Kind.BRANCH_SUMMARY,
+    )

@@ -1,0 +1,144 @@
+"""Plans of compactions: what the session's lines say, put to the pure planner.
+
+Law: a plan changes nothing and is not kept, but for the files of the last ones: they go
+into the details of the compaction that is made of it, and are looked up again when a
+restart has forgotten them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from sessiond.dialects.base import ContextLine
+from sessiond.errors import TooLarge
+from sessiond.limits import PLAN_BYTES_MAX
+from sessiond.model.parsed_message import Block, Reading
+from sessiond.model.row import Kind
+from sessiond.service.log.open_session import Opened
+from sessiond.session.compaction.cut_point import Parts, Past, Reason, Step, divide
+from sessiond.session.compaction.policy import Policy
+from sessiond.session.compaction.touched_files import Files, touched
+from sessiond.session.context.context import plan_context
+from sessiond.session.context.tokens import Estimator
+
+__all__ = ["Division", "files_before", "plan_at"]
+
+
+class Division(Struct, frozen=True):
+    """What a compaction at an entry would summarise and keep."""
+
+    past: Past
+    parts: Parts
+
+
+def plan_at(
+    opened: Opened, leaf: int, policy: Policy, estimator: Estimator, budget: int | None
+) -> Division | Reason:
+    """What to summarise at `leaf` so that about `budget` tokens are kept, or why nothing.
+
+    Without a budget the policy decides. Blocks; raises StorageError, TooLarge.
+    """
+    session = opened.session
+    if leaf and session.kinds[leaf] == Kind.COMPACTION:
+        return "compacted"
+    past, steps = _read(opened, leaf, estimator)
+    if budget is None:
+        budget = _budget(opened, policy, estimator)
+    found = divide(steps, past, budget, policy.preset)
+    return found if isinstance(found, str) else Division(past, found)
+
+
+def files_before(opened: Opened, leaf: int, first_kept: int, policy: Policy) -> Files:
+    """The files of what a compaction at `leaf` stands for that keeps from an entry on. Blocks."""
+    past, steps = _read(opened, leaf, policy.preset.estimator)
+    kept = opened.session.names[first_kept]
+    readings: list[Reading] = list(past.messages)
+    for step in steps:
+        if step.id == kept:
+            break
+        if step.reading is not None:
+            readings.append(step.reading)
+    return touched(readings, past.files, policy.preset.files)
+
+
+def _read(opened: Opened, leaf: int, estimator: Estimator) -> tuple[Past, list[Step]]:
+    """What an earlier compaction left, and the entries since, with those it kept."""
+    session, dialect = opened.session, opened.dialect
+    seqs = plan_context(session, leaf).seqs
+    size = sum(map(opened.journal.line_bytes, seqs))
+    if size > PLAN_BYTES_MAX:
+        raise TooLarge(
+            "the context is more than a plan looks at; compact with summary and first_kept_entry_id",
+            limit=PLAN_BYTES_MAX,
+            size=size,
+        )
+    compaction = session.compaction_refs[leaf]
+    lines = [
+        ContextLine(session.names[seq], session.kinds[seq], line, kept=seq < compaction)
+        for seq, line in zip(seqs, opened.journal.read_many(seqs), strict=True)
+    ]
+    said: dict[str, Reading] = {}
+    replaced: list[Reading] = []
+    for message in dialect.context(lines):
+        reading = dialect.read(message.body)
+        if reading is None:
+            continue
+        if compaction and message.source == session.names[compaction]:
+            replaced.append(reading)
+        else:
+            said[message.source] = reading
+    steps = [_step(opened, seq, said, estimator) for seq in _seqs(opened, compaction, leaf)]
+    return _past(opened, compaction, lines, replaced), steps
+
+
+def _seqs(opened: Opened, compaction: int, leaf: int) -> list[int]:
+    """The path: what the last compaction kept, and everything after it."""
+    session = opened.session
+    found: list[int] = []
+    at = leaf
+    while at > compaction:
+        found.append(at)
+        at = session.parents[at]
+    first = session.kept_from.get(compaction, 0)
+    if compaction and first:
+        at = session.parents[compaction]
+        while at >= first:
+            found.append(at)
+            at = session.parents[at]
+    found.reverse()
+    return found
+
+
+def _step(opened: Opened, seq: int, said: dict[str, Reading], estimator: Estimator) -> Step:
+    session = opened.session
+    reading = said.get(session.names[seq])
+    tokens = 0 if reading is None else estimator.message(reading)
+    return Step(session.names[seq], reading, tokens, session.kinds[seq] == Kind.COMPACTION)
+
+
+def _past(
+    opened: Opened, compaction: int, lines: Sequence[ContextLine], replaced: list[Reading]
+) -> Past:
+    if not compaction:
+        return Past()
+    summary = opened.dialect.summary(lines[0].line)
+    return Past(
+        summary.text,
+        Files(summary.read, summary.modified),
+        opened.session.names[compaction],
+        () if summary.text is not None else tuple(replaced),
+    )
+
+
+def _budget(opened: Opened, policy: Policy, estimator: Estimator) -> int:
+    """What is kept: what the policy says, less what the summary and the system prompt take."""
+    preset = policy.preset
+    keep = policy.keep_recent_tokens
+    if preset.overhead_tokens:
+        prompt = opened.whole().system_prompt
+        text = prompt if isinstance(prompt, str) else ""
+        system = Reading("system", (Block("text", text=text),))
+        keep -= preset.overhead_tokens + estimator.message(system)
+    return max(preset.keep_tokens_min, keep)

@@ -1,0 +1,70 @@
+"""A whole plan of a compaction: what is summarised and kept, and the prompt that asks for it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from sessiond.model.ids import MAIN
+from sessiond.model.parsed_message import Reading
+from sessiond.model.plans import CompactionPlan, PlannedFiles
+from sessiond.service.actor.actor import Host
+from sessiond.service.compaction.division import Division, plan_at
+from sessiond.session.compaction.cut_point import Reason, Step
+from sessiond.session.compaction.plan_id import PlanRef, encode_plan_id
+from sessiond.session.compaction.prompts import Material, compaction_prompt
+
+__all__ = ["PlanWish", "make_plan"]
+
+
+class PlanWish(Struct, frozen=True):
+    """Of which head; how much of the newest is kept; what the summary shall mind above all."""
+
+    head: str = MAIN
+    keep_recent_tokens: int | None = None
+    instructions: str | None = None
+
+
+def make_plan(host: Host, leaf: int, wish: PlanWish) -> CompactionPlan | Reason:
+    """The plan at a leaf of the head, or why there is nothing to do. Blocks.
+
+    Its files are remembered for the compaction under it. Raises StorageError, TooLarge.
+    """
+    policies = host.environment.policies
+    policy = policies.of(host.opened)
+    estimator = policies.estimator(policy)
+    found = plan_at(host.opened, leaf, policy, estimator, wish.keep_recent_tokens)
+    if not isinstance(found, Division):
+        return found
+    return _told(host, leaf, wish, found, policy.preset.marker)
+
+
+def _told(host: Host, leaf: int, wish: PlanWish, found: Division, marker: str) -> CompactionPlan:
+    parts, past = found.parts, found.past
+    tokens = host.estimates.find(leaf)
+    leaf_id = host.opened.session.names[leaf]
+    ref = PlanRef(host.session_id, wish.head, leaf_id, parts.first_kept.id, tokens)
+    plan_id = encode_plan_id(ref)
+    host.plan_files.put(plan_id, parts.files)
+    material = Material(
+        [*past.messages, *_readings(parts.history)],
+        _readings(parts.turn_prefix),
+        past.summary,
+        parts.files,
+        marker,
+        wish.instructions,
+    )
+    return CompactionPlan(
+        plan_id=plan_id,
+        leaf_id=leaf_id,
+        first_kept_entry_id=parts.first_kept.id,
+        summarize=[*([past.id] if past.messages else []), *(step.id for step in parts.history)],
+        turn_prefix=[step.id for step in parts.turn_prefix],
+        previous_summary=past.summary,
+        files=PlannedFiles(parts.files.read, parts.files.modified),
+        tokens_before=tokens,
+        prompt=compaction_prompt(material),
+    )
+
+
+def _readings(steps: list[Step]) -> list[Reading]:
+    return [step.reading for step in steps if step.reading is not None]

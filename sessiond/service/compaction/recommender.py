@@ -1,0 +1,131 @@
+"""Telling whoever watches a session that a context has become too large, or seeing to it.
+
+Law: off the way of an append. A change costs a look at two sets; what a context comes to is
+worked out shortly after, once for all that changed meanwhile, and only for sessions that
+somebody watches or that are compacted by themselves. No message is read while its size alone
+tells that the context stays small, or stays too large. It is told once each time a head gets
+there, to those that take signals and have room: it is a hint, the truth is session/usage. A
+compaction is begun at most once for where a head stands.
+"""
+
+from __future__ import annotations
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from sessiond.errors import StorageError, exhausted
+from sessiond.limits import COMPACTION_LOOK_SECONDS, RETRY_AFTER_MS
+from sessiond.model.events import CompactionTold
+from sessiond.service.actor.actor import Host
+from sessiond.service.actor.live import Live
+from sessiond.service.compaction.runner import Runs
+from sessiond.service.log.events import notification
+from sessiond.service.policies import Policies
+from sessiond.session.compaction.policy import Policy
+from sessiond.session.context.context import messages_seen
+
+__all__ = ["Recommending"]
+
+
+class _Judged(Struct, frozen=True):
+    """Where a head stood when it was looked at, and whether its context was too large."""
+
+    leaf: int
+    over: bool
+    tokens: int
+    """Of its context, or more than it has while that is not too much."""
+    policy: Policy
+
+
+class Recommending:
+    """The sessions that changed since they were looked at."""
+
+    def __init__(self, tasks: TaskGroup, runs: Runs) -> None:
+        self._tasks = tasks
+        self._runs = runs
+        self._changed: set[Host] = set()
+        self._looking = False
+        self._judged: dict[Host, dict[str, _Judged]] = {}
+
+    def touch(self, host: Host) -> None:
+        """The session changed."""
+        if host in self._changed:
+            return
+        if not (host.hub or host.environment.policies.may_be_automatic(host.opened)):
+            return
+        self._changed.add(host)
+        if not self._looking:
+            self._looking = True
+            self._tasks.start_soon(self._look)
+
+    def forget(self, host: Host) -> None:
+        """The session was closed."""
+        self._changed.discard(host)
+        self._judged.pop(host, None)
+
+    async def _look(self) -> None:
+        """Look at what changed, until nothing does any more."""
+        while self._changed:
+            await anyio.sleep(COMPACTION_LOOK_SECONDS)
+            changed, self._changed = self._changed, set()
+            for host in changed:
+                try:
+                    await self._judge(host)
+                except StorageError:
+                    # Nobody asked; whoever reads the session next is told.
+                    continue
+                except Exception as bug:  # noqa: BLE001 - what nobody asked for ends nothing
+                    self._complain(host, bug)
+        self._looking = False
+
+    def _complain(self, host: Host, bug: Exception) -> None:
+        what, environment = f"the context of {host.session_id}", host.environment
+        short = exhausted(bug, RETRY_AFTER_MS)
+        if short is None:
+            environment.report_bug(what, bug)
+        else:
+            environment.report_trouble(f"{what}: {short}")
+
+    async def _judge(self, host: Host) -> None:
+        live = host.live
+        opened = live.opened
+        policies = host.environment.policies
+        usual = policies.of(opened)
+        if not usual.enabled or not (host.hub or usual.auto):
+            self._judged.pop(host, None)
+            return
+        before = self._judged.get(host, {})
+        now: dict[str, _Judged] = {}
+        for name, head in list(opened.session.heads.items()):
+            known = before.get(name)
+            if known is not None and known.leaf == head.leaf:
+                now[name] = known
+                continue
+            judged = now[name] = await _judged(live, policies, head.leaf, known)
+            if judged.over and not (known is not None and known.over):
+                told = CompactionTold(host.session_id, name, "recommended", judged.tokens)
+                host.hub.hint(notification("session/compaction", told))
+            if judged.over and judged.policy.auto:
+                self._runs.begin_by_itself(host, name)
+        if host.hub or usual.auto:
+            self._judged[host] = now
+
+
+async def _judged(live: Live, policies: Policies, leaf: int, known: _Judged | None) -> _Judged:
+    """Whether the context at `leaf` is too large, from what was known of the head before."""
+    opened, estimates = live.opened, live.estimates
+    messages = messages_seen(opened.session, leaf)
+    if known is not None and known.policy == policies.of(opened):
+        policy = known.policy
+        if known.over and not await estimates.may_be_less(known.leaf, leaf):
+            return _Judged(leaf, known.over, known.tokens, policy)
+        more = None if known.over else await estimates.growth(known.leaf, leaf)
+        if more is not None:
+            tokens = known.tokens + more
+            if not policy.should_compact(tokens, policy.context_window, messages):
+                return _Judged(leaf, known.over, tokens, policy)
+    tokens = await estimates.ask(leaf)
+    policy = policies.of(opened)
+    over = policy.should_compact(tokens, policy.context_window, messages)
+    return _Judged(leaf, over, tokens, policy)

@@ -1,0 +1,52 @@
+"""One compaction that the daemon carries out: whose it is, how far it is, and what it came to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+from msgspec import Raw, Struct, UnsetType
+
+from sessiond.errors import SessiondError
+from sessiond.model.plans import CompactionPlan
+from sessiond.service.actor.actor import Host
+from sessiond.service.compaction.result import CompactResult
+from sessiond.service.ports import Ticket
+
+__all__ = ["Run", "RunWish"]
+
+
+class RunWish(Struct, frozen=True):
+    """Of which head; what the summary shall mind; under which lease and key it is stored."""
+
+    head: str
+    instructions: str | None = None
+    lease_id: str | None = None
+    idempotency_key: str | None = None
+
+
+class Run:
+    """One compaction under way."""
+
+    def __init__(
+        self, host: Host, wish: RunWish, asker: Any, told_id: Raw | UnsetType, *, automatic: bool
+    ) -> None:
+        self.host = host
+        self.wish = wish
+        self.asker = asker
+        self.told_id = told_id
+        self.automatic = automatic
+        self.waiting: set[Ticket] = set()
+        """Whoever is told what it came to."""
+        self.committing = False
+        self.plan: CompactionPlan | None = None
+        self.scope = anyio.CancelScope()
+        self.done = anyio.Event()
+        self.result: CompactResult | None = None
+        self.error: SessiondError | None = None
+
+    def stop(self, error: SessiondError) -> None:
+        """End it, unless it is past its write."""
+        if not self.committing:
+            self.error = error
+            self.scope.cancel()

@@ -1,0 +1,238 @@
+"""Compactions that the daemon carries out itself: plan, have a summary written, commit.
+
+Law 1: one run a head. Whoever asks meanwhile joins it and gets the same entry.
+Law 2: a run ends when nobody waits for it any more, unless it began by itself; with its session
+too. What is past its write completes and is answered.
+Law 3: it is never in anybody's way: reading is done in worker threads, the summary is waited for
+in a task, and the commit takes a place in line like any other and may be refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from anyio import CapacityLimiter, to_thread
+from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint_if_cancelled
+from msgspec import UNSET, Raw, UnsetType
+
+from sessiond.errors import (
+    Cancelled,
+    HeadNotFound,
+    Internal,
+    NothingToCompact,
+    Overloaded,
+    SessiondError,
+    exhausted,
+)
+from sessiond.limits import AUTOMATIC_REST_SECONDS, RETRY_AFTER_MS, RUN_PLANS_MAX, RUNS_MAX
+from sessiond.model.events import CompactionTold
+from sessiond.model.plans import CompactionPlan
+from sessiond.model.requests import BeforeCompact
+from sessiond.service.actor.actor import Host
+from sessiond.service.actor.background import answer_later
+from sessiond.service.actor.inbox import LATER
+from sessiond.service.actor.internal_commands import Nobody, carried_out
+from sessiond.service.compaction.plan import PlanWish, make_plan
+from sessiond.service.compaction.result import CompactResult, EntryRef, tokens_around
+from sessiond.service.compaction.run import Run, RunWish
+from sessiond.service.compaction.summarizers import Summaries
+from sessiond.service.environment import Environment
+from sessiond.service.hooks import Hooks
+from sessiond.service.log.events import notification
+from sessiond.service.ports import Ticket
+from sessiond.session.append import Receipt
+from sessiond.session.compaction.compaction import CompactRequest, compact
+from sessiond.session.compaction.plan_id import decode_plan_id
+from sessiond.session.draft import Draft
+
+__all__ = ["Runs"]
+
+
+class Runs:
+    """The compactions under way in one daemon."""
+
+    def __init__(
+        self, tasks: TaskGroup, environment: Environment, summaries: Summaries, hooks: Hooks
+    ) -> None:
+        self._tasks = tasks
+        self._environment = environment
+        self._summaries = summaries
+        self._hooks = hooks
+        # They leave threads and memory to what is asked meanwhile.
+        self._planning = CapacityLimiter(RUN_PLANS_MAX)
+        self._runs: dict[tuple[Host, str], Run] = {}
+        # Until when a head rests on the monotonic clock, because an automatic run of it failed.
+        self._resting: dict[tuple[Host, str], float] = {}
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    # -- beginning -------------------------------------------------------------------
+
+    def join(self, host: Host, ticket: Ticket, wish: RunWish) -> Any:
+        """Answer LATER with the compaction of a head that is under way, or is begun now.
+
+        Raises Overloaded, Cancelled.
+        """
+        ticket.client.require_here()
+        run = self._runs.get((host, wish.head))
+        if run is None:
+            run = self._begin(host, wish, ticket.client, ticket.told_id)
+        run.waiting.add(ticket)
+
+        async def wait() -> CompactResult:
+            try:
+                await run.done.wait()
+            finally:
+                self._leave(run, ticket)
+            if run.error is not None:
+                raise run.error
+            assert run.result is not None, "a run that is done has come to something"
+            return run.result
+
+        def give_up() -> bool:
+            # At once: a summary that is there already must not be committed after the word that
+            # nothing was.
+            if not run.committing:
+                self._leave(run, ticket)
+            return not run.committing
+
+        answer_later(ticket, wait, self._environment, give_up)
+        return LATER
+
+    def begin_by_itself(self, host: Host, head: str) -> None:
+        """Begin a run that nobody asked for, unless there is no point in it now."""
+        key = (host, head)
+        resting = self._resting.get(key, 0.0) > self._environment.monotonic()
+        if key in self._runs or resting or len(self._runs) >= RUNS_MAX:
+            return
+        # Who has leased the head compacts it himself.
+        if self._summaries.anybody and not host.leases.is_held(head):
+            self._begin(host, RunWish(head), Nobody(), UNSET, automatic=True)
+
+    def end(self, host: Host, error: SessiondError) -> None:
+        """The session is being closed."""
+        for key, run in list(self._runs.items()):
+            if key[0] is host:
+                run.stop(error)
+        for key in [key for key in self._resting if key[0] is host]:
+            del self._resting[key]
+
+    def _begin(
+        self,
+        host: Host,
+        wish: RunWish,
+        asker: Any,
+        told_id: Raw | UnsetType,
+        *,
+        automatic: bool = False,
+    ) -> Run:
+        if len(self._runs) >= RUNS_MAX:
+            raise Overloaded(
+                "as many compactions are under way as may be; ask again later, or send a summary",
+                limit=RUNS_MAX,
+                retry_after_ms=RETRY_AFTER_MS,
+            )
+        run = Run(host, wish, asker, told_id, automatic=automatic)
+        self._runs[host, wish.head] = run
+        self._tasks.start_soon(self._carry_out, run, host.keep_open())
+        return run
+
+    def _leave(self, run: Run, ticket: Ticket) -> None:
+        """This one waits no more; a run that nobody waits for ends."""
+        run.waiting.discard(ticket)
+        if run.waiting or run.automatic or run.done.is_set() or run.committing:
+            return
+        # Whoever comes now begins another one.
+        self._forget(run)
+        run.stop(Cancelled("nobody waited for the compaction any more"))
+
+    def _forget(self, run: Run) -> None:
+        key = (run.host, run.wish.head)
+        if self._runs.get(key) is run:
+            del self._runs[key]
+
+    # -- carrying out ------------------------------------------------------------------
+
+    async def _carry_out(self, run: Run, let_go: Callable[[], None]) -> None:
+        try:
+            with run.scope:
+                run.result = await self._compact(run)
+                run.error = None
+        except SessiondError as refusal:
+            run.error = refusal
+        except Exception as bug:  # noqa: BLE001 - one run's bug must not end the daemon
+            run.error = exhausted(bug, RETRY_AFTER_MS) or Internal(
+                "a bug in sessiond",
+                incident_id=self._environment.report_bug("compaction", bug),
+            )
+        finally:
+            self._forget(run)
+            if run.error is not None and run.automatic:
+                until = self._environment.monotonic() + AUTOMATIC_REST_SECONDS
+                self._resting[run.host, run.wish.head] = until
+            self._tell_end(run)
+            run.done.set()
+            let_go()
+
+    async def _compact(self, run: Run) -> CompactResult:
+        host, wish = run.host, run.wish
+        head = host.opened.session.heads.get(wish.head)
+        if head is None:
+            raise HeadNotFound("the head was dropped before its compaction began", head=wish.head)
+        planned = PlanWish(wish.head, instructions=wish.instructions)
+        plan = await to_thread.run_sync(make_plan, host, head.leaf, planned, limiter=self._planning)
+        if not isinstance(plan, CompactionPlan):
+            raise NothingToCompact(
+                "there is nothing to summarise at this head now", reason=plan, head=wish.head
+            )
+        run.plan = plan
+        _tell(run, CompactionTold(host.session_id, wish.head, "started", plan.tokens_before))
+        summary = None
+        if self._hooks.wanted("before_compact"):
+            about = BeforeCompact(host.session_id, wish.head, plan.facts(), run.automatic)
+            summary = await self._hooks.before("before_compact", about)
+        if summary is None:
+            summary = await self._summaries.write(plan, host.session_id, wish.head, run.asker)
+        # Somebody may have ended it in the step in which the summary came.
+        await checkpoint_if_cancelled()
+        run.committing = True
+        receipt: Receipt = await carried_out(
+            host, lambda draft: _stage(draft, run, plan, summary), run.asker, run.told_id
+        )
+        (stored,) = receipt.entries
+        entry = EntryRef(stored.id, stored.seq)
+        result = CompactResult(entry, receipt.leaf_id, receipt.seq, plan.tokens_before, None)
+        return await tokens_around(host, result, plan.tokens_before)
+
+    def _tell_end(self, run: Run) -> None:
+        if run.plan is None:
+            return
+        head, before = run.wish.head, run.plan.tokens_before
+        session_id = run.host.session_id
+        if run.result is not None:
+            after = UNSET if run.result.tokens_after is None else run.result.tokens_after
+            _tell(run, CompactionTold(session_id, head, "completed", before, after))
+        elif run.error is not None:
+            reason = run.error.kind
+            _tell(run, CompactionTold(session_id, head, "failed", before, reason=reason))
+
+
+def _stage(draft: Draft, run: Run, plan: CompactionPlan, summary: str) -> Receipt:
+    details = run.host.opened.dialect.file_details(plan.files.read, plan.files.modified)
+    request = CompactRequest(
+        session_id=run.host.session_id,
+        summary=summary,
+        details=details,
+        head=run.wish.head,
+        lease_id=run.wish.lease_id,
+        idempotency_key=run.wish.idempotency_key,
+        plan=decode_plan_id(plan.plan_id),
+    )
+    return compact(draft, request)
+
+
+def _tell(run: Run, told: CompactionTold) -> None:
+    run.host.hub.hint(notification("session/compaction", told))

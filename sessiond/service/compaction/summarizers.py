@@ -1,0 +1,119 @@
+"""Who writes a summary: a client that offered it, one after the other, else the configured command.
+
+Law: the daemon calls no model. Whoever is asked may be slow, wrong or gone; then the next one
+is, and in the end the caller gets the plan back, with what became of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from sessiond.errors import SummarizerUnavailable
+from sessiond.limits import SUMMARIZE_SECONDS, SUMMARIZERS_ASKED_MAX, SUMMARY_BYTES_MAX
+from sessiond.model.plans import CompactionPlan
+from sessiond.model.requests import Reply, SummarizeParams
+from sessiond.service.client_request import ask_client
+from sessiond.service.ports import Consulted, NoSummary, Summarizer
+
+__all__ = ["Summaries", "Tried"]
+
+
+class Tried(Struct, frozen=True):
+    """Who was asked in vain, by what it calls itself, and why it came to nothing."""
+
+    by: str
+    reason: str
+
+
+class _Answer(Struct):
+    summary: str
+
+
+_decode: Final = msgspec.json.Decoder(_Answer).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Summaries:
+    """Everybody who may be asked."""
+
+    def __init__(self, clients: Callable[[], Iterable[Consulted]], command: Summarizer) -> None:
+        self._clients = clients
+        self._command = command
+
+    @property
+    def anybody(self) -> bool:
+        """Whether there is somebody to ask now."""
+        return self._command.is_there or any(client.summarizes for client in self._clients())
+
+    async def write(self, plan: CompactionPlan, session_id: str, head: str, asker: Any) -> str:
+        """A summary for a plan; `asker` is asked first. Raises SummarizerUnavailable."""
+        params = _encode(SummarizeParams(session_id, head, plan.facts(), plan.prompt))
+        asked: set[Consulted] = set()
+        tried: list[Tried] = []
+        while len(asked) < SUMMARIZERS_ASKED_MAX:
+            # Looked at anew each time: some have left since, others have come.
+            client = self._next(asked, asker, session_id)
+            if client is None:
+                break
+            asked.add(client)
+            reply = await ask_client(client.listener, "client/summarize", params, SUMMARIZE_SECONDS)
+            try:
+                return _checked(_summary_in(reply))
+            except NoSummary as reason:
+                tried.append(Tried(client.client_id or client.name or "a client", str(reason)))
+        if self._command.is_there:
+            try:
+                return _checked(await self._command.summarize(plan.prompt))
+            except NoSummary as reason:
+                tried.append(Tried("command", str(reason)))
+        raise _unavailable(plan, tried)
+
+    def _next(self, asked: set[Consulted], asker: Any, session_id: str) -> Consulted | None:
+        """The caller, else one that calls itself the same, else one that watches, else any."""
+
+        def rank(client: Consulted) -> int:
+            if client is asker:
+                return 0
+            if client.client_id is not None and client.client_id == asker.client_id:
+                return 1
+            return 2 if client.watches(session_id) else 3
+
+        offering = [one for one in self._clients() if one.summarizes and one not in asked]
+        return min(offering, key=rank, default=None)
+
+
+def _summary_in(reply: Reply) -> str:
+    if reply.result is None:
+        raise NoSummary(reply.trouble or "refused")
+    try:
+        return _decode(reply.result).summary
+    except (msgspec.DecodeError, RecursionError):
+        raise NoSummary("malformed") from None
+
+
+def _checked(summary: str) -> str:
+    """A summary as it may be stored. Raises NoSummary."""
+    if not summary.strip():
+        raise NoSummary("empty")
+    if len(summary.encode(errors="replace")) > SUMMARY_BYTES_MAX:
+        raise NoSummary("too_large")
+    return summary
+
+
+def _unavailable(plan: CompactionPlan, tried: list[Tried]) -> SummarizerUnavailable:
+    if tried:
+        became = "; ".join(f"{one.by}: {one.reason}" for one in tried)
+        reason = f"everybody who could be asked for a summary failed ({became})"
+    else:
+        reason = "nobody here writes summaries"
+    return SummarizerUnavailable(
+        f"{reason}; write it by the plan's prompt and send plan_id and summary, or call again when"
+        " a client that offered to summarize is there or summarizer.command is configured",
+        # Encoded once: many may have joined the call, and each is told.
+        plan=Raw(_encode(plan)),
+        tried=tried,
+    )

@@ -1,0 +1,1 @@
+"""Contexts and token figures of open sessions, kept in caches."""

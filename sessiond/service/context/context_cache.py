@@ -1,0 +1,178 @@
+"""What the model sees, spliced from stored bytes and kept while it is asked for.
+
+A context at an entry never changes, so it is cached by its leaf. The next turn
+extends the cached one by the entries since, unless a compaction or an edit lies
+between; then it is spliced anew, in a worker thread when it is not small.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from sessiond.dialects.base import ContextLine
+from sessiond.limits import (
+    CONTEXT_CACHE_BYTES_MAX,
+    CONTEXT_CACHE_COUNT_MAX,
+    INLINE_READ_BYTES,
+    INLINE_WALK_STEPS,
+)
+from sessiond.model.row import Kind
+from sessiond.service.context.cache_budget import Caches
+from sessiond.service.log.open_session import Opened
+from sessiond.session.context.context import (
+    ContextPlan,
+    entries_between,
+    plan_context,
+    shared_prefix,
+)
+
+__all__ = ["Context", "ContextCache", "build_context"]
+
+
+class Context(Struct, frozen=True):
+    """A built context. The lists may have grown for a later leaf: `count` bounds this one."""
+
+    leaf: int
+    plan: ContextPlan
+    bodies: list[bytes]
+    sources: list[str]
+    count: int
+    size: int
+
+    def messages(self, start: int = 0) -> Sequence[bytes]:
+        """The message bytes from `start` on."""
+        return self.bodies[start : self.count]
+
+    def shared(self, other: Context) -> int:
+        """Return how many messages two have in common from the start: their bytes and sources."""
+        sources = shared_prefix(self.sources[: self.count], other.sources[: other.count])
+        return min(sources, shared_prefix(self.messages(), other.messages()))
+
+
+class ContextCache:
+    """The contexts of one session that were asked for lately, bounded in bytes."""
+
+    def __init__(self, caches: Caches | None = None) -> None:
+        self._contexts: OrderedDict[int, Context] = OrderedDict()
+        self._size = 0
+        self._caches = caches or Caches()
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        self._contexts.clear()
+        self._size = 0
+
+    def get(self, leaf: int) -> Context | None:
+        """The context at `leaf`, if it is kept."""
+        found = self._contexts.get(leaf)
+        if found is not None:
+            self._contexts.move_to_end(leaf)
+            self._caches.touch(self)
+        return found
+
+    def put(self, context: Context) -> None:
+        """Keep a context; the least recently asked ones go when it is too much."""
+        self._forget(context.leaf)
+        self._contexts[context.leaf] = context
+        self._size += context.size
+        # The newest stays, however large it is.
+        while len(self._contexts) > 1 and (
+            self._size > CONTEXT_CACHE_BYTES_MAX or len(self._contexts) > CONTEXT_CACHE_COUNT_MAX
+        ):
+            self._forget(next(iter(self._contexts)))
+        self._caches.keeps(self, self._size)
+
+    def _forget(self, leaf: int) -> None:
+        gone = self._contexts.pop(leaf, None)
+        if gone is not None:
+            self._size -= gone.size
+
+    def build_now(self, opened: Opened, leaf: int) -> Context | None:
+        """The context at `leaf` if that is cheap: kept, a small step further, or small itself."""
+        found = self.get(leaf) or self._extend(opened, leaf)
+        if found is not None:
+            return found
+        session = opened.session
+        if session.depths[leaf] > INLINE_WALK_STEPS:
+            return None
+        if not _is_small(opened, plan_context(session, leaf).seqs):
+            return None
+        context = build_context(opened, leaf)
+        self.put(context)
+        return context
+
+    def _extend(self, opened: Opened, leaf: int) -> Context | None:
+        """The context at `leaf` from a kept one at an ancestor of it."""
+        session = opened.session
+        for base in reversed(self._contexts.values()):
+            if session.compaction_refs[leaf] != base.plan.compaction or base.leaf > leaf:
+                continue
+            at, steps = leaf, 0
+            while at > base.leaf and steps < INLINE_WALK_STEPS:
+                at = session.parents[at]
+                steps += 1
+            if at != base.leaf or len(base.bodies) != base.count:
+                continue
+            new = entries_between(session, base.leaf, leaf)
+            edits = any(session.kinds[seq] == Kind.CONTEXT_EDIT for seq in new)
+            if edits or not _is_small(opened, new):
+                return None
+            return self._grow(opened, base, leaf, new)
+        return None
+
+    def _grow(self, opened: Opened, base: Context, leaf: int, new: list[int]) -> Context:
+        self._forget(base.leaf)
+        bodies, sources = _read(opened, new, base.plan.compaction)
+        base.bodies.extend(bodies)
+        base.sources.extend(sources)
+        base.plan.seqs.extend(new)
+        session = opened.session
+        plan = ContextPlan(
+            leaf=leaf,
+            seqs=base.plan.seqs,
+            compaction=base.plan.compaction,
+            edited=base.plan.edited,
+            model=session.model_refs[leaf],
+            thinking=session.thinking_refs[leaf],
+        )
+        context = Context(
+            leaf=leaf,
+            plan=plan,
+            bodies=base.bodies,
+            sources=base.sources,
+            count=len(base.bodies),
+            size=base.size + sum(map(len, bodies)),
+        )
+        self.put(context)
+        return context
+
+
+def build_context(opened: Opened, leaf: int) -> Context:
+    """The context at `leaf` from the file. Blocks; changes nothing."""
+    plan = plan_context(opened.session, leaf)
+    bodies, sources = _read(opened, plan.seqs, plan.compaction)
+    return Context(
+        leaf=leaf,
+        plan=plan,
+        bodies=bodies,
+        sources=sources,
+        count=len(bodies),
+        size=sum(map(len, bodies)),
+    )
+
+
+def _is_small(opened: Opened, seqs: Iterable[int]) -> bool:
+    return sum(map(opened.journal.line_bytes, seqs)) <= INLINE_READ_BYTES
+
+
+def _read(opened: Opened, seqs: list[int], compaction: int) -> tuple[list[bytes], list[str]]:
+    session = opened.session
+    lines = [
+        ContextLine(session.names[seq], session.kinds[seq], line, kept=seq < compaction)
+        for seq, line in zip(seqs, opened.journal.read_many(seqs), strict=True)
+    ]
+    messages = opened.dialect.context(lines)
+    return [message.body for message in messages], [message.source for message in messages]

@@ -1,0 +1,229 @@
+"""How many tokens the model sees at an entry, from the stored lines.
+
+Law: what an entry comes to never changes, so it is read once; the next turn costs its own
+entries. An answer that says what its whole request has cost ends the walk, so that
+hardly anything is read of a session whose messages say so. What has to read much is
+done in a worker thread; in any thread the same numbers come out.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from anyio import to_thread
+from msgspec import Struct
+
+from sessiond.dialects.base import ContextLine
+from sessiond.limits import INLINE_READ_BYTES, INLINE_WALK_STEPS
+from sessiond.model.parsed_message import Reading
+from sessiond.model.row import CONTEXT_KINDS, MESSAGE_KINDS, Kind
+from sessiond.service.context.growth import growth, may_be_less
+from sessiond.service.log.log_reader import chunks
+from sessiond.service.log.open_session import Opened
+from sessiond.service.policies import Policies
+from sessiond.session.context.context import BEGINS, plan_context
+from sessiond.session.context.tokens import Estimator, spent
+
+__all__ = ["Estimates"]
+
+_UNKNOWN: Final = -1
+_PLACE: Final = array("q", (_UNKNOWN,))
+
+
+class _Table(Struct):
+    """What is known by one estimator: per entry its own tokens, and those of the context there."""
+
+    estimator: Estimator
+    quick: bool
+    """It is ours and may count on the loop."""
+    own: array[int]
+    totals: array[int]
+
+    def reach(self, seq: int) -> None:
+        """Have places up to a line. Two threads may both do so: too many places do no harm."""
+        for column in (self.own, self.totals):
+            if len(column) <= seq:
+                column.extend(_PLACE * (seq + 1 - len(column)))
+
+
+class Estimates:
+    """The estimates of one session."""
+
+    def __init__(self, opened: Opened, policies: Policies) -> None:
+        self._opened = opened
+        self._policies = policies
+        self._table: _Table | None = None
+
+    def now(self, leaf: int) -> int | None:
+        """The tokens of the context at `leaf`, if that is cheap to say. Raises StorageError."""
+        table = self._current(leaf)
+        if table.totals[leaf] != _UNKNOWN:
+            return table.totals[leaf]
+        if not (table.quick and _is_small(table, self._opened, leaf)):
+            return None
+        return _settle(table, self._opened, leaf)
+
+    async def ask(self, leaf: int) -> int:
+        """The same, by way of a worker thread if need be."""
+        tokens = self.now(leaf)
+        return await to_thread.run_sync(self.find, leaf) if tokens is None else tokens
+
+    async def growth(self, since: int, leaf: int) -> int | None:
+        """How many tokens more than at `since` there are at `leaf` at most; None if it takes `ask`."""
+        look = partial(growth, self._opened, self._current(leaf).estimator, since, leaf)
+        return look() if self._is_near(since, leaf) else await to_thread.run_sync(look)
+
+    async def may_be_less(self, since: int, leaf: int) -> bool:
+        """Whether there may be fewer tokens at `leaf` than at `since`."""
+        look = partial(may_be_less, self._opened, since, leaf)
+        return look() if self._is_near(since, leaf) else await to_thread.run_sync(look)
+
+    def _is_near(self, since: int, leaf: int) -> bool:
+        if not since < leaf <= since + INLINE_WALK_STEPS:
+            return leaf <= since
+        return self._opened.journal.span_bytes(since + 1, leaf) <= INLINE_READ_BYTES
+
+    def find(self, leaf: int) -> int:
+        """The same; reads whatever it takes. For worker threads."""
+        return _settle(self._current(leaf), self._opened, leaf)
+
+    def _current(self, leaf: int) -> _Table:
+        """What is known by the estimator in force."""
+        policy = self._policies.of(self._opened)
+        estimator = self._policies.estimator(policy)
+        table = self._table
+        if table is None or table.estimator is not estimator:
+            own, totals = array("q", (0,)), array("q", (0,))
+            table = self._table = _Table(estimator, policy.tokenizer is None, own, totals)
+        table.reach(leaf)
+        return table
+
+
+def _is_small(table: _Table, opened: Opened, leaf: int) -> bool:
+    """Whether finding the tokens at `leaf` walks and reads little even if no usage is found."""
+    session, size = opened.session, 0
+    for steps, at in enumerate(session.up(leaf)):
+        if table.totals[at] != _UNKNOWN:
+            break
+        if steps > INLINE_WALK_STEPS or size > INLINE_READ_BYTES:
+            return False
+        if session.kinds[at] in BEGINS:
+            first = session.kept_from.get(at, 0)
+            edited = session.kinds[at] == Kind.CONTEXT_EDIT
+            if (first or edited) and session.depths[at] - session.depths[first] > INLINE_WALK_STEPS:
+                return False
+            size += _bytes(opened, plan_context(session, at).seqs)
+            break
+        size += _bytes(opened, (at,))
+    return size <= INLINE_READ_BYTES
+
+
+def _settle(table: _Table, opened: Opened, leaf: int) -> int:
+    """Find the tokens at `leaf`, and with them those at every entry on the way down to it."""
+    session, totals = opened.session, table.totals
+    way: list[int] = []
+    at = leaf
+    while totals[at] == _UNKNOWN:
+        if session.kinds[at] in BEGINS:
+            totals[at] = _at_beginning(table, opened, at)
+            break
+        chunk = _next_up(table, opened, at)
+        answered = _read(table, opened, chunk)
+        if answered:
+            way += chunk[: chunk.index(answered)]
+            at = answered
+            break
+        way += chunk
+        at = session.parents[chunk[-1]]
+    tokens = totals[at]
+    for seq in reversed(way):
+        tokens += table.own[seq]
+        totals[seq] = tokens
+    return tokens
+
+
+def _next_up(table: _Table, opened: Opened, leaf: int) -> list[int]:
+    """The next entries from `leaf` up that nothing is known of, not too many bytes."""
+    session, size = opened.session, 0
+    found: list[int] = []
+    for at in session.up(leaf):
+        if size >= INLINE_READ_BYTES or table.totals[at] != _UNKNOWN:
+            break
+        if session.kinds[at] in BEGINS:
+            break
+        found.append(at)
+        size += _bytes(opened, (at,))
+    return found
+
+
+def _read(table: _Table, opened: Opened, seqs: Sequence[int]) -> int:
+    """Learn what each of these comes to, the newest first.
+
+    Ends at the first that says what everything up to it has cost, and gives it; else 0.
+    """
+    for seq, line in _lines(opened, seqs):
+        table.own[seq], reading = _own(table, opened, seq, line)
+        if reading is not None and table.estimator.believes_usage and (cost := spent(reading)):
+            table.totals[seq] = cost
+            return seq
+    return 0
+
+
+def _at_beginning(table: _Table, opened: Opened, seq: int) -> int:
+    """The tokens at a compaction or an edit, where every message is estimated.
+
+    Usually that is the sum of what each is known to come to. What depends on its neighbours
+    (an edited message, or the system's, which a compaction may replace) is read among them.
+    """
+    session = opened.session
+    seqs = plan_context(session, seq).seqs
+    dependent = {int(Kind.CONTEXT_EDIT), int(Kind.OTHER_ROLE)}
+    if any(session.kinds[at] in dependent for at in seqs):
+        compaction = session.compaction_refs[seq]
+        lines = [
+            ContextLine(session.names[at], session.kinds[at], line, kept=at < compaction)
+            for at, line in _lines(opened, seqs)
+        ]
+        return _estimate(table, opened, lines)
+    unread = [at for at in seqs if table.own[at] == _UNKNOWN or at == seq]
+    for at, line in _lines(opened, unread):
+        table.own[at] = _own(table, opened, at, line)[0]
+    return sum(table.own[at] for at in seqs)
+
+
+def _own(table: _Table, opened: Opened, seq: int, line: bytes) -> tuple[int, Reading | None]:
+    """What an entry alone comes to; with its reading if it is a message."""
+    kind = opened.session.kinds[seq]
+    if kind in MESSAGE_KINDS:
+        reading = opened.dialect.reading(line)
+        return (0 if reading is None else table.estimator.message(reading)), reading
+    lone = [ContextLine(opened.session.names[seq], kind, line)] if line else []
+    return _estimate(table, opened, lone), None
+
+
+def _estimate(table: _Table, opened: Opened, lines: Sequence[ContextLine]) -> int:
+    """The tokens of the messages that these lines give together."""
+    messages = opened.dialect.context(lines)
+    readings = (opened.dialect.read(message.body) for message in messages)
+    return sum(table.estimator.message(reading) for reading in readings if reading is not None)
+
+
+def _lines(opened: Opened, seqs: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+    """The lines of what gives a context something, a chunk at a time; b"" for all others."""
+    kinds = opened.session.kinds
+    for chunk in chunks(opened, seqs):
+        said = [seq for seq in chunk if kinds[seq] in CONTEXT_KINDS or kinds[seq] in BEGINS]
+        lines = dict(zip(said, opened.journal.read_many(said), strict=True))
+        for seq in chunk:
+            yield seq, lines.get(seq, b"")
+
+
+def _bytes(opened: Opened, seqs: Iterable[int]) -> int:
+    """The size of the lines that would be read of these."""
+    kinds, line_bytes = opened.session.kinds, opened.journal.line_bytes
+    return sum(
+        line_bytes(seq) for seq in seqs if kinds[seq] in CONTEXT_KINDS or kinds[seq] in BEGINS
+    )

@@ -1,0 +1,216 @@
+"""Contexts as they are asked for, mended or shaped, kept while they are.
+
+Law: what is settled of one is shared with every later one that grew from it, so the next turn
+shows its own messages only, and two of them are compared from where they may differ. What
+has to read much is shown in a worker thread; only the loop changes what is kept.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from anyio import to_thread
+from msgspec import Struct
+
+from sessiond.limits import (
+    INLINE_READ_BYTES,
+    INLINE_WALK_STEPS,
+    VIEW_CACHE_BYTES_MAX,
+    VIEW_CACHE_COUNT_MAX,
+)
+from sessiond.service.context.cache_budget import Caches
+from sessiond.service.context.context_cache import Context
+from sessiond.service.log.open_session import Opened
+from sessiond.session.context.context import shared_prefix
+from sessiond.session.providers.shapes import NOTHING, Part, Settled, View, show
+from sessiond.session.providers.tool_pairing import Told
+
+__all__ = ["Viewed", "Views", "shared"]
+
+
+class _Trunk(Struct, eq=False):
+    """What is settled; it grows for the newest and stays as it is for all others."""
+
+    bodies: list[bytes]
+    sources: list[str]
+    system: list[str]
+    called: dict[str, int]
+    """The ids of calls, and the message of the context that each is in first."""
+    size: int = 0
+
+    def upto(self, after: Settled, said: int) -> _Trunk:
+        """This one, or if it grew another way since, another that may grow."""
+        settled = after.shown
+        if (len(self.bodies), len(self.system)) == (settled, said):
+            return self
+        bodies = self.bodies[:settled]
+        called = {name: place for name, place in self.called.items() if place < after.taken}
+        sources, system = self.sources[:settled], self.system[:said]
+        return _Trunk(bodies, sources, system, called, sum(map(len, bodies)))
+
+    def grow(self, part: Part) -> None:
+        """Take in what settled."""
+        self.bodies.extend(body for _, body in part.settled)
+        self.sources.extend(source for source, _ in part.settled)
+        self.system.extend(part.system[0])
+        for name, place in part.called.items():
+            self.called.setdefault(name, place)
+        self.size += sum(len(body) for _, body in part.settled)
+
+
+class _Used(Struct, frozen=True):
+    """The ids of the calls among so many messages of a trunk's contexts."""
+
+    called: dict[str, int]
+    taken: int
+
+    def __contains__(self, name: object) -> bool:
+        place = self.called.get(name) if isinstance(name, str) else None
+        return place is not None and place < self.taken
+
+
+class Viewed(Struct, frozen=True, eq=False):
+    """A context in a view: so much of a trunk, and the rest."""
+
+    leaf: int
+    view: View
+    compaction: int
+    trunk: _Trunk
+    part: Part
+    said: int
+    """How many of the trunk's texts of the system are its own."""
+
+    @property
+    def settled(self) -> int:
+        """How many messages of the trunk are its own."""
+        return self.part.after.shown
+
+    @property
+    def count(self) -> int:
+        """How many messages it has."""
+        return self.settled + len(self.part.rest)
+
+    def bodies(self, start: int = 0) -> list[bytes]:
+        """The messages from `start` on."""
+        rest = [body for _, body in self.part.rest]
+        return self.trunk.bodies[start : self.settled] + rest[max(0, start - self.settled) :]
+
+    def sources(self, start: int = 0) -> list[str]:
+        """The entries they come from."""
+        rest = [source for source, _ in self.part.rest]
+        return self.trunk.sources[start : self.settled] + rest[max(0, start - self.settled) :]
+
+    def system(self) -> list[str]:
+        """What the messages of the system say."""
+        return self.trunk.system[: self.said] + self.part.system[1]
+
+
+def shared(one: Viewed, other: Viewed) -> int:
+    """Return how many messages two have in common from the start: their bytes and sources."""
+    same = min(one.settled, other.settled) if one.trunk is other.trunk else 0
+    sources = shared_prefix(one.sources(same), other.sources(same))
+    return same + min(sources, shared_prefix(one.bodies(same), other.bodies(same)))
+
+
+class Views:
+    """The views of one session's contexts that were asked for lately, bounded in bytes."""
+
+    def __init__(self, opened: Opened, caches: Caches | None = None) -> None:
+        self._opened = opened
+        self._kept: OrderedDict[tuple[int, View], Viewed] = OrderedDict()
+        self._caches = caches or Caches()
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        self._kept.clear()
+
+    def kept(self, leaf: int, view: View) -> Viewed | None:
+        """The context at `leaf` in a view, if it is kept."""
+        found = self._kept.get((leaf, view))
+        if found is not None:
+            self._kept.move_to_end((leaf, view))
+            self._caches.touch(self)
+        return found
+
+    def now(self, context: Context, view: View) -> Viewed | None:
+        """The context in a view if that is cheap: kept, a small step further, or small itself."""
+        found = self.kept(context.leaf, view)
+        if found is not None:
+            return found
+        for base in (self._base(context, view), None):
+            if _size(context, base) <= INLINE_READ_BYTES:
+                part = _show(self._opened, context, view, base)
+                if part is not None:
+                    return self._keep(context, view, base, part)
+        return None
+
+    async def ask(self, context: Context, view: View) -> Viewed:
+        """The same, by way of a worker thread if need be."""
+        found = self.now(context, view)
+        if found is not None:
+            return found
+        base = self._base(context, view)
+        part = await to_thread.run_sync(_show, self._opened, context, view, base)
+        if part is None:
+            base = None
+            part = await to_thread.run_sync(_show, self._opened, context, view, None)
+        assert part is not None, "there is nothing before that it could change"
+        return self._keep(context, view, base, part)
+
+    def _base(self, context: Context, view: View) -> Viewed | None:
+        """One that is kept, of an ancestor, whose messages are the beginning of this context's."""
+        if context.plan.edited:
+            return None
+        session = self._opened.session
+        for base in reversed(self._kept.values()):
+            if base.view != view or base.compaction != context.plan.compaction:
+                continue
+            at, steps = context.leaf, 0
+            while at > base.leaf and steps < INLINE_WALK_STEPS:
+                at = session.parents[at]
+                steps += 1
+            if at == base.leaf:
+                return base
+        return None
+
+    def _keep(self, context: Context, view: View, base: Viewed | None, part: Part) -> Viewed:
+        trunk = _Trunk([], [], [], {})
+        if base is not None:
+            trunk = base.trunk.upto(base.part.after, base.said)
+        trunk.grow(part)
+        compaction, said = context.plan.compaction, len(trunk.system)
+        found = Viewed(context.leaf, view, compaction, trunk, part, said)
+        self._kept[context.leaf, view] = found
+        # The newest stays, however large it is.
+        while len(self._kept) > 1 and (
+            len(self._kept) > VIEW_CACHE_COUNT_MAX or self._bytes() > VIEW_CACHE_BYTES_MAX
+        ):
+            self._kept.popitem(last=False)
+        self._caches.keeps(self, self._bytes())
+        return found
+
+    def _bytes(self) -> int:
+        trunks = {id(kept.trunk): kept.trunk.size for kept in self._kept.values()}
+        rests = sum(len(body) for kept in self._kept.values() for _, body in kept.part.rest)
+        return sum(trunks.values()) + rests
+
+
+def _size(context: Context, base: Viewed | None) -> int:
+    """The bytes of the messages that would be read."""
+    if base is None:
+        return context.size
+    return sum(map(len, context.messages(base.part.after.taken)))
+
+
+def _show(opened: Opened, context: Context, view: View, base: Viewed | None) -> Part | None:
+    """The messages behind what is settled in `base`; None if they change that."""
+    before = NOTHING if base is None else base.part.after
+    used = () if base is None else _Used(base.trunk.called, before.taken)
+    told: list[Told] = []
+    sources = context.sources[before.taken : context.count]
+    bodies = context.messages(before.taken)
+    for place, (source, body) in enumerate(zip(sources, bodies, strict=True), before.taken):
+        reading = opened.dialect.read(body)
+        if reading is not None:
+            told.append(Told(source, body, reading, place))
+    return show(view, told, before, used)

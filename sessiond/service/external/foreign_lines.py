@@ -1,0 +1,172 @@
+"""What other programs write to the file of an open session.
+
+Law: their lines get their seqs in the order of the file, durable first, and are events like
+any other, a bounded piece of them at a time however much they wrote. Half a line is left to whoever writes it, but not for long: one that has not
+grown for HALF_LINE_SECONDS is closed, kept and reported, and an append waits for it
+HALF_LINE_WAIT_SECONDS at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from math import inf
+from typing import Any
+
+from anyio import current_time, sleep
+
+from sessiond.dialects.base import BadLine
+from sessiond.errors import SessiondError
+from sessiond.limits import (
+    HALF_LINE_LOOK_SECONDS,
+    HALF_LINE_SECONDS,
+    HALF_LINE_WAIT_SECONDS,
+    REPLAY_CHUNK_BYTES,
+)
+from sessiond.service.log.events import Event
+from sessiond.service.log.open_session import Opened
+from sessiond.service.ports import Listener
+from sessiond.service.pubsub.hub import Hub
+
+__all__ = ["Others"]
+
+
+class Others:
+    """What the writer of one session asks about them; `in_thread` is where it waits for the disk."""
+
+    def __init__(
+        self, opened: Opened, hub: Hub, in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]
+    ) -> None:
+        self._opened = opened
+        self._hub = hub
+        self._in_thread = in_thread
+        # Half a line that an opening found is closed before a change only, never by the clock.
+        self._half_bytes: int = opened.journal.half_bytes
+        self._half_since = current_time() - opened.journal.half_age if self._half_bytes else inf
+        self._goes_by_clock = False
+        self.lost = False
+        """The file could not be looked at; there may be none."""
+
+    @property
+    def half_due_in(self) -> float:
+        """In how many seconds half a line at the end is to be closed unasked; inf for never."""
+        return self._half_stays_for if self._goes_by_clock else inf
+
+    @property
+    def _half_stays_for(self) -> float:
+        """How many seconds a change has to wait until half a line may be closed."""
+        return self._half_since + HALF_LINE_SECONDS - current_time()
+
+    async def look(self) -> bool:
+        """Take in what they wrote, some at a time; gives whether there was anything. Raises Replaced.
+
+        What the disk refuses now is looked at again with the next write, which says so.
+        """
+        before = self._state
+        self.lost = True
+        try:
+            await self._look()
+            self.lost = False
+            if self.half_due_in <= 0:
+                await self._close_half()
+        except SessiondError:
+            self.take_in()
+            self._put_off_half()
+        return self._state != before
+
+    @property
+    def _state(self) -> tuple[int, int]:
+        """What lists are to know of: the last line, and which file it is in."""
+        return self._opened.session.seq, self._opened.journal.inode
+
+    async def come_first(self) -> None:
+        """Take in what an append found, and half a line of theirs when it is whole. Raises Replaced."""
+        self.take_in()
+        try:
+            await self._catch_up()
+            until = current_time() + HALF_LINE_WAIT_SECONDS
+            while self._opened.journal.half_bytes:
+                self._see_half()
+                due = self._half_stays_for <= 0 or current_time() >= until
+                if due or await self._in_thread(self._half_is_whole):
+                    await self._close_half()
+                else:
+                    await sleep(HALF_LINE_LOOK_SECONDS)
+                    await self._look()
+        except SessiondError:
+            # The write that follows meets it too, and says so.
+            self.take_in()
+
+    def take_in(self) -> None:
+        """What was found, into the index and to whoever watches."""
+        touched: dict[Listener, None] = {}
+        self.publish(touched)
+        self.tell_standing(touched)
+        for listener in touched:
+            listener.flush()
+
+    def publish(self, touched: dict[Listener, None]) -> None:
+        """The same for a writer that flushes by itself."""
+        for piece in _pieces(self._opened.adopt()):
+            self._hub.publish(piece, touched)
+
+    def tell_standing(self, touched: dict[Listener, None]) -> None:
+        """Tell subscribers if the session became archived or read-only, or is so no longer."""
+        opened = self._opened
+        self._hub.tell_standing(
+            archived=opened.archived, read_only=opened.read_only, touched=touched
+        )
+
+    async def _catch_up(self) -> None:
+        """Take in what is there now; who writes without end is not waited for."""
+        journal = self._opened.journal
+        goal = journal.size_bytes + journal.behind_bytes
+        while journal.behind_bytes and journal.size_bytes < goal:
+            await self._look()
+
+    async def _look(self) -> None:
+        await self._in_thread(self._opened.journal.look)
+        self._see_half()
+        self.take_in()
+        if self._opened.intake.atoms.unfinished is not None:
+            # Lines of this session that another program copied back, out of a copy of the file. An
+            # opening would take them for half an append that a crash left: a blank line ends them.
+            await self._close_half()
+
+    async def _close_half(self) -> None:
+        await self._in_thread(self._opened.journal.close_half)
+        self._see_half()
+        self.take_in()
+
+    def _see_half(self) -> None:
+        size: int = self._opened.journal.half_bytes
+        if size != self._half_bytes:
+            self._half_bytes, self._half_since = size, current_time() if size else inf
+            # Whoever only reads a file elsewhere changes nothing in it.
+            self._goes_by_clock = not self._opened.elsewhere
+
+    def _put_off_half(self) -> None:
+        """What cannot be closed now is not tried again at once: that would be without end."""
+        if self.half_due_in <= 0:
+            self._half_since = current_time()
+
+    def _half_is_whole(self) -> bool:
+        try:
+            self._opened.dialect.row(self._opened.journal.half())
+        except BadLine:
+            return False
+        return True
+
+
+def _pieces(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
+    """Events in order, so many at once as a replay reads.
+
+    Nothing bounds what others write between two looks, and an empty outbox takes a piece of any size.
+    """
+    first = size = 0
+    for end, event in enumerate(events, 1):
+        size += len(event.wire)
+        if size >= REPLAY_CHUNK_BYTES:
+            yield events[first:end]
+            first, size = end, 0
+    if first < len(events):
+        yield events[first:]

@@ -1,0 +1,153 @@
+"""Changes of files as Linux tells of them: no wake-up while nothing changes.
+
+A watch is on the file, not on its name: it stays with a file that is moved, and a file
+that takes its place is another, to be watched anew by whoever is told.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import anyio
+
+from sessiond.journal.disk.files import Files
+from sessiond.limits import WATCH_POLL_SECONDS, WATCH_SECONDS
+from sessiond.service.external.watcher import Changed, Looking, PathOf, Watch, Watching
+from sessiond.system import SYSTEM
+
+__all__ = ["Inotify", "best_watching"]
+
+_MODIFY, _ATTRIB, _DELETE_SELF, _MOVE_SELF = 0x2, 0x4, 0x400, 0x800
+_OVERFLOW, _IGNORED = 0x4000, 0x8000
+_EVENT: Final = struct.Struct("iIII")
+_READ_BYTES: Final = 64 * 1024
+
+
+def best_watching(files: Files, report: Callable[[str], None]) -> Watching:
+    """Inotify where there is, else looks. `report` is told in a few words why not, once."""
+    looking = Looking(files)
+    if not SYSTEM.has_inotify:
+        return looking
+    try:
+        return Inotify(looking, report)
+    except OSError as error:
+        report(f"session files are looked at twice a second: inotify: {error.strerror}")
+        return looking
+
+
+class _Told:
+    looks = False
+
+    def __init__(self, inotify: Inotify, number: int) -> None:
+        self._inotify = inotify
+        self._number = number
+
+    def end(self) -> None:
+        self._inotify.forget(self._number)
+
+
+class Inotify:
+    """One descriptor for all files. What it cannot watch is looked at. Raises OSError."""
+
+    def __init__(self, looking: Looking, report: Callable[[str], None]) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._fd = self._call(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+        self._looking = looking
+        self._report = report
+        self._full = False
+        self._failed = False
+        self._told: dict[int, Changed] = {}
+
+    def watch(self, path: PathOf, changed: Changed) -> Watch:
+        """See `Watching`. A file that is not there, or one too many, is looked at."""
+        name = path()
+        try:
+            if name is None:
+                raise FileNotFoundError(errno.ENOENT, "it has no path")
+            mask = _MODIFY | _ATTRIB | _DELETE_SELF | _MOVE_SELF
+            number = self._call(
+                self._libc.inotify_add_watch(self._fd, os.fsencode(name), ctypes.c_uint32(mask))
+            )
+        except OSError as error:
+            if error.errno == errno.ENOSPC and not self._full:
+                self._full = True
+                self._report(
+                    "as many files are watched as fs.inotify.max_user_watches allows; others are looked at"
+                )
+            return self._looking.watch(path, changed)
+        self._told[number] = changed
+        return _Told(self, number)
+
+    def forget(self, number: int) -> None:
+        """No more calls for this watch."""
+        if self._told.pop(number, None) is not None:
+            # The file may be gone, and the watch with it.
+            self._libc.inotify_rm_watch(self._fd, number)
+
+    async def run(self) -> None:
+        """See `Watching`. Closes the descriptor in the end."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._looking.run)
+                while True:
+                    for changed, name_too in await self._next_changes():
+                        changed(name_too)
+                    # An append of ours costs a wake-up only once in a while.
+                    await anyio.sleep(WATCH_SECONDS)
+        finally:
+            with suppress(OSError):
+                os.close(self._fd)
+
+    async def _next_changes(self) -> list[tuple[Changed, bool]]:
+        """Wait for changes. While the system fails to tell of changes every file is looked at."""
+        try:
+            await anyio.wait_readable(self._fd)
+            return self._changes()
+        except OSError as error:
+            if not self._failed:
+                self._failed = True
+                self._report(f"changes of session files are not told: inotify: {error.strerror}")
+            await anyio.sleep(WATCH_POLL_SECONDS)
+            with suppress(OSError):
+                # What was told meanwhile would wake the loop again and again.
+                self._changes()
+            return self._all
+
+    def _changes(self) -> list[tuple[Changed, bool]]:
+        """Whom to tell, and whether of more than bytes."""
+        try:
+            data = os.read(self._fd, _READ_BYTES)
+        except BlockingIOError:
+            return []
+        masks: dict[Changed, int] = {}
+        at = 0
+        while at < len(data):
+            number, mask, _cookie, name_bytes = _EVENT.unpack_from(data, at)
+            at += _EVENT.size + name_bytes
+            if mask & _OVERFLOW:
+                # Some were not told of: all may have changed.
+                return self._all
+            changed = self._told.get(number)
+            if changed is not None:
+                masks[changed] = masks.get(changed, 0) | mask
+                if mask & _IGNORED:
+                    # The number may be given to another file.
+                    del self._told[number]
+        return [(changed, bool(mask & ~_MODIFY)) for changed, mask in masks.items()]
+
+    @property
+    def _all(self) -> list[tuple[Changed, bool]]:
+        return [(changed, True) for changed in self._told.values()]
+
+    @staticmethod
+    def _call(result: int) -> int:
+        if result < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return result

@@ -1,0 +1,39 @@
+"""What is odd about a line that parses: nothing that an opening asks for, or acts on.
+
+Law: pure, and only what a reader of the file would want to be told. Times that go back are not
+odd: a client may say when its entry was made, and clocks differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from sessiond.dialects import DIALECTS
+from sessiond.dialects.base import Dialect
+from sessiond.dialects.lenient_json import lenient
+from sessiond.limits import FRAME_BYTES_MAX
+from sessiond.model.problems import ProblemKind
+
+__all__ = ["oddities"]
+
+# The member that says where an entry stands, as each dialect spells it.
+_PARENTS: Final = {"native": "parent_id", "pi": "parentId"}
+assert _PARENTS.keys() == {dialect.name for dialect in DIALECTS}
+
+
+def oddities(dialect: Dialect, line: bytes) -> Iterator[tuple[ProblemKind, str]]:
+    """Kind and detail of each."""
+    if len(line) > FRAME_BYTES_MAX:
+        detail = f"{len(line)} bytes are more than a frame may have: not every client can take it"
+        yield "long_line", detail
+    if not dialect.timestamp(line):
+        yield "bad_time", "it has no time that can be read; it is shown without"
+    own = _PARENTS[dialect.name]
+    for name, parent in _PARENTS.items():
+        # Looked for as bytes first: hardly any line has it.
+        if parent != own and parent.encode() in line:
+            found = lenient(line)
+            if parent in found and own not in found:
+                detail = f"it names its parent as {name} does, which is not read: shown as a root"
+                yield "other_spelling", detail

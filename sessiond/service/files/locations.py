@@ -1,0 +1,340 @@
+"""Where a session's file lies: among the sessions, in the archive, in the trash, or elsewhere.
+
+Law: a file is moved as it is and never deleted but from the trash. Blocking,
+for worker threads; what moves the file of an open session runs in its writer's,
+the rest has the file to itself (`hosts.retire`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from msgspec import structs
+
+from sessiond.errors import InvalidParams, SessionExists, SessionNotFound, StorageError
+from sessiond.journal.disk.failures import printable, telling
+from sessiond.journal.disk.files import Files, FileStat
+from sessiond.journal.disk.lookup import has_file, is_taken
+from sessiond.journal.profile.layout import Layout
+from sessiond.journal.profile.lock import owned
+from sessiond.journal.trash.restoring import Restoring
+from sessiond.journal.trash.trash import Trash
+from sessiond.limits import AVAILABLE_IDS_MAX
+from sessiond.service.environment import Environment
+from sessiond.service.files.catalog_records import Register
+from sessiond.service.files.headers import require_header
+from sessiond.service.files.repairing import Repair, bring_over, write_repaired
+from sessiond.service.files.verifying import Look
+from sessiond.service.log.open_session import Opened
+
+__all__ = ["Keeping", "exists_again", "lies_inside", "still_there"]
+
+
+class Keeping:
+    """The places of one profile's session files."""
+
+    def __init__(
+        self, layout: Layout, files: Files, register: Register, environment: Environment
+    ) -> None:
+        self.trash = Trash(layout, files)
+        self.restoring = Restoring(layout, files)
+        self._layout = layout
+        self._files = files
+        self._register = register
+        self._environment = environment
+        self._unsynced: set[Path] = set()
+
+    def require_folder(self) -> None:
+        """Raises StorageError when the profile's folder is gone: nothing is found then, and nothing made."""
+        root = self._layout.root
+        with telling("look at", root):
+            if self._files.exists(root):
+                return
+        text = f"the folder of the profile, {printable(root)}, is gone: put it back"
+        raise StorageError(text, errno="ENOENT", path=printable(root), retryable=False)
+
+    # -- finding ---------------------------------------------------------------------
+
+    def find(self, session_id: str) -> Path | None:
+        """The file of a session, wherever it lies. Raises StorageError."""
+        found = self.find_all(session_id)
+        return found[0] if found else None
+
+    def find_all(self, session_id: str) -> list[Path]:
+        """Every file of this id, the one that is the session first. Raises StorageError."""
+        self.require_folder()
+        found = self._layout.find_all(self._files, session_id)
+        if not found:
+            known = self._register.known(session_id)
+            if known is not None:
+                path = Path(known.path)
+                with telling("look for", path):
+                    found = [path] if self._files.exists(path) else []
+        return found
+
+    def require(self, session_id: str) -> Path:
+        """The same, where there must be one. Raises SessionNotFound, StorageError."""
+        found = self.find(session_id)
+        if found is None:
+            raise self.not_found(session_id)
+        return found
+
+    def not_found(self, session_id: str) -> SessionNotFound:
+        """What to say of an id that no file has, with ids that are there."""
+        return SessionNotFound(
+            "no session of this id",
+            session_id=session_id,
+            available=self._layout.session_ids(self._files)[:AVAILABLE_IDS_MAX],
+        )
+
+    @property
+    def folder(self) -> Path:
+        """Where sessions lie that are neither drafts nor archived."""
+        return self._layout.sessions
+
+    def now(self) -> float:
+        """Return the disk's clock, which `written_at` goes by."""
+        return self._files.now()
+
+    def written_at(self, session_id: str) -> int:
+        """Return when a session's file was written last, in nanoseconds since 1970.
+
+        Raises SessionNotFound, StorageError.
+        """
+        path = self.require(session_id)
+        with telling("look at", path):
+            return self._files.stat(path).st_mtime_ns
+
+    # -- the archive -----------------------------------------------------------------
+
+    def archive(self, opened: Opened) -> None:
+        """Put an open session's file into the archive; a draft with it. Safe to repeat.
+
+        Raises InvalidParams for what has no file in this profile, StorageError.
+        """
+        path = opened.path
+        if path is None:
+            raise InvalidParams(
+                "the session is in memory only, so there is no file to archive",
+                path="session_id",
+            )
+        if opened.place is not None:
+            path = opened.place
+        elif path.parent not in self._layout.folders:
+            raise InvalidParams(
+                "its file lies outside the profile, where its program looks for it;"
+                " session/import makes a copy that can be archived",
+                path="session_id",
+            )
+        self._move(opened, self._layout.archive / path.name)
+
+    def unarchive(self, opened: Opened) -> None:
+        """Put an open session's file back among the sessions. Safe to repeat. Raises StorageError.
+
+        The file counts as written to just now, so that a retention does not take the session at
+        once.
+        """
+        path = opened.path
+        if path is not None and opened.place is None and path.parent in self._layout.folders:
+            if self._layout.is_archived(path):
+                with telling("look at", path):
+                    self._files.touch(path)
+            self._move(opened, self._layout.sessions / path.name)
+
+    def _move(self, opened: Opened, path: Path) -> None:
+        old = opened.path
+        assert old is not None, "a session in memory has no place"
+        try:
+            opened.journal.move(path)
+        except StorageError:
+            # One that failed in its last step is taken back: what was refused did not happen.
+            with suppress(StorageError):
+                opened.journal.move(old)
+            raise
+        finally:
+            # If that fails as well, it has happened for whoever looks.
+            if opened.path == path:
+                opened.place = None
+                opened.archived = self._layout.is_archived(path)
+        self._register.note(opened)
+
+    # -- the trash -------------------------------------------------------------------
+
+    def discard(self, session_id: str, opened: Opened | None) -> None:
+        """Move every file of a session to the trash. Safe to repeat.
+
+        Raises SessionNotFound if there never was one, SessionCorrupt for a file outside the
+        profile that is no session any more, SessionLocked, StorageError.
+        """
+        if opened is not None and opened.path is None:
+            return
+        found = self.find_all(session_id)
+        if not found:
+            if not self.trash.of(session_id):
+                raise self.not_found(session_id)
+            self.trash.settle()
+            return
+        with ExitStack() as locks:
+            for path in found:
+                if self._leads_nowhere(path):
+                    # There is no file to own: the link alone goes to the trash.
+                    continue
+                locks.enter_context(owned(self._files, path, self._layout.locks))
+                if path.parent not in self._layout.folders:
+                    # No name of ours says that the file is a session, however damaged.
+                    require_header(self._files, path)
+            # The session itself comes last: cut off, this leaves it whole where it was.
+            for path in reversed(found):
+                self._take(path, session_id)
+
+    def _leads_nowhere(self, path: Path) -> bool:
+        """Whether the name is that of a link to nothing. Raises StorageError."""
+        with telling("look at", path):
+            return is_taken(self._files, path) and not self._files.exists(path)
+
+    def require_elsewhere(self, session_id: str) -> None:
+        """Raise InvalidParams for a session inside the profile, SessionNotFound for an unknown one."""
+        if self._layout.find(self._files, session_id) is not None:
+            raise lies_inside()
+        known = self._register.known(session_id)
+        if known is None or Path(known.path).parent in self._layout.folders:
+            raise self.not_found(session_id)
+
+    def restore(self, session_id: str) -> None:
+        """Bring the file of a deleted session back to where the file lay.
+
+        Raises SessionExists, SessionNotFound, StorageError.
+        """
+        if self.find(session_id) is not None:
+            raise exists_again(session_id)
+        found = self.restoring.find(session_id)
+        if found is None:
+            text = "the trash has no session of this id"
+            raise SessionNotFound(text, session_id=session_id)
+        if found.origin is None:
+            name = printable(found.path)
+            text = f"nothing says where the session lay: session/import makes a copy of {name}"
+            raise StorageError(text, errno="ENOENT", path=name, retryable=False)
+        path = self.restoring.restore(found)
+        known = self._register.known(session_id)
+        if path.parent not in self._layout.folders and (known is None or known.path != str(path)):
+            self._register.renew(session_id, path)
+
+    def require_deleted(self, session_id: str) -> None:
+        """Raises SessionExists, SessionNotFound for what is not in the trash; StorageError."""
+        if self.find(session_id) is not None:
+            raise still_there(session_id)
+        if not self.trash.has(session_id):
+            raise self.not_found(session_id)
+
+    def purge(self, session_id: str) -> None:
+        """Remove what is in the trash of a session, for good. Raises StorageError."""
+        self.trash.purge(session_id)
+
+    def repair(self, session_id: str) -> Repair:
+        """Make a session's file anew without its bad lines, under a new epoch.
+
+        Raises SessionNotFound, SessionCorrupt where that cannot be, SessionLocked, StorageError.
+        """
+        found = self.require(session_id)
+        # Of a link it is the file that is made anew, where it lies.
+        path = Path(os.path.realpath(found))
+        with owned(self._files, path, self._layout.locks) as fd:
+            look = Look(named=self._layout.id_of(found))
+            written = write_repaired(self._files, path, fd, look)
+            plan, unfinished = written.plan, written.unfinished
+            if unfinished is None:
+                return plan
+            stamp = self._environment.file_stamp()
+            name = f"{self._trash_name(found, session_id)}.before-repair-{stamp}"
+            try:
+                backup = self.trash.keep(path, name)
+                # Before the new file is there: a new epoch costs a replay, an old one a gap.
+                with telling("repair", path):
+                    identity = self._files.fstat(fd)
+                    self._register.expect_another(session_id, found, identity.st_ino)
+                    covered = bring_over(self._files, fd, written.size, unfinished)
+                    self._require_same(path, identity)
+                    self._files.rename(unfinished, path)
+            except StorageError:
+                with suppress(OSError):
+                    self._files.unlink(unfinished)
+                raise
+            self._unsynced.add(path.parent)
+            try:
+                with telling("repair", path):
+                    bring_over(self._files, fd, covered, path)
+                self.settle_names(path)
+            except StorageError:
+                # What was refused did not happen. If that fails as well it is repaired, whole.
+                with suppress(OSError):
+                    self._files.link(backup, unfinished)
+                    self._files.rename(unfinished, path)
+                raise
+        return structs.replace(plan, repaired=True, backup=str(backup))
+
+    def _require_same(self, path: Path, identity: FileStat) -> None:
+        if not has_file(self._files, path, identity):
+            raise OSError(errno.ESTALE, "another program has put another file in its place")
+
+    def settle_names(self, path: Path) -> None:
+        """Make sure that a file which replaced another keeps its name. Raises StorageError.
+
+        Before it is synced a power cut would bring the old file back, without what was
+        appended to the new one.
+        """
+        folder = Path(os.path.realpath(path)).parent if self._unsynced else path.parent
+        if folder in self._unsynced:
+            with telling("write", folder):
+                self._files.fsync_folder(folder)
+            self._unsynced.discard(folder)
+
+    def take_back(self, path: Path) -> None:
+        """Remove what was just put there and nobody was told of; if that fails too, it stays."""
+        with suppress(OSError):
+            self._files.unlink(path)
+            self._files.fsync_folder(path.parent)
+
+    def discard_draft(self, opened: Opened) -> None:
+        """Move the file of a forgotten draft to the trash. Raises StorageError."""
+        assert opened.path is not None, "a draft has a file"
+        self._take(opened.path, opened.session_id)
+
+    def _take(self, path: Path, session_id: str) -> None:
+        try:
+            # What a name in the trash does not say is written down: another folder, another name.
+            usual = {
+                self._layout.sessions / path.name,
+                self._layout.pending_path(session_id),
+            }
+            note = self._layout.id_of(path) != session_id or path not in usual
+            self.trash.take(path, self._trash_name(path, session_id), note=note)
+        except StorageError:
+            # It may have been there for a moment, and a power cut must not put it back there.
+            self._unsynced.add(path.parent)
+            raise
+
+    def _trash_name(self, path: Path, session_id: str) -> str:
+        return self._layout.trash_name(path, session_id, self._environment.file_stamp())
+
+
+def lies_inside() -> InvalidParams:
+    """Return the refusal to forget a session whose file is the profile's own."""
+    text = "only a session outside the profile is forgotten: session/delete puts this one away"
+    return InvalidParams(text, path="session_id")
+
+
+def exists_again(session_id: str) -> SessionExists:
+    """Return the refusal to restore a session whose id a session has that is not in the trash."""
+    text = "a session of this id exists, and a restore replaces none: delete that one first"
+    return SessionExists(text, session_id=session_id)
+
+
+def still_there(session_id: str) -> SessionExists:
+    """What to say to whoever would purge a session that nobody deleted."""
+    return SessionExists(
+        "only what is in the trash is purged: delete the session first", session_id=session_id
+    )

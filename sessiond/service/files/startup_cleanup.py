@@ -1,0 +1,68 @@
+"""What earlier daemons left behind, put in order before anybody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from sessiond.errors import SessiondError, StorageError
+from sessiond.journal.disk.files import FileStat
+from sessiond.limits import DRAFT_SECONDS
+from sessiond.service.files.catalog_records import fingerprint_of
+from sessiond.service.files.store import Store
+
+__all__ = ["remove_half_made", "settle_drafts"]
+
+
+def remove_half_made(store: Store) -> None:
+    """Remove the files that sessiond was making when it was ended, before anybody asks.
+
+    A purge would not find such a file: it has the words of a session, but not the name.
+    """
+    with suppress(StorageError):
+        for path in store.layout.half_made(store.files):
+            with suppress(OSError):
+                store.files.unlink(path)
+
+
+def settle_drafts(store: Store, is_ending: Callable[[], bool] = lambda: False) -> None:
+    """Move drafts that became conversations in, and forgotten ones to the trash, before anybody asks.
+
+    A draft is forgotten when it has no assistant message and nobody touched it for
+    DRAFT_SECONDS. One that cannot be read or moved stays where it is. A draft is read only if
+    the catalog does not know the file as it is now: what was a draft without an answer still is.
+    Once `is_ending` the rest is left to the next start.
+    """
+    oldest = store.files.now() - DRAFT_SECONDS
+    settled = store.catalog.settled_drafts()
+    for path, found in _drafts(store).items():
+        if is_ending():
+            return
+        is_forgotten = found.st_mtime_ns / 1e9 < oldest
+        if is_forgotten or settled.get(str(path)) != fingerprint_of(found):
+            with suppress(SessiondError, OSError):
+                _settle_draft(store, path, is_forgotten=is_forgotten)
+
+
+def _drafts(store: Store) -> dict[Path, FileStat]:
+    """The files of drafts; none where the folder cannot be looked at."""
+    folder = store.layout.pending
+    try:
+        found = store.files.stats(folder)
+    except OSError:
+        return {}
+    drafts = {folder / name: stat for name, stat in sorted(found.items())}
+    return {path: stat for path, stat in drafts.items() if store.layout.id_of(path) is not None}
+
+
+def _settle_draft(store: Store, path: Path, *, is_forgotten: bool) -> None:
+    session_id = store.layout.id_of(path)
+    assert session_id is not None, "it is the file of a draft"
+    # Opening promotes a draft that has become a conversation.
+    opened = store.open(session_id)
+    try:
+        if opened.pending and is_forgotten:
+            store.keeping.discard_draft(opened)
+    finally:
+        opened.journal.close()

@@ -1,0 +1,78 @@
+"""Which file is which session: the names in the folders of a profile, by session id.
+
+Pure: it is told what the folders hold. Of several files with one id the first
+folder decides, then a name that was made here, then the older name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from sessiond.journal.profile.layout import Layout
+
+__all__ = ["Claims"]
+
+_SUFFIX: Final = ".jsonl"
+
+
+class Claims:
+    """The files there are, and the session each of them claims to be."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self.folders = (layout.sessions, layout.archive, layout.pending)
+        self._names: dict[Path, set[str]] = {folder: set() for folder in self.folders}
+        self._id_at: dict[str, str | None] = {}
+        self._files_of: dict[str, list[str]] = {}
+        self._gone: list[str] = []
+
+    def id_at(self, path: str) -> str | None:
+        """The session that a file claims to be."""
+        return self._id_at.get(path)
+
+    def of(self, session_id: str) -> tuple[str | None, list[str]]:
+        """The file that is the session, and the others of its id."""
+        files = self._files_of.get(session_id, [])
+        return (files[0], files[1:]) if files else (None, [])
+
+    def update(
+        self, folder: Path, names: Iterable[str], identify: Callable[[Path], str | None]
+    ) -> Iterator[str]:
+        """Take in what a folder holds; gives the ids that it concerns.
+
+        `identify` says what a file is whose name was not made here.
+        """
+        now = {name for name in names if name.endswith(_SUFFIX) and not name.startswith(".")}
+        before, self._names[folder] = self._names[folder], now
+        for name in before - now:
+            path = f"{folder}/{name}"
+            self._gone.append(path)
+            session_id = self._id_at.pop(path)
+            if session_id is not None:
+                self._files_of[session_id].remove(path)
+                if not self._files_of[session_id]:
+                    del self._files_of[session_id]
+                yield session_id
+        for name in sorted(now - before):
+            path = f"{folder}/{name}"
+            session_id = self._layout.id_of(folder / name)
+            if session_id is None and folder != self._layout.pending:
+                session_id = identify(folder / name)
+            self._id_at[path] = session_id
+            if session_id is not None:
+                files = self._files_of.setdefault(session_id, [])
+                files.append(path)
+                if len(files) > 1:
+                    files.sort(key=self._rank)
+                yield session_id
+
+    def take_gone(self) -> list[str]:
+        """The files that are no longer there; given once."""
+        gone, self._gone = self._gone, []
+        return gone
+
+    def _rank(self, text: str) -> tuple[int, bool, str]:
+        path = Path(text)
+        return self.folders.index(path.parent), self._layout.id_of(path) is None, path.name

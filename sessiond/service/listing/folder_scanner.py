@@ -1,0 +1,306 @@
+"""The folders of a profile held against the catalog: what came, went, moved or was changed by others.
+
+Rule 1: a file is read only when its inode, size or time is not what its row says.
+Rule 2: names are looked at whenever a folder has changed (`freshness`), every file
+once a SURVEY_SECONDS at most.
+Rule 3: an open session is its host's to describe; here only its file's name counts.
+Rule 4: of several files with one session id the first in the layout's order is
+the session; the others are named as unreadable.
+
+Blocking, for worker threads, one survey at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from msgspec import Struct
+
+from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Mark, Shown, Stored
+from sessiond.errors import SessiondError, StorageError
+from sessiond.journal.disk.failures import printable, telling
+from sessiond.journal.disk.files import FileStat
+from sessiond.limits import SURVEY_BATCH_ROWS, SURVEY_SECONDS
+from sessiond.model.ids import derive_session_id, is_session_id
+from sessiond.service.files.catalog_records import fingerprint_of
+from sessiond.service.files.store import Store
+from sessiond.service.listing.file_index import Claims
+from sessiond.service.listing.mtime_cache import Folders, is_settled
+
+__all__ = ["Survey", "Unreadable"]
+
+Report = Callable[[int, int], None]
+Read = tuple[Stored, Mark | None]
+Tell = Callable[[dict[str, Shown], list[Stored], list[str]], None]
+
+
+class Unreadable(Struct, frozen=True):
+    """A file that is in a folder of sessions and is no session."""
+
+    path: str
+    reason: str
+
+
+class Survey:
+    """What the folders held when they were looked at last."""
+
+    def __init__(
+        self,
+        store: Store,
+        monotonic: Callable[[], float],
+        is_open: Callable[[str], bool],
+    ) -> None:
+        self._store = store
+        self._layout = store.layout
+        self._files = store.files
+        self._monotonic = monotonic
+        self._is_open = is_open
+        self._catalog = store.catalog
+        self._generation = -1
+        self._running = False
+        self._forget()
+
+    def _forget(self) -> None:
+        self._claims = Claims(self._layout)
+        self._seen: dict[str, Fingerprint] = {}
+        self._unreadable: dict[str, str] = {}
+        self._folders = Folders(self._files)
+        self._next_full = float("-inf")
+        self._expected: set[str] = set()
+        # Files elsewhere that were opened by their path.
+        self._elsewhere: dict[str, str] = {}
+
+    # -- is there anything to do -----------------------------------------------------
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether rows were lost, or never were, since the last survey."""
+        return self._catalog.file.generation != self._generation
+
+    def expect(self, session_id: str) -> None:
+        """Something happened to the file of this session: the next look is at it, too."""
+        self._expected.add(session_id)
+
+    def is_due(self) -> bool:
+        """Whether a list has to wait for a survey. A few calls, whatever the folders hold."""
+        self._catalog.file.look()
+        return (
+            self._running
+            or self.is_behind
+            or bool(self._expected)
+            or self._monotonic() >= self._next_full
+            or any(self._folders.has_changed(folder) for folder in self._claims.folders)
+        )
+
+    def unreadable(self, *, drafts: bool, archived: bool | None) -> list[Unreadable]:
+        """The files that are no sessions, of the folders that a list shows."""
+        folders = {self._layout.sessions: archived is not True}
+        folders |= {self._layout.archive: archived is not False, self._layout.pending: drafts}
+        return [
+            Unreadable(printable(path), printable(reason))
+            for path, reason in sorted(dict(self._unreadable).items())
+            if folders.get(Path(path).parent, True)
+        ]
+
+    # -- the survey --------------------------------------------------------------------
+
+    def run(self, tell: Tell, report: Report) -> None:
+        """Look, and store what is new. `tell` is given each transaction; raises StorageError."""
+        self._running = True
+        expected, self._expected = self._expected, set()
+        try:
+            with telling("look through", self._layout.root):
+                self._run(expected, tell, report)
+        except BaseException:
+            # Half a look is none: the next one begins with what the catalog has.
+            expected |= self._expected
+            self._forget()
+            self._expected = expected
+            raise
+        finally:
+            self._running = False
+
+    def _run(self, expected: set[str], tell: Tell, report: Report) -> None:
+        self._catalog.file.look()
+        generation = self._catalog.file.generation
+        if generation != self._generation:
+            self._forget()
+        known = {row.session_id: row for row in self._catalog.all()} if not self._seen else None
+        touched = self._look(expected, known)
+        self._settle(touched, tell, report)
+        self._generation = generation
+
+    def _look(self, expected: set[str], known: dict[str, Known] | None) -> list[str]:
+        """The sessions whose files are not as they were, in the order of their ids."""
+        full = self._monotonic() >= self._next_full
+        touched: dict[str, None] = dict.fromkeys(expected)
+        if known:
+            self._seen = {row.path: row.fingerprint for row in known.values() if row.listed}
+        for folder in self._claims.folders:
+            changed = self._folders.has_changed(folder)
+            if changed or full:
+                touched |= dict.fromkeys(self._look_into(folder, full=full))
+        if full:
+            rows = self._catalog.all() if known is None else known.values()
+            # What was only read is in no list, so nothing has to be known of it now.
+            self._elsewhere = {
+                row.path: row.session_id
+                for row in rows
+                if row.listed and Path(row.path).parent not in self._claims.folders
+            }
+            touched |= dict.fromkeys(self._look_elsewhere())
+            self._next_full = self._monotonic() + SURVEY_SECONDS
+        for row in (known or {}).values():
+            # It went or moved while nobody looked.
+            if self._claims.of(row.session_id)[0] != row.path and row.path not in self._elsewhere:
+                touched[row.session_id] = None
+        return sorted(touched)
+
+    def _look_into(self, folder: Path, *, full: bool) -> Iterable[str]:
+        look = self._folders.look(folder)
+        stats: dict[str, FileStat] | None = None
+        try:
+            with telling("list", folder):
+                stats = self._files.stats(folder) if full else None
+                names = self._files.listdir(folder) if stats is None else list(stats)
+        except StorageError as error:
+            if error.data()["errno"] != "ENOENT":
+                raise
+            names = []
+        self._folders.looked(look)
+        yield from self._claims.update(folder, names, self._identify)
+        for path in self._claims.take_gone():
+            self._seen.pop(path, None)
+            self._unreadable.pop(path, None)
+        for name, found in (stats or {}).items():
+            path = f"{folder}/{name}"
+            session_id = self._claims.id_at(path)
+            if session_id is not None and self._seen.get(path) != fingerprint_of(found):
+                yield session_id
+
+    def _identify(self, path: Path) -> str | None:
+        """The session id of a file whose name says none; None, and why, when it is no session."""
+        if printable(path) != str(path):
+            # No answer could name it, and the catalog could not keep it.
+            self._unreadable[str(path)] = "its name is not UTF-8: rename it"
+            return None
+        try:
+            header_id = self._store.rows.header_id(path)
+        except SessiondError as error:
+            self._unreadable[str(path)] = str(error)
+            return None
+        other, _ = self._claims.of(header_id)
+        known = self._store.register.known(header_id)
+        if other is None and known is not None and self._files.exists(known.path):
+            other = known.path
+        usable = is_session_id(header_id) and other in {None, str(path)}
+        return header_id if usable else derive_session_id(str(path))
+
+    def _look_elsewhere(self) -> Iterable[str]:
+        for path, session_id in self._elsewhere.items():
+            try:
+                found = fingerprint_of(self._files.stat(Path(path)))
+            except OSError:
+                found = None
+            if self._seen.get(path) != found:
+                yield session_id
+
+    # -- one session after the other -----------------------------------------------------
+
+    def _settle(self, touched: list[str], tell: Tell, report: Report) -> None:
+        rows: list[Read] = []
+        gone: list[str] = []
+        for done, session_id in enumerate(touched, 1):
+            row = self._settle_one(session_id, gone)
+            if row is not None:
+                rows.append(row)
+            if len(rows) + len(gone) >= SURVEY_BATCH_ROWS:
+                self._put(rows, gone, tell)
+                rows, gone = [], []
+            if len(touched) > SURVEY_BATCH_ROWS:
+                report(done, len(touched))
+        self._put(rows, gone, tell)
+
+    def _put(self, rows: list[Read], gone: list[str], tell: Tell) -> None:
+        # A session that was opened meanwhile is told of by its host.
+        rows = [read for read in rows if not self._is_open(read[0].session_id)]
+        # So is one that was deleted and made again, since it was looked for.
+        gone = [session_id for session_id in gone if not self._is_there(session_id)]
+        if rows or gone:
+            before, stored = self._catalog.put_read(rows, gone)
+            # The others are being opened: they are looked at again, in case that comes to nothing.
+            self._expected |= {row.session_id for row, _ in rows} - {
+                row.session_id for row in stored
+            }
+            tell(before, stored, gone)
+
+    def _settle_one(self, session_id: str, gone: list[str]) -> Read | None:
+        """The new row of a session, if it needs one, and what was noted of it."""
+        known = self._store.register.known(session_id)
+        path, others = self._claims.of(session_id)
+        if path is not None and others and self._files.exists(Path(path)):
+            # If not, it was moved while the folders were looked at, one after the other.
+            for other in others:
+                self._unreadable[other] = f"has the same session id as {Path(path).name}"
+        if path is None and known is not None:
+            path = self._path_elsewhere(known)
+        if path is None:
+            if known is not None and not self._files.exists(known.path):
+                self._miss(known, gone)
+            return None
+        if self._is_open(session_id):
+            self._unreadable.pop(path, None)
+            return None
+        try:
+            row = self._read(session_id, Path(path), known)
+        except FileNotFoundError:
+            # It went after its folder was looked at; the folder's time tells the next survey.
+            return None
+        except (SessiondError, OSError) as error:
+            self._unreadable[path] = str(error)
+            if known is not None and known.listed:
+                gone.append(session_id)
+            return None
+        return None if row is None else (row, None if known is None else known.mark)
+
+    def _miss(self, known: Known, gone: list[str]) -> None:
+        """A file is not there. One that was not there at the last start either is forgotten."""
+        if self._is_there(known.session_id):
+            # It got its place after its folder was looked at.
+            return
+        if known.listed:
+            gone.append(known.session_id)
+        elif self._generation == -1 and Path(known.path).parent in self._claims.folders:
+            # A file elsewhere keeps its id and its epoch until session/forget.
+            self._catalog.forget([known.session_id])
+
+    def _is_there(self, session_id: str) -> bool:
+        """Whether somebody has the session open, in a file that is where sessions are."""
+        return self._is_open(session_id) and self._layout.find(self._files, session_id) is not None
+
+    def _path_elsewhere(self, known: Known) -> str | None:
+        if known.path in self._elsewhere and self._files.exists(known.path):
+            return known.path
+        return None
+
+    def _read(self, session_id: str, path: Path, known: Known | None) -> Stored | None:
+        found = fingerprint_of(self._files.stat(path))
+        row: Stored | None = None
+        if known is not None and known.listed and known.fingerprint == found:
+            if known.path != str(path):
+                row = self._store.rows.moved(known, path, found)
+        else:
+            settled = is_settled(found.mtime_ns, self._files.now())
+            try:
+                row = self._store.rows.read(path, session_id, known, found if settled else NOTHING)
+            except StorageError:
+                raise
+            except SessiondError:
+                self._seen[str(path)] = found
+                raise
+            if not settled:
+                found = NOTHING
+        self._seen[str(path)] = found
+        self._unreadable.pop(str(path), None)
+        return row

@@ -1,0 +1,287 @@
+"""What lists show, kept current off the append path.
+
+Rule 1: an append costs the roster one entry in a set. What that comes to is
+worked out about a second after the first one, for all of them together, in a
+worker thread and one transaction; nothing wakes up while nothing changes.
+Rule 2: a question first stores what has changed and looks at the folders, then
+asks the catalog; so it is right also right after an append, while everything is
+read for the first time, and after the catalog was deleted.
+Rule 3: `revision` grows with every transaction that changes what a list shows,
+across restarts too, and who watches the catalog is told of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Set
+from typing import TypeVar
+
+import anyio
+from anyio import CancelScope, to_thread
+from msgspec import Struct, structs
+
+from sessiond.catalog.catalog import Catalog
+from sessiond.catalog.query import Position, Query
+from sessiond.errors import SessiondError, exhausted
+from sessiond.limits import RETRY_AFTER_MS, ROSTER_FLUSH_SECONDS, UNREADABLE_SHOWN_MAX
+from sessiond.model.events import CatalogChange
+from sessiond.model.times import unix_ms
+from sessiond.service.actor.actor import Host
+from sessiond.service.environment import Environment
+from sessiond.service.files.catalog_records import Snapshot, snapshot
+from sessiond.service.files.store import Store
+from sessiond.service.listing.changes import Changes
+from sessiond.service.listing.feed import Feed
+from sessiond.service.listing.folder_scanner import Survey
+from sessiond.service.listing.pages import Pages, Selection
+from sessiond.service.log.open_session import Opened
+from sessiond.service.ports import Progress
+
+__all__ = ["Roster", "RosterStatistics"]
+
+T = TypeVar("T")
+
+
+class RosterStatistics(Struct, frozen=True):
+    """How current it is: `scanned` of `to_scan` files while a scan runs, else null."""
+
+    revision: int
+    changes_waiting: int
+    watchers: int
+    scanned: int | None
+    to_scan: int | None
+    in_memory: bool
+
+
+class Roster:
+    """The catalog, the folders and the open sessions put together."""
+
+    def __init__(
+        self,
+        store: Store,
+        environment: Environment,
+        *,
+        hosts: Callable[[], Iterable[Host]],
+        has_open: Callable[[str], bool],
+    ) -> None:
+        """`hosts` are the open ones; `has_open` knows those being let go, too, in any thread."""
+        self.feed = Feed()
+        self.revision = unix_ms(environment.now()) or 0
+        self._catalog: Catalog = store.catalog
+        self._register = store.register
+        self._require_folder = store.keeping.require_folder
+        self._environment = environment
+        self._hosts = hosts
+        self._survey = Survey(store, environment.monotonic, has_open)
+        self._dirty: set[Host] = set()
+        self._words: dict[str, CatalogChange] = {}
+        self._wake = anyio.Event()
+        self._turn = anyio.Lock()
+        self._surveying = anyio.Lock()
+        self._waiting: list[Progress] = []
+        self._scan: tuple[int, int] | None = None
+        self._pages = Pages()
+        self.complete = anyio.Event()
+        """Everything was looked at once."""
+
+    # -- what changed ------------------------------------------------------------------
+
+    def touch(self, host: Host) -> None:
+        """Something about an open session changed."""
+        if host.is_open and host.opened.hidden:
+            return
+        self._dirty.add(host)
+        self._wake.set()
+
+    def changed(self, session_id: str, change: CatalogChange) -> None:
+        """Something happened to a session's file as a whole; the folders say what is there now."""
+        self._words[session_id] = change
+        self._survey.expect(session_id)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Look at everything once, then store what changes, about a second later."""
+        await self._reporting_bugs(self._look_around)
+        self.complete.set()
+        while True:
+            await self._wake.wait()
+            await anyio.sleep(ROSTER_FLUSH_SECONDS)
+            self._wake = anyio.Event()
+            await self._reporting_bugs(self._flush)
+
+    async def _reporting_bugs(self, job: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await job()
+        except SessiondError as error:
+            # A folder that cannot be read. Lists say so to whoever asks.
+            self._environment.report_trouble(f"what lists show is not current: {error}")
+        except Exception as bug:  # noqa: BLE001 - the next change gets its chance
+            short = exhausted(bug, RETRY_AFTER_MS)
+            if short is None:
+                self._environment.report_bug("roster", bug)
+            else:
+                self._environment.report_trouble(f"what lists show is not current: {short}")
+
+    async def _flush(self) -> None:
+        await self._in_turn(lambda: None)
+        if self._words or len(self.feed) or self._survey.is_behind:
+            await self._look_around()
+
+    async def let_go(self, host: Host) -> None:
+        """Store what an ended session came to, while its file is still held."""
+        # Whoever stores it just now reads its file, too.
+        async with self._turn:
+            gone = [host.session_id] if host.in_memory else []
+            if gone or host in self._dirty:
+                self._dirty.discard(host)
+                seen = [] if gone else [snapshot(host.opened)]
+                await self._store(seen, gone, lambda: None)
+
+    async def forget(self, session_id: str) -> None:
+        """Drop everything that is noted of a session that nobody has open."""
+        async with self._turn:
+            forgotten = [session_id]
+            await self._store([], forgotten, lambda: self._catalog.forget(forgotten))
+
+    # -- questions ---------------------------------------------------------------------
+
+    async def select(
+        self, query: Query, limit: int, after: Position | None, progress: Progress
+    ) -> Selection:
+        """A page of a list."""
+
+        def page(catalog: Catalog) -> Selection:
+            found = self._pages.page(catalog, self.revision, query, limit, after)
+            unreadable = self._survey.unreadable(drafts=query.drafts, archived=query.archived)
+            return structs.replace(found, unreadable=unreadable[:UNREADABLE_SHOWN_MAX])
+
+        return await self.ask(page, progress)
+
+    async def ask(self, question: Callable[[Catalog], T], progress: Progress) -> T:
+        """Ask the catalog in a worker thread, once it is right. Raises StorageError."""
+        looked = False
+
+        def answer() -> tuple[T] | None:
+            self._require_folder()
+            if not looked and self._survey.is_due():
+                return None
+            found = question(self._catalog)
+            # Deleted in between: what was found is of an empty one.
+            return None if self._survey.is_behind else (found,)
+
+        while True:
+            answered = await self._in_turn(answer)
+            if answered is not None:
+                return answered[0]
+            self._waiting.append(progress)
+            try:
+                await self._look_around()
+            finally:
+                self._waiting.remove(progress)
+            looked = True
+
+    # -- the work ----------------------------------------------------------------------
+
+    async def _in_turn(self, then: Callable[[], T]) -> T:
+        """Store what has changed, and do something behind it in the same worker thread."""
+        async with self._turn:
+            dirty, self._dirty = self._dirty, set()
+            try:
+                seen = [snapshot(host.opened) for host in dirty if host.is_open]
+                return await self._store(seen, [], then)
+            except BaseException:
+                self._dirty |= dirty
+                raise
+
+    async def _store(
+        self,
+        seen: list[Snapshot],
+        gone: list[str],
+        then: Callable[[], T],
+        *,
+        created: Set[str] | None = None,
+    ) -> T:
+        changes = Changes(self._words)
+        behind = self._survey.is_behind
+        if behind and created is None:
+            created = {one.info.id for one in seen if one.opened.created}
+
+        def work() -> T:
+            rows = [self._register.row(one) for one in seen]
+            if rows or gone:
+                changes.add(self._catalog.put(rows, gone), rows, gone, created)
+                self._raise_revision(changes)
+            return then()
+
+        result = await _whole(work)
+        self.feed.tell(self.revision, changes.told)
+        return result
+
+    async def _look_around(self) -> None:
+        """One survey. What it finds after rows were lost, or at the start, is no change."""
+        async with self._surveying:
+            changes = Changes(self._words)
+            rebuilt = False
+
+            def work() -> None:
+                nonlocal rebuilt
+                self._catalog.file.look()
+                rebuilt = self._survey.is_behind
+                if rebuilt:
+                    self.revision = self._catalog.raise_revision(self.revision)
+                known = set[str]() if rebuilt else None
+                self._survey.run(
+                    lambda before, rows, gone: changes.add(before, rows, gone, known),
+                    self._report,
+                )
+                self._raise_revision(changes)
+
+            try:
+                await _whole(work)
+            finally:
+                self._scan = None
+            self.feed.tell(self.revision, changes.told)
+        if rebuilt:
+            await self._store_open()
+
+    async def _store_open(self) -> None:
+        """Rows of what is open, which no survey reads: their epochs are nowhere else now."""
+        async with self._turn:
+            hosts = list(self._hosts())
+            self._dirty.difference_update(hosts)
+            hidden = [host.opened for host in hosts if host.opened.hidden]
+            seen = [snapshot(host.opened) for host in hosts if not host.opened.hidden]
+            new = {one.info.id for one in seen if one.opened.created and not self.complete.is_set()}
+            await self._store(seen, [], lambda: self._note_all(hidden), created=new)
+
+    def _note_all(self, hidden: Iterable[Opened]) -> None:
+        for opened in hidden:
+            self._register.note(opened)
+
+    def _raise_revision(self, changes: Changes) -> None:
+        if changes.any:
+            self.revision = self._catalog.raise_revision(self.revision + 1)
+
+    def _report(self, done: int, total: int) -> None:
+        self._scan = (done, total)
+        for progress in tuple(self._waiting):
+            progress.report(done, total, "sessions")
+
+    def statistics(self) -> RosterStatistics:
+        """How current it is."""
+        scanned, to_scan = self._scan or (None, None)
+        return RosterStatistics(
+            revision=self.revision,
+            changes_waiting=len(self._dirty) + len(self._words),
+            watchers=len(self.feed),
+            scanned=scanned,
+            to_scan=to_scan,
+            in_memory=self._catalog.file.stands_in,
+        )
+
+
+async def _whole(work: Callable[[], T]) -> T:
+    """Run in a worker thread to its end, also when nobody waits for it any more."""
+    outcome: list[T] = []
+    with CancelScope(shield=True):
+        outcome.append(await to_thread.run_sync(work))
+    return outcome[0]

@@ -1,0 +1,129 @@
+"""From stored lines to a session's index: the same when a file is opened and when others write to it.
+
+A line that does not parse keeps its ordinal and is reported; in a file that sessiond alone
+should write it also makes the session read-only, since something went wrong that repair
+should look at. Half a line of another program went no further wrong than that: it was
+closed with a blank before its newline, so it is told from damage for good, and so is the
+rest that may come behind it. A file of another dialect may have such lines anyway.
+
+The first line of an append of several shows that sessiond wrote the append here if the line names
+this session as `atom_of`, brings a new id, and has a parent that is here. A line that another
+program copied out of another session names that session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from sessiond.dialects.base import BadLine, Dialect
+from sessiond.journal.recovery import LongLine
+from sessiond.limits import LINE_BYTES_MAX
+from sessiond.model.row import Row
+from sessiond.session.atoms import Atoms
+from sessiond.session.index import Session
+
+__all__ = ["Intake", "is_closed_half", "is_zeros", "too_long"]
+
+_ZEROS: Final = "is nothing but zero bytes, as a power loss leaves them"
+_LINES_ARE_MISSING: Final = "lines of this append are missing; what is there is kept"
+
+
+class Intake:
+    """Takes a file's lines behind the header, in order. `strict` refuses one that is no entry.
+
+    `session_ids` are the ids under which sessiond writes to the file.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        dialect: Dialect,
+        session_ids: Collection[str],
+        *,
+        strict: bool = False,
+    ) -> None:
+        self.session = session
+        self.atoms = Atoms()
+        self._session_ids = session_ids
+        self._strict = strict
+        # Looked up once: these run for every line of a file.
+        self._row = dialect.row
+        self._fold = session.fold
+        self._closed_halves = 0
+
+    def take(self, seq: int, line: bytes) -> None:
+        """The next line. Raises BadLine if strict."""
+        try:
+            row = self._row(line)
+        except BadLine as bad:
+            if self._strict and line.strip():
+                raise BadLine(too_long(line)) if isinstance(line, LongLine) else bad from None
+            self._skip(seq, line, str(bad))
+            return
+        is_ours = row.atom_of is not None and self._is_ours(row)
+        self._fold(row)
+        if row.atom is not None or self.atoms.first is not None:
+            self._follow_atom(seq, row.atom, is_ours=is_ours)
+
+    def take_later(self, lines: Iterable[bytes]) -> int:
+        """Lines that were found behind the last one; gives the first's seq."""
+        first = self.session.seq + 1
+        # What was half a line when the file was opened is a whole one now, good or bad.
+        self.session.withdraw(first + 1, "torn_tail")
+        for seq, line in enumerate(lines, first):
+            self.take(seq, line)
+        return first
+
+    def end_atom(self) -> None:
+        """Report what is unfinished: the next line does not go on with the append."""
+        if self.atoms.first is not None:
+            self._follow_atom(self.session.seq + 1, None)
+
+    def _is_ours(self, row: Row) -> bool:
+        ids = self.session.ids
+        return (
+            row.atom_of in self._session_ids
+            and row.id not in ids
+            and (row.parent_id is None or row.parent_id in ids)
+        )
+
+    def _skip(self, seq: int, line: bytes, why: str) -> None:
+        session = self.session
+        session.skip()
+        if not line.strip():
+            self._follow_atom(seq, None)
+            return
+        if isinstance(line, LongLine):
+            why = too_long(line)
+        session.report(seq + 1, "bad_line", _ZEROS if is_zeros(line) else why)
+        if is_closed_half(line):
+            self._follow_atom(seq, None)
+            self._closed_halves += 1
+            return
+        self.atoms.skip()
+        if self._closed_halves:
+            self._closed_halves -= 1
+        elif session.rules.truncates and session.read_only_line is None:
+            session.read_only_line = seq + 1
+
+    def _follow_atom(
+        self, seq: int, atom: tuple[int, int] | None, *, is_ours: bool = False
+    ) -> None:
+        for first in self.atoms.take(seq, atom, is_ours=is_ours):
+            self.session.report(first + 1, "broken_atom", _LINES_ARE_MISSING)
+
+
+def is_closed_half(line: bytes) -> bool:
+    """Whether a line that does not parse is half of one that sessiond put an end to."""
+    return line.endswith(b" ")
+
+
+def too_long(line: LongLine) -> str:
+    """Say what is wrong with a line over LINE_BYTES_MAX."""
+    return f"is {line.size} bytes long, more than the {LINE_BYTES_MAX} that a line may have"
+
+
+def is_zeros(line: bytes) -> bool:
+    """Whether there is something, and all of it zero bytes."""
+    return bool(line) and not line.strip(b"\0")

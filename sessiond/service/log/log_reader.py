@@ -1,0 +1,82 @@
+"""Reading an open session's lines without blocking the loop.
+
+Small reads come from the page cache and are done in place; larger ones in a
+worker thread. What is read is what was durable when the question was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from anyio import to_thread
+from anyio.lowlevel import checkpoint
+
+from sessiond.limits import INLINE_READ_BYTES, REPLAY_CHUNK_BYTES
+from sessiond.model.row import Kind
+from sessiond.service.log.events import Event
+from sessiond.service.log.open_session import Opened
+from sessiond.service.log.rewritten import NOT_AS_INDEXED, changed
+
+__all__ = ["LogReader", "chunks"]
+
+
+class LogReader:
+    """The stored lines of one session."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    @property
+    def seq(self) -> int:
+        """The last durable line."""
+        return self._opened.session.seq
+
+    def span(self, after: int, upto: int, bytes_max: int) -> int:
+        """The last seq of a chunk after `after`: at least one line, about `bytes_max`."""
+        line_bytes = self._opened.journal.line_bytes
+        last, size = after + 1, line_bytes(after + 1)
+        while last < upto and size < bytes_max:
+            last += 1
+            size += line_bytes(last)
+        return last
+
+    async def read_events(self, first: int, last: int) -> list[Event]:
+        """The entries of these lines as events without origin."""
+        if self._opened.journal.span_bytes(first, last) <= INLINE_READ_BYTES:
+            await checkpoint()
+            return self._events(first, last)
+        return await to_thread.run_sync(self._events, first, last)
+
+    def _events(self, first: int, last: int) -> list[Event]:
+        opened = self._opened
+        kinds = opened.session.kinds
+        lines = opened.journal.read(first, last)
+        try:
+            return [
+                opened.event(seq, line)
+                for seq, line in enumerate(lines, first)
+                if kinds[seq] != Kind.NONE
+            ]
+        except NOT_AS_INDEXED as error:
+            raise changed(opened.path) from error
+
+    async def read_many(self, seqs: Sequence[int]) -> list[bytes]:
+        """The lines at these ordinals, in that order."""
+        journal = self._opened.journal
+        if sum(map(journal.line_bytes, seqs)) <= INLINE_READ_BYTES:
+            return journal.read_many(seqs)
+        return await to_thread.run_sync(journal.read_many, seqs)
+
+
+def chunks(opened: Opened, seqs: Iterable[int]) -> Iterator[list[int]]:
+    """Lines to read at a time, so that a long answer does not hold a long file."""
+    chunk: list[int] = []
+    size = 0
+    for seq in seqs:
+        chunk.append(seq)
+        size += opened.journal.line_bytes(seq)
+        if size >= REPLAY_CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk

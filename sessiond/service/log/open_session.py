@@ -1,0 +1,226 @@
+"""What opening a session file gives: its index, its lines on disk, its dialect, its facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct, UnsetType
+
+from sessiond.dialects.base import Dialect
+from sessiond.errors import SessiondError, StorageError
+from sessiond.journal.store import SessionLog
+from sessiond.model.entries import Header
+from sessiond.model.ids import MAIN
+from sessiond.model.row import LeafEffect
+from sessiond.service.log.events import Event, Origin
+from sessiond.service.log.line_indexer import Intake
+from sessiond.service.log.session_info import Persist, SessionInfo, head_infos, lineage_of
+from sessiond.service.log.summary import Summary, catch_up, unread_bytes
+from sessiond.session.index import Session
+from sessiond.session.settings import Stated
+
+__all__ = ["Opened"]
+
+EXTERNAL: Final = Origin(external=True)
+
+
+class Opened(Struct, eq=False):
+    """An open session. The index is changed by its writer only.
+
+    `place` is where the file of a draft will go once it is a conversation.
+    """
+
+    session_id: str
+    session: Session
+    journal: SessionLog
+    dialect: Dialect
+    header: Header
+    intake: Intake
+    epoch: str
+    persist: Persist
+    place: Path | None
+    created_at: str
+    created: bool = False
+    elsewhere: bool = False
+    """It lies in no folder of the profile: it is another program's, or its user's."""
+    hidden: bool = False
+    """It lies elsewhere and was only read: no list shows it until it is changed."""
+    archived: bool = False
+    """It lies in the archive: kept to be read, no longer to be changed."""
+    dirty: bool = False
+    """The file has entries that no sync has covered yet."""
+    summary: Summary = Summary()
+    """What the messages up to some line come to; whoever shows it catches up first."""
+
+    @property
+    def pending(self) -> bool:
+        """A draft that has no place among the sessions yet."""
+        return self.place is not None
+
+    @property
+    def path(self) -> Path | None:
+        """The file; None in memory."""
+        return self.journal.path
+
+    @property
+    def read_only(self) -> bool:
+        """Whether a line that does not parse forbids changes."""
+        return self.session.read_only_line is not None
+
+    def info(self) -> SessionInfo:
+        """What the wire says of the session now."""
+        session, header = self.session, self.header
+        settings = self.stated.at(session, session.heads[MAIN].leaf)
+        return SessionInfo(
+            id=self.session_id,
+            path=str(self.path) if self.path else None,
+            cwd=header.cwd,
+            title=self._fact("title", header.title) or self._fact("auto_title") or None,
+            auto_title=self._fact("auto_title") or None,
+            agent=self._fact("agent", header.agent),
+            model=settings.model,
+            provider=settings.provider,
+            thinking_level=settings.thinking_level,
+            tags=self._fact("tags", header.tags) or [],
+            status=self._fact("status"),
+            dry_run=self._fact("dry_run", header.dry_run),
+            created_at=self.created_at,
+            updated_at=session.updated_at or self.created_at,
+            seq=session.seq,
+            leaf_id=session.id_of(session.heads[MAIN].leaf),
+            heads=head_infos(session),
+            message_count=session.message_counts[session.heads[MAIN].leaf],
+            message_total=session.message_total,
+            entry_count=session.entry_count,
+            first_message=self.summary.first_message,
+            usage=self.summary.usage,
+            persisted=self.journal.blocking and not self.pending,
+            persist=self.persist,
+            dialect=self.dialect.name,
+            archived=self.archived,
+            read_only=self.read_only,
+            problems=session.problem_count,
+            epoch=self.epoch,
+            lineage=lineage_of(header, self.session_id),
+        )
+
+    def whole(self) -> SessionInfo:
+        """The same with what may be long."""
+        header = self.header
+        return msgspec.structs.replace(
+            self.info(),
+            plan=self._fact("plan"),
+            system_prompt=self._fact("system_prompt", header.system_prompt),
+            compaction=self.compaction,
+            metadata=self._fact("metadata", _given(header.metadata)),
+        )
+
+    @property
+    def stated(self) -> Stated:
+        """What the header and the `session_info` entries say of the model and the thinking level."""
+        return Stated.of(self.session, self.header.model)
+
+    @property
+    def compaction(self) -> Raw | None:
+        """The session's own settings for keeping its context small, as they were sent."""
+        own: Raw | None = self._fact("compaction", _given(self.header.compaction))
+        return own
+
+    # -- the summary -------------------------------------------------------------
+
+    @property
+    def summary_lacks_bytes(self) -> int:
+        """What `sum_up` would read."""
+        return unread_bytes(self.summary, self.session, self.journal)
+
+    def sum_up(self, upto: int | None = None) -> Summary:
+        """The summary up to now, or to a line. Reads what is not summed up yet; in any thread.
+
+        What the disk does not give now is left for the next look.
+        """
+        summary = self.summary
+        seq = self.session.seq if upto is None else upto
+        if summary.seq < seq:
+            with suppress(StorageError):
+                summary = catch_up(summary, self.session, self.journal, self.dialect, seq)
+            # Of two that were made at the same time the further one stays.
+            if summary.seq > self.summary.seq:
+                self.summary = summary
+        return summary
+
+    # -- storing: `store` and `promote` run in the writer's worker thread ----------
+
+    def store(
+        self, lines: Sequence[bytes], *, sync: bool, has_assistant: bool, late: bool = False
+    ) -> SessiondError | None:
+        """Write the lines, durably if `sync`, with all that came before.
+
+        Gives a draft its place once it is a conversation. Raises Overtaken when others wrote first, Replaced when it is another file. With `late`
+        what others wrote comes before these lines.
+        """
+        try:
+            if lines:
+                self.journal.append(lines, sync=sync, late=late)
+            elif sync:
+                # What is synced has to be the file that is found under its name.
+                self.journal.look()
+                self.journal.sync()
+        except SessiondError as error:
+            return error
+        self.dirty = not sync
+        if self.pending and (has_assistant or self.session.has_assistant):
+            self.promote()
+        return None
+
+    def promote(self) -> None:
+        """Move a draft into the sessions folder. A failure is tried again at the next append."""
+        assert self.place is not None, "a pending session knows where it will go"
+        try:
+            self.journal.move(self.place)
+        except StorageError:
+            return
+        self.place = None
+
+    def adopt(self) -> list[Event]:
+        """Lines that others wrote, or a refused batch left, into the index; those that are entries."""
+        found = self.journal.take_found()
+        if not found:
+            return []
+        first = self.intake.take_later(one.line for one in found)
+        return [
+            self.event(seq, one.line, EXTERNAL if one.external else None)
+            for seq, one in enumerate(found, first)
+            if self.session.is_entry(seq)
+        ]
+
+    def event(self, seq: int, line: bytes, origin: Origin | None = None) -> Event:
+        """A stored entry as an event, without origin unless one is given."""
+        row = self.dialect.row(line)
+        effect = row.effect
+        if isinstance(effect, LeafEffect) and effect.target_id is not None and not effect.drop:
+            # As at replay: what is no earlier entry moves nothing, a record means where it stands.
+            target = self.session.target_of(effect.target_id, seq)
+            row.effect = None if target is None else LeafEffect(self.session.id_of(target))
+        return Event(seq, row, self.dialect.wire(line), origin)
+
+    @property
+    def durability(self) -> str:
+        """What every entry can count on."""
+        if not self.journal.blocking:
+            return "memory"
+        return "os" if self.dirty else "disk"
+
+    def _fact(self, name: str, default: Any = None) -> Any:
+        return self.session.facts.get(name, default)
+
+    def line_time(self, seq: int) -> str:
+        """When the entry at `seq` was made; reads its line."""
+        return self.dialect.timestamp(self.journal.read(seq, seq)[0])
+
+
+def _given(raw: Raw | UnsetType) -> Raw | None:
+    return None if isinstance(raw, UnsetType) else raw

@@ -1,0 +1,117 @@
+"""How lists and answers show a session: the shapes, and what they take from a header.
+
+Law: these are the wire's words; what a session is, is `Opened` and `Session`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from sessiond.model.entries import Header
+from sessiond.model.ids import MAIN
+from sessiond.model.usage import Usage
+from sessiond.session.index import Head, Session
+
+__all__ = ["HeadInfo", "Lineage", "Persist", "SessionInfo", "head_infos", "lineage_of"]
+
+Persist = Literal["on_assistant", "immediate", "never"]
+
+
+class HeadInfo(Struct, frozen=True):
+    """A named head: its entry and the seq of the line that moved it last."""
+
+    name: str
+    leaf_id: str | None
+    seq: int
+
+
+class Lineage(Struct, frozen=True, omit_defaults=True):
+    """Where a session comes from."""
+
+    parent_id: str | None = None
+    parent_path: str | None = None
+    at_entry: str | None = None
+    at_message: int | None = None
+    fork_point: int | None = None
+    merge_source: str | None = None
+    rebased_from: str | None = None
+    header_id: str | None = None
+    detached: bool = False
+
+
+class SessionInfo(Struct, frozen=True, kw_only=True):
+    """A session as lists and answers show it. Times are RFC 3339 UTC.
+
+    The last four may be long: answers about one session have them, lists do not.
+    """
+
+    id: str
+    path: str | None
+    cwd: str
+    title: str | None
+    auto_title: str | None
+    agent: str | None
+    model: str | None
+    provider: str | None
+    thinking_level: str | None
+    tags: list[str]
+    status: str | None
+    dry_run: bool | None
+    created_at: str
+    updated_at: str
+    seq: int
+    leaf_id: str | None
+    heads: list[HeadInfo]
+    message_count: int
+    message_total: int
+    entry_count: int
+    first_message: str | None
+    usage: Usage | None
+    persisted: bool
+    persist: Persist
+    dialect: str
+    archived: bool
+    read_only: bool
+    problems: int
+    epoch: str
+    lineage: Lineage
+    plan: str | UnsetType | None = UNSET
+    system_prompt: str | UnsetType | None = UNSET
+    compaction: Raw | UnsetType | None = UNSET
+    metadata: Raw | UnsetType | None = UNSET
+
+
+def head_infos(session: Session) -> list[HeadInfo]:
+    """Every head, main first, then by name."""
+
+    def shown(name: str, head: Head) -> HeadInfo:
+        return HeadInfo(name, session.id_of(head.leaf), head.seq)
+
+    names = sorted(session.heads, key=lambda name: (name != MAIN, name))
+    return [shown(name, session.heads[name]) for name in names]
+
+
+_lineage_decoder = msgspec.json.Decoder(Lineage)
+
+
+def lineage_of(header: Header, session_id: str) -> Lineage:
+    """The header's own account, completed by what its other fields say."""
+    lineage = Lineage()
+    if not isinstance(header.lineage, UnsetType):
+        lineage = _decode_lineage(header.lineage)
+    if header.parent_session is not None and lineage.parent_path is None:
+        lineage = msgspec.structs.replace(lineage, parent_path=header.parent_session)
+    if header.id != session_id and lineage.header_id is None:
+        lineage = msgspec.structs.replace(lineage, header_id=header.id)
+    return lineage
+
+
+def _decode_lineage(raw: Raw) -> Lineage:
+    try:
+        return _lineage_decoder.decode(raw)
+    except msgspec.DecodeError:
+        # A header of another program; its lineage is not ours to interpret.
+        return Lineage()

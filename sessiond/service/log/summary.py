@@ -1,0 +1,107 @@
+"""What a session's messages come to, for lists: how it begins, what it has cost.
+
+A summary is of everything up to a line and never changes; the next one is it
+and the lines since. Only those are read, in any thread, beside an append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from sessiond.dialects.base import Dialect
+from sessiond.journal.store import SessionLog
+from sessiond.limits import FIRST_MESSAGE_CHARS, REPLAY_CHUNK_BYTES
+from sessiond.model.row import Kind
+from sessiond.model.usage import Usage
+from sessiond.session.index import Session
+
+__all__ = ["SUMMED_KINDS", "Summary", "Tally", "catch_up", "decode_summary", "unread_bytes"]
+
+_USER: Final = int(Kind.USER)
+_ASSISTANT: Final = int(Kind.ASSISTANT)
+SUMMED_KINDS: Final = bytes(kind in {_USER, _ASSISTANT} for kind in range(256))
+"""For each kind, whether its lines say anything that is summed up."""
+
+
+class Summary(Struct, frozen=True):
+    """What the lines up to `seq` come to."""
+
+    seq: int = 0
+    first_message: str | None = None
+    usage: Usage | None = None
+
+
+_decoder: Final = msgspec.json.Decoder(Summary)
+
+
+def decode_summary(saved: bytes) -> Summary:
+    """A saved one; that of no line if it was saved by another version, or never."""
+    try:
+        return _decoder.decode(saved)
+    except msgspec.DecodeError:
+        return Summary()
+
+
+class Tally:
+    """A summary under way: takes users' and assistants' lines in order."""
+
+    def __init__(self, dialect: Dialect, base: Summary) -> None:
+        self._dialect = dialect
+        self._first_message = base.first_message
+        self._usage = base.usage
+
+    def take(self, kind: int, line: bytes) -> None:
+        """One more line, of a kind among SUMMED_KINDS."""
+        if kind == _ASSISTANT:
+            usage = self._dialect.usage(line)
+            if usage is not None:
+                self._usage = usage if self._usage is None else self._usage.plus(usage)
+        elif self._first_message is None:
+            self._first_message = self._dialect.preview(line, FIRST_MESSAGE_CHARS - len("..."))
+
+    def summary(self, seq: int) -> Summary:
+        """Of everything up to `seq`."""
+        return Summary(seq, self._first_message, self._usage)
+
+
+def catch_up(
+    base: Summary, session: Session, journal: SessionLog, dialect: Dialect, upto: int
+) -> Summary:
+    """The summary up to a line. Reads what `base` has not seen; raises StorageError."""
+    tally = Tally(dialect, base)
+    chunk: list[int] = []
+    size = 0
+    for seq in _unread(base, session, upto):
+        chunk.append(seq)
+        size += journal.line_bytes(seq)
+        if size >= REPLAY_CHUNK_BYTES:
+            _take(tally, session, journal, chunk)
+            chunk, size = [], 0
+    _take(tally, session, journal, chunk)
+    return tally.summary(upto)
+
+
+def unread_bytes(base: Summary, session: Session, journal: SessionLog) -> int:
+    """What bringing a summary up to date has to read."""
+    return sum(map(journal.line_bytes, _unread(base, session, session.seq)))
+
+
+def _take(tally: Tally, session: Session, journal: SessionLog, seqs: list[int]) -> None:
+    for seq, line in zip(seqs, journal.read_many(seqs), strict=True):
+        tally.take(session.kinds[seq], line)
+
+
+def _unread(base: Summary, session: Session, upto: int) -> Iterator[int]:
+    """The lines behind `base` that are summed up: every assistant's, and the first user's."""
+    kinds = session.kinds
+    first = kinds.find(_USER, base.seq + 1, upto + 1) if base.first_message is None else -1
+    if first >= 0:
+        yield first
+    at = kinds.find(_ASSISTANT, base.seq + 1, upto + 1)
+    while at >= 0:
+        yield at
+        at = kinds.find(_ASSISTANT, at + 1, upto + 1)

@@ -1,0 +1,260 @@
+"""Fan-out: every subscriber of one session gets every entry, in order, once.
+
+A subscription is a cursor over the log, not a queue. A live one is handed the
+bytes that were just stored; one whose connection is full is demoted and reads
+the log instead, from where it stopped, until it has caught up. So a stuck
+reader costs its cursor, and publishing never waits. Signals are not in the log: who
+has no room, or replays, misses them and is told how many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import anyio
+from msgspec import Struct
+
+from sessiond.errors import StorageError
+from sessiond.journal.store import ReplacedReason
+from sessiond.model.events import Closed, ReplacedTold
+from sessiond.model.row import Rules
+from sessiond.service.log.events import Event, notification
+from sessiond.service.ports import Listener
+from sessiond.service.pubsub.frames import Framed, Frames
+from sessiond.service.pubsub.presence import Presence
+from sessiond.service.pubsub.replay import Log, Replays, SharedState
+from sessiond.service.pubsub.session_status import Standing
+from sessiond.service.pubsub.subscription import Subscription, Variant
+
+__all__ = ["Hub", "HubStatistics"]
+
+
+class HubStatistics(Struct, frozen=True):
+    """How busy a hub is."""
+
+    subscribers: int
+    replaying: int
+    events: int
+    frames_encoded: int
+    demotions: int
+    signals: int
+    signals_dropped: int
+    present: int
+
+
+class Hub:
+    """The subscriptions of one session."""
+
+    def __init__(self, log: Log, session_id: str, epoch: str, rules: Rules) -> None:
+        self._log = log
+        self._session_id = session_id
+        self._frames = Frames(session_id, epoch, rules)
+        self.presence = Presence(session_id)
+        self.standing = Standing(session_id)
+        self._replays = self._new_replays()
+        self._live: dict[Variant, dict[Subscription, None]] = {}
+        self._replaying: dict[Subscription, None] = {}
+        self._events = 0
+        self._demotions = 0
+        self._signals = 0
+        self._signals_dropped = 0
+
+    def _new_replays(self) -> Replays:
+        state = SharedState(self.presence, self.standing)
+        return Replays(self._log, self._session_id, self._frames, state, self._caught_up)
+
+    def __bool__(self) -> bool:
+        return bool(self._live or self._replaying)
+
+    @property
+    def has_live(self) -> bool:
+        """Whether anybody takes events as they happen; whoever replays reads them later."""
+        return bool(self._live)
+
+    # -- coming and going ----------------------------------------------------
+
+    def add(self, subscription: Subscription, *, replay: bool) -> None:
+        """Register; with `replay`, hand over everything after its position first."""
+        if replay:
+            self._start_replay(subscription)
+        else:
+            self._go_live(subscription)
+
+    def remove(self, subscription: Subscription) -> None:
+        """Forget a subscription and end its replay, if it has one."""
+        subscription.close()
+        self._forget(subscription)
+
+    def _forget(self, subscription: Subscription) -> None:
+        self._replaying.pop(subscription, None)
+        group = self._live.get(subscription.variant)
+        if group is not None:
+            group.pop(subscription, None)
+            if not group:
+                del self._live[subscription.variant]
+
+    def _go_live(self, subscription: Subscription) -> None:
+        subscription.go_live()
+        self._live.setdefault(subscription.variant, {})[subscription] = None
+
+    def _caught_up(self, subscription: Subscription) -> None:
+        del self._replaying[subscription]
+        self._go_live(subscription)
+
+    def _start_replay(self, subscription: Subscription) -> None:
+        subscription.live = False
+        self._replaying[subscription] = None
+        subscription.replay = anyio.CancelScope()
+        subscription.listener.start(self._replay, subscription, subscription.replay, self._replays)
+
+    def begin_again(self, log: Log, epoch: str, rules: Rules, reason: ReplacedReason) -> None:
+        """The file is another one: everyone is told so, and gets it from its first entry."""
+        self._replays.end()
+        self._log = log
+        self._frames = Frames(self._session_id, epoch, rules)
+        self._replays = self._new_replays()
+        told = notification("session/replaced", ReplacedTold(self._session_id, epoch, reason))
+        for subscription in self._all():
+            self._forget(subscription)
+            subscription.begin_again()
+            subscription.listener.put(subscription.variant.encode(told))
+            self._start_replay(subscription)
+            subscription.listener.flush()
+
+    # -- events ----------------------------------------------------------------
+
+    def publish(self, events: Sequence[Event], touched: dict[Listener, None]) -> None:
+        """Offer just stored entries to everyone live; never waits, never sends.
+
+        `touched` collects the connections that now have something to send.
+        """
+        self._events += len(events)
+        full: list[Subscription] = []
+        framed: Framed = {}
+        for variant, group in self._live.items():
+            frames = self._frames.of(variant, events, framed)
+            if not frames:
+                continue
+            for subscription in group:
+                if subscription.listener.offer(frames):
+                    touched[subscription.listener] = None
+                else:
+                    full.append(subscription)
+        for subscription in full:
+            self._demote(subscription, events[0].seq - 1)
+
+    def tell_standing(
+        self, *, archived: bool, read_only: bool, touched: dict[Listener, None]
+    ) -> None:
+        """Tell every subscriber that the session became archived or read-only, or is so no longer.
+
+        A subscriber that replays, or has no room, is told when it has caught up.
+        """
+        if not self.standing.take(archived=archived, read_only=read_only):
+            return
+        for subscription in self._replaying:
+            subscription.missed_standing = True
+        body = self.standing.body()
+        live = [one for group in self._live.values() for one in group]
+        for subscription in live:
+            if subscription.listener.offer(subscription.variant.encode(body)):
+                touched[subscription.listener] = None
+            else:
+                subscription.missed_standing = True
+                self._demote(subscription, self._log.seq)
+
+    # -- what is stored nowhere ----------------------------------------------------
+
+    def signal(self, body: bytes, asker: Listener | None) -> None:
+        """Pass a signal on to whoever wants it; who has no room, or replays, misses it."""
+        self._signals += 1
+        for subscription in self._offer(body, asker):
+            subscription.dropped_signals += 1
+            self._signals_dropped += 1
+
+    def tell_presence(self, asker: Listener | None) -> None:
+        """Tell who is present now; who has no room, or replays, is told once it has caught up."""
+        for subscription in self._offer(self.presence.body(), asker):
+            subscription.missed_presence = True
+
+    def _offer(self, body: bytes, asker: Listener | None) -> list[Subscription]:
+        """Offer it to whoever wants signals; gives those that did not get it.
+
+        All that got it are flushed, but for the asker, whose answer goes with it.
+        """
+        missed = [one for one in self._replaying if one.variant.signals]
+        full = self._offer_live(body, asker)
+        for subscription in full:
+            # A replay of nothing: it is told what it missed as soon as there is room.
+            self._demote(subscription, self._log.seq)
+        return missed + full
+
+    def hint(self, body: bytes) -> None:
+        """Tell whoever wants signals and has room now; it can be asked for, so nobody misses it."""
+        self._offer_live(body, None)
+
+    def _offer_live(self, body: bytes, asker: Listener | None) -> list[Subscription]:
+        """Offer it to those that are live; gives those that are full."""
+        full: list[Subscription] = []
+        framed: dict[Callable[[bytes], bytes], bytes] = {}
+        for variant, group in self._live.items():
+            if not variant.signals:
+                continue
+            frame = framed.get(variant.encode)
+            if frame is None:
+                frame = framed[variant.encode] = variant.encode(body)
+            for subscription in group:
+                if not subscription.listener.offer(frame):
+                    full.append(subscription)
+                elif subscription.listener is not asker:
+                    subscription.listener.flush()
+        return full
+
+    def _demote(self, subscription: Subscription, position: int) -> None:
+        self._demotions += 1
+        self._forget(subscription)
+        subscription.position = position
+        subscription.lagged = True
+        self._start_replay(subscription)
+
+    async def _replay(
+        self, subscription: Subscription, scope: anyio.CancelScope, replays: Replays
+    ) -> None:
+        try:
+            with scope:
+                await replays.catch_up(subscription)
+        except StorageError as error:
+            # Never silence: whoever cannot be given the rest is told so.
+            if not subscription.closed and not replays.ended:
+                self.remove(subscription)
+                self.tell_closed(subscription, error.kind)
+
+    def close(self) -> list[Subscription]:
+        """No more events for anyone; gives everyone who watched."""
+        watching = self._all()
+        for subscription in watching:
+            self.remove(subscription)
+        return watching
+
+    def _all(self) -> list[Subscription]:
+        groups = [*self._live.values(), self._replaying]
+        return [one for group in groups for one in group]
+
+    def tell_closed(self, subscription: Subscription, reason: str) -> None:
+        """Tell a subscriber that there are no more events, and why."""
+        told = notification("session/closed", Closed(self._session_id, reason))
+        subscription.listener.put(subscription.variant.encode(told))
+        subscription.listener.flush()
+
+    def statistics(self) -> HubStatistics:
+        """How busy it is."""
+        return HubStatistics(
+            subscribers=sum(map(len, self._live.values())) + len(self._replaying),
+            replaying=len(self._replaying),
+            events=self._events,
+            frames_encoded=self._frames.encoded,
+            demotions=self._demotions,
+            signals=self._signals,
+            signals_dropped=self._signals_dropped,
+            present=len(self.presence),
+        )

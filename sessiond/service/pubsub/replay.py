@@ -1,0 +1,140 @@
+"""Replays: what the log holds behind a subscription's cursor, handed over as its connection takes it.
+
+Law 1: a replay tells where it begins to lag and when it has caught up, and hands the
+subscription back in the very step in which nothing is left to tell.
+Law 2: lines are read when there is room for them, by one replay of a connection at a time. So
+what waits for a client that takes nothing is a cursor a subscription, and no lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from sessiond.limits import REPLAY_CHUNK_BYTES
+from sessiond.model.events import Lagged, Synced
+from sessiond.service.log.events import Event, notification
+from sessiond.service.pubsub.frames import Frames
+from sessiond.service.pubsub.presence import Presence
+from sessiond.service.pubsub.session_status import Standing
+from sessiond.service.pubsub.subscription import Subscription
+
+__all__ = ["Log", "Replays", "SharedState"]
+
+
+class Log(Protocol):
+    """The stored entries, as a replay reads them."""
+
+    @property
+    def seq(self) -> int:
+        """The last durable line."""
+        ...
+
+    def span(self, after: int, upto: int, bytes_max: int) -> int:
+        """The last seq of a chunk that starts after `after`: one line or more, about `bytes_max`."""
+        ...
+
+    async def read_events(self, first: int, last: int) -> list[Event]:
+        """The entries of these lines; lines that are no entry are left out."""
+        ...
+
+
+class SharedState(NamedTuple):
+    """What is not in the log, and told to a subscriber that missed it when it has caught up."""
+
+    presence: Presence
+    standing: Standing
+
+
+class Replays:
+    """How subscriptions of one session catch up; `go_live` takes one that has."""
+
+    def __init__(
+        self,
+        log: Log,
+        session_id: str,
+        frames: Frames,
+        state: SharedState,
+        go_live: Callable[[Subscription], None],
+    ) -> None:
+        self._log = log
+        self._session_id = session_id
+        self._frames = frames
+        self._state = state
+        self._go_live = go_live
+        self.ended = False
+
+    def end(self) -> None:
+        """There is another log: what is under way hands nothing over any more."""
+        self.ended = True
+
+    def _is_over(self, subscription: Subscription) -> bool:
+        return subscription.closed or self.ended
+
+    async def catch_up(self, subscription: Subscription) -> None:
+        """Everything after its position, then live; ends when it is closed. Raises StorageError."""
+        while not self._is_over(subscription):
+            if subscription.lagged:
+                await self._tell_lagged(subscription)
+            elif subscription.position < self._log.seq:
+                await self._replay_chunk(subscription, self._log.seq)
+            elif subscription.listener.offer(self._last_words(subscription)):
+                # No await since the last look: nothing can be published in between, so whoever
+                # is told that it has caught up has its events before its answers from here on.
+                subscription.dropped_signals = 0
+                subscription.missed_presence = subscription.missed_standing = False
+                subscription.listener.flush()
+                self._go_live(subscription)
+                return
+            else:
+                await subscription.listener.wait_room()
+
+    def _last_words(self, subscription: Subscription) -> bytes:
+        """That it has caught up, and what passed it by meanwhile, as one piece."""
+        synced = notification("session/synced", Synced(self._session_id, subscription.position))
+        bodies = [synced]
+        if subscription.dropped_signals:
+            # A replay of nothing tells of them.
+            bodies += [self._lagged(subscription), synced]
+        if subscription.missed_presence:
+            bodies.append(self._state.presence.body())
+        if subscription.missed_standing:
+            bodies.append(self._state.standing.body())
+        return b"".join(map(subscription.variant.encode, bodies))
+
+    def _lagged(self, subscription: Subscription) -> bytes:
+        position, dropped = subscription.position, subscription.dropped_signals
+        return notification("session/lagged", Lagged(self._session_id, position, dropped))
+
+    async def _tell_lagged(self, subscription: Subscription) -> None:
+        """Say where it fell behind, and how many signals are gone by the time it hears of it."""
+        listener = subscription.listener
+        while not self._is_over(subscription):
+            # Only then: there is a place for few words long before there is one for a signal.
+            await listener.wait_room()
+            if self._is_over(subscription):
+                return
+            if listener.offer(subscription.variant.encode(self._lagged(subscription))):
+                subscription.lagged = False
+                subscription.dropped_signals = 0
+                listener.flush()
+                return
+
+    async def _replay_chunk(self, subscription: Subscription, upto: int) -> None:
+        listener = subscription.listener
+        async with listener.replay_turn:
+            await listener.wait_room()
+            last = self._log.span(subscription.position, upto, REPLAY_CHUNK_BYTES)
+            events = await self._log.read_events(subscription.position + 1, last)
+            await self._hand_over(subscription, self._frames.of(subscription.variant, events, {}))
+        if not self.ended:
+            subscription.advance(last)
+
+    async def _hand_over(self, subscription: Subscription, frames: bytes) -> None:
+        """Put frames into the connection's outbox as soon as events are welcome there."""
+        listener = subscription.listener
+        while frames and not self._is_over(subscription):
+            if listener.offer(frames):
+                listener.flush()
+                return
+            await listener.wait_room()

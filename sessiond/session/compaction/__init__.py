@@ -1,0 +1,1 @@
+"""Where a context is cut, what is summarised, and the entry that stands for it."""

@@ -1,0 +1,218 @@
+"""Compaction: one entry that stands for everything before it on its branch.
+
+Under a plan the summary was made of what the plan saw. It is still true of a head that only
+grew since: what it keeps, and what came after, follows it. Once another compaction stands
+between, or the head has left, it is not; messages that replace the whole context need a
+head that did not move at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from sessiond.errors import EntryInvalid, IdempotencyConflict, InvalidParams, PlanStale
+from sessiond.model.entries import Compaction
+from sessiond.model.ids import MAIN, derive_entry_id
+from sessiond.model.row import CONTEXT_KINDS, Kind
+from sessiond.session.append import (
+    AppendRequest,
+    Expected,
+    Receipt,
+    append,
+    require_expected,
+)
+from sessiond.session.compaction.plan_id import PlanRef
+from sessiond.session.draft import Draft
+from sessiond.session.index import Session
+
+__all__ = ["CompactRequest", "compact", "lines_of", "require_may_run"]
+
+_SAID: Final = CONTEXT_KINDS - {Kind.CONTEXT_EDIT}
+"""What gives a context a message of its own."""
+IsResult = Callable[[bytes], bool]
+"""Whether the message of a line answers a tool call, in whatever words."""
+
+
+class CompactRequest(Struct):
+    """One compact call: a summary and what to keep, or replacement messages."""
+
+    session_id: str
+    summary: str | UnsetType = UNSET
+    first_kept_entry_id: str | UnsetType | None = UNSET
+    messages: Sequence[Raw] | UnsetType = UNSET
+    tokens_before: int | UnsetType = UNSET
+    details: Raw | UnsetType = UNSET
+    head: str = MAIN
+    expected: Expected | None = None
+    lease_id: str | None = None
+    idempotency_key: str | None = None
+    plan: PlanRef | None = None
+
+
+def lines_of(session: Session, request: CompactRequest) -> Iterable[int]:
+    """The entry that the context would go on with: its line is looked at when this is staged."""
+    kept, head = request.first_kept_entry_id, session.heads.get(request.head)
+    if not isinstance(kept, str) or head is None:
+        return
+    kinds, parents = session.kinds, session.parents
+    first = _first_said(parents.__getitem__, kinds.__getitem__, head.leaf, session.node(kept))
+    if kinds[first] == Kind.USER:
+        yield first
+
+
+def compact(draft: Draft, request: CompactRequest, is_result: IsResult | None = None) -> Receipt:
+    """Stage the compaction below the head's leaf. The receipt is that of an append."""
+    if isinstance(request.messages, UnsetType):
+        entry = _pointer(request)
+    else:
+        entry = _replacement(request, request.messages)
+    expected = request.expected
+    if not _is_stored(draft, request):
+        draft.require_writable()
+        draft.require_lease(request.head, request.lease_id)
+        require_expected(draft, request.head, expected)
+        if request.plan is not None:
+            _require_fits(draft, request.plan, grown=entry.messages is UNSET)
+        elif entry.messages is UNSET:
+            _require_something_new(draft, request.head)
+        if entry.messages is UNSET:
+            _require_no_result_first(draft, entry, request.head, is_result)
+    if entry.messages is not UNSET and request.plan is not None:
+        # The plan says it, and it was held against the head just now.
+        expected = expected or Expected(leaf_id=request.plan.leaf_id)
+    return append(
+        draft,
+        AppendRequest(
+            session_id=request.session_id,
+            entries=(entry,),
+            head=request.head,
+            expected=expected,
+            lease_id=request.lease_id,
+            idempotency_key=request.idempotency_key,
+        ),
+    )
+
+
+def require_may_run(draft: Draft, request: CompactRequest) -> int:
+    """Whether the summary may be written: nobody is to write one that would be refused.
+
+    Gives the seq of the compaction that was stored under the key already, else 0.
+    """
+    key = request.idempotency_key
+    known = [] if key is None else draft.find_all(derive_entry_id(request.session_id, key, 0))
+    compactions = [seq for seq in known if draft.kind(seq) == Kind.COMPACTION]
+    stored = (compactions or known or [0])[0]
+    if not stored:
+        draft.require_writable()
+        draft.require_lease(request.head, request.lease_id)
+        require_expected(draft, request.head, request.expected)
+        draft.leaf(request.head)
+    elif not compactions:
+        raise IdempotencyConflict(
+            "the key was used for an entry that is no compaction",
+            entry_id=draft.id_of(stored),
+            stored_seq=stored,
+        )
+    return stored
+
+
+def _pointer(request: CompactRequest) -> Compaction:
+    if isinstance(request.summary, UnsetType) or not request.summary.strip():
+        raise EntryInvalid("the summary is empty", path="summary")
+    kept = request.first_kept_entry_id
+    before = request.tokens_before
+    if request.plan is not None:
+        kept = request.plan.first_kept_entry_id
+        before = request.plan.tokens_before if isinstance(before, UnsetType) else before
+    return Compaction(
+        summary=request.summary,
+        first_kept_entry_id=None if isinstance(kept, UnsetType) else kept,
+        tokens_before=before,
+        details=request.details,
+    )
+
+
+def _replacement(request: CompactRequest, messages: Sequence[Raw]) -> Compaction:
+    guarded = request.expected is not None and request.expected.leaf_id is not UNSET
+    if request.plan is None and not guarded:
+        raise InvalidParams(
+            "messages replace a context the caller saw: say which with expected.leaf_id or plan_id",
+            path="expected.leaf_id",
+        )
+    return Compaction(
+        messages=list(messages), tokens_before=request.tokens_before, details=request.details
+    )
+
+
+def _is_stored(draft: Draft, request: CompactRequest) -> bool:
+    """Whether the call is one that was stored before: nothing is held against it then."""
+    key = request.idempotency_key
+    return key is not None and draft.find(derive_entry_id(request.session_id, key, 0)) > 0
+
+
+def _require_something_new(draft: Draft, head: str) -> None:
+    """Raises EntryInvalid right below a compaction: a summary would be one of nothing."""
+    leaf = draft.leaf(head)
+    if leaf and draft.kind(leaf) == Kind.COMPACTION:
+        raise EntryInvalid(
+            "the head's leaf is a compaction already, and nothing came since",
+            entry_id=draft.id_of(leaf),
+            path="head",
+        )
+
+
+def _require_fits(draft: Draft, plan: PlanRef, *, grown: bool) -> None:
+    """Raises PlanStale unless the head is where the plan was made.
+
+    With `grown` it may have grown since by entries that are no compactions.
+    """
+    leaf = draft.leaf(plan.head)
+    planned = draft.find(plan.leaf_id)
+    at = leaf
+    while at > planned and draft.kind(at) != Kind.COMPACTION:
+        at = draft.parent(at)
+    if planned and at == planned and (grown or leaf == planned):
+        return
+    raise PlanStale(
+        "the head has moved in a way that the plan does not fit any more: plan again",
+        plan_leaf_id=plan.leaf_id,
+        leaf_id=draft.id_of(leaf),
+    )
+
+
+def _require_no_result_first(
+    draft: Draft, entry: Compaction, head: str, is_result: IsResult | None
+) -> None:
+    """Raises EntryInvalid if the context would go on with the answer to a call that is gone."""
+    kept = entry.first_kept_entry_id
+    if not isinstance(kept, str):
+        return
+    first = _first_said(draft.parent, draft.kind, draft.leaf(head), draft.find(kept))
+    kind = draft.kind(first)
+    if kind == Kind.USER and is_result is not None:
+        line = draft.known_line_of(first)
+        is_first_result = line is not None and is_result(line)
+    else:
+        is_first_result = kind == Kind.TOOL
+    if is_first_result:
+        raise EntryInvalid(
+            "what is kept would begin with a tool result, and its call would be gone;"
+            " keep from the message with the call on, or from the next one",
+            entry_id=draft.id_of(first),
+            path="first_kept_entry_id",
+        )
+
+
+def _first_said(
+    parent: Callable[[int], int], kind: Callable[[int], int], leaf: int, kept: int
+) -> int:
+    """The first entry from `kept` on that gives the context a message; 0 for none."""
+    first, at = 0, leaf
+    while kept and at >= kept:
+        if kind(at) in _SAID:
+            first = at
+        at = parent(at)
+    return first

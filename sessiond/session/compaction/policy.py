@@ -1,0 +1,107 @@
+"""When a context is too large and what is kept of it: the figures and rules in force.
+
+Law: pure. A session's own word comes first, then the preset it names, then the
+configuration, then the preset that the configuration names. To add a preset: one line in
+`PRESETS`, its name in `model/settings.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from sessiond.model.settings import CompactionSettings, PresetName
+from sessiond.session.compaction.touched_files import FileTools
+from sessiond.session.context.tokens import BYTES, CHARACTERS, Estimator
+
+__all__ = ["CONTEXT_WINDOW", "PRESETS", "Policy", "Preset", "policy_of"]
+
+CONTEXT_WINDOW: Final = 200_000
+
+
+class Preset(Struct, frozen=True):
+    """How one of the replaced systems does it."""
+
+    reserve_tokens: int
+    keep_recent_tokens: int
+    estimator: Estimator = CHARACTERS
+    stops: Literal["reached", "exceeded"] = "reached"
+    """Whether the message that reaches the budget is still kept, or the one that exceeds it cut."""
+    overhead_tokens: int = 0
+    """Of what is kept, how much the summary and the system prompt's rest will take."""
+    keep_tokens_min: int = 0
+    messages_min: int = 0
+    """With fewer messages nothing is recommended."""
+    marker: str = ""
+    """What a summary begins with."""
+    files: FileTools = FileTools(frozenset({"read"}), frozenset({"write", "edit"}))
+
+
+PRESETS: Final[Mapping[PresetName, Preset]] = {
+    "pi": Preset(16_384, 20_000),
+    "operator": Preset(8_192, 16_384),
+    "piglet": Preset(16_384, 20_000, messages_min=8),
+    "sharur": Preset(
+        2_048,
+        8_192,
+        estimator=BYTES,
+        stops="exceeded",
+        overhead_tokens=2_048,
+        keep_tokens_min=512,
+        marker="<!-- sharur-summary -->",
+        files=FileTools(
+            frozenset({"read", "ls", "grep", "find"}),
+            frozenset({"write", "edit", "replace_file_content", "multi_replace_file_content"}),
+            ("path", "TargetFile", "target"),
+            apart=False,
+        ),
+    ),
+}
+
+
+class Policy(Struct, frozen=True):
+    """What is in force for one session."""
+
+    enabled: bool
+    reserve_tokens: int
+    keep_recent_tokens: int
+    context_window: int
+    preset: Preset
+    auto: bool = False
+    """Whether it is compacted by itself."""
+    tokenizer: str | None = None
+    """A plugged-in one; None = the preset's own estimate."""
+
+    def should_compact(self, tokens: int, window: int, messages: int) -> bool:
+        """Whether a context of so many tokens and messages leaves less than the reserve."""
+        if not self.enabled or messages < self.preset.messages_min:
+            return False
+        return tokens > window - self.reserve_tokens
+
+
+def policy_of(own: CompactionSettings, usual: CompactionSettings) -> Policy:
+    """What a session's own settings and the configured ones come to."""
+    preset = PRESETS[own.preset or usual.preset or "pi"]
+    # Who names a preset wants its figures, whatever is configured for the others.
+    fallback = usual if own.preset is None else CompactionSettings()
+    return Policy(
+        enabled=bool(_first(own.enabled, usual.enabled, usual=True)),
+        reserve_tokens=_first(
+            own.reserve_tokens, fallback.reserve_tokens, usual=preset.reserve_tokens
+        ),
+        keep_recent_tokens=_first(
+            own.keep_recent_tokens, fallback.keep_recent_tokens, usual=preset.keep_recent_tokens
+        ),
+        context_window=_first(own.context_window, usual.context_window, usual=CONTEXT_WINDOW),
+        preset=preset,
+        auto=bool(_first(own.auto, usual.auto, usual=False)),
+        tokenizer=own.tokenizer or usual.tokenizer,
+    )
+
+
+def _first(own: int | None, other: int | None, *, usual: int) -> int:
+    if own is not None:
+        return own
+    return usual if other is None else other

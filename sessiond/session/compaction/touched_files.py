@@ -1,0 +1,66 @@
+"""Which files a conversation was about, from its tool calls.
+
+Law: carried on from summary to summary, so that they outlive the messages that named them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Raw, Struct
+
+from sessiond.model.parsed_message import Reading
+from sessiond.session.context.stringify import members_of, whole_text
+
+__all__ = ["NO_FILES", "FileTools", "Files", "touched"]
+
+
+class Files(Struct, frozen=True):
+    """Files by what was done to them, each list sorted."""
+
+    read: tuple[str, ...] = ()
+    modified: tuple[str, ...] = ()
+
+
+class FileTools(Struct, frozen=True):
+    """Which tools touch files, and which of their arguments says which."""
+
+    reading: frozenset[str]
+    modifying: frozenset[str]
+    arguments: tuple[str, ...] = ("path",)
+    apart: bool = True
+    """A file that was modified is not listed as read."""
+
+
+NO_FILES: Final = Files()
+
+
+def touched(readings: Iterable[Reading], earlier: Files, tools: FileTools) -> Files:
+    """The files of the calls in these messages, and the earlier ones."""
+    read, modified = set(earlier.read), set(earlier.modified)
+    for reading in readings:
+        if reading.role != "assistant":
+            continue
+        for block in reading.blocks:
+            if block.kind != "tool_call" or block.arguments is None:
+                continue
+            if block.name in tools.reading:
+                read.update(_named(block.arguments, tools.arguments))
+            elif block.name in tools.modifying:
+                modified.update(_named(block.arguments, tools.arguments))
+    if tools.apart:
+        read -= modified
+    return Files(_in_order(read), _in_order(modified))
+
+
+def _named(arguments: Raw, names: tuple[str, ...]) -> Iterable[str]:
+    """The file that a call names: the first of these arguments that is a text."""
+    said = [(members_of(arguments) or {}).get(name) for name in names]
+    path = next((path for path in said if isinstance(path, str) and path), None)
+    return () if path is None else (whole_text(path),)
+
+
+def _in_order(paths: Iterable[str]) -> tuple[str, ...]:
+    """As JavaScript sorts: by UTF-16 units."""
+    return tuple(sorted(paths, key=lambda path: path.encode("utf-16-be", "surrogatepass")))

@@ -1,0 +1,109 @@
+"""Which entries the model sees at a leaf, from the index alone.
+
+The last compaction on the path decides: it comes first, then the entries from
+its first kept one up to it, then everything after it. A first kept entry that
+is not on the path keeps nothing. The walk goes no further up than the first
+kept entry, so its cost is that of the context, not of the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+from msgspec import Struct
+
+from sessiond.model.row import CONTEXT_KINDS, Kind
+from sessiond.session.index import Session
+
+__all__ = [
+    "BEGINS",
+    "ContextPlan",
+    "entries_between",
+    "messages_seen",
+    "plan_context",
+    "shared_prefix",
+]
+
+BEGINS: Final = frozenset({int(Kind.COMPACTION), int(Kind.CONTEXT_EDIT)})
+"""Where the context is another than that above with more to it."""
+
+T = TypeVar("T")
+_IN_CONTEXT: Final = bytes(kind in CONTEXT_KINDS for kind in range(256))
+
+
+class ContextPlan(Struct, frozen=True):
+    """The entries of a context in order; `seqs[0]` is the compaction when there is one."""
+
+    leaf: int
+    seqs: list[int]
+    compaction: int
+    """The seq of the deciding compaction, 0 without one."""
+    edited: bool
+    """Some entry edits others: an extension of this context may change its beginning."""
+    model: int
+    """The seq of the entry that names the model, 0 for none."""
+    thinking: int
+    """The seq of the entry that sets the thinking level, 0 for none."""
+
+
+def plan_context(session: Session, leaf: int) -> ContextPlan:
+    """The context at `leaf`; 0 is the empty one."""
+    compaction = session.compaction_refs[leaf]
+    kinds = session.kinds
+    found = entries_between(session, compaction, leaf)
+    found.reverse()
+    if compaction:
+        found.extend(_kept(session, compaction))
+        found.append(compaction)
+    found.reverse()
+    return ContextPlan(
+        leaf=leaf,
+        seqs=found,
+        compaction=compaction,
+        edited=any(kinds[seq] == Kind.CONTEXT_EDIT for seq in found),
+        model=session.model_refs[leaf],
+        thinking=session.thinking_refs[leaf],
+    )
+
+
+def entries_between(session: Session, above: int, leaf: int) -> list[int]:
+    """What the path from below `above` down to `leaf` puts into a context, in order."""
+    parents, kinds = session.parents, session.kinds
+    found: list[int] = []
+    at = leaf
+    while at > above:
+        if _IN_CONTEXT[kinds[at]]:
+            found.append(at)
+        at = parents[at]
+    found.reverse()
+    return found
+
+
+def _kept(session: Session, compaction: int) -> list[int]:
+    """What a pointer compaction keeps before it, newest first."""
+    first = session.kept_from[compaction]
+    if not first:
+        return []
+    return entries_between(session, first - 1, session.parents[compaction])[::-1]
+
+
+def messages_seen(session: Session, leaf: int) -> int:
+    """How many messages the model sees at `leaf`; whatever a compaction put in place counts one."""
+    counts, parents = session.message_counts, session.parents
+    compaction = session.compaction_refs[leaf]
+    if not compaction:
+        return counts[leaf]
+    first = session.kept_from.get(compaction, 0)
+    kept = counts[parents[compaction]] - counts[parents[first]] if first else 0
+    return 1 + kept + counts[leaf] - counts[compaction]
+
+
+def shared_prefix(ours: Sequence[T], theirs: Sequence[T]) -> int:
+    """Return how many items two lists have in common from the start."""
+    count = 0
+    for one, other in zip(ours, theirs, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count

@@ -1,0 +1,196 @@
+"""How many tokens messages come to, without the model that counts them.
+
+Law: pure, and the same for the same messages. `Characters` follows pi and what came of
+it: a token is four UTF-16 units of what is said, and what an assistant's message says
+that the whole request has cost is believed over any estimate. `Bytes` follows sharur.
+`Counted` asks a tokenizer that was plugged in.
+
+    {"role":"user","content":"abcde"}                  2
+    {"role":"user","content":[{"type":"image",…}]}     1200
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from sessiond.model.parsed_message import Block, Reading
+from sessiond.session.context.stringify import compact_json, utf16_units
+
+__all__ = ["BYTES", "CHARACTERS", "Bytes", "Characters", "Counted", "Estimator", "spent"]
+
+_UNITS_PER_TOKEN: Final = 4
+_IMAGE_UNITS: Final = 4800
+_FAILED: Final = frozenset({"aborted", "abort", "error"})
+_SUMMARIES: Final = frozenset(
+    {"branchSummary", "branch_summary", "compactionSummary", "compaction_summary"}
+)
+_SAID_TO_THE_MODEL: Final = _SUMMARIES | {
+    "user",
+    "custom",
+    "system",
+    "developer",
+    "tool",
+    "toolResult",
+    "tool_result",
+}
+
+
+class Estimator(Protocol):
+    """One way to estimate."""
+
+    @property
+    def name(self) -> str:
+        """What it is called; estimates of another name are not comparable."""
+        ...
+
+    @property
+    def believes_usage(self) -> bool:
+        """Whether the usage of the last good assistant message stands for all before it."""
+        ...
+
+    def message(self, reading: Reading) -> int:
+        """The tokens of one message."""
+        ...
+
+    def at_most(self, size: int, messages: int) -> int | None:
+        """What messages of so many stored bytes come to at most, without images; None if unknown."""
+        ...
+
+
+class Characters(Struct, frozen=True):
+    """A token is four UTF-16 units; an image is 4800. A role that it does not know is 0."""
+
+    name: str = "characters"
+    believes_usage: bool = True
+
+    def message(self, reading: Reading) -> int:
+        """See `Estimator`."""
+        texts, images = _counted(reading)
+        units = images * _IMAGE_UNITS
+        for text in texts:
+            units += len(text) if text.isascii() else utf16_units(text)
+        return -(-units // _UNITS_PER_TOKEN)
+
+    def at_most(self, size: int, messages: int) -> int | None:
+        """See `Estimator`: no text has more units than bytes; each message is rounded up."""
+        return size // _UNITS_PER_TOKEN + messages
+
+
+class Counted(Struct, frozen=True):
+    """A tokenizer counts the texts; images are as with `Characters`.
+
+    `count` is somebody else's code. What it raises comes out of `message`.
+    """
+
+    name: str
+    count: Callable[[str], int]
+    believes_usage: bool = True
+
+    def message(self, reading: Reading) -> int:
+        """See `Estimator`."""
+        texts, images = _counted(reading)
+        tokens = sum(max(0, int(self.count(text))) for text in texts if text)
+        return tokens + images * _IMAGE_UNITS // _UNITS_PER_TOKEN
+
+    def at_most(self, size: int, messages: int) -> int | None:
+        """See `Estimator`."""
+        del size, messages
+        return None
+
+
+class Bytes(Struct, frozen=True):
+    """As sharur: text by characters or, beyond ASCII, by bytes, and a fifth on top of all."""
+
+    name: str = "bytes"
+    believes_usage: bool = False
+
+    def message(self, reading: Reading) -> int:
+        """See `Estimator`."""
+        if reading.usage is not None and reading.usage.total_tokens:
+            tokens = reading.usage.total_tokens
+        else:
+            tokens = sum(map(_block_by_bytes, reading.blocks))
+        return tokens * 6 // 5
+
+    def at_most(self, size: int, messages: int) -> int | None:
+        """See `Estimator`: beyond ASCII a token is a byte."""
+        del messages
+        return size * 6 // 5
+
+
+CHARACTERS: Final = Characters()
+BYTES: Final = Bytes()
+
+
+def spent(reading: Reading) -> int:
+    """The tokens of the whole request, by the word of the assistant that answered it; 0 for none.
+
+    A call that failed or was given up says nothing of use.
+    """
+    if reading.role != "assistant" or reading.usage is None or reading.stop_reason in _FAILED:
+        return 0
+    return reading.usage.total_tokens
+
+
+def _counted(reading: Reading) -> tuple[list[str], int]:
+    """What counts of a message, by its role: texts, and how many images."""
+    if reading.command is not None:
+        return [reading.command.command, reading.command.output], 0
+    if reading.role == "assistant":
+        return _spoken(reading), 0
+    if reading.role in _SAID_TO_THE_MODEL:
+        return _heard(reading.blocks)
+    return [], 0
+
+
+def _spoken(reading: Reading) -> list[str]:
+    texts: list[str] = []
+    for block in reading.blocks:
+        if block.kind in {"text", "thinking"}:
+            texts.append(block.text)
+        elif block.kind == "tool_call":
+            texts.append(block.name)
+            if block.arguments is not None:
+                texts.append(compact_json(block.arguments))
+    return texts
+
+
+def _heard(blocks: Sequence[Block]) -> tuple[list[str], int]:
+    texts: list[str] = []
+    images = 0
+    for block in blocks:
+        if block.kind == "text":
+            texts.append(block.text)
+        elif block.kind == "image":
+            images += 1
+        elif block.kind == "tool_result":
+            if not block.parts:
+                texts.append(block.text)
+            within, shown = _heard(block.parts)
+            texts += within
+            images += shown
+    return texts, images
+
+
+def _block_by_bytes(block: Block) -> int:
+    match block.kind:
+        case "text" | "thinking":
+            return _by_bytes(block.text)
+        case "tool_call":
+            arguments = "" if block.arguments is None else compact_json(block.arguments)
+            return len((block.name + arguments).encode(errors="replace")) // _UNITS_PER_TOKEN
+        case "tool_result":
+            return _by_bytes(block.text) + len(block.id) // _UNITS_PER_TOKEN
+        case "image":
+            return max(1024, block.size // 750)
+        case _:
+            return 0
+
+
+def _by_bytes(text: str) -> int:
+    if text.isascii():
+        return len(text) // _UNITS_PER_TOKEN
+    return len(text.encode(errors="replace"))

@@ -1,0 +1,138 @@
+"""Going to a point of the tree as a person means it.
+
+Law: whoever goes to what a user said wants to say it anew, so the head goes before it and
+the text comes back, also where that is the leaf; anything else becomes the leaf. To go where the
+head is writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from sessiond.errors import EntryInvalid
+from sessiond.model.ids import MAIN
+from sessiond.model.row import Kind
+from sessiond.session.append import require_expected
+from sessiond.session.draft import Draft
+from sessiond.session.index import Session
+from sessiond.session.moves import (
+    ALWAYS,
+    LEAF_CUSTOM_TYPE,
+    BranchRequest,
+    Condition,
+    branch,
+    label,
+)
+
+__all__ = ["NavigateRequest", "Navigated", "lines_of", "moves", "navigate"]
+
+_SAID: Final = frozenset({int(Kind.USER), int(Kind.CUSTOM_MESSAGE)})
+
+
+class _Custom(Struct):
+    custom_type: str
+
+
+_custom: Final = msgspec.json.Decoder(_Custom)
+
+
+class NavigateRequest(Struct):
+    """One navigate call. `text_of` gives what a user says in a line; None for no such line.
+
+    `supplied` is a summary that somebody else brought: it is used where something is left, and
+    there is no `summary`.
+    """
+
+    entry_id: str | None
+    text_of: Callable[[str, int, bytes], str | None]
+    head: str = MAIN
+    summary: str = ""
+    supplied: str = ""
+    details: Raw | UnsetType = UNSET
+    label: str | None = None
+    condition: Condition = ALWAYS
+
+
+class Navigated(Struct, frozen=True):
+    """Where the head stands, whether it moved, and what to put into the editor."""
+
+    leaf_id: str | None
+    head: str
+    seq: int
+    moved: bool
+    editor_text: str | None
+
+
+def lines_of(session: Session, request: NavigateRequest) -> Iterator[int]:
+    """The lines that a call has to look at: what was said there, and whether the head is a move."""
+    target = session.node(request.entry_id) if request.entry_id is not None else 0
+    if session.kinds[target] in _SAID:
+        yield target
+    head = session.heads.get(request.head)
+    if head is not None and _may_be_move(session, session.kinds[head.leaf]):
+        yield head.leaf
+
+
+def navigate(draft: Draft, request: NavigateRequest) -> Navigated:
+    """Stage the move, with a summary of what is left and a label if they are given."""
+    draft.require_writable()
+    condition = request.condition
+    draft.require_lease(request.head, condition.lease_id)
+    require_expected(draft, request.head, condition.expected)
+    before = draft.leaf(request.head)
+    leaf, target, to, text = _way(draft, request)
+    if to == leaf and request.summary:
+        raise EntryInvalid("the head stands there already, and leaves nothing", path="summary")
+    summary = request.summary or (request.supplied if to != leaf else "")
+    if not summary and request.details is not UNSET:
+        raise EntryInvalid("details belong to a summary; send one", path="details")
+    with draft.all_or_nothing():
+        if to != leaf:
+            branch(
+                draft,
+                BranchRequest(draft.id_of(to), request.head, summary, request.details, condition),
+            )
+        at = draft.leaf(request.head)
+        if request.label is not None:
+            labelled = draft.id_of(at if summary else target)
+            if labelled is None:
+                raise EntryInvalid("there is no entry here to label", path="label")
+            label(draft, labelled, request.label)
+    at = draft.leaf(request.head)
+    return Navigated(draft.id_of(at), request.head, draft.seq, at != before, text)
+
+
+def moves(draft: Draft, request: NavigateRequest) -> bool:
+    """Return whether the call would move the head. Raises EntryNotFound, HeadNotFound."""
+    leaf, _, to, _ = _way(draft, request)
+    return to != leaf
+
+
+def _way(draft: Draft, request: NavigateRequest) -> tuple[int, int, int, str | None]:
+    """Return where the head is, what was asked for, where the head goes, and what was said there."""
+    leaf = _place(draft, draft.leaf(request.head))
+    target = draft.node(request.entry_id) if request.entry_id is not None else 0
+    if not target or draft.kind(target) not in _SAID:
+        return leaf, target, target, None
+    text = request.text_of(request.entry_id or "", draft.kind(target), draft.line_of(target))
+    to = target if text is None else draft.parent(target)
+    return leaf, target, to, text
+
+
+def _place(draft: Draft, leaf: int) -> int:
+    """Where a head is: where a move went, in files where moves are entries, else its leaf."""
+    if not _may_be_move(draft.session, draft.kind(leaf)):
+        return leaf
+    try:
+        custom_type = _custom.decode(draft.wire_of(leaf)).custom_type
+    except msgspec.DecodeError:
+        return leaf
+    return draft.parent(leaf) if custom_type == LEAF_CUSTOM_TYPE else leaf
+
+
+def _may_be_move(session: Session, kind: int) -> bool:
+    return kind == Kind.CUSTOM and not session.rules.leaf_records

@@ -1,0 +1,1 @@
+"""A context as the messages that a provider's API takes."""

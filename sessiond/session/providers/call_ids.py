@@ -1,0 +1,83 @@
+"""Calls as an API takes them: each with an id and a name of legal characters, no id twice.
+
+Law: what is legal stays as it is. Models of other providers make ids of any length and
+characters, leave them out, or use one again for another call; a result follows its call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Sequence
+from hashlib import sha256
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sessiond.model.parsed_message import Block
+from sessiond.session.providers.tool_pairing import Told, paired
+
+__all__ = ["Legal", "ids_called", "named"]
+
+_ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_-]")
+_MARK_CHARS: Final = 10
+_NAMELESS: Final = "unnamed"
+
+
+class Legal(Struct, frozen=True):
+    """How long ids of calls and names of tools may be; the characters are the same everywhere."""
+
+    id_chars: int
+    name_chars: int
+
+
+def named(messages: Sequence[Told], legal: Legal, used: Container[str]) -> list[Told]:
+    """The messages with legal calls; `used` are the ids of calls that were shown before."""
+    taken: set[str] = set()
+    ids: dict[tuple[int, int], str] = {}
+    found: list[Told] = []
+    pairs = paired(messages)
+    for at, told in enumerate(messages):
+        changed: dict[int, Block] = {}
+        for number, block in enumerate(told.reading.blocks):
+            if block.kind == "tool_call" and told.reading.role == "assistant":
+                again = block.id in taken or block.id in used
+                taken.add(block.id)
+                where = f"{told.source} {told.place} {number} " if again or not block.id else ""
+                ids[at, number] = _id(block.id, where, legal)
+                name = _ILLEGAL.sub("_", block.name)[: legal.name_chars] or _NAMELESS
+                new = (ids[at, number], name)
+            elif block.kind == "tool_result":
+                called = pairs.get((at, number))
+                own = _id(block.id, "", legal) if called is None else ids[called]
+                new = (own, block.name)
+            else:
+                continue
+            if new != (block.id, block.name):
+                changed[number] = replace(block, id=new[0], name=new[1])
+        found.append(_with(told, changed) if changed else told)
+    return found
+
+
+def ids_called(messages: Iterable[Told]) -> dict[str, int]:
+    """The ids of calls as their writers gave them, and the message that each is in first."""
+    found: dict[str, int] = {}
+    for told in messages:
+        for block in told.reading.blocks:
+            if block.kind == "tool_call" and told.reading.role == "assistant":
+                found.setdefault(block.id, told.place)
+    return found
+
+
+def _id(written: str, where: str, legal: Legal) -> str:
+    """The id if it is legal and the first of its kind; else one that no other call has."""
+    plain = _ILLEGAL.sub("_", written)
+    if plain == written and written and not where and len(written) <= legal.id_chars:
+        return written
+    mark = sha256(f"{where}{written}".encode(errors="replace")).hexdigest()[:_MARK_CHARS]
+    return f"{plain[: legal.id_chars - _MARK_CHARS - 1]}_{mark}"
+
+
+def _with(told: Told, changed: dict[int, Block]) -> Told:
+    blocks = tuple(changed.get(number, block) for number, block in enumerate(told.reading.blocks))
+    return replace(told, reading=replace(told.reading, blocks=blocks))

@@ -1,0 +1,124 @@
+"""A context in which every tool call has its one result, and every result its call.
+
+Law: a view, never a rewrite. A call that was interrupted gets an error in the words of its
+neighbours, right after the message that made it; a result that answers nothing is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from sessiond.model.escapes import whole_characters
+from sessiond.model.parsed_message import Block, Reading
+
+__all__ = ["INTERRUPTED", "Told", "mended", "paired"]
+
+INTERRUPTED: Final = "[error:TOOL_INTERRUPTED] The call was interrupted and has no result."
+_members: Final = msgspec.json.Decoder(dict[str, Raw])
+_items: Final = msgspec.json.Decoder(list[Raw])
+_At = tuple[int, int]
+
+
+class Told(Struct, frozen=True):
+    """One message of a context: the entry it comes from, its bytes, what they say."""
+
+    source: str
+    body: bytes
+    reading: Reading
+    place: int = 0
+    """Which message of the context it is; one that was made is where its call is."""
+
+
+def mended(messages: Sequence[Told]) -> list[Told]:
+    """The messages with what is missing, without what is too much."""
+    pairs = paired(messages)
+    whole = pairs.keys() | pairs.values()
+    found: list[Told] = []
+    for at, told in enumerate(messages):
+        blocks = list(enumerate(told.reading.blocks))
+        results = {number for number, block in blocks if block.kind == "tool_result"}
+        alone = {number for number in results if (at, number) not in whole}
+        if alone and alone == results and not _says_more(told.reading):
+            continue
+        found.append(_without(told, alone) if alone else told)
+        for number, block in blocks:
+            if _is_call(told.reading, block) and (at, number) not in whole:
+                found.append(_interrupted(told, block))
+    return found
+
+
+def paired(messages: Sequence[Told]) -> dict[_At, _At]:
+    """The calls by their results, both as message and block: a result is the last call's.
+
+    Some models use an id again for another call.
+    """
+    waiting: dict[str, list[_At]] = {}
+    found: dict[_At, _At] = {}
+    for at, told in enumerate(messages):
+        for number, block in enumerate(told.reading.blocks):
+            if block.kind == "tool_result":
+                if asked := waiting.get(block.id):
+                    found[at, number] = asked.pop()
+            elif _is_call(told.reading, block):
+                waiting.setdefault(block.id, []).append((at, number))
+    return found
+
+
+def _is_call(reading: Reading, block: Block) -> bool:
+    return block.kind == "tool_call" and reading.role == "assistant"
+
+
+def _says_more(reading: Reading) -> bool:
+    return any(block.kind not in {"tool_result", "other"} for block in reading.blocks)
+
+
+def _without(told: Told, alone: set[int]) -> Told:
+    """A message without some of its results; its other blocks are as they were.
+
+    But for half a character, with which it could not be taken apart.
+    """
+    try:
+        members = _members.decode(whole_characters(told.body))
+        name = "content" if "content" in members else "contents"
+        items = _items.decode(members[name])
+    except (msgspec.DecodeError, KeyError, RecursionError):
+        return told
+    kept = [raw for at, raw in enumerate(items) if at not in alone]
+    members[name] = Raw(b"[" + b",".join(bytes(raw) for raw in kept) + b"]")
+    parts = (msgspec.json.encode(key) + b":" + bytes(raw) for key, raw in members.items())
+    blocks = tuple(block for at, block in enumerate(told.reading.blocks) if at not in alone)
+    reading = msgspec.structs.replace(told.reading, blocks=blocks)
+    return Told(told.source, b"{" + b",".join(parts) + b"}", reading, told.place)
+
+
+def _interrupted(told: Told, call: Block) -> Told:
+    """The result of a call that has none, spelled as its call is."""
+    text = [{"type": "text", "text": INTERRUPTED}]
+    message: dict[str, Any]
+    match call.spelling:
+        case "tool_use":
+            block = {"type": "tool_result", "tool_use_id": call.id, "content": INTERRUPTED}
+            message = {"role": "user", "content": [block | {"is_error": True}]}
+        case "function":
+            message = {"role": "tool", "tool_call_id": call.id, "content": INTERRUPTED}
+        case "tool_call":
+            block = {"type": "tool_result", "id": call.id, "content": INTERRUPTED}
+            message = {"role": "tool", "contents": [block | {"is_error": True}]}
+        case _:
+            message = {
+                "role": "toolResult",
+                "toolCallId": call.id,
+                "toolName": call.name,
+                "content": text,
+                "isError": True,
+            }
+    part = Block("text", text=INTERRUPTED)
+    result = Block(
+        "tool_result", INTERRUPTED, id=call.id, name=call.name, is_error=True, parts=(part,)
+    )
+    reading = Reading(str(message["role"]), (result,))
+    return Told(told.source, msgspec.json.encode(message), reading, told.place)

@@ -1,0 +1,395 @@
+"""Lists are right: after an append, beside other programs, and whatever becomes of the catalog."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import to_thread
+from anyio.lowlevel import checkpoint
+
+from sessiond.service.listing import live_catalog
+from sessiond.service.listing.folder_scanner import Survey
+from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.house import House
+
+USAGE = {"input": 10, "output": 5, "totalTokens": 15, "cost": {"total": 0.5}}
+
+
+def text(session_id: str, *contents: str, cwd: str = "/p") -> bytes:
+    header = {
+        "type": "session_header",
+        "version": 1,
+        "id": session_id,
+        "timestamp": "2026-01-15T10:30:00.000Z",
+        "cwd": cwd,
+    }
+    lines: list[dict[str, Any]] = [header]
+    for number, content in enumerate(contents):
+        role = "assistant" if number % 2 else "user"
+        message = {"role": role, "content": content} | ({"usage": USAGE} if number % 2 else {})
+        parent = f"n{number - 1}" if number else None
+        entry = {"type": "message", "id": f"n{number}", "parent_id": parent, "message": message}
+        lines.append(entry)
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def drop_in(house: House, session_id: str, data: bytes, stamp: str = "2026-01-01") -> Path:
+    path: Path = house.layout.session_path(session_id, f"{stamp}T00-00-00-000000")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+async def shown(wire: Wire, **more: Any) -> dict[str, Any]:
+    page = await wire.call("session/list", **more)
+    return {session["id"]: session for session in page["sessions"]}
+
+
+async def say(wire: Wire, session_id: str, role: str = "user", content: str = "hi") -> Any:
+    message = {"role": role, "content": content}
+    return await wire.call("append", session_id=session_id, message=message)
+
+
+async def create(wire: Wire, session_id: str, **more: Any) -> Any:
+    params = {"cwd": "/p", "persist": "immediate", "session_id": session_id} | more
+    return await wire.call("session/create", **params)
+
+
+async def hints(wire: Wire, count: int) -> list[tuple[str | None, str]]:
+    found = [(await wire.next_notification())["params"] for _ in range(count)]
+    return [(hint["session_id"], hint["change"]) for hint in found]
+
+
+def remove_catalog(house: House) -> None:
+    for path in house.layout.root.glob("catalog.sqlite*"):
+        path.unlink()
+
+
+# -- what was answered is shown -----------------------------------------------------------------
+
+
+async def test_a_list_shows_what_another_connection_was_just_answered(real_house: House) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as one, daemon.connect() as other:
+        await create(one, "session-a")
+        for number in range(1, 6):
+            await say(one, "session-a")
+            assert (await shown(other))["session-a"]["seq"] == number
+
+
+async def test_what_a_list_shows_is_what_get_says(real_house: House) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, "session-a", title="T", tags=["x"])
+        await say(wire, "session-a", content="First\nwords " + "x" * 300)
+        message = {"role": "assistant", "content": "y", "usage": USAGE}
+        await wire.call("append", session_id="session-a", message=message)
+        await wire.call("branch", session_id="session-a", entry_id=None)
+        got = (await wire.call("session/get", session_id="session-a"))["session"]
+        listed = (await shown(wire))["session-a"]
+        assert listed == {name: got[name] for name in listed}
+        assert (got["message_count"], got["message_total"], got["entry_count"]) == (0, 2, 3)
+        assert got["first_message"].startswith("First words xxx")
+        assert len(got["first_message"]) == 200
+        assert (got["usage"]["total_tokens"], got["usage"]["cost"]) == (15, 0.5)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        assert (await shown(wire))["session-a"] == listed | {"persist": "immediate"}
+        again = (await wire.call("session/get", session_id="session-a"))["session"]
+        assert again["usage"] == got["usage"]
+
+
+async def test_a_draft_is_listed_when_it_becomes_a_conversation(real_house: House) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, "session-a", persist="on_assistant")
+        await wire.call("catalog/subscribe")
+        await say(wire, "session-a")
+        assert await shown(wire) == {}
+        assert list(await shown(wire, drafts=True)) == ["session-a"]
+        await say(wire, "session-a", "assistant")
+        assert list(await shown(wire)) == ["session-a"]
+        assert await hints(wire, 1) == [("session-a", "created")]
+
+
+async def test_a_session_in_memory_is_listed_and_comes_into_no_file(real_house: House) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, "session-a", persist="never")
+        await say(wire, "session-a", content="do not keep this")
+        assert (await shown(wire))["session-a"]["first_message"] == "do not keep this"
+        for path in real_house.layout.root.glob("catalog.sqlite*"):
+            assert b"do not keep" not in path.read_bytes()
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        assert await shown(wire) == {}
+
+
+# -- what others do -----------------------------------------------------------------------------
+
+
+async def test_a_file_that_is_dropped_in_and_taken_away_is_seen_at_once(real_house: House) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("catalog/subscribe")
+        path = drop_in(real_house, "session-b", text("session-b", "one", "two"))
+        listed = await shown(wire)
+        assert listed["session-b"]["message_count"] == 2
+        path.unlink()
+        assert await shown(wire) == {}
+        assert await hints(wire, 2) == [("session-b", "created"), ("session-b", "deleted")]
+
+
+async def test_a_file_of_another_name_is_listed_by_the_id_in_its_header(real_house: House) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        path = drop_in(real_house, "session-b", text("session-b", "one"))
+        path.rename(path.with_name("of another program.jsonl"))
+        assert (await shown(wire))["session-b"]["path"].endswith("program.jsonl")
+        assert (await wire.call("session/get", session_id="session-b"))["session"]["seq"] == 1
+
+
+async def test_what_others_write_into_a_file_is_seen_at_the_next_look(real_house: House) -> None:
+    path = drop_in(real_house, "session-b", text("session-b", "one", "two"))
+    os.utime(path, (0, 0))
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        assert (await shown(wire))["session-b"]["seq"] == 2
+        # As long as before, and the clock of the file system may stand still meanwhile.
+        path.write_bytes(text("session-b", "uno", "two"))
+        real_house.seconds += 1.0
+        assert (await shown(wire))["session-b"]["first_message"] == "uno"
+        path.write_bytes(text("session-b", "eins", "zwei", "drei", "vier"))
+        real_house.seconds += 1.0
+        listed = (await shown(wire))["session-b"]
+        assert (listed["seq"], listed["usage"]["total_tokens"]) == (4, 30)
+
+
+async def test_of_two_files_with_one_id_the_older_name_is_the_session(real_house: House) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        older = drop_in(real_house, "session-b", text("session-b", "one"))
+        newer = drop_in(real_house, "session-b", text("session-b", "one", "two"), "2026-02-01")
+        page = await wire.call("session/list")
+        assert [one["path"] for one in page["sessions"]] == [str(older)]
+        (other,) = page["unreadable"]
+        assert (other["path"], other["reason"]) == (
+            str(newer),
+            f"has the same session id as {older.name}",
+        )
+        older.unlink()
+        page = await wire.call("session/list")
+        assert [one["path"] for one in page["sessions"]] == [str(newer)]
+        assert page["unreadable"] == []
+
+
+async def test_a_damaged_file_is_named_until_it_is_whole(real_house: House) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        path = drop_in(real_house, "session-b", b"garbage\n")
+        page = await wire.call("session/list")
+        assert ([one["path"] for one in page["unreadable"]], page["sessions"]) == ([str(path)], [])
+        path.write_bytes(text("session-b", "one"))
+        real_house.seconds += 1.0
+        page = await wire.call("session/list")
+        assert (len(page["sessions"]), page["unreadable"]) == (1, [])
+
+
+# -- what becomes of the catalog ----------------------------------------------------------------
+
+
+def damage(house: House) -> None:
+    path = house.layout.catalog
+    with path.open("r+b") as file:
+        file.write(b"no database any more" * 1000)
+
+
+@pytest.mark.parametrize("how", [remove_catalog, damage], ids=["deleted", "overwritten"])
+async def test_a_catalog_that_is_lost_under_the_daemon_is_made_again(
+    real_house: House, how: Callable[[House], None]
+) -> None:
+    drop_in(real_house, "session-b", text("session-b", "one", "two"))
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, "session-a")
+        await create(wire, "session-m", persist="never")
+        epoch = (await say(wire, "session-a"), await wire.call("subscribe", session_id="session-a"))
+        before = await wire.call("session/list")
+        if how is damage:
+            connection = daemon.service.store.catalog.file._connection
+            await to_thread.run_sync(connection.execute, "PRAGMA journal_mode = DELETE")
+            await to_thread.run_sync(connection.execute, "PRAGMA cache_size = 0")
+        how(real_house)
+        await wire.call("catalog/subscribe")
+        after = await wire.call("session/list")
+        kept = {one["id"]: one for one in before["sessions"]}
+        for one in after["sessions"]:
+            # A session that is not open has a new epoch: the catalog alone knew it.
+            kept[one["id"]] |= {"epoch": one["epoch"]} if one["id"] == "session-b" else {}
+        assert {one["id"]: one for one in after["sessions"]} == kept
+        assert after["revision"] >= before["revision"]
+        await say(wire, "session-a")
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        answer = await wire.call("subscribe", session_id="session-a")
+        assert answer["epoch"] == epoch[1]["epoch"]
+        assert sorted(await shown(wire)) == ["session-a", "session-b"]
+
+
+async def test_a_catalog_that_cannot_be_written_fails_nothing(real_house: House) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, "session-a")
+        connection = daemon.service.store.catalog.file._connection
+        await to_thread.run_sync(connection.execute, "PRAGMA query_only = ON")
+        await say(wire, "session-a")
+        await create(wire, "session-b")
+        assert {one["seq"] for one in (await shown(wire)).values()} == {0, 1}
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        assert sorted(await shown(wire)) == ["session-a", "session-b"]
+
+
+async def test_the_revision_grows_across_restarts_and_a_lost_catalog(real_house: House) -> None:
+    seen = []
+    for number in range(3):
+        async with real_house.daemon() as daemon, daemon.connect() as wire:
+            await create(wire, f"session-{number}")
+            seen.append((await wire.call("session/list"))["revision"])
+            seen.append((await wire.call("session/list"))["revision"])
+    assert seen[0] == seen[1] < seen[2] == seen[3] < seen[4] == seen[5]
+
+
+async def test_a_restart_reads_only_files_that_changed(
+    real_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("session-a", "session-b"):
+        os.utime(drop_in(real_house, name, text(name, "one", "two")), (0, 0))
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await shown(wire)
+    path = drop_in(real_house, "session-b", text("session-b", "one", "two", "three", "four"))
+    os.utime(path, (0, 0))
+    read = list[str]()
+    opened = real_house.files.open_read
+
+    def open_read(path: Path) -> int:
+        read.append(path.name)
+        return int(opened(path))
+
+    monkeypatch.setattr(real_house.files, "open_read", open_read)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        listed = await shown(wire)
+        assert {name: one["seq"] for name, one in listed.items()} == {
+            "session-a": 2,
+            "session-b": 4,
+        }
+        assert listed["session-b"]["usage"]["total_tokens"] == 30
+    assert [name for name in read if "session-a" in name] == []
+
+
+# -- who watches ---------------------------------------------------------------------------------
+
+
+async def test_watchers_hear_of_changes_without_asking(
+    real_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_catalog, "ROSTER_FLUSH_SECONDS", 0.05)
+    async with real_house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await wire.call("catalog/subscribe")
+        await create(other, "session-a")
+        assert await hints(wire, 1) == [("session-a", "created")]
+        await other.call("session/archive", session_id="session-a")
+        await shown(other)
+        assert await hints(wire, 1) == [("session-a", "archived")]
+        await other.call("session/unarchive", session_id="session-a")
+        await shown(other)
+        assert await hints(wire, 1) == [("session-a", "unarchived")]
+        await other.call("session/delete", session_id="session-a")
+        await shown(other)
+        assert await hints(wire, 1) == [("session-a", "deleted")]
+        await wire.call("catalog/unsubscribe")
+        await create(other, "session-b")
+        await shown(other)
+        await wire.call("server/ping")
+        assert wire.notifications == []
+
+
+async def test_a_flood_of_changes_is_told_as_one(real_house: House) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("catalog/subscribe")
+        for number in range(150):
+            name = f"session-{number:03d}"
+            drop_in(real_house, name, text(name, "one"))
+        assert len(await shown(wire, limit=1000)) == 150
+        assert await hints(wire, 1) == [(None, "many")]
+
+
+# -- what cannot be asked ------------------------------------------------------------------------
+
+
+async def test_a_cursor_holds_while_others_write(real_house: House) -> None:
+    for number in range(30):
+        name = f"session-{number:03d}"
+        drop_in(real_house, name, text(name, "one"))
+    async with real_house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        seen, cursor = list[str](), None
+        while True:
+            page = await wire.call("session/list", limit=7, cursor=cursor, sort="created_at")
+            seen += [one["id"] for one in page["sessions"]]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                break
+            await say(other, f"session-{len(seen):03d}")
+        assert sorted(seen) == [f"session-{number:03d}" for number in range(30)]
+        first = await wire.call("session/list", limit=7)
+        with pytest.raises(Refusal) as refused:
+            await wire.call("session/list", limit=7, cursor=first["next_cursor"], cwd="/q")
+        assert refused.value.data["path"] == "cursor"
+
+
+async def test_a_folder_that_is_gone_is_an_empty_one(real_house: House) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        drop_in(real_house, "session-b", text("session-b", "one"))
+        assert len(await shown(wire)) == 1
+        shutil.rmtree(real_house.layout.sessions)
+        assert await shown(wire) == {}
+
+
+async def test_the_only_file_left_of_an_open_session_is_no_copy(real_house: House) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, "moved-session")
+        (path,) = real_house.layout.sessions.iterdir()
+        copy = real_house.layout.archive / path.name
+        shutil.copyfile(path, copy)
+        page = await wire.call("session/list")
+        assert [each["path"] for each in page["unreadable"]] == []
+        both = await wire.call("session/list", archived=None)
+        assert [each["path"] for each in both["unreadable"]] == [str(copy)]
+        path.replace(copy)
+        both = await wire.call("session/list", archived=None)
+        assert both["unreadable"] == []
+
+
+async def test_a_session_that_is_made_again_while_it_is_looked_for_stays_listed(
+    real_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_catalog, "ROSTER_FLUSH_SECONDS", 0.05)
+    looked, made_again = threading.Event(), threading.Event()
+    put = Survey._put
+
+    def put_later(survey: Survey, rows: Any, gone: list[str], tell: Any) -> None:
+        if gone:
+            looked.set()
+            assert made_again.wait(20)
+        put(survey, rows, gone, tell)
+
+    path = await to_thread.run_sync(drop_in, real_house, "session-a", text("session-a", "hi"))
+    async with real_house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        assert list(await shown(wire)) == ["session-a"]
+        monkeypatch.setattr(Survey, "_put", put_later)
+        await to_thread.run_sync(path.unlink)
+        listing = await other.request("session/list")
+        assert await to_thread.run_sync(looked.wait, 20)
+        made = (await create(wire, "session-a"))["session"]["path"]
+        # Its host has told of it, and has nothing more to tell.
+        catalog = daemon.service.store.catalog
+        while True:
+            row = await to_thread.run_sync(catalog.shown, "session-a")
+            if row is not None and made.encode() in row.info:
+                break
+            await checkpoint()
+        made_again.set()
+        await other.answer(listing)
+        assert list(await shown(wire)) == ["session-a"]

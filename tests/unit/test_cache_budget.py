@@ -1,0 +1,73 @@
+"""What the caches of all sessions keep together has a bound; who was asked longest ago gives way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond.service.context.cache_budget import Caches
+from sessiond.service.context.context_cache import ContextCache, build_context
+from sessiond.service.context.view_cache import Views
+from sessiond.service.log.open_session import Opened
+from sessiond.session.providers.shapes import View
+from tests.unit.in_memory import NATIVE_HEADER, TIME, opened
+
+VIEW = View(shape="openai")
+
+
+def session_of(text: str) -> Opened:
+    message = {"role": "user", "content": text}
+    entry: dict[str, Any] = {"type": "message", "id": "n1", "parent_id": None, "timestamp": TIME}
+    return opened([{**entry, "message": message}], NATIVE_HEADER)
+
+
+def test_the_session_that_was_asked_longest_ago_gives_way() -> None:
+    session = session_of("x" * 1000)
+    size = build_context(session, 1).size
+    caches = Caches(bytes_max=3 * size)
+    first, *others = (ContextCache(caches) for _ in range(4))
+    for cache in (first, *others[:2]):
+        assert cache.build_now(session, 1) is not None
+    assert caches.held_bytes == 3 * size
+    # Asked again: now it is not the one that was asked longest ago.
+    assert first.get(1) is not None
+    assert others[2].build_now(session, 1) is not None
+    assert [cache.get(1) is not None for cache in (first, *others)] == [True, False, True, True]
+    assert caches.held_bytes == 3 * size
+    # It makes the same again, and keeps it.
+    again = others[0].build_now(session, 1)
+    assert again is not None
+    assert list(again.messages()) == list(build_context(session, 1).messages())
+    assert others[0].get(1) is again
+
+
+def test_views_give_way_to_contexts_and_contexts_to_views() -> None:
+    session = session_of("x" * 1000)
+    context = build_context(session, 1)
+    caches = Caches(bytes_max=context.size)
+    views, cache = Views(session, caches), ContextCache(caches)
+    assert views.now(context, VIEW) is not None
+    assert cache.build_now(session, 1) is not None
+    assert views.kept(1, VIEW) is None
+    assert views.now(context, VIEW) is not None
+    assert cache.get(1) is None
+
+
+def test_what_is_larger_than_the_bound_is_kept_while_it_is_the_one_in_use() -> None:
+    large, small = session_of("x" * 5000), session_of("y")
+    caches = Caches(bytes_max=1000)
+    one, other = ContextCache(caches), ContextCache(caches)
+    assert one.build_now(large, 1) is not None
+    assert one.get(1) is not None
+    assert other.build_now(small, 1) is not None
+    assert one.get(1) is None
+    assert caches.held_bytes == build_context(small, 1).size
+
+
+def test_a_session_that_is_let_go_counts_no_longer() -> None:
+    caches = Caches()
+    cache = ContextCache(caches)
+    assert cache.build_now(session_of("x"), 1) is not None
+    assert caches.held_bytes
+    caches.forget(cache)
+    caches.forget(cache)
+    assert caches.held_bytes == 0

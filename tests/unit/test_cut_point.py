@@ -1,0 +1,494 @@
+"""Plans of compactions: what the replaced programs would cut, keep and say, to the entry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.dialects import DIALECTS
+from sessiond.dialects.base import ContextLine
+from sessiond.dialects.native import NATIVE
+from sessiond.dialects.pi import PI
+from sessiond.errors import InvalidParams
+from sessiond.model.parsed_message import Reading
+from sessiond.model.settings import CompactionSettings
+from sessiond.service.compaction.branch_summary import told_of_branch
+from sessiond.service.compaction.division import Division, files_before, plan_at
+from sessiond.service.context.token_counts import Estimates
+from sessiond.service.log.open_session import Opened
+from sessiond.service.policies import Policies
+from sessiond.session.compaction.branching import LeftStep, entries_left, gather
+from sessiond.session.compaction.cut_point import Cut, Parts, Past, Step, cut_point, divide
+from sessiond.session.compaction.plan_id import PlanRef, decode_plan_id, encode_plan_id
+from sessiond.session.compaction.policy import PRESETS, policy_of
+from sessiond.session.compaction.prompts import (
+    Material,
+    branch_prompt,
+    compaction_prompt,
+    file_blocks,
+)
+from sessiond.session.compaction.touched_files import NO_FILES
+from sessiond.session.compaction.transcript import as_told, conversation
+from sessiond.session.context.tokens import BYTES, CHARACTERS
+from tests.unit.in_memory import HEADER as PI_HEADER
+from tests.unit.in_memory import NATIVE_HEADER as HEADER
+from tests.unit.in_memory import TIME, opened
+
+
+def vectors(shared: Path, function: str, count: int) -> list[dict[str, Any]]:
+    every = json.loads((shared / "vectors" / "pi-vectors.json").read_bytes())
+    found = [vector for vector in every if vector["function"] == function]
+    assert len(found) >= count
+    return found
+
+
+def planned(session: Opened, budget: int | None = None) -> Division | str:
+    policies = Policies()
+    policy = policies.of(session)
+    leaf = session.session.heads["main"].leaf
+    return plan_at(session, leaf, policy, policies.estimator(policy), budget)
+
+
+def read(message: dict[str, Any]) -> Reading:
+    reading = PI.read(json.dumps(message).encode())
+    assert reading is not None
+    return reading
+
+
+def step(entry: dict[str, Any]) -> Step:
+    line = json.dumps(entry).encode()
+    kind = PI.row(line).kind
+    if entry["type"] == "compaction":
+        return Step(entry["id"], is_compaction=True)
+    messages = PI.context([ContextLine(entry["id"], kind, line)])
+    reading = PI.read(messages[0].body) if messages else None
+    return Step(entry["id"], reading, CHARACTERS.message(reading) if reading else 0)
+
+
+# -- what pi itself says ---------------------------------------------------------------------
+
+
+def test_every_recorded_cut_is_where_pi_cut(shared: Path) -> None:
+    for vector in vectors(shared, "findCutPoint", 15):
+        given, expected = vector["input"], vector["expected"]
+        steps = [step(entry) for entry in given["entries"]][given["start"] : given["end"]]
+        cut = cut_point(steps, given["keepRecentTokens"], "reached")
+        assert cut is not None
+        turn = -1 if cut.turn_start is None else cut.turn_start + given["start"]
+        assert {
+            "firstKeptEntryIndex": cut.first_kept + given["start"],
+            "turnStartIndex": turn,
+            "isSplitTurn": cut.turn_start is not None,
+        } == expected, vector["name"]
+
+
+def test_every_recorded_preparation_is_what_pi_prepared(shared: Path) -> None:
+    for vector in vectors(shared, "prepareCompaction", 20):
+        session = opened(vector["input"]["path"], PI_HEADER)
+        found = planned(session, vector["input"]["settings"]["keepRecentTokens"])
+        expected = vector["expected"]
+        if expected is None:
+            assert isinstance(found, str), vector["name"]
+            continue
+        assert isinstance(found, Division), vector["name"]
+        leaf = session.session.heads["main"].leaf
+        parts = found.parts
+        told = {
+            "firstKeptEntryId": parts.first_kept.id,
+            "messagesToSummarize": messages(session, parts.history),
+            "turnPrefixMessages": messages(session, parts.turn_prefix),
+            "isSplitTurn": bool(parts.turn_prefix),
+            "tokensBefore": Estimates(session, Policies()).find(leaf),
+            "previousSummary": found.past.summary,
+            "fileLists": {
+                "readFiles": list(parts.files.read),
+                "modifiedFiles": list(parts.files.modified),
+            },
+        }
+        # Key order is part of what it says.
+        assert json.dumps(told) == json.dumps(expected), vector["name"]
+        kept = session.session.node(parts.first_kept.id)
+        policy = Policies().of(session)
+        assert files_before(session, leaf, kept, policy) == parts.files, vector["name"]
+
+
+def messages(session: Opened, steps: Sequence[Step | LeftStep]) -> list[Any]:
+    found: list[Any] = []
+    for one in steps:
+        seq = session.session.ids[one.id]
+        (line,) = session.journal.read_many([seq])
+        lone = ContextLine(one.id, session.session.kinds[seq], line)
+        found += [json.loads(message.body) for message in session.dialect.context([lone])]
+    return found
+
+
+def test_every_recorded_threshold_is_pis(shared: Path) -> None:
+    for vector in vectors(shared, "shouldCompact", 3):
+        given = vector["input"]
+        settings = given["settings"]
+        own = CompactionSettings(
+            enabled=settings["enabled"],
+            reserve_tokens=settings["reserveTokens"],
+            keep_recent_tokens=settings["keepRecentTokens"],
+        )
+        policy = policy_of(own, CompactionSettings())
+        found = policy.should_compact(given["contextTokens"], given["contextWindow"], 1)
+        assert found == vector["expected"], vector["name"]
+
+
+def test_every_recorded_branch_is_prepared_as_pi_does(shared: Path) -> None:
+    for vector in vectors(shared, "prepareBranch", 15):
+        entries, expected = vector["input"]["entries"], vector["expected"]
+        session = opened(entries, PI_HEADER)
+        leaf = session.session.heads["main"].leaf
+        policy = policy_of(CompactionSettings(), CompactionSettings())
+        told = told_of_branch(
+            session, (leaf, 0), policy, CHARACTERS, vector["input"]["tokenBudget"]
+        )
+        found = {
+            "messages": messages(session, told.steps),
+            "totalTokens": told.tokens,
+            "fileLists": {
+                "readFiles": list(told.files.read),
+                "modifiedFiles": list(told.files.modified),
+            },
+        }
+        assert json.dumps(found) == json.dumps(expected), vector["name"]
+
+
+def test_every_recorded_conversation_is_told_as_pi_tells_it(shared: Path) -> None:
+    for vector in vectors(shared, "serialize", 3):
+        readings = [read(message) for message in vector["input"]["messages"]]
+        assert conversation(readings) == vector["expected"], vector["name"]
+
+
+def test_what_is_no_message_of_its_own_is_told_in_pis_words(shared: Path) -> None:
+    (vector,) = vectors(shared, "convertToLlm", 1)
+    told = [as_told(read(message)) for message in vector["input"]["messages"]]
+    expected = [message["content"] for message in vector["expected"]]
+    texts = [said if isinstance(said, str) else said[0]["text"] for said in expected]
+    assert [said for said in told if said is not None] == texts
+    assert told[4] is None
+
+
+# -- sharur ------------------------------------------------------------------------------------
+
+
+def said(letters: str, role: str, call: str = "") -> dict[str, Any]:
+    return {"role": role, "content": letters} | ({"toolCallId": call} if call else {})
+
+
+SHARURS = [
+    said("u" * 40, "user"),
+    said("a" * 400, "assistant"),
+    said("t" * 400, "tool", "call_1"),
+    said("a" * 400, "assistant"),
+    said("t" * 400, "tool", "call_2"),
+    said("u" * 40, "user"),
+    said("a" * 40, "assistant"),
+]
+
+
+@pytest.mark.parametrize(
+    ("budget", "cut"),
+    [
+        (10, Cut(6, 5)),
+        (24, Cut(5)),
+        (150, Cut(3, 0)),
+        (270, Cut(3, 0)),
+        (400, Cut(1, 0)),
+        (10000, None),
+    ],
+)
+def test_sharurs_cuts_are_the_recorded_ones(budget: int, cut: Cut | None) -> None:
+    readings = [read(message) for message in SHARURS]
+    estimates = [BYTES.message(reading) for reading in readings]
+    assert estimates == [12, 120, 121, 120, 121, 12, 12]
+    steps = [
+        Step(f"s{n}", reading, tokens)
+        for n, (reading, tokens) in enumerate(zip(readings, estimates, strict=True))
+    ]
+    assert cut_point(steps, budget, "exceeded") == cut
+
+
+def test_sharur_keeps_less_for_the_summary_and_the_system_prompt() -> None:
+    entries: list[dict[str, Any]] = [
+        {"type": "message", "id": f"s{n}", "parent_id": f"s{n - 1}" if n else None, "message": one}
+        for n, one in enumerate(SHARURS * 2)
+    ]
+    settings = {"preset": "sharur", "keep_recent_tokens": 2048 + 600}
+    header = HEADER | {"compaction": settings, "system_prompt": "s" * 320}
+    # 2648 - 2048 - 96 is below the 512 that are always kept, which the 506 from s8 on are within.
+    found = planned(opened(entries, header))
+    assert isinstance(found, Division)
+    assert found.parts.first_kept.id == "s7"
+    # Without a system prompt 600 are kept, and the user's message and two more fit too.
+    del header["system_prompt"]
+    found = planned(opened(entries, header))
+    assert isinstance(found, Division)
+    assert found.parts.first_kept.id == "s5"
+
+
+# -- where it is cut -----------------------------------------------------------------------------
+
+
+def user(text: str, n: int) -> dict[str, Any]:
+    return message(n, {"role": "user", "content": text})
+
+
+def message(n: int, said: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "message",
+        "id": f"n{n}",
+        "parent_id": f"n{n - 1}" if n > 1 else None,
+        "timestamp": TIME,
+        "message": said,
+    }
+
+
+def test_a_cut_never_falls_on_a_result_in_whatever_words() -> None:
+    results: list[dict[str, Any]] = [
+        {"role": "toolResult", "toolCallId": "c", "content": [{"type": "text", "text": "x" * 400}]},
+        {"role": "tool", "tool_call_id": "c", "content": "x" * 400},
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "c", "content": "x" * 400}],
+        },
+    ]
+    call = {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "c", "name": "ls", "input": {}}],
+    }
+    for result in results:
+        session = opened(
+            [user("go", 1), message(2, call), message(3, result), user("on", 4)], HEADER
+        )
+        for budget in range(130):
+            found = planned(session, budget)
+            if isinstance(found, Division):
+                assert found.parts.first_kept.id in {"n2", "n4"}
+                kept = {"n4": [], "n2": ["n1"]}[found.parts.first_kept.id]
+                assert [one.id for one in found.parts.turn_prefix] == kept
+
+
+@pytest.mark.parametrize(
+    ("entries", "reason"),
+    [
+        ([], "empty"),
+        ([user("a", 1)], "fits"),
+        ([message(1, {"role": "tool", "content": "x" * 9999})], "fits"),
+        (
+            [
+                user("a", 1),
+                {"type": "compaction", "id": "n2", "parent_id": "n1", "summary": "s"},
+            ],
+            "compacted",
+        ),
+    ],
+)
+def test_nothing_to_do_has_its_reason(entries: list[dict[str, Any]], reason: str) -> None:
+    assert planned(opened(entries, HEADER), 0) == reason
+
+
+def test_messages_that_were_put_in_place_of_others_are_summarised_with_the_rest() -> None:
+    replaced = {
+        "type": "compaction",
+        "id": "n2",
+        "parent_id": "n1",
+        "messages": [{"role": "user", "content": "instead"}],
+    }
+    call = {"type": "tool_use", "id": "c", "name": "edit", "input": {"path": "a.py"}}
+    session = opened(
+        [
+            user("a", 1),
+            replaced,
+            message(3, {"role": "assistant", "content": [call]}),
+            user("b", 4),
+        ],
+        HEADER,
+    )
+    found = planned(session, 1)
+    assert isinstance(found, Division)
+    assert (found.past.summary, found.past.id) == (None, "n2")
+    assert [conversation([one]) for one in found.past.messages] == ["[User]: instead"]
+    assert [one.id for one in found.parts.history] == ["n3"]
+    assert found.parts.files.modified == ("a.py",)
+    assert files_before(session, 4, 4, Policies().of(session)) == found.parts.files
+
+
+def test_files_are_carried_from_details_in_either_spelling() -> None:
+    for dialect in DIALECTS:
+        details = dialect.file_details(["b", "a"], ["m"])
+        line = json.dumps({"summary": "s", "details": json.loads(bytes(details))}).encode()
+        summary = dialect.summary(line)
+        assert (summary.text, summary.read, summary.modified) == ("s", ("b", "a"), ("m",))
+    hooked = b'{"summary":"s","fromHook":true,"details":{"readFiles":["a"]}}'
+    assert PI.summary(hooked).read == ()
+    odd = b'{"summary":5,"details":{"readFiles":["a",5,null],"modifiedFiles":7}}'
+    assert (NATIVE.summary(odd).text, NATIVE.summary(odd).read) == (None, ("a",))
+    assert NATIVE.summary(b'{"summary":"s","details":[1]}').modified == ()
+
+
+def test_a_custom_message_of_the_assistants_begins_no_turn() -> None:
+    note = {"type": "custom_message", "custom_type": "x", "content": "x" * 40, "display": True}
+    entries = [user("go", 1), {**note, "id": "n2", "parent_id": "n1", "role": "assistant"}]
+    found = planned(opened(entries, HEADER), 1)
+    assert isinstance(found, Division)
+    assert (found.parts.first_kept.id, [one.id for one in found.parts.turn_prefix]) == (
+        "n2",
+        ["n1"],
+    )
+
+
+def test_the_files_of_sharur_are_listed_under_both() -> None:
+    calls = [
+        {"type": "toolCall", "id": "1", "name": "grep", "arguments": {"target": "a"}},
+        {"type": "toolCall", "id": "2", "name": "write", "arguments": {"TargetFile": "a"}},
+        {"type": "toolCall", "id": "3", "name": "write", "arguments": "no object"},
+        {"type": "toolCall", "id": "4", "name": "ls"},
+        {"type": "toolCall", "id": "5", "name": "bash", "arguments": {"path": "b"}},
+    ]
+    reading = read({"role": "assistant", "content": calls})
+    asked = read({"role": "user", "content": "x"})
+    steps = [Step("a", reading, 5), Step("u", asked, 5), Step("v", asked, 5)]
+    found = divide(steps, Past(), 5, PRESETS["sharur"])
+    assert isinstance(found, Parts)
+    assert (found.files.read, found.files.modified) == (("a",), ("a",))
+
+
+# -- the prompt --------------------------------------------------------------------------------
+
+CALL = {"type": "toolCall", "id": "c", "name": "edit", "arguments": {"path": "a", "n": 1.50}}
+HISTORY = [
+    read({"role": "user", "content": [{"type": "text", "text": "do"}, {"type": "image"}]}),
+    read({"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, CALL]}),
+]
+
+
+def test_a_prompt_holds_what_is_to_be_summarised_and_how() -> None:
+    files = NO_FILES.__class__(("r",), ("m", "n"))
+    prompt = compaction_prompt(
+        Material(HISTORY, HISTORY[:1], "earlier", files, "<!-- mark -->", "the tests")
+    )
+    assert (
+        '<conversation>\n[User]: do\n\n[Assistant tool calls]: edit(path="a", n=1.5)\n</con'
+        in prompt
+    )
+    assert "<previous-summary>\nearlier\n</previous-summary>" in prompt
+    assert "<turn-prefix>\n[User]: do\n</turn-prefix>" in prompt
+    for section in ("Goal", "Constraints & Preferences", "Progress", "Key Decisions", "Next Steps"):
+        assert f"\n## {section}\n" in prompt
+    for section in ("## Critical Context", "### Done", "### In Progress", "### Blocked"):
+        assert f"\n{section}\n" in prompt
+    assert "\n## Current Turn\n" in prompt
+    assert "<!-- mark -->" in prompt
+    assert "the tests" in prompt
+    assert file_blocks(files) in prompt
+    assert file_blocks(files) == (
+        "<read-files>\nr\n</read-files>\n\n<modified-files>\nm\nn\n</modified-files>"
+    )
+
+
+def test_a_prompt_says_nothing_of_what_there_is_not() -> None:
+    prompt = compaction_prompt(Material(HISTORY, [], None, NO_FILES))
+    for word in ("previous-summary", "turn-prefix", "Current Turn", "files", "first line", "mind"):
+        assert word not in prompt
+    assert "(nothing before this turn)" in compaction_prompt(
+        Material([], HISTORY[:1], None, NO_FILES)
+    )
+
+
+def test_the_prompt_for_a_branch_holds_it_too() -> None:
+    prompt = branch_prompt(HISTORY, NO_FILES, "why it failed")
+    assert "[User]: do" in prompt
+    assert "## Goal" in prompt
+    assert "why it failed" in prompt
+
+
+def test_a_long_result_is_cut_where_no_character_is_halved() -> None:
+    long = read({"role": "tool", "content": "x" * 1999 + "😀" + "y"})
+    assert conversation([long]).endswith("x\n\n[... 3 more characters truncated]")
+    assert conversation([read({"role": "tool", "content": ""})]) == ""
+
+
+# -- what a plan is called -----------------------------------------------------------------------
+
+
+def test_half_a_character_is_in_no_plan() -> None:
+    arguments = {"path": "a\ud83d", "k\ude00": "v\ud83d", "2": 1, "1": 2}
+    call = {"type": "toolCall", "id": "c", "name": "read", "arguments": arguments}
+    session = opened([message(1, {"role": "assistant", "content": [call]}), user("on", 2)], HEADER)
+    found = planned(session, 1)
+    assert isinstance(found, Division)
+    assert found.parts.files.read == ("a\ufffd",)
+    prompt = compaction_prompt(
+        Material([read({"role": "assistant", "content": [call]})], [], None, found.parts.files)
+    )
+    # As JavaScript tells it: members that are numbers first, half a character as it is escaped.
+    assert 'read(1=2, 2=1, path="a\\ud83d", k\ufffd="v\\ud83d")' in prompt
+    assert prompt.encode()
+
+
+def test_an_id_says_what_its_plan_was_made_for() -> None:
+    plan = PlanRef("session-a", "main", "e9", "e5", 1234)
+    plan_id = encode_plan_id(plan)
+    assert decode_plan_id(plan_id) == plan
+    assert plan_id.replace("-", "").replace("_", "").isalnum()
+
+
+@pytest.mark.parametrize("change", ["", "x", "cut", "prefix", "not base64"])
+def test_what_is_no_id_of_a_plan_is_refused(change: str) -> None:
+    plan_id = encode_plan_id(PlanRef("session-a", "main", "e9", "e5", 1234))
+    changed = {
+        "": "",
+        "x": plan_id[:-1] + ("A" if plan_id[-1] != "A" else "B"),
+        "cut": plan_id[:-5],
+        "prefix": plan_id[7:],
+        "not base64": "plan-1-é",
+    }[change]
+    with pytest.raises(InvalidParams, match="no plan has this id"):
+        decode_plan_id(changed)
+
+
+# -- what a head leaves ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "left"),
+    [
+        ("n1", ["n2", "n3"]),
+        ("n3", []),
+        ("n4", ["n2", "n3"]),
+        ("n5", []),
+        (None, ["n1", "n2", "n3"]),
+    ],
+)
+def test_what_is_left_lies_below_the_common_ancestor(target: str | None, left: list[str]) -> None:
+    entries = [user("a", 1), user("b", 2), user("c", 3)]
+    entries.append(user("d", 4) | {"parent_id": "n1"})
+    entries.append(user("e", 5) | {"parent_id": "n3"})
+    session = opened(entries, HEADER).session
+    seqs = entries_left(session, session.node("n3"), session.node(target) if target else 0)
+    assert [session.names[seq] for seq in seqs] == left
+
+
+@pytest.mark.parametrize(
+    ("tokens", "told"),
+    [((5, 8), ["s", "u"]), ((5, 9), ["u"]), ((2, 8), ["a", "s", "u"]), ((3, 7), ["a", "s", "u"])],
+)
+def test_a_summary_that_exceeds_the_budget_is_told_while_there_is_room(
+    tokens: tuple[int, int], told: list[str]
+) -> None:
+    reading = read({"role": "user", "content": "x"})
+    of_branch, newest = tokens
+    steps = [
+        LeftStep("a", reading, 0),
+        LeftStep("s", reading, of_branch, NATIVE.summary(b'{"summary":"s"}'), names_files=True),
+        LeftStep("u", reading, newest),
+    ]
+    found = gather(steps, 10, PRESETS["pi"].files)
+    assert [step.id for step in found.steps] == told
