@@ -1,1 +1,1 @@
-"""The state of one session as pure data: what its lines mean, and what may come next."""
+"""Pure state of one session: the meaning of its lines, and the rules for the next one."""

@@ -1,7 +1,7 @@
-"""Appending: the order of checks, exactly once, all or nothing.
+"""The append of one call: the order of its checks, exactly once, all or nothing.
 
-The checks come in this order, because each later one would give a wrong answer
-to a retry: stored already, writable, lease, `expected`, parent and content.
+The checks come in this order: stored already, writable, lease, `expected`, parent and content. Any
+other order would give a wrong answer to a retry.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ __all__ = [
 
 
 class Expected(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the caller believes the head to be; what it leaves out is not compared."""
+    """The head's position as the caller believes it; a field left out is not compared."""
 
     leaf_id: EntryId | UnsetType | None = UNSET
     seq: int | UnsetType = UNSET
 
 
 class StoredEntry(Struct, frozen=True):
-    """What the daemon says of an entry it stored."""
+    """A stored entry as the receipt of an append reports it."""
 
     id: str
     parent_id: str | None
@@ -46,9 +46,9 @@ class StoredEntry(Struct, frozen=True):
 
 
 class Receipt(Struct):
-    """What was stored, where the head stands now, and what the storing can count on.
+    """The answer to an append: the stored entries, the head's new position, the durability.
 
-    `duplicate`: the call was stored before; these are the entries of that time.
+    `duplicate`: an earlier call stored these entries, and the receipt names them as stored then.
     `durability` is known once the batch is stored.
     """
 
@@ -61,7 +61,7 @@ class Receipt(Struct):
 
 
 class AppendRequest(Struct):
-    """One append call, its entries typed."""
+    """An append call with typed entries."""
 
     session_id: str
     entries: Sequence[Staged]
@@ -72,7 +72,7 @@ class AppendRequest(Struct):
     branch_on_conflict: bool = False
     idempotency_key: str | None = None
     path: str = ""
-    """Where a lone entry stands among the parameters; "" if its fields are parameters."""
+    """Parameter that holds a lone entry; "" if the entry's fields are parameters themselves."""
 
 
 class _Envelope(Struct):
@@ -88,7 +88,10 @@ _envelope = msgspec.json.Decoder(_Envelope)
 
 
 def append(draft: Draft, request: AppendRequest) -> Receipt:
-    """Stage the entries of one call, or find them stored. A refusal leaves the draft unchanged."""
+    """Stage the entries of one call, or return the receipt of an earlier call that stored them.
+
+    A refused call leaves the draft unchanged.
+    """
     entries = request.entries
     if request.idempotency_key is not None:
         for index, entry in enumerate(entries):
@@ -108,7 +111,7 @@ def append(draft: Draft, request: AppendRequest) -> Receipt:
 
 
 def _known(draft: Draft, request: AppendRequest) -> list[int]:
-    """The seqs of the entries whose ids are stored or staged already; [] for a new call."""
+    """Return the seqs of the entries whose ids are stored or staged already; [] for a new call."""
     ids = [entry.id for entry in request.entries if not isinstance(entry.id, UnsetType)]
     if len(ids) > 1 and len(set(ids)) < len(ids):
         raise EntryInvalid("two entries of the call have the same id", path="entries")
@@ -123,7 +126,7 @@ def _known(draft: Draft, request: AppendRequest) -> list[int]:
 
 
 def _duplicate(draft: Draft, request: AppendRequest, known: list[int]) -> Receipt:
-    """The receipt of a call that was stored before. Raises IdempotencyConflict."""
+    """Return the receipt of a call that was stored before. Raises IdempotencyConflict."""
     stored: list[StoredEntry] = []
     head = MAIN
     for index, (entry, seq) in enumerate(zip(request.entries, known, strict=True)):
@@ -145,9 +148,10 @@ def _duplicate(draft: Draft, request: AppendRequest, known: list[int]) -> Receip
 def _stored_before(
     draft: Draft, request: AppendRequest, index: int, entry: Staged
 ) -> tuple[_Envelope, int] | None:
-    """Return the envelope and the seq of the stored entry that a call repeats, if there is one.
+    """Return the envelope and the seq of the stored entry that a call repeats; None without one.
 
-    Another program may have written a line with the same id since, which the id means then.
+    Several lines can have one id: a foreign writer may have added a later one, which the id then
+    means.
     """
     assert not isinstance(entry.id, UnsetType), "an entry without an id is no retry"
     for seq in draft.find_all(entry.id):
@@ -165,7 +169,7 @@ def _stored_before(
 
 
 def _envelope_of(wire: bytes) -> _Envelope | None:
-    """The envelope of a stored entry; None for one that no append of ours has written."""
+    """Return the envelope of a stored entry; None for a line that no append of sessiond wrote."""
     try:
         return _envelope.decode(wire)
     except msgspec.DecodeError:
@@ -173,14 +177,18 @@ def _envelope_of(wire: bytes) -> _Envelope | None:
 
 
 def _same_place(request: AppendRequest, index: int, envelope: _Envelope) -> bool:
-    """Whether a key means as many entries as it did; files of other programs do not say."""
+    """Return whether a key covers as many entries as the stored append did.
+
+    A call without a key counts as a match, and so does a line without an atom: files of other
+    dialects have none.
+    """
     if request.idempotency_key is None or isinstance(envelope.atom, UnsetType):
         return True
     return envelope.atom == (index + 1, len(request.entries))
 
 
 def _same_content(draft: Draft, entry: Staged, envelope: _Envelope, wire: bytes) -> bool:
-    """Whether the stored entry is what this one would have become."""
+    """Return whether storing `entry` would have produced the stored entry."""
     twin = msgspec.structs.replace(
         entry,
         id=envelope.id,
@@ -194,18 +202,21 @@ def _same_content(draft: Draft, entry: Staged, envelope: _Envelope, wire: bytes)
         again = draft.codec.wire(draft.codec.encode(twin))
         return msgspec.json.format(again, indent=-1) == msgspec.json.format(wire, indent=-1)
     except (EntryInvalid, msgspec.DecodeError):
-        # What this dialect cannot say, or a line of another program's making, is not ours.
+        # This dialect cannot express the entry, or a foreign writer made the line: no match.
         return False
 
 
 def _require_lease(draft: Draft, request: AppendRequest) -> None:
-    """Raises LeaseHeld, LeaseLost; what only says something about the session moves no head."""
+    """Raise LeaseHeld or LeaseLost if a lease forbids the call to move its head.
+
+    A call that moves no head needs no lease.
+    """
     if request.lease_id is not None or not _moves_no_head(request):
         draft.require_lease(request.head, request.lease_id)
 
 
 def _moves_no_head(request: AppendRequest) -> bool:
-    """Return whether the call only says something about the session."""
+    """Return whether the call holds only labels and facts, which move no head."""
     return all(isinstance(entry, (Label, SessionInfoEntry)) for entry in request.entries)
 
 
@@ -242,7 +253,7 @@ def _place(draft: Draft, request: AppendRequest) -> tuple[str, int | None]:
 
 
 def _has_left(draft: Draft, head: str, expected: Expected) -> bool:
-    """Return whether a head went elsewhere since the caller looked; a label moves none."""
+    """Return whether the head moved since the caller looked; a label moves no head."""
     if not isinstance(expected.leaf_id, UnsetType):
         return expected.leaf_id != draft.id_of(draft.leaf(head))
     at = draft.head(head)
@@ -250,12 +261,12 @@ def _has_left(draft: Draft, head: str, expected: Expected) -> bool:
 
 
 def _is_of_this_log(draft: Draft, expected: Expected) -> bool:
-    """Return whether the caller looked at a line that is there."""
+    """Return whether the line that the caller saw last exists in this log."""
     return isinstance(expected.seq, UnsetType) or expected.seq <= draft.seq
 
 
 def _branch_point(draft: Draft, request: AppendRequest) -> int | None:
-    """Return below which entry a conflict branches; None where the call names no such entry.
+    """Return the entry below which a conflict branches; None if the call names no such entry.
 
     Raises EntryNotFound for a `parent_id` that is no entry.
     """
@@ -270,13 +281,13 @@ def _branch_point(draft: Draft, request: AppendRequest) -> int | None:
 
 
 def _new_head(draft: Draft, head: str) -> str:
-    """A name for the head that a conflict branches to."""
+    """Return an unused name for the head that a conflict branches to."""
     names = (f"{head[:56]}-{number}" for number in itertools.count(2))
     return next(name for name in names if draft.head(name) is None and not draft.is_leased(name))
 
 
 def _stage_one(draft: Draft, request: AppendRequest, head: str, parent: int | None) -> Receipt:
-    """The usual call: one entry is staged whole or not at all, and needs no atom."""
+    """Stage the entry of a single-entry call, which is the usual call and needs no atom."""
     (entry,) = request.entries
     if isinstance(entry, Compaction):
         _require_guard(entry, request)
@@ -290,7 +301,7 @@ def _stage_all(draft: Draft, request: AppendRequest, head: str, parent: int | No
     given = {entry.id for entry in request.entries}
     for index, entry in enumerate(request.entries):
         if entry.id is UNSET:
-            # Not one that a later entry of the call brings along.
+            # The new id must also differ from those that later entries of the call bring along.
             draft.give_id(entry, given)
         if draft.session.rules.atoms:
             entry.atom = (index + 1, count)
@@ -300,7 +311,7 @@ def _stage_all(draft: Draft, request: AppendRequest, head: str, parent: int | No
             _require_guard(entry, request)
         seq = draft.stage(entry, head=head, parent=parent, path=f"entries[{index}]")
         if parent is not None and draft.is_node(seq):
-            # It made or moved the head; the rest is chained to it.
+            # This entry made or moved the head; the entries after this one are chained below.
             parent = None
         stored.append(_stored(draft, seq))
     return Receipt(stored, _leaf_id(draft, head), draft.seq, head, duplicate=False)
@@ -316,7 +327,11 @@ def _leaf_id(draft: Draft, head: str) -> str | None:
 
 
 def _require_guard(entry: Compaction, request: AppendRequest) -> None:
-    """Replacement messages speak for a context their writer saw, so they need the leaf they saw."""
+    """Raise EntryInvalid for replacement messages without `expected.leaf_id`.
+
+    Such messages replace a context that their writer saw, so the call names the leaf of that
+    context.
+    """
     guarded = request.expected is not None and request.expected.leaf_id is not UNSET
     if entry.messages is not UNSET and not guarded:
         raise EntryInvalid(
@@ -327,10 +342,10 @@ def _require_guard(entry: Compaction, request: AppendRequest) -> None:
 def require_expected(
     draft: Draft, head: str, expected: Expected | None, *, may_create: bool = False
 ) -> None:
-    """Raise PreconditionFailed, with what a caller needs to decide again, unless all fits.
+    """Raise PreconditionFailed, with the data a caller needs to decide again, unless all fits.
 
-    A head that the call may create stands before the first entry while it does not exist.
-    Raises HeadNotFound for another head that does not exist.
+    While a head that the call may create does not exist, its leaf is the place before the first
+    entry. Raises HeadNotFound for any other head that does not exist.
     """
     if expected is None:
         return
@@ -350,7 +365,10 @@ def require_expected(
 
 
 def _missed(draft: Draft, leaf: int, expected: Expected) -> list[str]:
-    """The head's entries since its last common ancestor with the expected leaf, oldest first."""
+    """Return the entries that the head gained since the expected leaf, oldest first.
+
+    They are the entries below the last common ancestor of the expected leaf and the head's leaf.
+    """
     if isinstance(expected.leaf_id, UnsetType):
         return []
     theirs = draft.find(expected.leaf_id) if expected.leaf_id is not None else 0

@@ -1,12 +1,12 @@
-"""Which lines of a file are one append: `atom: [k, n]` on each of its lines, k = 1 to n.
+"""Atomic appends: `atom: [k, n]`, k = 1 to n, on each line of one append.
 
-Law: an append of sessiond's own whose last lines are missing at the end of a file never was, and
-its first line is where the file is cut. Only its first line can show that it is sessiond's own
-(`Intake` decides). An append that nothing shows to be sessiond's own stays: another program may
-have copied its lines here. One that is not whole anywhere else stays too and is reported, since
-other lines were written behind it, were it a blank line. A line that does not parse may have been
-one of its lines: then nothing is cut at an opening, but a repair, which leaves that line out,
-leaves out the rest of the append too.
+Law: an append of sessiond's own whose last lines are missing at the end of a file never happened,
+and the file is cut at the append's first line. Only the first line can show that the append is
+sessiond's own (`Intake` decides). An append that nothing shows to be sessiond's own stays: another
+program may have copied its lines here. An incomplete append anywhere else stays too and is
+reported, since other lines, at least a blank one, were written behind it. A line that does not
+parse may have been part of an append. An opening then cuts nothing; a repair, which leaves that
+line out, leaves out the rest of the append too.
 """
 
 from __future__ import annotations
@@ -17,45 +17,45 @@ __all__ = ["Atoms"]
 
 
 class _Unfinished(NamedTuple):
-    """An append whose last lines are missing, by its first line."""
+    """An append whose last lines are missing, named by its first line."""
 
     first: int
     is_ours: bool
 
 
 class Atoms:
-    """The append that passes by, line after line."""
+    """Tracker of the append that the scanned lines belong to, line after line."""
 
     __slots__ = ("_before", "_is_begun", "_is_damaged", "_is_ours", "_is_told", "_last", "first")
 
     def __init__(self) -> None:
         self.first: int | None = None
-        """The line with which the one that passes by began, None between two."""
+        """First line of the current append; None between two appends."""
         self._last = (0, 0)
         self._is_begun = False
-        """Whether that was its first line."""
+        """True if the current append was seen from its line [1, n] on."""
         self._is_ours = False
-        """Whether its first line shows that it is sessiond's own."""
+        """True if the first line shows that the current append is sessiond's own."""
         self._is_told = False
-        """Whether it is known to be broken."""
+        """True if the current append is known to be broken."""
         self._is_damaged = False
-        """Whether a line that does not parse lies in it."""
+        """True if a line that does not parse lies in the current append."""
         self._before: list[_Unfinished] = []
-        """Unfinished ones with nothing but each other behind them."""
+        """Earlier unfinished appends, each followed directly by the next unfinished one."""
 
     @property
     def unfinished(self) -> int | None:
-        """The first line of an append of ours whose last lines are missing here, all before them whole."""
+        """First line of an append of ours that lacks only its last lines here; None for none."""
         return None if self._is_damaged else self.unfinished_of_ours
 
     @property
     def unfinished_of_ours(self) -> int | None:
-        """The first line of an append of ours whose last lines are missing here, bad lines or not."""
+        """First line of an append of ours that lacks its last lines here, bad lines or not."""
         return self.first if self._is_unfinished and self._is_ours else None
 
     @property
     def unfinished_but_for_bad_lines(self) -> int | None:
-        """The first line of all unfinished appends of ours that end the file one after another."""
+        """First line of all unfinished appends of ours that end the file one after another."""
         at = self.unfinished_of_ours
         if at is not None:
             for one in reversed(self._before):
@@ -69,13 +69,13 @@ class Atoms:
         return self.first is not None and self._is_begun and not self._is_told
 
     def skip(self) -> None:
-        """A line does not parse."""
+        """Record a line that does not parse."""
         self._is_damaged = self.first is not None
 
     def take(self, seq: int, atom: tuple[int, int] | None, *, is_ours: bool = False) -> list[int]:
-        """The next entry; gives the first lines of appends that turn out to be broken.
+        """Record the next entry; return the first lines of appends that turn out to be broken.
 
-        `is_ours`: if this line begins an append, it shows that the append is sessiond's own.
+        `is_ours`: if this line begins an append, the line shows that the append is sessiond's own.
         """
         if self._goes_on(atom):
             return self._follow(seq, atom)
@@ -84,11 +84,11 @@ class Atoms:
             self._before.append(_Unfinished(self.first, self._is_ours))
         self._begin(seq, atom, is_ours=is_ours)
         if self._is_unfinished:
-            # What is at the end may still be the end of the file.
+            # The file may end here, so the unfinished append is not broken yet.
             return []
         broken = self._take_before()
         if atom is not None and self.first is not None:
-            # It has no beginning, so there is nothing that it could be cut to.
+            # The append lacks its beginning, so there is no line at which it could be cut.
             self._is_told = True
             broken.append(seq)
         return broken

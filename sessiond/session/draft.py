@@ -1,10 +1,9 @@
-"""What a batch of commands would make of a session, before anything is stored.
+"""A batch's staged entries on top of a session, before anything is stored.
 
-A draft is private to the session's single writer: commands stage entries on it
-and may be refused; the session is not touched until `commit`, which cannot
-fail. A refused command leaves no trace (`all_or_nothing`). The draft answers
-the same questions as the session, with the staged entries in view, so later
-commands of a batch stand on earlier ones.
+A draft is private to the session's single writer: commands stage entries on the draft and may be
+refused; the session is not touched until `commit`, which cannot fail. A refused command leaves no
+trace (`all_or_nothing`). The draft answers the questions that the session answers, with the staged
+entries in view, so later commands of a batch build on earlier ones.
 """
 
 from __future__ import annotations
@@ -39,23 +38,23 @@ _BRANCH_SUMMARY: Final = int(Kind.BRANCH_SUMMARY)
 
 
 class Codec(Protocol):
-    """What staging needs of the file's dialect."""
+    """The part of a file's dialect that staging needs."""
 
     def row_of(self, entry: Staged) -> Row:
-        """The index row of an entry. Raises EntryInvalid if it may not be stored."""
+        """Return the index row of an entry. Raises EntryInvalid if the entry may not be stored."""
         ...
 
     def encode(self, entry: Staged) -> bytes:
-        """The entry's line."""
+        """Return the entry's line."""
         ...
 
     def wire(self, line: bytes) -> bytes:
-        """The entry as clients see it."""
+        """Return the entry of a line as clients see it."""
         ...
 
 
 class Draft:
-    """Entries that wait for the disk, on top of a session that does not know them yet."""
+    """Staged entries that wait for the disk; the session does not know them yet."""
 
     def __init__(
         self,
@@ -72,11 +71,11 @@ class Draft:
         self._new_id = new_id
         self._stored = stored
         self.archived = False
-        """The session's file lies in the archive, so nothing may be staged that would change it."""
+        """True if the session's file lies in the archive, so that no change may be staged."""
         self.leases: HeadLeases | None = None
-        """Asked before a head is moved; None where there are none."""
+        """Leases to ask before a head moves; None if the session has no leases."""
         self.base_seq = session.seq
-        """The last stored line: what is staged comes behind it."""
+        """Seq of the last stored line; staged lines come behind that line."""
         self.entries: list[Staged] = []
         self.rows: list[Row] = []
         self._parents: list[int] = []
@@ -88,30 +87,30 @@ class Draft:
 
     @property
     def seq(self) -> int:
-        """The seq of the last line, staged ones included."""
+        """Seq of the last line, staged ones included."""
         return self.base_seq + len(self.entries)
 
     def find(self, entry_id: str) -> int:
-        """The seq of an entry by its id, record or node; 0 when there is none."""
+        """Return the seq of an entry by its id, record or node; 0 when there is none."""
         return self._ids.get(entry_id) or self.session.ids.get(entry_id, 0)
 
     def find_all(self, entry_id: str) -> list[int]:
-        """Return the seqs of the entries with an id, the one that the id means first."""
+        """Return the seqs of the entries with an id, beginning with the seq that `find` returns."""
         found = self.find(entry_id)
         return [found, *self.session.same_ids.get(entry_id, ())] if found else []
 
     def kind(self, seq: int) -> int:
-        """The kind at `seq`."""
+        """Return the kind of the line at `seq`."""
         if seq <= self.base_seq:
             return self.session.kinds[seq]
         return self.rows[seq - self.base_seq - 1].kind
 
     def is_node(self, seq: int) -> bool:
-        """Whether the entry stands in the tree."""
+        """Return whether the entry is a node of the tree."""
         return self.kind(seq) not in self.session.rules.records
 
     def receipt_of(self, seq: int) -> tuple[str, str | None, int, str]:
-        """Id, parent id, seq and time of a staged entry, as the caller is told."""
+        """Return id, parent id, seq and time of a staged entry for its receipt."""
         index = seq - self.base_seq - 1
         row = self.rows[index]
         assert isinstance(row.timestamp, str), "the writer gives every entry a time"
@@ -124,13 +123,13 @@ class Draft:
         return self._parents[seq - self.base_seq - 1]
 
     def id_of(self, seq: int) -> str | None:
-        """The id at `seq`; None for 0."""
+        """Return the id at `seq`; None for 0."""
         if seq <= self.base_seq:
             return self.session.id_of(seq)
         return self.rows[seq - self.base_seq - 1].id
 
     def node(self, entry_id: str, path: str = "entry_id") -> int:
-        """The seq of a node by its id. Raises EntryNotFound."""
+        """Return the seq of a node by its id. Raises EntryNotFound."""
         seq = self.find(entry_id)
         kind = self.kind(seq)
         if seq == 0 or kind == Kind.NONE or kind in self.session.rules.records:
@@ -145,13 +144,13 @@ class Draft:
         return seq
 
     def head(self, name: str) -> Head | None:
-        """Where a head stands; None when there is no such head."""
+        """Return the position of a head; None when there is no such head."""
         if name in self._heads:
             return self._heads[name]
         return self.session.heads.get(name)
 
     def leaf(self, name: str) -> int:
-        """The leaf of a head. Raises HeadNotFound."""
+        """Return the leaf of a head. Raises HeadNotFound."""
         head = self._heads.get(name) or self.head(name)
         if head is None:
             raise HeadNotFound(
@@ -164,31 +163,31 @@ class Draft:
         return len(staged | self.session.heads.keys())
 
     def is_above(self, ancestor: int, seq: int) -> bool:
-        """Whether `ancestor` is on the path of `seq`. Walks only down to `ancestor`."""
+        """Return whether `ancestor` is on the path of `seq`. The walk stops at `ancestor`."""
         while seq > ancestor:
             seq = self.parent(seq)
         return seq == ancestor
 
     def line_of(self, seq: int) -> bytes:
-        """The line of an entry: a staged one, or one of the lines given as `stored`."""
+        """Return the line of an entry that is staged or was given in `stored`."""
         if seq <= self.base_seq:
             return self._stored[seq]
         return self.codec.encode(self.entries[seq - self.base_seq - 1])
 
     def known_line_of(self, seq: int) -> bytes | None:
-        """The same, if it is one of those."""
+        """Return the line of an entry that is staged or was given in `stored`; else None."""
         is_known = seq > self.base_seq or seq in self._stored
         return self.line_of(seq) if is_known else None
 
     def wire_of(self, seq: int) -> bytes:
-        """An entry as clients see it."""
+        """Return an entry as clients see it. The entry is staged or was given in `stored`."""
         return self.codec.wire(self.line_of(seq))
 
     # -- staging -------------------------------------------------------------
 
     @contextmanager
     def all_or_nothing(self) -> Generator[None]:
-        """What is staged inside stays only if the block ends without an error."""
+        """Unstage everything that the block staged if the block raises."""
         count = len(self.entries)
         heads = dict(self._heads)
         try:
@@ -201,7 +200,7 @@ class Draft:
             raise
 
     def require_writable(self) -> None:
-        """Raises SessionArchived, and SessionCorrupt when a line of the file does not parse."""
+        """Raise SessionArchived, or SessionCorrupt when a line of the file does not parse."""
         if self.archived:
             raise SessionArchived("the session is archived; session/unarchive it to go on with it")
         line = self.session.read_only_line
@@ -214,28 +213,34 @@ class Draft:
             )
 
     def require_lease(self, head: str, lease_id: str | None) -> None:
-        """Raises LeaseHeld if somebody else has the head, LeaseLost if the lease named is over."""
+        """Raise LeaseHeld if another client leases the head, LeaseLost if the named lease is over.
+
+        Raises InvalidParams if the named lease is for another head.
+        """
         if self.leases is not None:
             self.leases.require(head, lease_id)
         elif lease_id is not None:
             raise lease_lost(lease_id)
 
     def is_leased(self, head: str) -> bool:
-        """Whether somebody has the head for himself."""
+        """Return whether a client holds a lease on the head."""
         return self.leases is not None and self.leases.is_held(head)
 
     def give_id(self, entry: Staged, besides: Container[object] = ()) -> None:
-        """An id that no entry of the session has, nor `besides`."""
+        """Give the entry an id that is neither in the session nor in `besides`."""
         entry.id = self._fresh_id(besides)
         self._named.append(entry)
 
     def give_up(self) -> None:
-        """Take back the ids that entries were given: they are to be staged on another draft."""
+        """Take back the ids that this draft gave; the entries are then staged on another draft."""
         for entry in self._named:
             entry.id = UNSET
 
     def follow(self) -> None:
-        """Come behind what others have stored meanwhile. After staging, before `commit`."""
+        """Move the staged lines behind foreign lines that landed first.
+
+        Call after staging, before `commit`.
+        """
         self.base_seq = self.session.seq
 
     def _fresh_id(self, besides: Container[object]) -> str:
@@ -248,10 +253,10 @@ class Draft:
     def stage(self, entry: Staged, *, head: str, parent: int | None = None, path: str = "") -> int:
         """Stage one entry for `head` and return its seq.
 
-        Without `parent` it goes below the head's leaf; with one, a head that
-        does not exist yet is created. A record as `parent` is stored as such;
-        the entry stands where the record stands. Raises EntryInvalid, EntryNotFound,
-        HeadNotFound, TooLarge; then the draft is unchanged.
+        Without `parent` the entry goes below the head's leaf. With `parent`, a head that does not
+        exist yet is created. A record as `parent` is stored as the parent; the entry stands where
+        the record stands. Raises EntryInvalid, EntryNotFound, HeadNotFound, TooLarge; the draft is
+        then unchanged.
         """
         rules = self.session.rules
         if head != MAIN and not rules.named_heads:
@@ -285,7 +290,10 @@ class Draft:
         return seq
 
     def _move(self, head: str, effect: LeafEffect, seq: int) -> None:
-        """Put a head where a `leaf` says, which is where that record stands, or drop the head."""
+        """Move a head to the target of a `leaf` record, or drop the head.
+
+        The record stands there too.
+        """
         if effect.drop:
             self._heads[head] = None
             return
@@ -294,7 +302,10 @@ class Draft:
         self._parents[seq - self.base_seq - 1] = target
 
     def _check(self, entry: Staged, row: Row, parent: int) -> None:
-        """What an entry refers to must be there."""
+        """Raise if the entry refers to an entry or a head that does not exist.
+
+        Raises EntryNotFound, HeadNotFound, and EntryInvalid for a first kept entry off the path.
+        """
         if isinstance(entry, BranchSummary) and entry.from_id is not None:
             self.node(entry.from_id, "from_id")
         match row.effect:
@@ -321,7 +332,7 @@ class Draft:
                 pass
 
     def commit(self) -> None:
-        """Make the session what the draft says. Called once, when the lines are stored."""
+        """Fold the staged rows into the session. Called once, when the lines are stored."""
         assert self.session.seq == self.base_seq, "draft is stale: two writers?"
         for row in self.rows:
             self.session.fold(row)

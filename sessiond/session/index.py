@@ -1,18 +1,16 @@
-"""One session's index: what its entries mean, without their payloads.
+"""Index of one session: what its entries mean, without their payloads.
 
-Rule 1: everything that decides what a session's state becomes lives in this
-folder. Rule 2: nothing here awaits, reads a clock or touches a file, so every
-change is atomic and every test is a function call. Rule 3: replay and commit
-are the same function, `fold`; a restart cannot see another session than the
-one that was served.
+Rule 1: every decision about a session's state is made in this folder. Rule 2: nothing here awaits,
+reads a clock or touches a file, so every change is atomic and every test is a function call. Rule
+3: replay and commit are one function, `fold`; a restart cannot see another session than the one
+that was served.
 
-An entry is its `seq`, the ordinal of its line; 0, the header, also stands for
-"no parent" and "before the first entry". A parent is always an earlier line,
-so a chain ends after at most `seq` steps and no file can make a cycle. Where a
-file names a record as a parent, the resolved parent is kept: the entry in the
-tree at which the record stands, of a `leaf` its target. What a
-path walk would look for from every leaf (the last compaction, the settings)
-is kept per entry as the seq of the nearest ancestor that has it.
+An entry is its `seq`, the ordinal of its line; 0, the header, also stands for "no parent" and
+"before the first entry". A parent is always an earlier line, so a chain ends after at most `seq`
+steps and no file can make a cycle. A line may name a record as its parent. The index then keeps the
+resolved parent: the entry in the tree at which the record stands (for a `leaf` record, its target).
+Each entry also keeps the seq of its nearest ancestor with a compaction, a model or a thinking
+level, so no path walk has to search for one.
 """
 
 from __future__ import annotations
@@ -42,14 +40,14 @@ from sessiond.model.times import rfc3339
 
 __all__ = ["Head", "LabelState", "Session"]
 
-# Plain ints: this is asked once a line when a file opens, and a member of an enum is looked up.
+# Plain ints, since opening a file compares one per line and an enum member costs a lookup.
 _ASSISTANT: Final = int(Kind.ASSISTANT)
 _COMPACTION: Final = int(Kind.COMPACTION)
 
 
 @cache
 def _table(kinds: frozenset[int]) -> bytes:
-    """For each kind, whether it is among these."""
+    """Return a table of 256 bytes: 1 at each of these kinds, else 0."""
     return bytes(kind in kinds for kind in range(256))
 
 
@@ -57,21 +55,21 @@ _IS_MESSAGE: Final = _table(frozenset(MESSAGE_KINDS))
 
 
 class Head(Struct, frozen=True):
-    """Where a named head stands: `leaf` is its entry, `seq` the line that moved it last."""
+    """Position of a named head: `leaf` is its entry, `seq` the line that moved the head last."""
 
     leaf: int = 0
     seq: int = 0
 
 
 class LabelState(Struct, frozen=True):
-    """A label, "" if it was cleared, and the line that says so."""
+    """A label ("" if it was cleared) and the line that set the label."""
 
     label: str
     seq: int
 
 
 class Session:
-    """The index of one session. Only `fold` and `skip` change it."""
+    """The index of one session, changed only by `fold`, `skip`, `report` and `withdraw`."""
 
     __slots__ = (
         "_record",
@@ -110,32 +108,32 @@ class Session:
         self.rules = rules
         self._record = _table(rules.records)
         self.ids: dict[str, int] = {}
-        # Earlier entries of an id that a later one has, too; few of each id, oldest first.
+        # Earlier entries whose id a later entry has too; at most SAME_ID_MAX per id, oldest first.
         self.same_ids: dict[str, list[int]] = {}
         self.names: list[str] = [""]
         self.kinds = bytearray(1)
-        # The resolved parent of each line; of a record the entry in the tree at which it stands.
+        # The resolved parent of each line; for a record, the entry in the tree where it stands.
         self.parents = array("i", (0,))
-        # The lines that name another parent than that: a record, or no earlier entry.
+        # The lines whose named parent is not the resolved one: a record, or no earlier entry.
         self.rerouted: set[int] = set()
         self.depths = array("i", (0,))
         self.compaction_refs = array("i", (0,))
         self.model_refs = array("i", (0,))
         self.thinking_refs = array("i", (0,))
-        # What each entry sets: a place in `settings`, where every model and level stands once.
+        # Index into `settings` of each entry's setting; `settings` holds each model and level once.
         self.setting_refs = array("i", (0,))
         self.settings: list[ModelName | str | None] = [None]
         self.setting_ids: dict[ModelName | str | None, int] = {None: 0}
-        # What each compaction keeps: from this line on, or nothing when that is 0.
+        # First line that each compaction keeps; 0 if the compaction keeps nothing.
         self.kept_from: dict[int, int] = {}
         self.heads: dict[str, Head] = {MAIN: Head()}
         self.labels: dict[int, LabelState] = {}
-        # All that an entry ever had, oldest first: answers show the session as of one line.
+        # All labels that an entry ever had, oldest first: answers show the session as of one line.
         self.label_states: dict[int, list[LabelState]] = {}
         self.facts: dict[str, Any] = {}
-        # The line that each was last said in.
+        # The line that stated each fact last.
         self.fact_seqs: dict[str, int] = {}
-        # Messages on the path down to here.
+        # Number of messages on the path from the root down to each entry.
         self.message_counts = array("i", (0,))
         self.message_total = 0
         self.skipped = 0
@@ -143,13 +141,13 @@ class Session:
         self.problems: list[Problem] = []
         self.problem_count = 0
         self.read_only_line: int | None = None
-        # The newest time that an entry has, RFC 3339 UTC; "" while no entry has one.
+        # The newest time of any entry, RFC 3339 UTC; "" while no entry has a time.
         self.updated_at = ""
         self._timestamp: str | float | None = None
 
     @property
     def seq(self) -> int:
-        """The ordinal of the last line; a session with only its header has 0."""
+        """Ordinal of the last line; 0 for a session with only its header."""
         return len(self.kinds) - 1
 
     # -- change ------------------------------------------------------------
@@ -168,7 +166,7 @@ class Session:
         self.message_counts.append(0)
 
     def fold(self, row: Row) -> None:
-        """Let the next line be `row`. Cannot fail: what it refers to wrongly is reported."""
+        """Index `row` as the next line. Never fails: a reference to a missing entry is reported."""
         kind, entry_id, parent_id = row.kind, row.id, row.parent_id
         ids, kinds = self.ids, self.kinds
         seq = len(kinds)
@@ -208,7 +206,7 @@ class Session:
                 if kind == _ASSISTANT:
                     self.has_assistant = True
         if row.timestamp != self._timestamp:
-            # The entries of a batch share one time, which is then looked at once.
+            # The entries of a batch share one time, so only the first of them is parsed.
             self._timestamp = row.timestamp
             self.updated_at = max(self.updated_at, rfc3339(row.timestamp))
         if row.effect is not None:
@@ -222,8 +220,8 @@ class Session:
         return self._through(named)
 
     def _through(self, seq: int) -> int:
-        """Return the entry in the tree that a reference to this line means."""
-        # Of a record that was resolved when it was folded, so no chain is walked.
+        """Return the entry in the tree that a reference to line `seq` means."""
+        # A record's parent was resolved when the record was folded, so no chain is walked.
         return self.parents[seq] if self._record[self.kinds[seq]] else seq
 
     def _share_id(self, entry_id: str, seq: int) -> None:
@@ -244,7 +242,7 @@ class Session:
             case CompactionEffect() as effect:
                 self.kept_from[seq] = self._first_kept(effect, seq)
             case InfoEffect(facts):
-                # None stays: what was cleared does not come back from the header.
+                # A None is kept, so that a cleared fact does not come back from the header.
                 self.facts.update(facts)
                 self.fact_seqs.update(dict.fromkeys(facts, seq))
             case LabelEffect(target_id, label):
@@ -266,7 +264,7 @@ class Session:
             self.labels.pop(target, None)
 
     def _first_kept(self, effect: CompactionEffect, seq: int) -> int:
-        """The first line that a pointer compaction keeps; 0 for none."""
+        """Return the first line that a pointer compaction keeps; 0 for none."""
         if effect.replacement or effect.first_kept_entry_id is None:
             return 0
         first = self.ids.get(effect.first_kept_entry_id, 0)
@@ -274,7 +272,7 @@ class Session:
         while first and at > first:
             at, below = self.parents[at], at
         if first and at == self._through(first):
-            # Of a record the next entry down the path is the first that is kept.
+            # For a record, the first kept entry is the next one down the path.
             return at if at == first else below
         self.report(seq + 1, "first_kept_off_path", "keeps nothing of what precedes it")
         return 0
@@ -295,7 +293,7 @@ class Session:
         self.parents[seq] = target
 
     def withdraw(self, line: int, kind: ProblemKind) -> None:
-        """Forget a problem of a line that has become another one since."""
+        """Forget a problem of a line that was replaced since."""
         kept = [one for one in self.problems if (one.line, one.kind) != (line, kind)]
         self.problem_count -= len(self.problems) - len(kept)
         self.problems = kept
@@ -308,54 +306,57 @@ class Session:
 
     @property
     def entry_count(self) -> int:
-        """How many lines are entries, records included."""
+        """Number of lines that are entries, records included."""
         return self.seq - self.skipped
 
     # -- look --------------------------------------------------------------
 
     def is_entry(self, seq: int) -> bool:
-        """Whether the line is an entry, record or node."""
+        """Return whether the line is an entry, record or node."""
         return self.kinds[seq] != Kind.NONE
 
     def is_node(self, seq: int) -> bool:
-        """Whether the line stands in the tree: an entry that is no record."""
+        """Return whether the line is a node: an entry in the tree, not a record."""
         kind = self.kinds[seq]
         return kind != Kind.NONE and not self._record[kind]
 
     def node(self, entry_id: str) -> int:
-        """The seq of a node by its id; 0 when there is none."""
+        """Return the seq of a node by its id; 0 when there is none."""
         seq = self.ids.get(entry_id, 0)
         return seq if self.is_node(seq) else 0
 
     def target_of(self, entry_id: str, seq: int) -> int | None:
-        """Return where line `seq` moves a head that it moves to an id; None where that is unknown."""
+        """Return the entry to which line `seq` moves a head by naming `entry_id`.
+
+        None if the id is of no earlier entry.
+        """
         target = self.ids.get(entry_id, 0)
         return self._through(target) if 0 < target < seq else None
 
     def setting(self, seq: int) -> ModelName | str | None:
-        """Return what the entry at `seq` sets: the model it names, or the thinking level."""
+        """Return the model or the thinking level that the entry at `seq` sets; None for neither."""
         return self.settings[self.setting_refs[seq]]
 
     def id_of(self, seq: int) -> str | None:
-        """The id at `seq`; None for 0, the place before the first entry."""
+        """Return the id at `seq`; None for 0, the place before the first entry."""
         return self.names[seq] if seq else None
 
     def label_at(self, seq: int, upto: int) -> str | None:
-        """The label of an entry as it was when the last line was `upto`."""
+        """Return an entry's label as of line `upto`; None if it had none."""
         for state in reversed(self.label_states.get(seq, ())):
             if state.seq <= upto:
                 return state.label or None
         return None
 
     def up(self, seq: int) -> Iterator[int]:
-        """The path from `seq` to its root, the entry itself first."""
+        """Yield the path from `seq` up to its root, the entry itself first."""
         parents = self.parents
         while seq:
             yield seq
             seq = parents[seq]
 
     def path(self, seq: int) -> list[int]:
-        """The path root first."""
+        """Return the path to `seq`, the root first."""
         found = list(self.up(seq))
         found.reverse()
         return found

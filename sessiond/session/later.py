@@ -1,6 +1,7 @@
-"""What a command was to be told, when its lines came further back than where they were staged.
+"""Shift of the seqs in receipts and refusals after foreign lines landed before a batch.
 
-That happens when another program's lines landed right before them.
+A receipt names the seqs at which its lines were staged. A foreign writer's lines that land right
+before the batch push those lines further back.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ __all__ = ["later", "refused_later"]
 
 
 def later(told: Any, after: int, by: int) -> Any:
-    """The same receipt, and what is listed in it, with every seq behind `after` raised by `by`."""
+    """Return a copy of a receipt with every seq behind `after` raised by `by`, lists included."""
     if not isinstance(told, Struct):
         return told
     raised: dict[str, Any] = {}
@@ -29,7 +30,7 @@ def later(told: Any, after: int, by: int) -> Any:
 
 
 def refused_later(refusal: SessiondError, after: int, by: int) -> SessiondError:
-    """The same refusal, as far as it names staged lines."""
+    """Return the refusal with the seqs of staged lines behind `after` raised by `by`."""
     data = refusal.data()
     if isinstance(refusal, PreconditionFailed):
         actual = {**data["actual"], "seq": _raised(data["actual"]["seq"], after, by)}

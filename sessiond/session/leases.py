@@ -1,6 +1,6 @@
-"""What staging asks of whoever gives heads to one client alone.
+"""Port through which staging asks for leases on heads.
 
-A lease is no part of a session's log, so who has which one is not known here.
+A lease is no part of a session's log, so this package does not know which client holds which lease.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ __all__ = ["HeadLeases", "lease_lost", "lease_of_another"]
 
 
 class HeadLeases(Protocol):
-    """Who alone may move which head now."""
+    """The current leases on a session's heads."""
 
     def require(self, head: str, lease_id: str | None) -> None:
-        """Raises InvalidParams, LeaseHeld, LeaseLost."""
+        """Raise unless the call may move `head` under `lease_id`.
+
+        Raises InvalidParams, LeaseHeld, LeaseLost.
+        """
         ...
 
     def is_held(self, head: str) -> bool:
-        """Whether somebody has the head for himself."""
+        """Return whether a client holds a lease on the head."""
         ...
 
 
 def lease_lost(lease_id: str) -> LeaseLost:
-    """The refusal of whoever names a lease that is over, or never was."""
+    """Return the refusal for a lease that is over or never existed."""
     return LeaseLost(
         "this lease is over, by its time, its release, its connection or a restart, and nothing"
         " was written; acquire another one and look at the head before you go on",
@@ -34,7 +37,7 @@ def lease_lost(lease_id: str) -> LeaseLost:
 
 
 def lease_of_another(leased: str, named: str) -> InvalidParams:
-    """Return the refusal of a lease that is live, but for another head than the call moves."""
+    """Return the refusal for a live lease on another head than the call moves."""
     return InvalidParams(
         f"this lease is for the head {leased}, and the call moves the head {named}; name the head"
         f" {leased}, or acquire a lease on {named}",

@@ -1,8 +1,8 @@
-"""What is known of a session as a whole: one `session_info` entry a change.
+"""Facts about a session as a whole: one `session_info` entry per change.
 
-Law: a title that somebody chose is never overwritten by one that was made. The
-two are facts of their own, so this holds after a restart and when the chosen
-one is cleared; a dialect that keeps one name only takes a made one if it has none.
+Law: a title that a person chose is never overwritten by a generated one. The two are separate
+facts, so the law holds after a restart and when the chosen title is cleared. A dialect that keeps
+one name takes a generated title only if the session has no name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _OWN: Final = tuple(
 
 
 class UpdateRequest(Struct):
-    """One update: the facts that change, and what makes a title of a prompt's line if it shall."""
+    """An update: the facts that change, and the function that makes a title from a prompt's line.
+
+    `make_title` is None if the call asks for no generated title.
+    """
 
     entry: SessionInfoEntry
     make_title: Callable[[bytes], str] | None = None
@@ -36,7 +39,7 @@ class UpdateRequest(Struct):
 
 
 def update(draft: Draft, request: UpdateRequest) -> None:
-    """Stage the facts as one entry; none if the dialect has nothing to keep."""
+    """Stage the facts as one entry; stage none if the dialect keeps none of them."""
     draft.require_writable()
     require_expected(draft, MAIN, request.expected)
     entry = request.entry
@@ -49,7 +52,7 @@ def update(draft: Draft, request: UpdateRequest) -> None:
 
 
 def prompt_seqs(session: Session) -> Iterable[int]:
-    """The line that a title is made from, if it is stored already."""
+    """Return the stored line that a title is made from; empty if no such line is stored yet."""
     seq = session.kinds.find(Kind.USER)
     return (seq,) if seq > 0 else ()
 
@@ -73,7 +76,7 @@ def _keep_as_name(draft: Draft, entry: SessionInfoEntry) -> None:
 
 
 def _prompt(draft: Draft) -> int:
-    """The first user message, stored or staged; 0 without one."""
+    """Return the first user message, stored or staged; 0 without one."""
     for seq in prompt_seqs(draft.session):
         return seq
     staged = (
@@ -83,7 +86,7 @@ def _prompt(draft: Draft) -> int:
 
 
 def _title(draft: Draft) -> Any:
-    """The title as of what is staged, or None."""
+    """Return the title with staged entries in view; None without one."""
     for row in reversed(draft.rows):
         if isinstance(row.effect, InfoEffect) and "title" in row.effect.facts:
             return row.effect.facts["title"]

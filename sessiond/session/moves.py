@@ -1,8 +1,8 @@
-"""Moving heads and naming entries: branch, reset, rewind, label.
+"""Moves of heads and labels of entries: branch, reset, rewind, label.
 
-In native files a move is a `leaf` record and a label is a record; where the
-dialect knows no such record the move is a custom node at the target, which
-every program that reads the file then continues from.
+In native files a move is a `leaf` record and a label is a record. A dialect without such records
+stores a move as a custom node at the target; every program that reads the file continues from that
+node.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LEAF_CUSTOM_TYPE: Final = "sessiond.leaf"
 
 
 class Condition(Struct, frozen=True):
-    """Under which condition a head is moved: where it is believed to be, and by whose lease."""
+    """Conditions of a head's move: its expected position, and the lease that allows the move."""
 
     expected: Expected | None = None
     lease_id: str | None = None
@@ -47,7 +47,7 @@ ALWAYS: Final = Condition()
 
 
 class Moved(Struct, frozen=True):
-    """Where a head stands after a move."""
+    """A head's position after a move."""
 
     leaf_id: str | None
     head: str
@@ -55,9 +55,9 @@ class Moved(Struct, frozen=True):
 
 
 class Rewound(Moved, frozen=True):
-    """The same, and the entries that are no longer on the head's path, oldest first.
+    """A head's position after a rewind, and the entries that left the head's path, oldest first.
 
-    Of more than REWOUND_IDS_MAX only the oldest are named; `rewound_count` counts them all.
+    Beyond REWOUND_IDS_MAX only the oldest are listed; `rewound_count` counts every one.
     """
 
     rewound: list[str]
@@ -71,7 +71,7 @@ class Labelled(Struct, frozen=True):
 
 
 class BranchRequest(Struct):
-    """One branch call."""
+    """A branch call."""
 
     entry_id: str | None
     head: str = MAIN
@@ -81,7 +81,7 @@ class BranchRequest(Struct):
 
 
 def branch(draft: Draft, request: BranchRequest) -> Moved:
-    """Put a head at an entry, with a summary of what it leaves if one is given."""
+    """Put a head at an entry, with a summary of the branch it leaves if one is given."""
     draft.require_writable()
     condition = request.condition
     draft.require_lease(request.head, condition.lease_id)
@@ -103,7 +103,7 @@ def branch(draft: Draft, request: BranchRequest) -> Moved:
 
 
 def drop(draft: Draft, head: str, condition: Condition = ALWAYS) -> Moved:
-    """Forget a named head; its entries stay."""
+    """Forget a named head; its entries stay in the session."""
     _require(draft, head, condition)
     leaf = draft.leaf(head)
     if head == MAIN:
@@ -121,7 +121,10 @@ def reset(draft: Draft, head: str, condition: Condition = ALWAYS) -> Moved:
 
 
 def rewind(draft: Draft, to: str | None, head: str, condition: Condition = ALWAYS) -> Rewound:
-    """Put a head back to an entry of its own path, or before the first; what followed stays."""
+    """Put a head back to an entry of its own path, or before the first.
+
+    The entries that followed stay in the session.
+    """
     _require(draft, head, condition)
     target = draft.node(to, "to") if to is not None else 0
     at = draft.leaf(head)
@@ -147,7 +150,7 @@ def rewind(draft: Draft, to: str | None, head: str, condition: Condition = ALWAY
 
 
 def label(draft: Draft, entry_id: str, text: str | None) -> Labelled:
-    """Name an entry, or clear its name with None or ""."""
+    """Label an entry, or clear its label with None or ""."""
     draft.require_writable()
     draft.node(entry_id)
     with draft.all_or_nothing():
@@ -156,7 +159,10 @@ def label(draft: Draft, entry_id: str, text: str | None) -> Labelled:
 
 
 def _require(draft: Draft, head: str, condition: Condition) -> None:
-    """Raises SessionArchived, SessionCorrupt, LeaseHeld, LeaseLost, PreconditionFailed, in this order."""
+    """Raise unless the head may be moved.
+
+    Raises SessionArchived, SessionCorrupt, LeaseHeld, LeaseLost, PreconditionFailed, in this order.
+    """
     draft.require_writable()
     draft.require_lease(head, condition.lease_id)
     require_expected(draft, head, condition.expected)

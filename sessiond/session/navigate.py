@@ -1,8 +1,8 @@
-"""Going to a point of the tree as a person means it.
+"""Navigation in the tree: a head goes to an entry that a person selected.
 
-Law: whoever goes to what a user said wants to say it anew, so the head goes before it and
-the text comes back, also where that is the leaf; anything else becomes the leaf. To go where the
-head is writes nothing.
+Law: a person who selects a user message wants to rephrase it. The head then goes before the message
+and the text comes back, also where the message is the leaf. Any other entry becomes the leaf.
+Navigation to the head's own position writes nothing.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ _custom: Final = msgspec.json.Decoder(_Custom)
 
 
 class NavigateRequest(Struct):
-    """One navigate call. `text_of` gives what a user says in a line; None for no such line.
+    """A navigate call.
 
-    `supplied` is a summary that somebody else brought: it is used where something is left, and
-    there is no `summary`.
+    `text_of` returns the user's text in a line; None for a line without one. `supplied` is a
+    summary from another source than the caller; it is used where the head leaves entries and
+    `summary` is empty.
     """
 
     entry_id: str | None
@@ -58,7 +59,7 @@ class NavigateRequest(Struct):
 
 
 class Navigated(Struct, frozen=True):
-    """Where the head stands, whether it moved, and what to put into the editor."""
+    """The head's position, whether it moved, and the text for the editor."""
 
     leaf_id: str | None
     head: str
@@ -68,7 +69,10 @@ class Navigated(Struct, frozen=True):
 
 
 def lines_of(session: Session, request: NavigateRequest) -> Iterator[int]:
-    """The lines that a call has to look at: what was said there, and whether the head is a move."""
+    """Yield the lines that a call reads.
+
+    They are the target if a user may have said it, and the head's leaf if the leaf may be a move.
+    """
     target = session.node(request.entry_id) if request.entry_id is not None else 0
     if session.kinds[target] in _SAID:
         yield target
@@ -78,7 +82,7 @@ def lines_of(session: Session, request: NavigateRequest) -> Iterator[int]:
 
 
 def navigate(draft: Draft, request: NavigateRequest) -> Navigated:
-    """Stage the move, with a summary of what is left and a label if they are given."""
+    """Stage the move, with a summary of the entries left and a label if they are given."""
     draft.require_writable()
     condition = request.condition
     draft.require_lease(request.head, condition.lease_id)
@@ -113,7 +117,10 @@ def moves(draft: Draft, request: NavigateRequest) -> bool:
 
 
 def _way(draft: Draft, request: NavigateRequest) -> tuple[int, int, int, str | None]:
-    """Return where the head is, what was asked for, where the head goes, and what was said there."""
+    """Return the head's position, the requested entry, the head's destination and the user's text.
+
+    The text is None unless the requested entry is a user message.
+    """
     leaf = _place(draft, draft.leaf(request.head))
     target = draft.node(request.entry_id) if request.entry_id is not None else 0
     if not target or draft.kind(target) not in _SAID:
@@ -124,7 +131,7 @@ def _way(draft: Draft, request: NavigateRequest) -> tuple[int, int, int, str | N
 
 
 def _place(draft: Draft, leaf: int) -> int:
-    """Where a head is: where a move went, in files where moves are entries, else its leaf."""
+    """Return a head's position: its leaf, or a move's parent where the leaf is a move."""
     if not _may_be_move(draft.session, draft.kind(leaf)):
         return leaf
     try:

@@ -1,10 +1,9 @@
-"""Which entry of a session a person means, and the short form of an entry's id.
+"""References: the entry that a person means by a short text, and the short form of an id.
 
-Law: a short form that this module gives is one that it takes, and means that entry alone.
-UUIDs of version 7 begin alike when they were made in the same minute, and an entry that comes
-later can begin like one that was printed before. So the short form is the end of an id, which
-is random in a UUID and in a hash; an id of another form is a name that somebody chose, and
-stays whole.
+Law: a short form from this module is accepted by this module, and means that entry alone. UUIDs of
+version 7 made in one minute begin alike, and a later entry can begin like one that was printed
+before. So the short form is the end of an id, which is random in a UUID and in a hash. An id of any
+other form is a name that a person chose, and stays whole.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ __all__ = ["entries_meant", "short_ids", "steps_to_resolve"]
 
 _BEGINNING_MIN: Final = 4
 _END_MIN: Final = 6
-# In a thousand entries two such ends are alike once in ten thousand sessions.
+# In a thousand entries, two ends of this length are equal once in ten thousand sessions.
 _SHORT_CHARS: Final = 8
-# Of more ids that end alike the end says nothing.
+# If more ids share an end, the whole id is shown.
 _RIVALS_MAX: Final = 64
 _RANDOM: Final = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
@@ -29,8 +28,8 @@ _RANDOM: Final = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}
 def entries_meant(session: Session, refs: Sequence[str]) -> list[list[int]]:
     """Return for each ref the seqs of the entries that it may mean, in the order of the file.
 
-    A ref is an id, or a label, or at least four characters that an id begins with or six that
-    a random id ends with: the first of these readings that means any entry counts.
+    A ref is an id, or a label, or at least four characters that an id begins with, or six that a
+    random id ends with. The first of these readings that matches any entry counts.
     """
     partial = [ref for ref in refs if ref not in session.ids]
     labelled: dict[str, list[int]] = {}

@@ -1,8 +1,8 @@
-"""Which model, provider and thinking level are in force at an entry.
+"""Model, provider and thinking level in force at an entry.
 
-Law: the later line wins, for each of the three. The header speaks first. A `session_info` speaks
-for the whole session, wherever it stands. A model change, an answer that names its model, and a
-change of the thinking level speak for the entries below them.
+Law: the later line wins, for each of the three. The header comes first. A `session_info` applies to
+the whole session, wherever it stands. A model change, an answer that names its model, and a change
+of the thinking level apply to the entries below them.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ SETTINGS: Final[tuple[str, ...]] = ("model", "provider", "thinking_level")
 
 
 class Settings(Struct, frozen=True):
-    """What is in force at an entry; None where nothing was said, or what was said is cleared."""
+    """Settings in force at an entry; None for a value that was never stated or was cleared."""
 
     model: str | None
     provider: str | None
     thinking_level: str | None
     stated_at: int = 0
-    """The last line among the `session_info` entries that decided, 0 if none did."""
+    """Last line among the `session_info` entries that decided; 0 if none did."""
 
     @property
     def model_name(self) -> ModelName | None:
-        """The model with its provider."""
+        """Model with its provider; None without a model."""
         return None if self.model is None else ModelName(self.model, self.provider)
 
 
 class Stated(Struct, frozen=True):
-    """What the header and the `session_info` entries say, as it was at one moment."""
+    """Values that the header and the `session_info` entries state, as of one moment."""
 
     values: dict[str, Any]
     seqs: dict[str, int]
-    """The line that each was said in, 0 for the header."""
+    """Line that states each value; 0 for the header."""
 
     @classmethod
     def of(cls, session: Session, model: str | None) -> Stated:
-        """Return what is stated now; `model` is the header's."""
+        """Return the values stated now; `model` is the header's."""
         said = {name: session.facts[name] for name in SETTINGS if name in session.facts}
         seqs = {name: session.fact_seqs.get(name, 0) for name in SETTINGS}
         return cls({"model": model} | said, seqs)
 
     def at(self, session: Session, leaf: int) -> Settings:
-        """Return what is in force at `leaf`; 0 is the place before the first entry."""
+        """Return the settings in force at `leaf`; 0 is the place before the first entry."""
         model, level = session.model_refs[leaf], session.thinking_refs[leaf]
         named, thinking = session.setting(model), session.setting(level)
         model_id, provider = None, None

@@ -1,9 +1,8 @@
-"""The shape of a session: children, pre-order, what is on the active path.
+"""Shape of a session: children, pre-order, and the active path.
 
-Children are an index of their own because most sessions are never asked for
-them: it is brought up to date when a question comes, at a cost of the lines
-added since the last one. Everything is iterative; a chain of a million entries
-is a loop, not a stack.
+Children are an index of their own because most sessions are never asked for them. A question brings
+the index up to date, at the cost of the lines added since the last question. Everything is
+iterative; a chain of a million entries is a loop, not a stack.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ __all__ = ["ChildIndex", "TreeRow", "preorder"]
 class ChildIndex:
     """First child, next sibling and number of children of every node, roots under 0.
 
-    Readers in worker threads share it, so bringing it up to date takes a lock;
-    what is in the arrays never changes meaning afterwards.
+    Readers in worker threads share the index, so an update takes a lock; values in the arrays never
+    change meaning afterwards.
     """
 
     def __init__(self) -> None:
@@ -35,11 +34,11 @@ class ChildIndex:
 
     @property
     def seq(self) -> int:
-        """The last line the index knows."""
+        """Last line that the index covers."""
         return len(self._next) - 1
 
     def extend(self, session: Session, seq: int) -> None:
-        """Take in the session's lines up to `seq`."""
+        """Add the session's lines up to `seq` to the index."""
         with self._lock:
             for new in range(len(self._next), seq + 1):
                 for column in (self._first, self._last, self._next, self._count):
@@ -56,9 +55,9 @@ class ChildIndex:
         self._count[parent] += 1
 
     def count(self, seq: int, *, upto: int) -> int:
-        """How many children there were when the last line was `upto`; of 0, how many roots.
+        """Return the number of children as of line `upto`; for 0, the number of roots.
 
-        Other readers may have taken in later lines meanwhile: those are not counted.
+        Later lines that another reader added to the index meanwhile are not counted.
         """
         with self._lock:
             if self._last[seq] <= upto:
@@ -66,7 +65,7 @@ class ChildIndex:
         return len(self.children(seq, upto=upto))
 
     def children(self, seq: int, *, upto: int) -> list[int]:
-        """The children in file order, as they were when the last line was `upto`."""
+        """Return the children in file order, as of line `upto`."""
         found: list[int] = []
         child = self._first[seq]
         while child and child <= upto:
@@ -76,7 +75,7 @@ class ChildIndex:
 
 
 class TreeRow(Struct, frozen=True):
-    """One node in pre-order. `forked`: it has siblings; `last`: none of them follows it."""
+    """A node in pre-order. `forked`: the node has siblings; `last`: no sibling follows."""
 
     seq: int
     depth: int
@@ -94,9 +93,10 @@ def preorder(
     leaf: int,
     when: Callable[[int], str],
 ) -> Iterator[TreeRow]:
-    """Every node as of line `seq`: the active subtree first among siblings, then by (time, seq).
+    """Yield every node as of line `seq` in pre-order.
 
-    `when(seq)` gives an entry's time; it is asked only where siblings need an order.
+    Among siblings the one on the active path comes first, the rest by (time, seq). `when(seq)`
+    gives an entry's time; it is called only where siblings need an order.
     """
     active = set(session.up(leaf))
 
@@ -109,7 +109,7 @@ def preorder(
     stack: list[tuple[int, int, bool, bool]] = []
 
     def await_turn(family: list[int], depth: int) -> None:
-        """The first of them comes next, and what is below it before its sibling."""
+        """Put the siblings on the stack so that the first one, with all below it, comes next."""
         forked = len(family) > 1
         stack.extend((child, depth, forked, child == family[-1]) for child in reversed(family))
 

@@ -1,8 +1,8 @@
-"""Where the rows of a tree stand when it is drawn, and the lines they hang by.
+"""Layout of a drawn tree: the place of each row and the lines that connect rows.
 
-Law: only a fork indents. A conversation without branches is one column however
-long it is, so the width of a drawing grows with its forks, not with its depth.
-This is pi's layout: what is drawn here looks as it does there.
+Law: only a fork indents. A conversation without branches is one column however long it is, so the
+width of a drawing grows with its forks, not with its depth. The layout is pi's, so a tree looks
+here as in pi.
 
     user: Sort it.
     ├── assistant: Bubble sort.
@@ -21,12 +21,12 @@ from sessiond.session.tree import TreeRow
 
 __all__ = ["COLUMN_CHARS", "Gutter", "Place", "lay_out"]
 
-# Of a column of a drawing.
+# Width of a column of a drawing.
 COLUMN_CHARS: Final = 4
 
 
 class Gutter(Struct, frozen=True):
-    """A column left of a row; `show`: the line of a fork above runs down through it."""
+    """A column left of a row; `show`: the line of a fork above runs down through the column."""
 
     position: int
     show: bool
@@ -40,7 +40,10 @@ class _Gutters(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """A row and where it stands. `connector`: it hangs by a line of its own, as a fork's child."""
+    """A row and its place.
+
+    `connector`: the row has a connecting line of its own, as a fork's child.
+    """
 
     row: TreeRow
     indent: int
@@ -49,7 +52,7 @@ class Place(Struct, frozen=True):
 
     @property
     def gutters(self) -> list[Gutter]:
-        """The columns, the outermost first."""
+        """Columns left of the row, the outermost first."""
         found: list[Gutter] = []
         at = self._gutters
         while at is not None:
@@ -60,7 +63,7 @@ class Place(Struct, frozen=True):
 
     @property
     def prefix(self) -> str:
-        """What is drawn left of the row."""
+        """Text that is drawn left of the row."""
         columns = ["    "] * self.indent
         for gutter in self.gutters:
             if gutter.show:
@@ -71,7 +74,7 @@ class Place(Struct, frozen=True):
 
     @property
     def below(self) -> tuple[int, _Gutters | None]:
-        """Indent and columns of its children."""
+        """Indent and columns of the row's children."""
         row, indent = self.row, self.indent
         gutters = self._gutters
         if self.connector:
@@ -80,8 +83,8 @@ class Place(Struct, frozen=True):
 
 
 def lay_out(rows: Iterable[TreeRow]) -> Iterator[Place]:
-    """The place of every row; the rows come in pre-order."""
-    # What the rows of each depth inherit, on the way down to the row at hand.
+    """Yield the place of every row. Takes the rows in pre-order."""
+    # Indent and columns that each depth passes on, along the path down to the current row.
     inherited: list[tuple[int, _Gutters | None]] = []
     for row in rows:
         if row.depth == 0:

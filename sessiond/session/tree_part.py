@@ -1,6 +1,6 @@
-"""Which rows of a drawn tree are shown, when only a part of the tree is wanted.
+"""Selection of rows when only a part of a drawn tree is shown.
 
-Law: what is left out hangs below a row that is shown, and that row says how much it is.
+Law: every hidden row hangs below a shown row, and the shown row says how many rows it hides.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ANCESTORS_SHOWN: Final = 10
 
 
 class Part(Struct, frozen=True):
-    """A row that is shown; `hidden`: how many rows below it are not."""
+    """A shown row; `hidden` is the number of rows below it that are not shown."""
 
     place: Place
     hidden: int
@@ -28,11 +28,11 @@ class Part(Struct, frozen=True):
 
 
 class TreePart:
-    """The rows around one entry, or of a whole tree, down to a level of forks.
+    """Rows around one entry, or of a whole tree, down to a level of forks.
 
-    Around an entry are its nearest ancestors, their other children without what is below
-    those, and all that is below the entry. `depth` counts levels of the drawing: from the
-    entry, or from the root.
+    Around an entry these are its nearest ancestors, the ancestors' other children without the rows
+    below them, and all rows below the entry. `depth` counts levels of the drawing: from the entry,
+    or from the root.
     """
 
     def __init__(self, session: Session, *, around: int = 0, depth: int | None = None) -> None:
@@ -41,16 +41,16 @@ class TreePart:
         self._depth = depth
         self._path = frozenset(islice(session.up(around), _ANCESTORS_SHOWN + 1))
         self._top = min(self._path, default=0)
-        # The entry while the rows below it come.
+        # The `around` entry while the rows below it pass; else None.
         self._entry: Place | None = None
 
     @property
     def ancestors_hidden(self) -> int:
-        """How many ancestors the first row that is shown has."""
+        """Number of ancestors above the first row that is shown."""
         return self._session.depths[self._top] - 1 if self._top else 0
 
     def rows(self, places: Iterable[Place]) -> Iterator[Part]:
-        """Yield the rows that are shown; the places come in pre-order."""
+        """Yield the rows that are shown. Takes the places in pre-order."""
         first: Place | None = None
         shown: Place | None = None
         hidden = 0
@@ -66,7 +66,7 @@ class TreePart:
             yield self._part(shown, hidden, first)
 
     def _whole(self, places: Iterable[Place]) -> Iterator[Place]:
-        """Yield the subtree that the part is taken from."""
+        """Yield the subtree that contains the part."""
         top: Place | None = None
         for place in places:
             if top is not None and place.row.depth <= top.row.depth:

@@ -1,8 +1,8 @@
-"""What a head leaves behind when it goes to another branch, and what of it is summarised.
+"""Entries that a head leaves when it goes to another branch, and the part that is summarised.
 
-Law: pure. What is left are the entries below the last common ancestor; a compaction among
-them is one more entry and ends nothing. The newest that fit a budget are told, the files of
-all of them are named.
+Law: pure. The entries left are those below the last common ancestor; a compaction among them is one
+more entry and ends nothing. The newest entries that fit a budget are summarised, and the files that
+entries on the way name are listed.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _ALMOST: Final = 0.9
 
 
 class LeftStep(Struct, frozen=True):
-    """One entry that is left, and the message it would give, if any."""
+    """An entry that the head leaves, and the message it would give a context, if any."""
 
     id: str
     reading: Reading | None = None
     tokens: int = 0
     summary: Summary | None = None
-    """Of a compaction or a branch."""
+    """Summary of a compaction or a branch."""
     names_files: bool = False
-    """It is the summary of a branch: the files it names are its own."""
+    """True if the entry is a branch summary, whose files are added to those of the calls."""
 
 
 class Told(Struct, frozen=True):
-    """What is summarised of a branch, oldest first."""
+    """The part of a branch that is summarised, oldest first."""
 
     steps: list[LeftStep]
     tokens: int
@@ -43,7 +43,7 @@ class Told(Struct, frozen=True):
 
 
 def common_ancestor(session: Session, one: int, other: int) -> int:
-    """The last entry that both paths have in common; 0 for none."""
+    """Return the last entry that both paths have in common; 0 for none."""
     while one != other:
         if one > other:
             one = session.parents[one]
@@ -53,7 +53,7 @@ def common_ancestor(session: Session, one: int, other: int) -> int:
 
 
 def entries_left(session: Session, leaf: int, target: int) -> list[int]:
-    """The entries of `leaf`'s path that are not on `target`'s, oldest first."""
+    """Return the entries of `leaf`'s path that are not on `target`'s, oldest first."""
     ancestor = common_ancestor(session, leaf, target)
     found: list[int] = []
     while leaf > ancestor:
@@ -64,7 +64,11 @@ def entries_left(session: Session, leaf: int, target: int) -> list[int]:
 
 
 def gather(steps: Sequence[LeftStep], budget: int, tools: FileTools) -> Told:
-    """The newest messages within `budget` tokens (0: all), tool results aside, and all their files."""
+    """Return the newest messages within `budget` tokens, tool results aside, and the files named.
+
+    A budget of 0 takes all messages. Files come from the branch summaries among all steps, and from
+    the calls of the messages that were looked at for the budget.
+    """
     named = [step.summary for step in steps if step.names_files and step.summary is not None]
     read = tuple(path for summary in named for path in summary.read)
     modified = tuple(path for summary in named for path in summary.modified)

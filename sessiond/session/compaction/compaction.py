@@ -1,9 +1,9 @@
 """Compaction: one entry that stands for everything before it on its branch.
 
-Under a plan the summary was made of what the plan saw. It is still true of a head that only
-grew since: what it keeps, and what came after, follows it. Once another compaction stands
-between, or the head has left, it is not; messages that replace the whole context need a
-head that did not move at all.
+A plan's summary covers what the plan saw. The summary still holds for a head that only grew since:
+the kept entries and the later ones follow the summary. The summary no longer holds once another
+compaction stands between, or once the head moved to another branch. Messages that replace the whole
+context require a head that did not move at all.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from sessiond.session.index import Session
 __all__ = ["CompactRequest", "compact", "lines_of", "require_may_run"]
 
 _SAID: Final = CONTEXT_KINDS - {Kind.CONTEXT_EDIT}
-"""What gives a context a message of its own."""
+"""Kinds of entries that give a context a message of their own."""
 IsResult = Callable[[bytes], bool]
-"""Whether the message of a line answers a tool call, in whatever words."""
+"""Function that tells whether the message of a line answers a tool call, in any spelling."""
 
 
 class CompactRequest(Struct):
-    """One compact call: a summary and what to keep, or replacement messages."""
+    """A compact call: a summary and what to keep, or replacement messages."""
 
     session_id: str
     summary: str | UnsetType = UNSET
@@ -53,7 +53,7 @@ class CompactRequest(Struct):
 
 
 def lines_of(session: Session, request: CompactRequest) -> Iterable[int]:
-    """The entry that the context would go on with: its line is looked at when this is staged."""
+    """Yield the first kept entry with a message; staging reads its line if it is a user message."""
     kept, head = request.first_kept_entry_id, session.heads.get(request.head)
     if not isinstance(kept, str) or head is None:
         return
@@ -64,7 +64,7 @@ def lines_of(session: Session, request: CompactRequest) -> Iterable[int]:
 
 
 def compact(draft: Draft, request: CompactRequest, is_result: IsResult | None = None) -> Receipt:
-    """Stage the compaction below the head's leaf. The receipt is that of an append."""
+    """Stage the compaction below the head's leaf and return the receipt of an append."""
     if isinstance(request.messages, UnsetType):
         entry = _pointer(request)
     else:
@@ -81,7 +81,7 @@ def compact(draft: Draft, request: CompactRequest, is_result: IsResult | None = 
         if entry.messages is UNSET:
             _require_no_result_first(draft, entry, request.head, is_result)
     if entry.messages is not UNSET and request.plan is not None:
-        # The plan says it, and it was held against the head just now.
+        # The plan names the leaf, and the plan was just checked against the head.
         expected = expected or Expected(leaf_id=request.plan.leaf_id)
     return append(
         draft,
@@ -97,9 +97,9 @@ def compact(draft: Draft, request: CompactRequest, is_result: IsResult | None = 
 
 
 def require_may_run(draft: Draft, request: CompactRequest) -> int:
-    """Whether the summary may be written: nobody is to write one that would be refused.
+    """Return the seq of the compaction stored under the request's key, else 0.
 
-    Gives the seq of the compaction that was stored under the key already, else 0.
+    Raises if the compaction would be refused, so that no summary is written in vain.
     """
     key = request.idempotency_key
     known = [] if key is None else draft.find_all(derive_entry_id(request.session_id, key, 0))
@@ -148,13 +148,13 @@ def _replacement(request: CompactRequest, messages: Sequence[Raw]) -> Compaction
 
 
 def _is_stored(draft: Draft, request: CompactRequest) -> bool:
-    """Whether the call is one that was stored before: nothing is held against it then."""
+    """Return whether the call was stored before; a retry is then not checked again."""
     key = request.idempotency_key
     return key is not None and draft.find(derive_entry_id(request.session_id, key, 0)) > 0
 
 
 def _require_something_new(draft: Draft, head: str) -> None:
-    """Raises EntryInvalid right below a compaction: a summary would be one of nothing."""
+    """Raise EntryInvalid right below a compaction: there is nothing new to summarise."""
     leaf = draft.leaf(head)
     if leaf and draft.kind(leaf) == Kind.COMPACTION:
         raise EntryInvalid(
@@ -165,9 +165,9 @@ def _require_something_new(draft: Draft, head: str) -> None:
 
 
 def _require_fits(draft: Draft, plan: PlanRef, *, grown: bool) -> None:
-    """Raises PlanStale unless the head is where the plan was made.
+    """Raise PlanStale unless the head is where the plan was made.
 
-    With `grown` it may have grown since by entries that are no compactions.
+    With `grown` the head may have gained entries since that are no compactions.
     """
     leaf = draft.leaf(plan.head)
     planned = draft.find(plan.leaf_id)
@@ -186,7 +186,7 @@ def _require_fits(draft: Draft, plan: PlanRef, *, grown: bool) -> None:
 def _require_no_result_first(
     draft: Draft, entry: Compaction, head: str, is_result: IsResult | None
 ) -> None:
-    """Raises EntryInvalid if the context would go on with the answer to a call that is gone."""
+    """Raise EntryInvalid if the kept part would begin with the result of a call that is gone."""
     kept = entry.first_kept_entry_id
     if not isinstance(kept, str):
         return
@@ -209,7 +209,7 @@ def _require_no_result_first(
 def _first_said(
     parent: Callable[[int], int], kind: Callable[[int], int], leaf: int, kept: int
 ) -> int:
-    """The first entry from `kept` on that gives the context a message; 0 for none."""
+    """Return the first entry from `kept` on that gives the context a message; 0 for none."""
     first, at = 0, leaf
     while kept and at >= kept:
         if kind(at) in _SAID:

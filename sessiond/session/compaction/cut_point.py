@@ -1,8 +1,8 @@
-"""Where a context is cut when it is compacted, and what of it is summarised.
+"""Cut of a context for its compaction, and the part that is summarised.
 
-Law: pure, and bound to what it was given. A cut never falls on a tool result, so that no
-context begins with one. Where it falls inside a turn, the beginning of that turn is
-summarised apart: the newest messages make no sense without it.
+Law: pure, and based only on the arguments. A cut never falls on a tool result, so that no context
+begins with one. Where a cut falls inside a turn, the beginning of that turn is summarised apart,
+since the newest messages make no sense without it.
 
     history …… | beginning of a turn …… | kept …… leaf
                turn_start               first_kept
@@ -30,7 +30,7 @@ _BEGIN_A_TURN: Final = _SUMMARIES | {"user", "bashExecution", "custom"}
 
 
 class Step(Struct, frozen=True):
-    """One entry of the path, and the message it gives the context, if any."""
+    """An entry of the path, and the message it gives the context, if any."""
 
     id: str
     reading: Reading | None = None
@@ -39,19 +39,19 @@ class Step(Struct, frozen=True):
 
     @property
     def begins_turn(self) -> bool:
-        """Whether it is what a model answers to."""
+        """Return whether a model answers to this message."""
         found = self.reading
         return found is not None and found.role in _BEGIN_A_TURN and not found.is_result
 
     @property
     def can_begin(self) -> bool:
-        """Whether a context may begin with it."""
+        """Return whether a context may begin with this message."""
         found = self.reading
         return self.begins_turn or (found is not None and found.role == "assistant")
 
 
 class Past(Struct, frozen=True):
-    """What an earlier compaction left: its summary, or the messages it put in place of all."""
+    """Remains of an earlier compaction: its summary, or the messages that replaced the context."""
 
     summary: str | None = None
     files: Files = NO_FILES
@@ -60,14 +60,14 @@ class Past(Struct, frozen=True):
 
 
 class Cut(Struct, frozen=True):
-    """The first step that is kept, and where its turn begins if that is not with it."""
+    """The first kept step, and the start of its turn if the turn starts earlier."""
 
     first_kept: int
     turn_start: int | None = None
 
 
 class Parts(Struct, frozen=True):
-    """A path in its parts; the steps of the first two give messages."""
+    """A path in its parts; all steps of `history` and `turn_prefix` have messages."""
 
     history: list[Step]
     turn_prefix: list[Step]
@@ -76,7 +76,7 @@ class Parts(Struct, frozen=True):
 
 
 def divide(steps: Sequence[Step], past: Past, budget: int, preset: Preset) -> Parts | Reason:
-    """What to summarise of these steps so that about `budget` tokens are kept; or why nothing."""
+    """Return what to summarise to keep about `budget` tokens, or why there is nothing."""
     if not steps:
         return "compacted" if past.id else "empty"
     cut = cut_point(steps, budget, preset.stops)
@@ -95,10 +95,11 @@ def divide(steps: Sequence[Step], past: Past, budget: int, preset: Preset) -> Pa
 def cut_point(
     steps: Sequence[Step], budget: int, stops: Literal["reached", "exceeded"]
 ) -> Cut | None:
-    """Where to cut so that about `budget` tokens are kept. Steps that cannot be cut are all kept.
+    """Return where to cut so that about `budget` tokens are kept; None for no cut.
 
-    pi keeps the message that reaches the budget, and everything if none does; sharur cuts
-    below the one that exceeds it, and gives None if none does.
+    If no step can be cut at, all steps are kept. pi cuts at the message that reaches the budget,
+    and keeps everything if no message reaches it. sharur cuts at the message that exceeds the
+    budget, and gives None if no message exceeds it.
     """
     if stops == "exceeded":
         return _below_exceeding(steps, budget)
@@ -113,7 +114,7 @@ def cut_point(
         if kept >= budget:
             cut = next((point for point in points if point >= index), points[-1])
             break
-    # What gives no message stays with the message it stands before.
+    # An entry without a message stays with the message that follows it.
     while cut > 0 and steps[cut - 1].reading is None and not steps[cut - 1].is_compaction:
         cut -= 1
     if steps[cut].begins_turn:
@@ -140,7 +141,7 @@ def _below_exceeding(steps: Sequence[Step], budget: int) -> Cut | None:
 
 
 def _turn_start(steps: Sequence[Step], cut: int, roles: frozenset[str]) -> int | None:
-    """The nearest step at or above the cut that a turn begins with."""
+    """Return the nearest step at or above the cut that begins a turn; None without one."""
     for index in range(cut, -1, -1):
         step = steps[index]
         if step.begins_turn and step.reading is not None and step.reading.role in roles:

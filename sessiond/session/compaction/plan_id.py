@@ -1,8 +1,8 @@
-"""What a plan is called: everything that has to be known to hold it against the session later.
+"""Ids of compaction plans: all the data needed to check a plan against the session later.
 
-Law: the daemon keeps no plans. A plan's id says what it was made for, so it is as good after
-a restart and in another connection. Whoever makes one up gets what he would get without
-one: a compaction that is checked like any other.
+Law: the daemon keeps no plans. A plan's id holds the data that the plan was made for, so the id is
+valid after a restart and in another connection. A caller who forges an id gains nothing: the
+compaction is checked like one without a plan.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CHECK_BYTES: Final = 6
 
 
 class PlanRef(Struct, frozen=True, array_like=True):
-    """What a plan was made for."""
+    """The state that a plan was made for."""
 
     session_id: str
     head: str
@@ -37,13 +37,13 @@ _decoder: Final = msgspec.json.Decoder(PlanRef)
 
 
 def encode_plan_id(plan: PlanRef) -> str:
-    """The plan's id: letters, digits, `-` and `_`."""
+    """Return the plan's id: letters, digits, `-` and `_`."""
     said = msgspec.json.encode(plan)
     return _PREFIX + base64.urlsafe_b64encode(_check(said) + said).decode().rstrip("=")
 
 
 def decode_plan_id(plan_id: str) -> PlanRef:
-    """What a plan was made for. Raises InvalidParams for what is the id of none."""
+    """Return the state that a plan was made for. Raises InvalidParams for an id of no plan."""
     try:
         encoded = plan_id.removeprefix(_PREFIX)
         found = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)

@@ -1,8 +1,8 @@
-"""When a context is too large and what is kept of it: the figures and rules in force.
+"""Compaction policy: when a context is too large, and how much of it is kept.
 
-Law: pure. A session's own word comes first, then the preset it names, then the
-configuration, then the preset that the configuration names. To add a preset: one line in
-`PRESETS`, its name in `model/settings.py`.
+Law: pure. A session's own setting comes first, then the preset that the session names, then the
+configuration, then the preset that the configuration names. To add a preset, add one line to
+`PRESETS` and the name to `model/settings.py`.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ CONTEXT_WINDOW: Final = 200_000
 
 
 class Preset(Struct, frozen=True):
-    """How one of the replaced systems does it."""
+    """Compaction figures and rules of one of the replaced systems."""
 
     reserve_tokens: int
     keep_recent_tokens: int
     estimator: Estimator = CHARACTERS
     stops: Literal["reached", "exceeded"] = "reached"
-    """Whether the message that reaches the budget is still kept, or the one that exceeds it cut."""
+    """Message at which a context is cut: the one that reaches the budget, or that exceeds it."""
     overhead_tokens: int = 0
-    """Of what is kept, how much the summary and the system prompt's rest will take."""
+    """Tokens of the kept budget that the summary and the rest of the system prompt will take."""
     keep_tokens_min: int = 0
     messages_min: int = 0
-    """With fewer messages nothing is recommended."""
+    """Smallest number of messages for which a compaction is recommended."""
     marker: str = ""
-    """What a summary begins with."""
+    """Text that a summary begins with."""
     files: FileTools = FileTools(frozenset({"read"}), frozenset({"write", "edit"}))
 
 
@@ -62,7 +62,7 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
 
 
 class Policy(Struct, frozen=True):
-    """What is in force for one session."""
+    """The compaction policy in force for one session."""
 
     enabled: bool
     reserve_tokens: int
@@ -70,21 +70,21 @@ class Policy(Struct, frozen=True):
     context_window: int
     preset: Preset
     auto: bool = False
-    """Whether it is compacted by itself."""
+    """True if the daemon compacts the session unasked."""
     tokenizer: str | None = None
-    """A plugged-in one; None = the preset's own estimate."""
+    """Name of a plugged-in tokenizer; None for the preset's own estimate."""
 
     def should_compact(self, tokens: int, window: int, messages: int) -> bool:
-        """Whether a context of so many tokens and messages leaves less than the reserve."""
+        """Return whether a context of so many tokens and messages leaves less than the reserve."""
         if not self.enabled or messages < self.preset.messages_min:
             return False
         return tokens > window - self.reserve_tokens
 
 
 def policy_of(own: CompactionSettings, usual: CompactionSettings) -> Policy:
-    """What a session's own settings and the configured ones come to."""
+    """Return the policy that a session's own settings and the configured ones give."""
     preset = PRESETS[own.preset or usual.preset or "pi"]
-    # Who names a preset wants its figures, whatever is configured for the others.
+    # A session that names a preset gets its figures, not those configured for other sessions.
     fallback = usual if own.preset is None else CompactionSettings()
     return Policy(
         enabled=bool(_first(own.enabled, usual.enabled, usual=True)),

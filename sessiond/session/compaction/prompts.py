@@ -1,7 +1,7 @@
-"""The prompts that are ready to be sent to a model: summarise this.
+"""Prompts that ask a model for a summary, ready to be sent.
 
-Law: what a conversation says is material and stands between tags; what to do with it stands
-outside of them. The daemon sends none of these itself.
+Law: the conversation is material and stands between tags; the instructions stand outside of them.
+The daemon sends none of these prompts itself.
 """
 
 from __future__ import annotations
@@ -62,33 +62,33 @@ What was asked, what was done about it so far, and what one must know to underst
 
 
 class Material(Struct, frozen=True):
-    """What a summary of a conversation is made of."""
+    """Material for a summary of a conversation."""
 
     history: Sequence[Reading]
     turn_prefix: Sequence[Reading]
     previous_summary: str | None
     files: Files
     marker: str = ""
-    """What the summary begins with."""
+    """First line of the summary; "" for none."""
     instructions: str | None = None
-    """What it shall mind above all."""
+    """The caller's own instruction for the summary."""
 
 
 def compaction_prompt(material: Material) -> str:
-    """The prompt for a summary of the history, and of the beginning of a turn."""
+    """Return the prompt for a summary of the history and of the beginning of a turn."""
     return "\n\n".join(_compaction(material))
 
 
 def branch_prompt(
     readings: Sequence[Reading], files: Files, instructions: str | None = None
 ) -> str:
-    """The prompt for a summary of a branch that is left."""
+    """Return the prompt for a summary of a branch that a head leaves."""
     parts = [_BRANCH, _tagged("conversation", conversation(readings)), _SECTIONS]
     return "\n\n".join([*parts, *_ending(files, "", instructions)])
 
 
 def file_blocks(files: Files) -> str:
-    """The files as a summary ends with them; "" for none."""
+    """Return the file lists that end a summary; "" without files."""
     named = {"read-files": files.read, "modified-files": files.modified}
     return "\n\n".join(_tagged(tag, "\n".join(paths)) for tag, paths in named.items() if paths)
 

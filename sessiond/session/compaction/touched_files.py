@@ -1,6 +1,7 @@
-"""Which files a conversation was about, from its tool calls.
+"""Files that a conversation touched, taken from its tool calls.
 
-Law: carried on from summary to summary, so that they outlive the messages that named them.
+Law: each summary carries the file lists of the one before, so the lists outlive the messages that
+named the files.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ class Files(Struct, frozen=True):
 
 
 class FileTools(Struct, frozen=True):
-    """Which tools touch files, and which of their arguments says which."""
+    """The tools that touch files, and the arguments that may hold the file's path."""
 
     reading: frozenset[str]
     modifying: frozenset[str]
     arguments: tuple[str, ...] = ("path",)
     apart: bool = True
-    """A file that was modified is not listed as read."""
+    """True if a modified file is left out of the files that were read."""
 
 
 NO_FILES: Final = Files()
 
 
 def touched(readings: Iterable[Reading], earlier: Files, tools: FileTools) -> Files:
-    """The files of the calls in these messages, and the earlier ones."""
+    """Return the files of the calls in these messages together with the earlier files."""
     read, modified = set(earlier.read), set(earlier.modified)
     for reading in readings:
         if reading.role != "assistant":
@@ -55,12 +56,12 @@ def touched(readings: Iterable[Reading], earlier: Files, tools: FileTools) -> Fi
 
 
 def _named(arguments: Raw, names: tuple[str, ...]) -> Iterable[str]:
-    """The file that a call names: the first of these arguments that is a text."""
+    """Return the file that a call names: the first of these arguments that is a text."""
     said = [(members_of(arguments) or {}).get(name) for name in names]
     path = next((path for path in said if isinstance(path, str) and path), None)
     return () if path is None else (whole_text(path),)
 
 
 def _in_order(paths: Iterable[str]) -> tuple[str, ...]:
-    """As JavaScript sorts: by UTF-16 units."""
+    """Return the paths sorted by UTF-16 units, as JavaScript sorts."""
     return tuple(sorted(paths, key=lambda path: path.encode("utf-16-be", "surrogatepass")))

@@ -1,8 +1,8 @@
 """Messages as the text that a model reads to summarise them.
 
-Law: exact where the replaced programs have a word for it, so that a summary is made of the
-same text: `[User]: …`, `[Assistant]: …`, `[Assistant tool calls]: …`, `[Tool result]: …`. What is no
-message of the conversation itself (a summary, a command of the user) is told as the user's.
+Law: the text is exactly that of the replaced programs where they define one, so that a summary is
+made of equal text: `[User]: …`, `[Assistant]: …`, `[Assistant tool calls]: …`, `[Tool result]: …`.
+A message from outside the conversation (a summary, a command of the user) is shown as the user's.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ _USERS: Final = _WRAPPERS.keys() | {"user", "custom", "bashExecution"}
 
 
 def conversation(readings: Iterable[Reading]) -> str:
-    """The messages as text, a blank line between them."""
+    """Return the messages as text, with a blank line between them."""
     return "\n\n".join(part for reading in readings for part in _parts(reading))
 
 
 def is_users(reading: Reading) -> bool:
-    """Whether it is told to a model in the user's place."""
+    """Return whether the message is shown to a model as the user's."""
     return reading.role in _USERS
 
 
 def as_told(reading: Reading) -> str | None:
-    """What a model is told in the user's place; None for what it is not told.
+    """Return the text that a model gets as the user's; None if the message is withheld from it.
 
-    For a summary, a command of the user, an extension's message, and the user's own.
+    Applies to summaries, the user's commands, extensions' messages, and the user's own.
     """
     if reading.command is not None:
         return None if reading.command.excluded else _ran(reading.command)
@@ -84,7 +84,7 @@ def _shortened(said: str) -> str:
 
 
 def _call(block: Block) -> str:
-    """`name(path="a.py", limit=10)`."""
+    """Return a call as text: `name(path="a.py", limit=10)`."""
     members = members_of(block.arguments)
     if members is None:
         said = "" if block.arguments is None else compact_json(block.arguments)

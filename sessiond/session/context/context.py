@@ -1,9 +1,9 @@
-"""Which entries the model sees at a leaf, from the index alone.
+"""Selection of the entries that the model sees at a leaf, from the index alone.
 
-The last compaction on the path decides: it comes first, then the entries from
-its first kept one up to it, then everything after it. A first kept entry that
-is not on the path keeps nothing. The walk goes no further up than the first
-kept entry, so its cost is that of the context, not of the session.
+The last compaction on the path decides: it comes first, then the entries from its first kept one up
+to the compaction, then everything after it. A first kept entry that is not on the path keeps
+nothing. The walk goes no further up than the first kept entry, so its cost is that of the context,
+not of the session.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 BEGINS: Final = frozenset({int(Kind.COMPACTION), int(Kind.CONTEXT_EDIT)})
-"""Where the context is another than that above with more to it."""
+"""Kinds of entries at which a context is no mere extension of the context above."""
 
 T = TypeVar("T")
 _IN_CONTEXT: Final = bytes(kind in CONTEXT_KINDS for kind in range(256))
@@ -38,17 +38,17 @@ class ContextPlan(Struct, frozen=True):
     leaf: int
     seqs: list[int]
     compaction: int
-    """The seq of the deciding compaction, 0 without one."""
+    """Seq of the deciding compaction; 0 without one."""
     edited: bool
-    """Some entry edits others: an extension of this context may change its beginning."""
+    """True if an entry edits other entries, so that an extension may change the beginning."""
     model: int
-    """The seq of the entry that names the model, 0 for none."""
+    """Seq of the entry that names the model; 0 for none."""
     thinking: int
-    """The seq of the entry that sets the thinking level, 0 for none."""
+    """Seq of the entry that sets the thinking level; 0 for none."""
 
 
 def plan_context(session: Session, leaf: int) -> ContextPlan:
-    """The context at `leaf`; 0 is the empty one."""
+    """Return the context at `leaf`; 0 gives an empty context."""
     compaction = session.compaction_refs[leaf]
     kinds = session.kinds
     found = entries_between(session, compaction, leaf)
@@ -68,7 +68,7 @@ def plan_context(session: Session, leaf: int) -> ContextPlan:
 
 
 def entries_between(session: Session, above: int, leaf: int) -> list[int]:
-    """What the path from below `above` down to `leaf` puts into a context, in order."""
+    """Return the context's entries on the path from below `above` down to `leaf`, in order."""
     parents, kinds = session.parents, session.kinds
     found: list[int] = []
     at = leaf
@@ -81,7 +81,7 @@ def entries_between(session: Session, above: int, leaf: int) -> list[int]:
 
 
 def _kept(session: Session, compaction: int) -> list[int]:
-    """What a pointer compaction keeps before it, newest first."""
+    """Return the entries before a pointer compaction that it keeps, newest first."""
     first = session.kept_from[compaction]
     if not first:
         return []
@@ -89,7 +89,7 @@ def _kept(session: Session, compaction: int) -> list[int]:
 
 
 def messages_seen(session: Session, leaf: int) -> int:
-    """How many messages the model sees at `leaf`; whatever a compaction put in place counts one."""
+    """Return how many messages the model sees at `leaf`; a replacement or summary counts as one."""
     counts, parents = session.message_counts, session.parents
     compaction = session.compaction_refs[leaf]
     if not compaction:

@@ -1,9 +1,9 @@
-"""JSON as JavaScript's `JSON.stringify` writes it, and text as it counts characters.
+"""JSON as JavaScript's `JSON.stringify` writes it, and text length as JavaScript counts it.
 
-Law: exact. The programs whose estimates and prompts are followed here measure what
-JavaScript makes of a value, so `1.50` is `1.5`, `1e21` keeps its exponent, members that
-are numbers come first, and an emoji is two characters. What only passes through (the
-arguments that a provider is given) is taken as it stands instead: `object_in`.
+Law: exact. The programs whose estimates and prompts are followed here measure what JavaScript makes
+of a value, so `1.50` is `1.5`, `1e21` keeps its exponent, members that are numbers come first, and
+an emoji is two characters. A value that is only passed on (the arguments for a provider) is not
+rewritten: see `object_in`.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _INDEX_MAX: Final = 2**32 - 2
 _SAFE_INTEGER: Final = 2**53
 _SAFE_DIGITS: Final = 16
 _DIGITS_MAX: Final = 21
-"""A number of more digits before its point is written with an exponent."""
+"""Most digits before the point that a number has without an exponent."""
 _ZEROS_MAX: Final = 6
 
 
 def utf16_units(text: str) -> int:
-    """How many characters JavaScript counts."""
+    """Return the number of characters as JavaScript counts them."""
     if text.isascii():
         return len(text)
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def cut_units(text: str, units: int) -> str:
-    """At most so many of them from the start, and no half of a character."""
+    """Return at most `units` characters from the start, as JavaScript counts, never half of one."""
     if utf16_units(text) <= units:
         return text
     kept = text[:units]
@@ -57,12 +57,12 @@ def cut_units(text: str, units: int) -> str:
 
 
 def whole_text(text: str) -> str:
-    """The text with U+FFFD for each half of a character, which no answer could hold."""
+    """Return the text with U+FFFD for each half character, which no answer could hold."""
     return _LONE.sub("\ufffd", text)
 
 
 def compact_json(raw: Raw) -> str:
-    """The value without blanks, as JavaScript would write it; as it stands if it is none."""
+    """Return JSON without blanks, as JavaScript would write it; invalid JSON stays unchanged."""
     try:
         return written(_decoded(bytes(raw)))
     except (ValueError, RecursionError):
@@ -70,7 +70,10 @@ def compact_json(raw: Raw) -> str:
 
 
 def members_of(raw: Raw | None) -> dict[str, Any] | None:
-    """The arguments of a call by name; None if they are no object. OpenAI's stand in a text."""
+    """Return a call's arguments by name; None if they are no object.
+
+    OpenAI's arguments are an object inside a string.
+    """
     try:
         found: Any = _decoded(bytes(raw or b""))
         if isinstance(found, str):
@@ -81,9 +84,9 @@ def members_of(raw: Raw | None) -> dict[str, Any] | None:
 
 
 def object_in(raw: Raw | None) -> Raw:
-    """The same as it stands, on one line: every number as it is spelled; `{}` if they are none.
+    """Return a call's arguments on one line, each number as spelled; `{}` if they are no object.
 
-    Half a character is U+FFFD.
+    Half a character becomes U+FFFD.
     """
     if raw is None or members_of(raw) is None:
         return Raw(b"{}")
@@ -95,7 +98,7 @@ def object_in(raw: Raw | None) -> Raw:
 
 
 def written(value: Any) -> str:
-    """A decoded value, without blanks, as JavaScript would write it."""
+    """Return a decoded value without blanks, as JavaScript would write it."""
     if isinstance(value, str):
         quoted = json.dumps(value, ensure_ascii=False)
         return _LONE.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
@@ -105,7 +108,7 @@ def written(value: Any) -> str:
         return str(value) if abs(value) <= _SAFE_INTEGER else _number(float(value))
     if isinstance(value, float):
         return _number(value)
-    # What is left has members or items; nothing else comes out of JSON.
+    # The remaining JSON types are objects and arrays.
     return _object(value) if hasattr(value, "keys") else _array(value)
 
 
@@ -125,7 +128,7 @@ def _decoded(text: str | bytes) -> Any:
 
 
 def _integer(digits: str) -> int | float:
-    # A number of thousands of digits is one that Python refuses to read.
+    # Python refuses to read an integer of thousands of digits.
     return int(digits) if len(digits) <= _SAFE_DIGITS else float(digits)
 
 
@@ -134,7 +137,7 @@ def _no_json(word: str) -> NoReturn:
 
 
 def _in_their_order(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Members as JavaScript keeps them: those that could index an array first, by number."""
+    """Return members in JavaScript's order: first those that could index an array, by number."""
     found = dict(pairs)
     indices = [name for name in found if _INDEX.fullmatch(name) and int(name) <= _INDEX_MAX]
     return {name: found[name] for name in sorted(indices, key=int)} | found

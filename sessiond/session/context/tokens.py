@@ -1,9 +1,9 @@
-"""How many tokens messages come to, without the model that counts them.
+"""Estimates of how many tokens messages have, without the model that counts them.
 
-Law: pure, and the same for the same messages. `Characters` follows pi and what came of
-it: a token is four UTF-16 units of what is said, and what an assistant's message says
-that the whole request has cost is believed over any estimate. `Bytes` follows sharur.
-`Counted` asks a tokenizer that was plugged in.
+Law: pure; equal messages give equal estimates. `Characters` follows pi and its descendants: a token
+is four UTF-16 units of text, and the usage in an assistant's message, the tokens of the whole
+request, takes precedence over any estimate. `Bytes` follows sharur. `Counted` asks a plugged-in
+tokenizer.
 
     {"role":"user","content":"abcde"}                  2
     {"role":"user","content":[{"type":"image",…}]}     1200
@@ -39,35 +39,38 @@ _SAID_TO_THE_MODEL: Final = _SUMMARIES | {
 
 
 class Estimator(Protocol):
-    """One way to estimate."""
+    """A way to estimate tokens."""
 
     @property
     def name(self) -> str:
-        """What it is called; estimates of another name are not comparable."""
+        """Name of the estimator; estimates under different names are not comparable."""
         ...
 
     @property
     def believes_usage(self) -> bool:
-        """Whether the usage of the last good assistant message stands for all before it."""
+        """True if the last good assistant message's usage replaces all estimates up to it."""
         ...
 
     def message(self, reading: Reading) -> int:
-        """The tokens of one message."""
+        """Return the tokens of one message."""
         ...
 
     def at_most(self, size: int, messages: int) -> int | None:
-        """What messages of so many stored bytes come to at most, without images; None if unknown."""
+        """Return an upper bound on the tokens of messages, images aside; None if unknown.
+
+        `size` is the number of stored bytes, `messages` the number of messages.
+        """
         ...
 
 
 class Characters(Struct, frozen=True):
-    """A token is four UTF-16 units; an image is 4800. A role that it does not know is 0."""
+    """Estimator: a token is four UTF-16 units, an image 4800 units, an unknown role 0 tokens."""
 
     name: str = "characters"
     believes_usage: bool = True
 
     def message(self, reading: Reading) -> int:
-        """See `Estimator`."""
+        """Implement `Estimator.message`."""
         texts, images = _counted(reading)
         units = images * _IMAGE_UNITS
         for text in texts:
@@ -75,14 +78,17 @@ class Characters(Struct, frozen=True):
         return -(-units // _UNITS_PER_TOKEN)
 
     def at_most(self, size: int, messages: int) -> int | None:
-        """See `Estimator`: no text has more units than bytes; each message is rounded up."""
+        """Implement `Estimator.at_most`.
+
+        No text has more units than bytes, and each message is rounded up.
+        """
         return size // _UNITS_PER_TOKEN + messages
 
 
 class Counted(Struct, frozen=True):
-    """A tokenizer counts the texts; images are as with `Characters`.
+    """Estimator that lets a tokenizer count the texts; images count as with `Characters`.
 
-    `count` is somebody else's code. What it raises comes out of `message`.
+    `count` is a plugin's code. Its exceptions pass through `message`.
     """
 
     name: str
@@ -90,25 +96,25 @@ class Counted(Struct, frozen=True):
     believes_usage: bool = True
 
     def message(self, reading: Reading) -> int:
-        """See `Estimator`."""
+        """Implement `Estimator.message`."""
         texts, images = _counted(reading)
         tokens = sum(max(0, int(self.count(text))) for text in texts if text)
         return tokens + images * _IMAGE_UNITS // _UNITS_PER_TOKEN
 
     def at_most(self, size: int, messages: int) -> int | None:
-        """See `Estimator`."""
+        """Implement `Estimator.at_most`: a tokenizer gives no bound."""
         del size, messages
         return None
 
 
 class Bytes(Struct, frozen=True):
-    """As sharur: text by characters or, beyond ASCII, by bytes, and a fifth on top of all."""
+    """Sharur's estimator: text by characters or, beyond ASCII, by bytes, plus a fifth of all."""
 
     name: str = "bytes"
     believes_usage: bool = False
 
     def message(self, reading: Reading) -> int:
-        """See `Estimator`."""
+        """Implement `Estimator.message`."""
         if reading.usage is not None and reading.usage.total_tokens:
             tokens = reading.usage.total_tokens
         else:
@@ -116,7 +122,7 @@ class Bytes(Struct, frozen=True):
         return tokens * 6 // 5
 
     def at_most(self, size: int, messages: int) -> int | None:
-        """See `Estimator`: beyond ASCII a token is a byte."""
+        """Implement `Estimator.at_most`: beyond ASCII a token is a byte."""
         del messages
         return size * 6 // 5
 
@@ -126,9 +132,9 @@ BYTES: Final = Bytes()
 
 
 def spent(reading: Reading) -> int:
-    """The tokens of the whole request, by the word of the assistant that answered it; 0 for none.
+    """Return the tokens of the whole request as reported by the assistant's message; 0 if unknown.
 
-    A call that failed or was given up says nothing of use.
+    A failed or aborted call reports no usable figure.
     """
     if reading.role != "assistant" or reading.usage is None or reading.stop_reason in _FAILED:
         return 0
@@ -136,7 +142,7 @@ def spent(reading: Reading) -> int:
 
 
 def _counted(reading: Reading) -> tuple[list[str], int]:
-    """What counts of a message, by its role: texts, and how many images."""
+    """Return the texts of a message that count for its role, and the number of images."""
     if reading.command is not None:
         return [reading.command.command, reading.command.output], 0
     if reading.role == "assistant":

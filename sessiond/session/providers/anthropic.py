@@ -1,8 +1,8 @@
 """Turns as messages of Anthropic's Messages API.
 
-User and assistant take turns, the user first; each turn is one message, results first in it.
-Thinking is shown with the signature by which the API knows it as its own. The system's messages
-are no part of it.
+User and assistant take turns, the user first. Each turn is one message that begins with its
+results. Thinking is shown with the signature by which the API recognises its own thinking. System
+messages are left out, since the API takes them apart.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["SHAPE"]
 _CONTINUED: Final = "(The conversation goes on.)"
 _FAILED: Final = "(It failed and said nothing.)"
 _LEGAL: Final = Legal(id_chars=64, name_chars=128)
-# Blocks that only this API has a word for: they are shown as they are stored.
+# Block types that only this API knows: they are shown as they are stored.
 _USERS_OWN: Final = frozenset({"document", "search_result"})
 _ASSISTANTS_OWN: Final = frozenset(
     {"server_tool_use", "web_search_tool_result", "redacted_thinking"}
@@ -43,12 +43,12 @@ def _says(reading: Reading) -> Says:
 
 def _messages(turn: Turn, *, is_first: bool) -> Iterator[tuple[str, bytes]]:
     blocks = [("tool_result", _tool_result(block)) for _, block in turn.results]
-    # It takes nothing but text in the result of a call that failed.
+    # The API takes only text in the result of a failed call, so images move behind the results.
     failed = [part for _, block in turn.results if block.is_error for part in block.parts]
     blocks.extend(("image", image) for image in _images(failed))
     for told in turn.messages:
         blocks.extend(_blocks(told.reading))
-    # It takes no message that ends with a thought.
+    # The API refuses an assistant's message that ends with a thought.
     while turn.is_assistant and blocks[-1][0] in _THOUGHTS:
         blocks.pop()
     source = turn.results[0][0].source if turn.results else turn.messages[0].source
@@ -60,7 +60,7 @@ def _messages(turn: Turn, *, is_first: bool) -> Iterator[tuple[str, bytes]]:
 
 
 def _blocks(reading: Reading) -> Iterator[tuple[str, Any]]:
-    """What is said beside results: each block's type, and the block."""
+    """Yield the blocks of a message without tool results, each with its type."""
     if reading.role == "assistant":
         for block in reading.blocks:
             yield from _spoken(reading, block)
@@ -92,7 +92,7 @@ def _spoken(reading: Reading, block: Block) -> Iterator[tuple[str, Any]]:
 
 
 def _is_own(reading: Reading) -> bool:
-    """Whether a signature may be this API's: no other provider or model is named."""
+    """Return whether a signature may be this API's: no other provider or model is named."""
     names = f"{reading.provider or ''} {reading.model_id or ''}".strip().lower()
     return not names or any(own in names for own in _OWN_NAMES)
 

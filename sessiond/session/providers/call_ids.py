@@ -1,7 +1,7 @@
-"""Calls as an API takes them: each with an id and a name of legal characters, no id twice.
+"""Tool calls in the form an API accepts: unique ids, and ids and names of legal characters.
 
-Law: what is legal stays as it is. Models of other providers make ids of any length and
-characters, leave them out, or use one again for another call; a result follows its call.
+Law: a legal id or name stays as it is. Models of other providers make ids of any length and
+characters, leave ids out, or use one id for several calls. A result gets its call's id.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _NAMELESS: Final = "unnamed"
 
 
 class Legal(Struct, frozen=True):
-    """How long ids of calls and names of tools may be; the characters are the same everywhere."""
+    """Maximal lengths of call ids and tool names; the legal characters are those of `_ILLEGAL`."""
 
     id_chars: int
     name_chars: int
 
 
 def named(messages: Sequence[Told], legal: Legal, used: Container[str]) -> list[Told]:
-    """The messages with legal calls; `used` are the ids of calls that were shown before."""
+    """Return the messages with legal calls; `used` holds the ids of calls shown before."""
     taken: set[str] = set()
     ids: dict[tuple[int, int], str] = {}
     found: list[Told] = []
@@ -60,7 +60,7 @@ def named(messages: Sequence[Told], legal: Legal, used: Container[str]) -> list[
 
 
 def ids_called(messages: Iterable[Told]) -> dict[str, int]:
-    """The ids of calls as their writers gave them, and the message that each is in first."""
+    """Return the call ids as written, each with the place of the first message that has the id."""
     found: dict[str, int] = {}
     for told in messages:
         for block in told.reading.blocks:
@@ -70,7 +70,7 @@ def ids_called(messages: Iterable[Told]) -> dict[str, int]:
 
 
 def _id(written: str, where: str, legal: Legal) -> str:
-    """The id if it is legal and the first of its kind; else one that no other call has."""
+    """Return the written id if it is legal and not used before; else an id unique to the call."""
     plain = _ILLEGAL.sub("_", written)
     if plain == written and written and not where and len(written) <= legal.id_chars:
         return written

@@ -1,7 +1,7 @@
-"""Images as every provider's API takes them: PNG, JPEG, GIF or WebP, here or on the web.
+"""Images that every provider's API accepts: PNG, JPEG, GIF or WebP, inline or by web address.
 
-Law: what the bytes begin with is believed over what was said of them, since an API looks at them
-too and refuses the whole request. What none takes is no picture.
+Law: the first bytes of an image decide on its type, not the declared type, since an API looks at
+the bytes too and refuses the whole request. An image that no API accepts is no picture.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sessiond.model.parsed_message import Block
 
 __all__ = ["Picture", "picture_in"]
 
-# The first bytes of each, in base64, as far as they do not depend on what follows.
+# The first bytes of each type in base64, as far as they do not depend on the next bytes.
 _BEGINNINGS: Final = (
     ("iVBORw0KGg", "image/png"),
     ("/9j/", "image/jpeg"),
@@ -28,7 +28,7 @@ _ON_THE_WEB: Final = ("https://", "http://")
 
 
 class Picture(Struct, frozen=True):
-    """Either the bytes in base64 with their type, or where they are."""
+    """An image: either its bytes in base64 with their type, or its web address."""
 
     mime_type: str = ""
     data: str = ""
@@ -36,7 +36,7 @@ class Picture(Struct, frozen=True):
 
 
 def picture_in(block: Block) -> Picture | None:
-    """The picture that a block is; None for any other block, and for one that nobody takes."""
+    """Return a block's picture; None for any other block and for an image that no API accepts."""
     if block.kind != "image":
         return None
     if block.data:

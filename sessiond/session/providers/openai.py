@@ -1,9 +1,9 @@
-"""Turns as messages of OpenAI's Chat Completions.
+"""Turns as messages of OpenAI's Chat Completions API.
 
-Results are messages of their own, right behind the calls; images of results stand in a user's
-message behind them. Since nothing may come between, what the assistant says after a call and
-before its results is part of the message with the call. There is no word for thinking, nor for a
-result that is an error.
+Results are messages of their own right behind the calls; images of results stand in a user message
+behind the results. Nothing may come between a call and its results, so text that the assistant says
+in between joins the message with the call. The API has no field for thinking, nor for a result that
+is an error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sessiond.session.providers.turns import ProviderShape, Says, Turn
 __all__ = ["SHAPE"]
 
 _LEGAL: Final = Legal(id_chars=40, name_chars=64)
-# Blocks that only this API has a word for: they are shown as they are stored.
+# Block types that only this API knows: they are shown as they are stored.
 _USERS_OWN: Final = frozenset({"input_audio", "file"})
 _REFUSAL: Final = "refusal"
 _SYSTEM: Final = frozenset({"system", "developer"})
@@ -36,7 +36,7 @@ def _says(reading: Reading) -> Says:
 
 
 def _messages(turn: Turn, *, is_first: bool) -> Iterator[tuple[str, bytes]]:
-    del is_first  # whoever speaks first may
+    del is_first  # this API lets either side speak first
     for told, block in turn.results:
         result = {"role": "tool", "tool_call_id": block.id, "content": block.said}
         yield told.source, msgspec.json.encode(result)
@@ -57,7 +57,10 @@ def _messages(turn: Turn, *, is_first: bool) -> Iterator[tuple[str, bytes]]:
 
 
 def _groups(turn: Turn) -> Iterator[Sequence[Told]]:
-    """The messages that are shown as one each: from the first with calls on, all of a turn."""
+    """Yield groups of messages that are shown as one message each.
+
+    From the assistant's first message with calls on, the rest of the turn is one group.
+    """
     for at, told in enumerate(turn.messages):
         if turn.is_assistant and any(block.kind == "tool_call" for block in told.reading.blocks):
             yield turn.messages[at:]
@@ -66,7 +69,7 @@ def _groups(turn: Turn) -> Iterator[Sequence[Told]]:
 
 
 def _message(reading: Reading) -> _Content | None:
-    """What is said beside results; None for nothing."""
+    """Return the message without its tool results; None if nothing is left."""
     if reading.role in _SYSTEM:
         return {"role": "system", "content": reading.text} if reading.text else None
     if reading.role == "assistant":

@@ -1,8 +1,8 @@
-"""A context as it is asked for: mended, or as the messages that a provider's API takes.
+"""Views of a context: mended, or as the messages that a provider's API takes.
 
-Law: made of readings, so it is the same for every dialect. It is shown in parts, so that the
-next turn costs its own size: what is settled is changed by nothing that comes later, but for a
-result that comes after its call was settled without one; then all is shown anew.
+Law: a view is made from readings, so it works alike for every dialect. A context is shown in parts,
+so that the next turn costs only its own size. Later messages do not change a settled part. The one
+exception is a result whose call was settled without one; then everything is shown anew.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _PROVIDERS: Final[Mapping[Shape, ProviderShape]] = {
 
 
 class View(Struct, frozen=True):
-    """How a context is to be shown."""
+    """A way to show a context."""
 
     repair: bool = False
     shape: Shape = "stored"
 
     @property
     def mark(self) -> str:
-        """What tells this view's etags from those of others."""
+        """Part of an etag that separates this view from other views."""
         if self == STORED:
             return ""
         return f".{self.shape}{'.repaired' if self.repair else ''}"
@@ -47,36 +47,36 @@ STORED: Final = View()
 
 
 class Settled(Struct, frozen=True):
-    """What was shown before."""
+    """The part of a context that was shown before and stays."""
 
     taken: int = 0
-    """How many messages of the context."""
+    """Number of messages of the context that are settled."""
     shown: int = 0
-    """How many messages they came to."""
+    """Number of messages that the settled ones became."""
     unanswered: frozenset[str] = frozenset()
-    """The calls among them that have no result."""
+    """Ids of the settled calls without a result."""
 
 
 class Part(Struct, frozen=True):
-    """What some messages came to: those that stay whatever comes, and the rest."""
+    """Shown messages: the settled ones, which no later message changes, and the rest."""
 
     settled: list[Shown]
     rest: list[Shown]
     after: Settled
-    """All that is settled now."""
+    """Everything that is settled now."""
     system: tuple[list[str], list[str]]
-    """What the system's messages say, the settled ones and the rest."""
+    """Texts of the system's messages: of the settled ones, and of the rest."""
     called: dict[str, int] = {}
-    """The ids of the settled calls, and the message of the context that each is in."""
+    """Ids of the settled calls, each with the place of its message in the context."""
 
 
 class _Unit(Struct, frozen=True):
     """Messages that are shown together."""
 
     begins: bool
-    """What stands before it is not changed by it."""
+    """True if the unit changes nothing that is shown before it."""
     place: int
-    """Of the first message of the context that they are made of."""
+    """Place of the first message of the context that the unit is made of."""
     messages: list[Shown]
 
 
@@ -86,9 +86,9 @@ NOTHING: Final = Settled()
 def show(
     view: View, messages: Sequence[Told], before: Settled, used: Container[str] = ()
 ) -> Part | None:
-    """Show the messages behind what is settled; None if one of them changes that.
+    """Show the messages behind the settled ones; None if one of them changes the settled part.
 
-    `used` are the ids of the calls that are settled.
+    `used` holds the ids of the settled calls.
     """
     pairs = paired(messages)
     alone = {
@@ -121,7 +121,7 @@ def show(
 
 
 def _as_stored(messages: Sequence[Told]) -> Iterator[_Unit]:
-    """One message each. After a call, nothing is settled until the assistant speaks again."""
+    """Yield one unit per message. After a call nothing settles until the assistant speaks again."""
     was_assistant = has_calls = False
     for told in messages:
         is_assistant = told.reading.role == "assistant"
@@ -153,7 +153,7 @@ def _as_provided(
 
 
 def _cut(units: Sequence[_Unit]) -> int:
-    """How many units are settled: all before the last beginning."""
+    """Return the number of settled units: all before the last unit that begins anew."""
     return next((at for at in range(len(units) - 1, 0, -1) if units[at].begins), 0)
 
 

@@ -1,7 +1,7 @@
-"""A context in which every tool call has its one result, and every result its call.
+"""A context in which every tool call has exactly one result and every result has its call.
 
-Law: a view, never a rewrite. A call that was interrupted gets an error in the words of its
-neighbours, right after the message that made it; a result that answers nothing is left out.
+Law: a view, never a rewrite. An interrupted call gets an error result, in the spelling of the call,
+right after the message that made the call. A result without a call is left out.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _At = tuple[int, int]
 
 
 class Told(Struct, frozen=True):
-    """One message of a context: the entry it comes from, its bytes, what they say."""
+    """A message of a context: its entry, its bytes, and the bytes' meaning."""
 
     source: str
     body: bytes
     reading: Reading
     place: int = 0
-    """Which message of the context it is; one that was made is where its call is."""
+    """Index of the message in the context; a made-up result has the index of its call's message."""
 
 
 def mended(messages: Sequence[Told]) -> list[Told]:
-    """The messages with what is missing, without what is too much."""
+    """Return the messages, with an error result for each open call, without unmatched results."""
     pairs = paired(messages)
     whole = pairs.keys() | pairs.values()
     found: list[Told] = []
@@ -52,9 +52,9 @@ def mended(messages: Sequence[Told]) -> list[Told]:
 
 
 def paired(messages: Sequence[Told]) -> dict[_At, _At]:
-    """The calls by their results, both as message and block: a result is the last call's.
+    """Return the call of each result, both as (message, block); a result belongs to the last call.
 
-    Some models use an id again for another call.
+    Some models use one id for several calls.
     """
     waiting: dict[str, list[_At]] = {}
     found: dict[_At, _At] = {}
@@ -77,9 +77,9 @@ def _says_more(reading: Reading) -> bool:
 
 
 def _without(told: Told, alone: set[int]) -> Told:
-    """A message without some of its results; its other blocks are as they were.
+    """Return a message without some of its results; its other blocks stay as they were.
 
-    But for half a character, with which it could not be taken apart.
+    One exception: half a character becomes U+FFFD, because the message cannot be parsed with it.
     """
     try:
         members = _members.decode(whole_characters(told.body))
@@ -96,7 +96,7 @@ def _without(told: Told, alone: set[int]) -> Told:
 
 
 def _interrupted(told: Told, call: Block) -> Told:
-    """The result of a call that has none, spelled as its call is."""
+    """Return an error result for a call without one, spelled as the call is."""
     text = [{"type": "text", "text": INTERRUPTED}]
     message: dict[str, Any]
     match call.spelling:

@@ -1,7 +1,8 @@
-"""The turns of a context, each result where an API wants it: right behind what called for it.
+"""Turns of a context, with each result where an API wants it: right behind its call.
 
-Law: a turn is the assistant's, or everybody else's; the two alternate. What says nothing to a
-provider is in no turn, nor is what the assistant only thought before the others went on.
+Law: a turn belongs to the assistant or to everyone else; the two sides alternate. A message that
+gives a provider nothing is in no turn, and neither are the assistant's thoughts without an answer
+before the other side goes on.
 """
 
 from __future__ import annotations
@@ -21,41 +22,41 @@ Says = Literal["nothing", "thoughts", "something"]
 
 
 class Result(NamedTuple):
-    """A result of a tool, and the message that it stands in."""
+    """A tool result and the message that holds it."""
 
     told: Told
     block: Block
 
 
 class Turn(Struct):
-    """What one side says before the other has its turn."""
+    """A run of messages from one side, until the other side has its turn."""
 
     is_assistant: bool
     answers: list[Result] = field(default_factory=list[Result])
-    """The results of the calls in the assistant's turn before this one; they come first."""
+    """Results of the calls in the assistant's turn before this one; they come first."""
     said: list[Told | Result] = field(default_factory=list[Told | Result])
-    """The messages, and the results without a call, in the order of the context."""
+    """Messages, and results without a call, in the order of the context."""
     has_calls: bool = False
     is_said: bool = False
 
     @property
     def messages(self) -> list[Told]:
-        """The messages that say more than results."""
+        """Messages that say more than results."""
         return [one for one in self.said if isinstance(one, Told)]
 
     @property
     def results(self) -> list[Result]:
-        """Every result of the turn: first those of calls, then those without one."""
+        """Every result of the turn: first those of calls, then those without a call."""
         return [*self.answers, *(one for one in self.said if isinstance(one, Result))]
 
     @property
     def place(self) -> int:
-        """The place of the first message of the context that the turn is made of."""
+        """Place of the turn's first message in the context."""
         told = [*self.messages[:1], *(result.told for result in self.results)]
         return min(one.place for one in told)
 
     def pieces(self) -> Iterator[Turn]:
-        """Yield turns that say one thing each, the answers to calls together."""
+        """Yield one turn per item said; the answers to calls are one turn together."""
         if self.answers:
             yield Turn(self.is_assistant, self.answers)
         for one in self.said:
@@ -63,26 +64,26 @@ class Turn(Struct):
 
 
 class ShowTurn(Protocol):
-    """Makes messages of a turn, each with the entry it comes from."""
+    """Function that makes messages of a turn, each with the entry it comes from."""
 
     def __call__(self, turn: Turn, *, is_first: bool) -> Iterable[tuple[str, bytes]]:
-        """`is_first`: nothing is shown before it."""
+        """Return the turn's messages. `is_first`: no message is shown before this turn."""
         ...
 
 
 class ProviderShape(Struct, frozen=True):
-    """How one API wants a conversation."""
+    """Form in which one API takes a conversation."""
 
     says: Callable[[Reading], Says]
-    """What of a message, results aside, is shown."""
+    """Function that tells whether a message, results aside, gives nothing, thoughts or more."""
     messages: ShowTurn
     legal: Legal
     splits: bool
-    """Each message of the user's turn is shown as one of its own."""
+    """True if each message of the user's turn is shown as a message of its own."""
 
 
 def turns_of(messages: Sequence[Told], says: Callable[[Reading], Says]) -> list[Turn]:
-    """The turns in order."""
+    """Return the turns in order."""
     calls = paired(messages)
     turns: list[Turn] = []
     turn_of: dict[int, Turn] = {}
@@ -113,7 +114,7 @@ def turns_of(messages: Sequence[Told], says: Callable[[Reading], Says]) -> list[
 
 
 def _turn(turns: list[Turn], *, is_assistant: bool) -> Turn:
-    """The turn that goes on, or a new one."""
+    """Return the turn that goes on, or a new one."""
     if turns and not is_assistant and not turns[-1].is_said:
         turns.pop()
     if not turns or turns[-1].is_assistant != is_assistant:
