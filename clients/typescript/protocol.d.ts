@@ -165,7 +165,7 @@ export interface BuildContextResult {
   system?: string | null;
 }
 
-/** The id of a request of this connection that still waits: it is given up. */
+/** The id of a pending request of this connection that the client gives up. */
 export interface CancelParams {
   id: string | number | null;
   _meta?: RequestMeta | null;
@@ -481,7 +481,7 @@ export interface EntryResult {
   label: string | null;
 }
 
-/** Where the caller believes the head to be; what it leaves out is not compared. */
+/** The head's position as the caller believes it; a field left out is not compared. */
 export interface Expected {
   leaf_id?: string | null;
   seq?: number;
@@ -618,7 +618,7 @@ export interface Found {
   snippet: string;
 }
 
-/** A column left of a row; `show`: the line of a fork above runs down through it. */
+/** A column left of a row; `show`: the line of a fork above runs down through the column. */
 export interface Gutter {
   position: number;
   show: boolean;
@@ -1025,7 +1025,7 @@ export interface ModelName {
   provider?: string | null;
 }
 
-/** Where a head stands after a move. */
+/** A head's position after a move. */
 export interface Moved {
   leaf_id: string | null;
   head: string;
@@ -1051,7 +1051,7 @@ export interface NavigateParams {
   label?: string | null;
 }
 
-/** Where the head stands, whether it moved, and what to put into the editor. */
+/** The head's position, whether it moved, and the text for the editor. */
 export interface Navigated {
   leaf_id: string | null;
   head: string;
@@ -1132,7 +1132,7 @@ export interface Origin {
   external?: boolean;
 }
 
-/** What a method takes; a subclass adds its fields. */
+/** The parameters of a method; a subclass adds its fields. */
 export interface NoParams {
   _meta?: RequestMeta | null;
 }
@@ -1335,9 +1335,9 @@ export interface RebaseParams {
 }
 
 /**
- * What was stored, where the head stands now, and what the storing can count on. `duplicate`: the
- * call was stored before; these are the entries of that time. `durability` is known once the batch
- * is stored.
+ * The answer to an append: the stored entries, the head's new position, the durability.
+ * `duplicate`: an earlier call stored these entries, and the receipt names them as stored then.
+ * `durability` is known once the batch is stored.
  */
 export interface Receipt {
   entries: StoredEntry[];
@@ -1403,7 +1403,7 @@ export interface ReplacedTold {
   reason: "ahead" | "epoch" | "truncated";
 }
 
-/** What a client asks for beside the call itself: `progress_token` wants `$/progress`. */
+/** Options that accompany a call; `progress_token` asks for `$/progress` notifications. */
 export interface RequestMeta {
   progress_token?: string | number;
 }
@@ -1470,8 +1470,8 @@ export interface RewindParams {
 }
 
 /**
- * The same, and the entries that are no longer on the head's path, oldest first. Of more than
- * REWOUND_IDS_MAX only the oldest are named; `rewound_count` counts them all.
+ * A head's position after a rewind, and the entries that left the head's path, oldest first. Beyond
+ * REWOUND_IDS_MAX only the oldest are listed; `rewound_count` counts every one.
  */
 export interface Rewound {
   leaf_id: string | null;
@@ -1655,7 +1655,7 @@ export interface Squash {
   summary: string;
 }
 
-/** What the daemon says of an entry it stored. */
+/** A stored entry as the receipt of an append reports it. */
 export interface StoredEntry {
   id: string;
   parent_id: string | null;

@@ -1,8 +1,10 @@
-"""One request on its way to its answer, and where that answer goes.
+"""Calls: requests on the way to their answers, and the destination of each answer.
 
 Rule 1: a call is settled once, by `answer` or by `fail`.
-Rule 2: settling only queues; nothing is sent before somebody flushes.
-Rule 3: a notification's call is settled like any other, but says nothing.
+
+Rule 2: settling only queues; nothing is sent before a flush.
+
+Rule 3: a notification's call is settled like any other, but puts no answer.
 """
 
 from __future__ import annotations
@@ -36,23 +38,23 @@ _NULL: Final = b"null"
 
 
 class Peer(Protocol):
-    """The other end, as far as answers go. Framing is its own business."""
+    """The other end of a connection as a receiver of answers; framing is the peer's task."""
 
     def put(self, body: bytes) -> None:
         """Queue one answer."""
         ...
 
     def flush(self) -> None:
-        """Send what is queued, as far as the other end takes it."""
+        """Send the queued frames, as far as the other end takes them."""
         ...
 
     def admits(self, size: int) -> bool:
-        """Whether so large an answer to a question may be queued."""
+        """Return whether an answer of `size` bytes to a question may be queued."""
         ...
 
 
 class CallTable(Generic[C]):
-    """The calls of one connection whose answer comes later."""
+    """The calls of one connection whose answers come later."""
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class CallTable(Generic[C]):
         self.incident = incident
         self.is_question = is_question
         self.body_bytes = 0
-        """Of the requests that wait for their answer."""
+        """Number of bytes of the requests that wait for their answers."""
         # Public because the read loop looks at its size after every request.
         self.held: dict[Call[C], Callable[[], None] | None] = {}
 
@@ -75,47 +77,53 @@ class CallTable(Generic[C]):
         return len(self.held)
 
     def hold(self, call: Call[C], on_cancel: Callable[[], None] | None) -> None:
-        """Count a call as in flight; held again, it is cancelled otherwise from now on."""
+        """Count a call as in flight. A second call of `hold` replaces `on_cancel`."""
         if call not in self.held:
             self.body_bytes += call.size
         self.held[call] = on_cancel
 
     def drop(self, call: Call[C]) -> None:
-        """A call was settled."""
+        """Remove a call that was settled."""
         del self.held[call]
         self.body_bytes -= call.size
 
     def cancel(self, wanted: bytes | Raw) -> None:
-        """Cancel the calls of this id: the same JSON value, so 1 is 1.0 but never "1"."""
+        """Cancel the calls of this id.
+
+        Ids are compared as JSON values, so 1 is 1.0 but never "1".
+        """
         for call, on_cancel in list(self.held.items()):
             if on_cancel is not None and _is_value(call.id, wanted):
                 on_cancel()
 
     def cancel_all(self) -> None:
-        """Cancel whatever can still be cancelled."""
+        """Cancel every call that can still be cancelled."""
         for on_cancel in list(self.held.values()):
             if on_cancel is not None:
                 on_cancel()
 
 
 def _is_value(text: bytes | None, wanted: bytes | Raw) -> bool:
-    """Return whether two ids are the same JSON value, numbers of any size included."""
+    """Return whether two ids are equal JSON values, numbers of any size included."""
     if text is None:
         return False
     return text == bytes(wanted) or _value(text) == _value(bytes(wanted))
 
 
 def _value(text: bytes) -> object:
-    """Return what an id says; for one that nothing can hold its text, which is equal to no value."""
+    """Return the JSON value of an id; its text if no type can hold the value.
+
+    A text in bytes is equal to no value.
+    """
     try:
-        # Exact: a float would take neighbours for the same number.
+        # Decimal is exact; as floats, two neighbouring integers could be equal.
         return Decimal(text.decode()) if text[:1] in b"-0123456789" else _decode(text)
     except (DecodeError, InvalidOperation):
         return text
 
 
 class Call(Generic[C]):
-    """A request, or a notification, that a handler is working on."""
+    """A request, or a notification, in the hands of its handler."""
 
     __slots__ = ("_held", "_put", "_table", "client", "id", "method", "progress", "settled", "size")
 
@@ -125,19 +133,22 @@ class Call(Generic[C]):
         self._table = table
         self._put = put
         self._held = False
-        # The id's JSON text as it was sent; None for a notification.
+        # JSON text of the id as it was sent; None for a notification.
         self.id = id_text
         self.client = table.client
         self.method = method
         self.settled = False
-        # Of the request, in bytes.
+        # Size of the request in bytes.
         self.size = size
-        # Who wants to be told gets one of its own, before the handler runs.
+        # A request with a progress token gets a Progress of its own before the handler runs.
         self.progress = NO_PROGRESS
 
     @property
     def told_id(self) -> Raw | UnsetType:
-        """The id for others to see, as it was sent; UNSET if there is none worth telling."""
+        """Id as other clients see it, as it was sent.
+
+        UNSET if there is none, or if it is too long.
+        """
         text = self.id
         if text is None or text == _NULL or len(text) > ORIGIN_ID_BYTES_MAX:
             return UNSET
@@ -145,7 +156,7 @@ class Call(Generic[C]):
 
     @property
     def is_notification(self) -> bool:
-        """Whether nobody waits for an answer."""
+        """Return whether the call is a notification, which gets no answer."""
         return self.id is None
 
     def answer(self, result: Any) -> None:
@@ -163,38 +174,38 @@ class Call(Generic[C]):
             self._put(result_body(self.id, text))
 
     def _refusal(self, size: int) -> SessiondError | None:
-        """Why a large answer cannot be given now, or at all."""
+        """Return the error to send in place of a large answer; None if the answer may be queued."""
         if size > RESULT_BYTES_MAX:
             limit = RESULT_BYTES_MAX
             return TooLarge(f"an answer may have {limit} bytes", limit=limit)
-        # What was changed was changed, so only who asks can be told to ask again.
+        # A change cannot be undone, so only a question may be refused and asked again.
         if self._table.is_question(self.method) and not self._table.admits(size):
             return _crowded()
         return None
 
     def fail(self, error: SessiondError) -> None:
-        """Queue an error; a large one that finds no room is told as overloaded."""
+        """Queue an error; a large error without room becomes Overloaded."""
         self._settle()
         if self.id is None:
             return
         body = error_body(self.id, error)
-        # Only one that carries a plan is so large, and then nothing was changed.
+        # Only an error that carries a plan is so large, and then nothing was changed.
         if len(body) > SMALL_ANSWER_BYTES and not self._table.admits(len(body)):
             body = error_body(self.id, _crowded())
         self._put(body)
 
     def flush(self) -> None:
-        """Send what is queued for the connection that asked."""
+        """Send the queued frames of the call's connection."""
         self._table.flush()
 
     def defer(self, on_cancel: Callable[[], None] | None) -> None:
-        """Say that the answer comes later; `on_cancel` gives it up, or does nothing if too late."""
+        """Mark the call as answered later; `on_cancel` gives it up, or does nothing if too late."""
         assert not self.settled, "a call is deferred before it is answered"
         self._held = True
         self._table.hold(self, on_cancel)
 
     def hold(self) -> None:
-        """The handler said DEFERRED: in flight from now on, if it is not settled already."""
+        """Count the call as in flight after its handler returned DEFERRED, unless it is settled."""
         if not (self.settled or self._held):
             self.defer(None)
 
@@ -214,7 +225,7 @@ def _crowded() -> Overloaded:
 
 
 class BatchAnswer:
-    """The answers of one batch: one array in the order of the members, when all are there."""
+    """The answers of one batch: one array in the order of the members, put when all are there."""
 
     def __init__(self, put: Put) -> None:
         self._put = put
@@ -224,13 +235,13 @@ class BatchAnswer:
         self._complete = False
 
     def slot(self, id_text: bytes | None) -> Put:
-        """A place for the answer of the next member."""
+        """Return the function that puts the answer of the next member."""
         self._bodies.append(b"")
         self._missing += 1
         return partial(self._fill, len(self._bodies) - 1, id_text)
 
     def complete(self) -> None:
-        """Every member has been handled; some may still wait for their answers."""
+        """Record that every member was handled; some answers may still be missing."""
         self._complete = True
         self._put_when_done()
 

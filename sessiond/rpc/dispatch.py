@@ -1,11 +1,14 @@
-"""From a message to its method, and from its result to an answer.
+"""Dispatcher: from a message to its method, and from a result to an answer.
 
 Rule 1: every handler runs at once, in the order of the wire; nothing here waits.
-Rule 2: a handler answers now, or returns DEFERRED and its `Call` is settled
-later by whoever finishes the work.
-Rule 3: whatever goes wrong becomes exactly one error with a code, and this is
-the only place that turns an unforeseen exception into one.
-Rule 4: nothing here sends; answers are put, and whoever put last flushes.
+
+Rule 2: a handler answers at once, or returns DEFERRED; the code that finishes the work then settles
+the `Call` later.
+
+Rule 3: every failure becomes exactly one error with a code. Only this module turns an unforeseen
+exception into an error.
+
+Rule 4: nothing here sends. Answers are put, and the caller that put last flushes.
 """
 
 from __future__ import annotations
@@ -52,12 +55,12 @@ C = TypeVar("C")
 P = TypeVar("P", bound=Params)
 
 DEFERRED: Final[Any] = object()
-"""What a handler returns when its call is settled later."""
+"""Return value of a handler whose call is settled later."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method(Generic[C, P]):
-    """One method: its name, the shape of what goes in and out, and who does it."""
+    """A method: its name, its access, the types of its parameters and result, and its handler."""
 
     name: str
     params: type[P]
@@ -66,22 +69,22 @@ class Method(Generic[C, P]):
     aliases: tuple[str, ...] = ()
     access: Literal["write", "read", "status"] = "read"
     lenient: bool = False
-    """Unknown parameters are accepted, as LSP's clients send them with `initialize`."""
+    """True if unknown parameters are accepted, as LSP clients send some with `initialize`."""
     errors: tuple[type[SessiondError], ...] = ()
-    """What it may answer beside what any method may, or any on a session."""
+    """Errors of this method, besides those of any method or of any method on a session."""
 
 
 _ID_TYPES: Final = [{"type": "string"}, {"type": "number"}, {"type": "null"}]
 
 
 class CancelParams(Params, forbid_unknown_fields=False):
-    """The id of a request of this connection that still waits: it is given up."""
+    """The id of a pending request of this connection that the client gives up."""
 
     id: Annotated[Raw, Meta(extra_json_schema={"anyOf": _ID_TYPES})]
 
 
 class _Entry(Generic[C]):
-    """A method as the table keeps it: ready to decode and call."""
+    """A method in the dispatch table, ready to decode and call."""
 
     __slots__ = ("decode", "handle", "method")
 
@@ -91,7 +94,10 @@ class _Entry(Generic[C]):
         self.method = method
 
     def _decode_first(self, params: bytes | Raw) -> Any:
-        """Make the decoder, too: those of all methods would be a tenth of what a start does itself."""
+        """Decode the first parameters of the method, and make the decoder for them.
+
+        The decoders of all methods would take a tenth of the daemon's own share of a start.
+        """
         kind: type[Any] = self.method.params
         if self.method.lenient:
             kind = msgspec.defstruct(kind.__name__, [], bases=(kind,), forbid_unknown_fields=False)
@@ -123,23 +129,23 @@ class Dispatcher(Generic[C]):
                 self.table[name] = entry
 
     def connection(self, peer: Peer, client: C) -> Exchange[C]:
-        """The calls of one new connection."""
+        """Return the exchange of a new connection."""
         return Exchange(self, peer, client)
 
     def is_question(self, name: str) -> bool:
-        """Whether asking a method again changes nothing."""
+        """Return whether repeating a call of the method changes nothing."""
         entry = self.table.get(name)
         return entry is not None and entry.method.access != "write"
 
     def incident(self, method: str, error: Exception) -> Internal:
-        """Log what should not have happened; what the client gets names the log line."""
+        """Log an unforeseen exception; return the client's error, which names the log line."""
         incident_id = self._new_incident_id()
         self._log_exception(incident_id, method, error)
         return Internal("this is a bug in sessiond; its log has more", incident_id=incident_id)
 
 
 class Exchange(Generic[C]):
-    """One connection's requests and what became of them."""
+    """The requests of one connection and their answers."""
 
     def __init__(self, dispatcher: Dispatcher[C], peer: Peer, client: C) -> None:
         self.client = client
@@ -154,7 +160,7 @@ class Exchange(Generic[C]):
 
     @property
     def in_flight(self) -> int:
-        """Calls whose answer is still to come."""
+        """Number of calls without an answer yet."""
         return len(self.calls)
 
     def cancel_all(self) -> None:
@@ -162,7 +168,7 @@ class Exchange(Generic[C]):
         self.calls.cancel_all()
 
     def receive(self, item: bytes | SessiondError) -> None:
-        """Take one body, or the reason why there is none. Never raises."""
+        """Handle one body, or the error found in place of a body. Never raises."""
         if not isinstance(item, bytes):
             if isinstance(item, TooLarge):
                 self.outgoing.lose()
@@ -178,7 +184,7 @@ class Exchange(Generic[C]):
             self._run(request, self._put, len(item))
 
     def _take_other(self, message: Member | Batch) -> None:
-        """Take what is no single request."""
+        """Handle a message that is not a single request."""
         if isinstance(message, Batch):
             answer = BatchAnswer(self._put)
             for member in message.members:
@@ -199,9 +205,9 @@ class Exchange(Generic[C]):
             self.outgoing.receive(message)
 
     def _wants_no_answer(self, message: Refused) -> bool:
-        """Return whether a message is not answered: a notification, or an answer to us.
+        """Return whether a message gets no answer: a notification, or an answer to our request.
 
-        An answer settles a request of ours; under its id the client would take our refusal for
+        A malformed answer settles our request. A refusal under its id would look to the client like
         the answer to a request of its own.
         """
         if message.is_notification:
@@ -241,7 +247,7 @@ class Exchange(Generic[C]):
 
     def _refusal(self, method: str, error: Exception) -> SessiondError:
         if isinstance(error, SessiondError):
-            # With its traceback the error would hold its request until cycles are looked for.
+            # The traceback would keep the request alive until the cycle collector runs.
             return error.with_traceback(None)
         if isinstance(error, ValidationError):
             return invalid_params(error)
@@ -251,7 +257,10 @@ class Exchange(Generic[C]):
         return self._incident(method, error)
 
     def _own(self, request: Request) -> Any:
-        """`$/cancelRequest` belongs to JSON-RPC itself, not to a method of the table."""
+        """Handle `$/cancelRequest`, which belongs to JSON-RPC itself and not to the method table.
+
+        Raises MethodNotFound for any other method.
+        """
         if request.method != "$/cancelRequest":
             raise MethodNotFound("no such method", method=request.method[:100])
         params = _decode_cancel(request.params)
@@ -262,7 +271,7 @@ class Exchange(Generic[C]):
 
 
 def _take_meta(call: Call[C], meta: RequestMeta) -> None:
-    """What a client asked for beside the call itself. Nobody waits for a notification's progress."""
+    """Apply the wishes of `_meta` to a call. A notification gets no progress: it has no answer."""
     if meta.progress_token is not UNSET and not call.is_notification:
         call.progress = Progress(meta.progress_token)
 
@@ -271,12 +280,15 @@ _decode_cancel: Final = msgspec.json.Decoder(CancelParams).decode
 
 
 def _decode_params(decode_params: Callable[[bytes | Raw], P], method: Method[C, P], raw: Raw) -> P:
-    """Typed parameters, with all that may stand for {} or an integer, and a word on what may not."""
+    """Return typed parameters; accept null and [] for {}, and integers in other spellings.
+
+    Raises InvalidParams for positional parameters, ParseFailed for too deep nesting.
+    """
     text = bytes(raw)
     if text == b"null" or (text[:1] == b"[" and not text[1:-1].strip()):
         text = b"{}"
     elif method.lenient and text[:1] != b"{":
-        # It takes anything, and what is no object says nothing that it knows.
+        # A lenient method takes anything, and only an object can hold parameters it knows.
         text = b"{}"
     elif text[:1] == b"[":
         raise InvalidParams("parameters are named, not positional", path="")

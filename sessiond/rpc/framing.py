@@ -1,7 +1,7 @@
-"""Bytes in, bodies out and back: the framing of a connection, detected once, answered in kind.
+"""Framing of a connection: bytes in, bodies out. The framing is detected once, by the first bytes.
 
-Law: the first bytes decide, and only JSON or a `Content-` header is ever
-answered; whatever else knocks (HTTP, TLS) hears nothing.
+Law: answers use the framing of the requests. Only JSON or a `Content-` header is ever answered; any
+other protocol (HTTP, TLS) gets no byte.
 
     {"id":1,"method":"server/ping"}\\n                              newline-delimited
     Content-Length: 31\\r\\n\\r\\n{"id":1,"method":"server/ping"}   as in the LSP base protocol
@@ -23,34 +23,37 @@ _HEADER_START: Final = b"content-"
 
 
 def frame_ndjson(body: bytes) -> bytes:
-    """One line. A payload may bring newlines between its tokens; there a space means the same."""
+    """Return the body as one line.
+
+    A newline can only stand between tokens of a payload, where a space is equivalent.
+    """
     if _NEWLINE in body:
         body = body.replace(b"\n", b" ")
     return body + b"\n"
 
 
 def frame_content_length(body: bytes) -> bytes:
-    """A header and the body."""
+    """Return a header and the body."""
     return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
 class Framing(Enum):
-    """The two ways a connection can talk; what comes in one is answered in the same."""
+    """The two framings of a connection; answers use the framing of the requests."""
 
     NDJSON = "ndjson"
     CONTENT_LENGTH = "content-length"
 
     @property
     def encode(self) -> Callable[[bytes], bytes]:
-        """The function that frames a body; the same object for every connection of this framing."""
+        """Function that frames a body; one object for all connections of this framing."""
         return frame_ndjson if self is Framing.NDJSON else frame_content_length
 
 
 class Framer:
     """The receiving end of one connection.
 
-    `frame` frames an answer in kind. `closing` stays None while all is well; else
-    it says why the connection must be closed without a further answer.
+    `frame` frames an answer as the requests are framed. `closing` is None until the connection must
+    be closed without a further answer; it then holds the reason.
     """
 
     def __init__(
@@ -65,7 +68,7 @@ class Framer:
         self._start = b""
 
     def feed(self, data: bytes) -> list[Item]:
-        """What `data` completes, in order: bodies, and errors to answer with id null."""
+        """Return the items that `data` completes, in order: bodies, and errors for a null id."""
         items: list[Item] = []
         if self.closing is not None:
             return items
@@ -78,24 +81,27 @@ class Framer:
 
     @property
     def held_bytes(self) -> int:
-        """What is kept of a message whose end has not come."""
+        """Number of bytes kept of a message whose end has not arrived."""
         return 0 if self._reader is None else self._reader.held_bytes
 
     def skip(self) -> None:
-        """Drop that message, and what is still to come of it; the next one counts again."""
+        """Drop the incomplete message and the rest of it that is still to come.
+
+        The next message is read as usual.
+        """
         assert self._reader is not None, "nothing is kept yet"
         self._reader.skip()
 
     def end(self) -> list[Item]:
-        """What the end of input completes: a last line may lack its newline."""
+        """Return the items that the end of input completes: the last line may lack its newline."""
         items: list[Item] = []
         if self._reader is not None and self.closing is None:
             self._reader.end(items)
         return items
 
     def _detect(self, data: bytes) -> bytes:
-        """Look at the first bytes; once they tell, all of them go to the right reader."""
-        # An HTTP verb must show its difference from "Content-"; nothing longer is kept.
+        """Detect the framing from the first bytes; return the bytes for the chosen reader."""
+        # The bytes are kept until they differ from "Content-", as those of an HTTP verb do.
         data = (self._start + data).lstrip(BLANK)
         start = data[: len(_HEADER_START)].lower()
         if data[:1] in (b"{", b"["):

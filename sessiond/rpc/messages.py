@@ -1,8 +1,8 @@
-"""One body to one message, and one answer to one body.
+"""Codec of JSON-RPC messages: one body to one message, and one answer to one body.
 
-Envelopes are decoded once, by one typed decoder; params and ids stay the bytes
-that were sent, so an id is echoed exactly as it came. Answers are spliced, not
-encoded again: `jsonrpc`, `id`, then exactly one of `result` and `error`.
+Envelopes are decoded once, by one typed decoder; params and ids stay the bytes that were sent, so
+an id is echoed exactly as it came. Answers are spliced, not encoded again: `jsonrpc`, `id`, then
+exactly one of `result` and `error`.
 
     {"jsonrpc":"2.0","id":1,"method":"server/ping","params":{}}
     {"jsonrpc":"2.0","id":1,"result":{}}
@@ -36,12 +36,12 @@ __all__ = [
 
 _BLANK: Final = b" \t\r\n"
 _NULL: Final = b"null"
-# What an id starts with: a string, a number or null.
+# First byte of a valid id: of a string, a number or null.
 ID_STARTS: Final = frozenset(b'"-0123456789n')
 
 
 class Request(Struct, gc=False):
-    """A call, or without `id` a notification. Whether the id is one is not checked yet."""
+    """A call, or a notification if there is no `id`. The type of the id is not checked yet."""
 
     method: str
     params: Raw = Raw(b"{}")
@@ -58,7 +58,7 @@ class Response(Struct, gc=False):
 
 
 class _Any(Struct):
-    """Any object at all, to find out what it was meant to be."""
+    """An envelope that accepts any object, to find out which message the object was meant to be."""
 
     jsonrpc: Raw | UnsetType = UNSET
     method: Raw | UnsetType = UNSET
@@ -68,21 +68,21 @@ class _Any(Struct):
 
 
 class Refused(Struct):
-    """What is no message: the error to answer, with the id if one could be read."""
+    """A malformed message: the error to answer, with the id if one could be read."""
 
     error: SessiondError
     id: bytes | None = None
     was_answer: bool = False
-    """Whether it was meant to answer a request of ours."""
+    """True if the message was meant to answer a request of ours."""
     is_notification: bool = False
-    """Whether it was to be carried out without an answer: then nothing is said of it either."""
+    """True for a notification, which gets no answer, not even an error."""
 
 
 Member = Request | Response | Refused
 
 
 class Batch(Struct):
-    """What one array held, in order."""
+    """The members of one array, in order."""
 
     members: list[Member]
 
@@ -93,7 +93,7 @@ class _Failure(Struct):
     data: dict[str, Any]
 
 
-# Half of a surrogate pair, behind an even number of backslashes.
+# Escape of half a surrogate pair, behind an even number of backslashes.
 _HALVES: Final = re.compile(
     rb"(?<!\\)((?:\\\\)*)\\u[dD]"
     rb"(?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
@@ -104,12 +104,12 @@ _REPLACEMENT: Final = rb"\ufffd"
 _HALF: Final = (
     "a text holds half of a surrogate pair, no character at all: send U+FFFD in its place"
 )
-# The common case on its own, for whoever cannot afford another call; raises what `decode` catches.
+# The common case of `decode` without its extra call; raises the errors that `decode` catches.
 decode_request: Final = msgspec.json.Decoder(Request).decode
 _decode_raw: Final = msgspec.json.Decoder(Raw).decode
 _decode_any: Final = msgspec.json.Decoder(_Any).decode
-# An array of at most so many members, as a struct: unlike a list, it stops at the
-# first member too many instead of after the last of sixteen million.
+# An array of at most BATCH_MEMBERS_MAX members as a struct: unlike a list, a struct stops
+# decoding at the first member too many, not after the last of sixteen million.
 _Members: Final = msgspec.defstruct(
     "_Members",
     [(f"member_{index}", Raw | UnsetType, UNSET) for index in range(BATCH_MEMBERS_MAX)],
@@ -121,25 +121,25 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def decode(body: bytes) -> Member | Batch:
-    """The message in a body. Never raises."""
+    """Return the message in a body. Never raises."""
     try:
         try:
             return decode_request(body)
         except ValidationError:
             return _batch(body) if body.lstrip(_BLANK)[:1] == b"[" else _other(body)
     except RecursionError:
-        # The decoder skips payloads recursively and stops where the stack would end.
+        # The decoder skips payloads recursively and raises before the stack overflows.
         return Refused(ParseFailed("the frame is nested too deeply"))
     except DecodeError as error:
         return _despite_halves(body) or Refused(ParseFailed(f"the frame is not JSON: {error}"))
 
 
 def _despite_halves(body: bytes) -> Member | Batch | None:
-    """The message where half surrogate pairs are all that is wrong; None if there are none.
+    """Return the message if its only fault are half surrogate pairs; None if there are none.
 
-    JSON's grammar has them and JavaScript writes them (a text that was cut in an emoji), but they
-    are no characters, and the decoder takes none. So that whoever sent one hears of it under
-    the id it waits for, the message is read with a mark in each one's place.
+    JSON's grammar allows halves and JavaScript writes them (a text cut inside an emoji), but they
+    are no characters, and the decoder rejects them. The message is read with a mark in place of
+    each half, so that the sender gets the error under the id of the request.
     """
     if len(body) > HALVES_BYTES_MAX:
         return None
@@ -160,7 +160,7 @@ def _refused_if_marked(member: Member) -> Member:
         return Refused(InvalidRequest(_HALF), id_text, is_notification=member.id is UNSET)
     if isinstance(member, Refused):
         return Refused(member.error, id_text, was_answer=member.was_answer)
-    # Nobody is told what is wrong with an answer, and a veto must not be lost for its reason.
+    # An answer cannot be answered with an error, and a veto must not be lost for its reason text.
     return Response(member.id, _mended(member.result), member.error)
 
 
@@ -188,11 +188,11 @@ def _member(raw: Raw) -> Member:
 
 
 def _other(body: bytes | Raw) -> Member:
-    """An answer of the client's, or what is wrong with a would-be request."""
+    """Return the answer of a client, or the error in a would-be request."""
     try:
         message = _decode_any(body)
     except ValidationError:
-        _decode_raw(body)  # it must at least be JSON, or it gets another answer
+        _decode_raw(body)  # raises for a body that is not JSON at all: the caller answers that
         return Refused(InvalidRequest("a message is an object"))
     id_text = None
     if message.id is not UNSET:
@@ -212,22 +212,22 @@ def _other(body: bytes | Raw) -> Member:
 
 
 def result_body(id: bytes | Raw, result: bytes | Raw) -> bytes:
-    """An answer."""
+    """Return the body of an answer."""
     return b"".join((b'{"jsonrpc":"2.0","id":', id, b',"result":', result, b"}"))
 
 
 def error_body(id: bytes | Raw | None, error: SessiondError) -> bytes:
-    """A refusal; without an id where none could be read."""
+    """Return the body of an error; its id is null where none could be read."""
     failure = _encode(_Failure(error.code, error.message, error.data()))
     return b"".join((b'{"jsonrpc":"2.0","id":', id or _NULL, b',"error":', failure, b"}"))
 
 
 def request_body(id: bytes, method: str, params: bytes) -> bytes:
-    """A request of ours."""
+    """Return the body of a request of ours."""
     head = (b'{"jsonrpc":"2.0","id":', id, b',"method":', _encode(method), b',"params":')
     return b"".join((*head, params, b"}"))
 
 
 def notification_body(method: str, params: bytes | Raw) -> bytes:
-    """A message that wants no answer."""
+    """Return the body of a notification."""
     return b"".join((b'{"jsonrpc":"2.0","method":', _encode(method), b',"params":', params, b"}"))

@@ -1,11 +1,13 @@
-"""Requests of ours to one client, and what becomes of each.
+"""Requests of ours to one client, from the question to its settlement.
 
 Rule 1: ids are small positive integers, counted up; none is used twice on a connection. An answer
-has the id if it has that number, however it is spelled.
-Rule 2: a request is settled once: by its answer, or because none can come any more. What comes
-for an id that nobody waits for is late, and dropped.
-Rule 3: nothing here waits. For how long to wait is the asker's business, who withdraws a request;
-the client is told with `$/cancelRequest`, as it would tell us.
+matches by the number of its id, however the number is spelled.
+
+Rule 2: a request is settled once: by its answer, or because no answer can come any more. An answer
+under an id without a pending request is late, and dropped.
+
+Rule 3: nothing here waits. The asker decides how long to wait, and withdraws the request; the
+client then gets `$/cancelRequest`, which a client may send us too.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _decode: Final[Callable[[bytes], Any]] = msgspec.json.Decoder().decode
 
 
 class Outgoing:
-    """What one client was asked and has not answered yet."""
+    """The pending requests to one client."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
@@ -41,7 +43,10 @@ class Outgoing:
         return len(self._waiting)
 
     def ask(self, method: str, params: bytes, settle: Settle) -> Callable[[], None]:
-        """Queue a request; `settle` is called once, unless what this gives is called before."""
+        """Queue a request; return the function that withdraws it.
+
+        `settle` is called exactly once, unless the request is withdrawn first.
+        """
         if self._closed:
             settle(Reply(None, "gone"))
             return _nothing
@@ -60,34 +65,34 @@ class Outgoing:
         return withdraw
 
     def receive(self, answer: Response) -> None:
-        """The client answered something, perhaps one of these."""
+        """Settle the pending request that the client's message answers, if there is one."""
         if isinstance(answer.result, UnsetType):
             self.fail(answer.id, "refused")
         elif (settle := self._taken(answer.id)) is not None:
             settle(Reply(answer.result))
 
     def fail(self, id_text: bytes | None, trouble: Trouble) -> bool:
-        """What came for this id is no answer. False if there is no such request."""
+        """Settle the request of this id as failed; return False if there is no such request."""
         settle = None if id_text is None else self._taken(id_text)
         if settle is not None:
             settle(Reply(None, trouble))
         return settle is not None
 
     def lose(self) -> None:
-        """A frame was skipped that may have been any of the answers: nobody waits for it on."""
+        """Fail all pending requests: a skipped frame may have been the answer to any of them."""
         self._fail_all("too_large")
 
     def close(self) -> None:
-        """Nothing can be heard from this client any more."""
+        """Fail all pending and later requests: no answer can come from this client any more."""
         self._closed = True
         self._fail_all("gone")
 
     def _taken(self, id_text: bytes) -> Settle | None:
-        """Whoever waits for the answer of this id; once."""
+        """Remove and return the settle function of a pending request; None for an unknown id."""
         try:
             return self._waiting.pop(_decode(id_text), None)
         except DecodeError:
-            # A number that no decoder can hold, and so none of ours.
+            # A number too large for the decoder is no id of ours.
             return None
 
     def _fail_all(self, trouble: Trouble) -> None:
@@ -97,4 +102,4 @@ class Outgoing:
 
 
 def _nothing() -> None:
-    """It is settled already."""
+    """Do nothing: the request is settled already."""

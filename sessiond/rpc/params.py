@@ -1,8 +1,7 @@
-"""The base of every method's parameters, and what a client is told when they do not fit.
+"""Base class of every method's parameters, and the error for parameters that do not fit.
 
-Strict: an unknown field is an error that names it, because a typo that is
-silently ignored costs its author an afternoon. `_meta` is always allowed, and
-what it holds beside the members below is not looked at.
+Strict: an unknown field is an error that names the field, because a silently ignored typo costs its
+author an afternoon. `_meta` is always allowed; unknown members of `_meta` are ignored.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from sessiond.model.ids import PATTERN_WORDS
 
 __all__ = ["Params", "RequestMeta", "invalid_params"]
 
-# msgspec's words for a field that is named in the message instead of in the path.
+# Beginnings of msgspec messages that name the field in the text instead of in the path.
 _FIELD_PHRASES: Final = ("Object contains unknown field `", "Object missing required field `")
 _TEXT_CHARS_MAX: Final = 300
 
 
-# It is sent back with every report, so it is short, and an integer that every client can hold.
+# Every report repeats the token, so a token is short, or an integer that every client can hold.
 ProgressToken = (
     Annotated[str, Meta(min_length=1, max_length=128)]
     | Annotated[int, Meta(ge=-(2**53) + 1, le=2**53 - 1)]
@@ -29,25 +28,25 @@ ProgressToken = (
 
 
 class RequestMeta(Struct):
-    """What a client asks for beside the call itself: `progress_token` wants `$/progress`."""
+    """Options that accompany a call; `progress_token` asks for `$/progress` notifications."""
 
     progress_token: ProgressToken | UnsetType = UNSET
 
 
 class Params(Struct, forbid_unknown_fields=True, kw_only=True):
-    """What a method takes; a subclass adds its fields."""
+    """The parameters of a method; a subclass adds its fields."""
 
     meta: RequestMeta | UnsetType | None = field(name="_meta", default=UNSET)
 
 
 def invalid_params(error: ValidationError, prefix: str = "") -> InvalidParams:
-    """The error for a client, with the path of the bad field below `prefix`.
+    """Return the error for a client, with the path of the bad field below `prefix`.
 
     "Expected `str`, got `int` - at `$.entries[0].id`"  →  entries[0].id
     "Object contains unknown field `zz` - at `$.expected`"  →  expected.zz
     """
     what, _, place = str(error).partition(" - at `")
-    # "key` in `$.x" is msgspec's way to point at a key of an object.
+    # msgspec points at a key of an object with "key` in `$.x".
     path = place.removeprefix("key` in `").removesuffix("`").removeprefix("$")
     for phrase in _FIELD_PHRASES:
         if what.startswith(phrase):
@@ -57,7 +56,7 @@ def invalid_params(error: ValidationError, prefix: str = "") -> InvalidParams:
 
 
 def _in_words(what: str) -> str:
-    """Return what is wrong, with a pattern that did not match said in words."""
+    """Return the message with a pattern that did not match put into words."""
     for pattern, words in PATTERN_WORDS.items():
         if f"matching regex {pattern!r}" in what:
             return f"Expected {words}"

@@ -1,7 +1,7 @@
-"""How far the work on one request is: written by whoever does it, read by whoever tells the client.
+"""Progress of one request: the worker writes it, the sender of `$/progress` reads it.
 
-Law: `report` is one assignment. It may be called for every item, from any
-thread, and never waits; how often a client hears of it is not decided here.
+Law: `report` is one assignment. A worker may call `report` for every item, from any thread;
+`report` never waits. How often a client is notified is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["NO_PROGRESS", "Progress"]
 
 
 class Progress:
-    """What was reported last; `token` is what the client calls this request by."""
+    """The latest report; `token` is the client's name for the request."""
 
     __slots__ = ("latest", "token")
 
@@ -23,12 +23,15 @@ class Progress:
         self.latest: Figures | None = None
 
     def report(self, done: int, total: int | None, unit: str) -> None:
-        """So much is done, of so much (None: not known); `unit` is a plural, like "lines"."""
+        """Report `done` of `total` (None: unknown) in `unit`, a plural like "lines"."""
         self.latest = (done, total, unit)
 
 
 class _Unheard(Progress):
-    """For a request that did not ask: shared by all of them, so it keeps nothing."""
+    """Progress of a request that did not ask for reports.
+
+    Shared by all of them, so it keeps nothing.
+    """
 
     __slots__ = ()
 

@@ -1,10 +1,12 @@
-"""The two ways to find the end of a message in a stream of chunks.
+"""Readers that find the end of each message in a stream of chunks, one reader per framing.
 
-Rule 1: work is linear in the bytes received, however they are cut: what is
-incomplete grows in place and is looked at once.
-Rule 2: what is kept is bounded: a body over the limit is skipped, not stored.
-A frame for which there is no memory is skipped, too, and answered like one that is too large.
-Rule 3: a body that is handed on is UTF-8 (JSON that is not was never JSON).
+Rule 1: work is linear in the bytes received, however they are cut: an incomplete message grows in
+place and is scanned once.
+
+Rule 2: memory is bounded: a body over the limit is skipped, not stored. A frame that the process
+has no memory for is skipped too, and refused as Overloaded.
+
+Rule 3: a body that is handed on is UTF-8 (JSON in another encoding is not JSON).
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ BLANK: Final = b" \t\r\n"
 _CARRIAGE_RETURN: Final = 0x0D
 _OPEN_BRACE: Final = 0x7B
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-# More digits than any length has; int() of thousands of them would take its time.
+# More digits than any length has; int() is slow on thousands of digits.
 _LENGTH_DIGITS_MAX: Final = 18
 _OTHER_FRAMING: Final = (
     "JSON stands where a Content-Length header was expected; a connection keeps the framing that its"
     " first byte chose, so the connection is closed: frame every message, or open a new connection"
 )
-# No name of a header begins with one of these, JSON does.
+# First bytes of JSON, with which no header name begins.
 _JSON_STARTS: Final = (b"{", b"[")
 
 Item = bytes | SessiondError
@@ -35,7 +37,7 @@ Item = bytes | SessiondError
 
 
 def _checked(body: bytes, bytes_max: int) -> Item:
-    """The body, or why it can be none."""
+    """Return the body, or the error that says why it is refused."""
     if len(body) > bytes_max:
         return _too_large(bytes_max)
     if len(body) > SHALLOW_BYTES and nests_too_deeply(body):
@@ -60,28 +62,28 @@ def _no_memory() -> Overloaded:
 
 
 class LineReader:
-    """Newline-delimited JSON: split on byte 0x0A only, skip blank lines."""
+    """Reader of newline-delimited JSON: splits on byte 0x0A only, skips blank lines."""
 
     closing: str | None = None
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
-        # The line whose end has not come yet.
+        # The line whose end has not arrived yet.
         self._partial = bytearray()
         self._skipping = False
 
     @property
     def held_bytes(self) -> int:
-        """What is kept of a line whose end has not come."""
+        """Number of bytes kept of a line whose end has not arrived."""
         return len(self._partial)
 
     def skip(self) -> None:
-        """Drop that, and what is still to come of it."""
+        """Drop the incomplete line and the rest of it that is still to come."""
         self._partial.clear()
         self._skipping = True
 
     def feed(self, data: bytes, items: list[Item]) -> None:
-        """Append what `data` completes."""
+        """Append the items that `data` completes to `items`."""
         lines = data.split(b"\n")
         rest = lines.pop()
         if lines and (self._partial or self._skipping):
@@ -103,7 +105,7 @@ class LineReader:
             self._keep(rest, items)
 
     def end(self, items: list[Item]) -> None:
-        """The end of input: a last line may lack its newline."""
+        """Append the item that the end of input completes: the last line may lack its newline."""
         if not self._skipping:
             self._finish_partial(b"", items)
 
@@ -140,13 +142,13 @@ class LineReader:
 
 
 class FrameReader:
-    """Content-Length framing: header lines, a blank line, a body of so many bytes."""
+    """Reader of Content-Length framing: header lines, a blank line, a body of the given length."""
 
     def __init__(self, bytes_max: int, header_bytes_max: int) -> None:
         self.closing: str | None = None
         self._bytes_max = bytes_max
         self._header_bytes_max = header_bytes_max
-        # The header line or body whose end has not come yet.
+        # The header line or body whose end has not arrived yet.
         self._partial = bytearray()
         self._header_bytes = 0
         self._fields = 0
@@ -157,17 +159,20 @@ class FrameReader:
 
     @property
     def held_bytes(self) -> int:
-        """What is kept of a header line or body whose end has not come."""
+        """Number of bytes kept of a header line or body whose end has not arrived."""
         return len(self._partial)
 
     def skip(self) -> None:
-        """Drop that, and what is still to come of it: a body, for header lines are short."""
+        """Drop the incomplete body and the rest of it that is still to come.
+
+        Header lines are short and need no skipping.
+        """
         assert self._in_body, "only large frames are skipped"
         self._partial.clear()
         self._skipping = True
 
     def feed(self, data: bytes, items: list[Item]) -> None:
-        """Append what `data` completes; `closing` says why nothing more can be read."""
+        """Append the items that `data` completes; `closing` tells why nothing more can be read."""
         at = 0
         while at < len(data) and self.closing is None:
             if self._in_body:
@@ -176,7 +181,7 @@ class FrameReader:
                 at = self._read_header(data, at, items)
 
     def end(self, items: list[Item]) -> None:
-        """Half a frame is nothing."""
+        """Ignore an incomplete frame at the end of input."""
 
     def _read_header(self, data: bytes, at: int, items: list[Item]) -> int:
         newline = data.find(b"\n", at)
