@@ -1,1 +1,1 @@
-"""Ways to be connected: a Unix socket, or this process's own stdin and stdout."""
+"""Transports of a connection: a Unix socket, or this process's own stdin and stdout."""

@@ -1,8 +1,8 @@
-"""Who may have one more connection: processes of this user, and of each only so many.
+"""Admission of connections: processes of this user only, and a bounded number for each.
 
-Law: one process, however it leaks connections, leaves room for others, and all connections
-leave descriptors for what is asked on them; whoever finds none is
-told so in one line, and by its end nothing was done of what it had sent already.
+Law: one process, however it leaks connections, leaves room for the rest, and all connections
+together leave descriptors for the work on them. A client that is refused is told so in one line;
+the end of its connection means that nothing of what it had sent was done.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _NEVER: Final = float("-inf")
 
 
 class Peer(NamedTuple):
-    """Who is at the other end of a socket; the pid is 0 where the system does not say."""
+    """The process at the other end of a socket.
+
+    The pid is 0 where the system does not report one.
+    """
 
     uid: int
     pid: int
@@ -38,7 +41,7 @@ class Peer(NamedTuple):
 
 
 class Admission:
-    """The connections that are open, by process."""
+    """The open connections, counted by process."""
 
     def __init__(
         self, holdings: Holdings, bounds: Callable[[], Bounds] = lambda: DEFAULT_BOUNDS
@@ -49,7 +52,10 @@ class Admission:
         self._logged_at = _NEVER
 
     def admit(self, peer: Peer) -> bytes | None:
-        """Count one more connection in: None; or what to tell it before it is closed."""
+        """Count one more connection and return None, or return the refusal to send before closing.
+
+        The refusal is empty for a process of another user.
+        """
         if peer.uid != os.getuid():
             _log.warning(
                 "refused another user's connection", extra={"uid": peer.uid, "pid": peer.pid}
@@ -66,7 +72,7 @@ class Admission:
         return None
 
     def leave(self, peer: Peer) -> None:
-        """Count a connection out again."""
+        """Stop counting a connection that ended."""
         self._open[peer.pid] -= 1
         if not self._open[peer.pid]:
             del self._open[peer.pid]
@@ -75,7 +81,7 @@ class Admission:
         self._holdings.connections_refused += 1
         now = anyio.current_time()
         if now - self._logged_at >= REFUSALS_LOGGED_SECONDS:
-            # Clients try again and again; that they do is worth a line, not one each.
+            # Refused clients retry often, so one line per interval is enough.
             self._logged_at = now
             refused = self._holdings.connections_refused
             facts = {"limit": limit, "pid": peer.pid, "refused": refused}

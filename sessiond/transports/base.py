@@ -1,10 +1,11 @@
-"""A byte pipe that never blocks the loop: what a connection needs of the operating system.
+"""Ports: byte pipes that never block the loop, the operating system's side of a connection.
 
-Rule 1: `recv` and `send` return at once; `None` and `0` say "it would block".
+Rule 1: `recv` and `send` return at once; `None` and `0` mean "it would block".
+
 Rule 2: only `wait_readable`, `wait_writable` and `pump` wait, and only for readiness.
 
-Writing straight from the step that made the answer, and waiting only when the
-socket is full, is several times faster than a writer task (see perf-goals).
+A write straight from the step that made the answer, with a wait only when the socket is full, is
+several times faster than a writer task (see perf-goals).
 """
 
 from __future__ import annotations
@@ -26,27 +27,30 @@ __all__ = ["FdPort", "Port", "SocketPort"]
 
 
 class Port(Protocol):
-    """One open connection. `peer` says in a few words who is at the other end."""
+    """An open connection. `peer` describes the other end in a few words."""
 
     @property
     def peer(self) -> str:
-        """For log lines."""
+        """Description of the other end for log lines."""
         ...
 
     def recv(self) -> bytes | None:
-        """What has arrived, b"" at the end of input, None if nothing has yet. Raises OSError."""
+        """Return the bytes that have arrived, b"" at the end of input, None if none have.
+
+        Raises OSError.
+        """
         ...
 
     def send(self, data: bytes | memoryview) -> int:
-        """Send as much as is taken now; 0 if nothing is. Raises OSError."""
+        """Send as many bytes as the port takes now and return their number. Raises OSError."""
         ...
 
     async def wait_readable(self) -> None:
-        """Until `recv` would return something, or fail."""
+        """Wait until `recv` would return bytes, or fail."""
         ...
 
     async def wait_writable(self) -> None:
-        """Until `send` would take something, or fail."""
+        """Wait until `send` would take bytes, or fail."""
         ...
 
     async def pump(self, step: Callable[[], bool]) -> None:
@@ -54,12 +58,12 @@ class Port(Protocol):
         ...
 
     def close(self) -> None:
-        """Give it back. Nobody may be waiting."""
+        """Release the port. No task may be waiting on the port."""
         ...
 
 
 class _Descriptors:
-    """Waiting for a pair of file descriptors, which may be one and the same."""
+    """A read and a write file descriptor, possibly equal, with waits for readiness."""
 
     def __init__(self, read_fd: int, write_fd: int, peer: str) -> None:
         self.peer = peer
@@ -69,11 +73,11 @@ class _Descriptors:
         self._write_waits = _can_wait(write_fd)
 
     async def wait_readable(self) -> None:
-        """Until there is something to receive."""
+        """Wait until there are bytes to receive."""
         await (anyio.wait_readable(self._read_fd) if self._read_waits else checkpoint())
 
     async def wait_writable(self) -> None:
-        """Until there is room."""
+        """Wait until there is room to send."""
         await (anyio.wait_writable(self._write_fd) if self._write_waits else checkpoint())
 
     async def pump(self, step: Callable[[], bool]) -> None:
@@ -95,8 +99,8 @@ async def _pump_registered(
 ) -> None:
     """Stay registered with the loop and run `step` from its callback.
 
-    Saves two epoll calls and a task switch per chunk, which is a quarter of the
-    rate with many clients. Only asyncio offers it.
+    Saves two epoll calls and a task switch per chunk, which is a quarter of the rate with many
+    clients. Only asyncio offers such callbacks.
     """
     done: asyncio.Future[None] = loop.create_future()
 
@@ -106,7 +110,7 @@ async def _pump_registered(
         try:
             if step():
                 return
-            # The step may have cancelled whoever waits here.
+            # The step may have cancelled the task that waits for `done`.
             if not done.done():
                 done.set_result(None)
         except Exception as error:  # noqa: BLE001  # carried over to the task that waits
@@ -122,7 +126,7 @@ async def _pump_registered(
 
 
 def _can_wait(fd: int) -> bool:
-    """Whether the system can report readiness: not for regular files, which always are ready."""
+    """Return whether the system can report readiness; it cannot for regular files, always ready."""
     mode = os.fstat(fd).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd)
 
@@ -136,7 +140,7 @@ class SocketPort(_Descriptors):
         self._socket = sock
 
     def recv(self) -> bytes | None:
-        """What has arrived."""
+        """Return the bytes that have arrived."""
         try:
             return self._socket.recv(READ_BYTES)
         except BlockingIOError:
@@ -155,10 +159,10 @@ class SocketPort(_Descriptors):
 
 
 class FdPort(_Descriptors):
-    """Two file descriptors, one to read and one to write: pipes, a terminal, files.
+    """Two owned file descriptors, one to read and one to write: pipes, a terminal, files.
 
-    It owns both. Non-blocking mode belongs to the open file, which other
-    processes may share (a shell and its terminal), so it is put back at the end.
+    Non-blocking mode belongs to the open file, which another process may share (a shell and its
+    terminal), so the mode is put back at the end.
     """
 
     def __init__(self, read_fd: int, write_fd: int, peer: str = "stdio") -> None:
@@ -168,7 +172,7 @@ class FdPort(_Descriptors):
             os.set_blocking(fd, False)
 
     def recv(self) -> bytes | None:
-        """What has arrived."""
+        """Return the bytes that have arrived."""
         try:
             return os.read(self._read_fd, READ_BYTES)
         except BlockingIOError:

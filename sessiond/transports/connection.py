@@ -1,12 +1,15 @@
-"""One connection: read a chunk, dispatch all of it, send once.
+"""Connection: reads a chunk, dispatches all of its messages, sends once.
 
-Rule 1: a chunk is dispatched in order, synchronously, and answered with one send; one of
-very many messages in several turns, so that others have theirs.
-Rule 2: reading stops while this connection's answers fill its outbox or too many
-of its requests wait; it never stops for anyone else.
-Rule 3: the end of input cancels nothing: what was asked is answered, then it closes.
-What would be lost with the connection need not be waited for (`Client.input_ended`).
-Rule 4: whatever breaks here ends this connection only.
+Rule 1: the messages of a chunk are dispatched in order, synchronously, and answered with one send.
+A chunk of very many messages takes several turns of the loop, so that other connections get turns.
+
+Rule 2: reading stops while this connection's answers fill its outbox or too many of its requests
+wait; reading never stops for another connection's sake.
+
+Rule 3: the end of input cancels nothing: every request is answered, then the connection closes.
+Work whose result would be lost with the connection need not be awaited (`Client.input_ended`).
+
+Rule 4: any failure here ends this connection only.
 """
 
 from __future__ import annotations
@@ -39,18 +42,18 @@ __all__ = ["ASKED_TO_CLOSE", "CLIENT_CLOSED", "C", "Client", "Connection", "Conn
 
 
 class Client(Protocol):
-    """What a connection tells whoever stands for it."""
+    """The service's representative of a connection, notified of its progress."""
 
     def chunk_done(self) -> None:
-        """All of one read was dispatched; what could be gathered over it may be done now."""
+        """Handle the end of a chunk: all its messages are dispatched, gathered work may start."""
         ...
 
     def input_ended(self) -> None:
-        """Nothing more is asked. What was is still answered, but need not be waited for long."""
+        """Handle the end of input: requests are still answered, but not awaited for long."""
         ...
 
     def closed(self) -> None:
-        """It is over: nothing more comes, nothing more can be sent."""
+        """Handle the end of the connection: no more bytes come, none can be sent."""
         ...
 
 
@@ -61,7 +64,7 @@ ASKED_TO_CLOSE: Final = "it was asked to close"
 
 
 class ConnectionStatistics(Struct, frozen=True):
-    """How busy a connection is."""
+    """Figures that show how busy a connection is."""
 
     peer: str
     in_flight: int
@@ -70,7 +73,7 @@ class ConnectionStatistics(Struct, frozen=True):
 
 
 class Connection(Generic[C]):
-    """The service's listener and the dispatcher's peer at one port."""
+    """A connection at one port: the service's listener and the dispatcher's peer."""
 
     def __init__(
         self,
@@ -92,7 +95,7 @@ class Connection(Generic[C]):
         self._exchange = dispatcher.connection(self._answers, self.client)
         self._answers.watch(self._exchange.calls)
         self._calls = self._exchange.calls.held
-        # Bodies of the last chunk that had to wait for room.
+        # Items of the last chunk that wait for room or for the next turn.
         self._backlog: list[Item] = []
         self._input_ended = False
         self._closing = False
@@ -107,12 +110,12 @@ class Connection(Generic[C]):
 
     @property
     def peer(self) -> str:
-        """Who is at the other end."""
+        """Description of the other end."""
         return self._port.peer
 
     @property
     def encode(self) -> Callable[[bytes], bytes]:
-        """Frames a body; one function per framing."""
+        """Function that frames a body; one function per framing."""
         return self._framer.frame
 
     def put(self, frame: bytes) -> None:
@@ -120,28 +123,28 @@ class Connection(Generic[C]):
         self._outbox.put(frame)
 
     def offer(self, frames: bytes) -> bool:
-        """Queue framed events; False when the outbox is full."""
+        """Queue framed events; return False when the outbox is full."""
         return self._outbox.offer(frames)
 
     def flush(self) -> None:
-        """Send what is queued, as far as the socket takes it."""
+        """Send the queued frames, as far as the socket takes them."""
         self._answers.flush()
 
     def request(
         self, method: str, params: bytes, settle: Callable[[Reply], None]
     ) -> Callable[[], None]:
-        """Ask the client something; what this gives withdraws it."""
+        """Send a request to the client; return the function that withdraws it."""
         return self._exchange.outgoing.ask(method, params, settle)
 
     @property
     def replay_turn(self) -> anyio.Lock:
-        """Held by the one replay that reads lines for this connection."""
+        """Lock held by the one replay that reads lines for this connection."""
         if self._replay_turn is None:
             self._replay_turn = anyio.Lock()
         return self._replay_turn
 
     async def wait_room(self) -> None:
-        """Until events are welcome again."""
+        """Wait until the outbox has room for events again."""
         await self._outbox.wait_room()
 
     def start(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
@@ -151,14 +154,14 @@ class Connection(Generic[C]):
             self._tasks.start_soon(self._guard, function, args)
 
     def close(self) -> None:
-        """Read nothing more, answer what was asked, then close."""
+        """Stop reading, answer the requests received so far, then close."""
         self._closing = True
         self.end_reason = ASKED_TO_CLOSE
         self._reading.cancel()
         self._moved()
 
     def statistics(self) -> ConnectionStatistics:
-        """How busy it is."""
+        """Return how busy the connection is."""
         return ConnectionStatistics(
             peer=self.peer,
             in_flight=len(self._calls),
@@ -169,7 +172,7 @@ class Connection(Generic[C]):
     # -- reading -----------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Serve until the end of input, then until everything asked is answered."""
+        """Serve until the end of input, then until every request is answered."""
         with self._reading:
             while not self._closing:
                 if self._answers.is_full:
@@ -191,7 +194,7 @@ class Connection(Generic[C]):
             await self._wait_movement()
 
     def _read(self) -> bool:
-        """Take one chunk; False when there is no point in reading on at once."""
+        """Receive one chunk; return False when reading on at once is pointless."""
         try:
             data = self._port.recv()
         except OSError as error:
@@ -214,12 +217,12 @@ class Connection(Generic[C]):
         )
 
     def _dispatch(self, items: list[Item]) -> None:
-        """Hand on every body in order; what finds no room becomes the backlog."""
+        """Dispatch every body in order; bodies without room become the backlog."""
         receive, outbox, answers = self._exchange.receive, self._outbox, self._answers
         calls, table = self._calls, self._exchange.calls
         for place, item in enumerate(items, 1):
             receive(item)
-            # `answers.is_full`, word by word: asked after every request, it is worth it.
+            # `answers.is_full` inlined: the check runs after every request.
             if (
                 outbox.answer_bytes >= OUTBOX_BYTES_MAX
                 or len(calls) >= IN_FLIGHT_MAX
@@ -239,7 +242,7 @@ class Connection(Generic[C]):
         answers.count(self._backlog)
 
     def _refuse(self, error: SessiondError) -> None:
-        """Say of a frame that it is not taken."""
+        """Answer that a frame is refused."""
         self._exchange.receive(error)
         self.flush()
 
@@ -253,14 +256,14 @@ class Connection(Generic[C]):
         return self._outbox.pending_bytes == 0 and self._running == 0
 
     def _abort(self, reason: str) -> None:
-        """Nothing can be said any more: end everything of this connection at once."""
+        """End all tasks of this connection at once: nothing can be sent any more."""
         if not self._broken:
             self._broken = True
             self.end_reason = reason
             self._tasks.cancel_scope.cancel()
 
     def end(self) -> None:
-        """The last step, whatever led to it."""
+        """Release everything the connection holds. Called last, however the connection ended."""
         self._outbox.flush()
         self._broken = True
         self._exchange.outgoing.close()
@@ -270,7 +273,7 @@ class Connection(Generic[C]):
         self.client.closed()
 
     async def _guard(self, function: Callable[..., Awaitable[Any]], args: Iterable[Any]) -> None:
-        """A task of this connection; a bug in it is logged and ends the connection."""
+        """Run a task of this connection; log a bug in the task and end the connection."""
         try:
             await function(*args)
         except Exception as error:  # noqa: BLE001  # rule 4

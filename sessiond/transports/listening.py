@@ -1,9 +1,11 @@
-"""A listening Unix socket: one of our own at a path, or one that the service manager opened.
+"""Listening Unix sockets: one of our own at a path, or one that the service manager opened.
 
 Rule 1: the socket is 0600 from its first moment; a directory made for it is 0700.
-Rule 2: only a dead socket of our own is ever removed, and only while the folder is
-locked, so that of two daemons that start at once none removes the other's.
-Rule 3: an inherited socket is its giver's; its path is never touched.
+
+Rule 2: only a dead socket of our own is ever removed, and only while the folder is locked, so that
+of two daemons that start at once neither removes the other's socket.
+
+Rule 3: an inherited socket belongs to the service manager; its path is never touched.
 """
 
 from __future__ import annotations
@@ -25,33 +27,36 @@ from sessiond_client.place import address
 
 __all__ = ["CannotListen", "Listening", "listen", "listen_on_inherited"]
 
-# As many as the system allows (net.core.somaxconn): more than may wait are turned away.
+# At least net.core.somaxconn, the system's own bound: connections beyond the queue are refused.
 _BACKLOG: Final = 4096
 _LOOK_AGAIN_SECONDS: Final = 0.01
 _umask_lock: Final = threading.Lock()
 
 
 class CannotListen(Exception):
-    """The path cannot be listened on; the text says why and what was left alone."""
+    """Failure to listen on a path; the text tells why and what was left alone."""
 
 
 class Listening(NamedTuple):
-    """A socket that takes connections, and how it is known again: None = it is not ours to remove."""
+    """A listening socket.
+
+    `identity` is (device, inode) of its file, None if it is not ours to remove.
+    """
 
     socket: socket.socket
     path: Path
     identity: tuple[int, int] | None
 
     def end(self) -> None:
-        """Take no more connections; remove the socket unless it is another one by now. Blocking."""
-        # Who finds the path and no listener may remove it too, so it goes first.
+        """Close the socket; remove its file unless another one took its place. Blocking."""
+        # The path goes first: a daemon that finds the path without a listener may remove it.
         if self.identity is not None:
             _remove_own(self.path, self.identity)
         self.socket.close()
 
 
 def listen(path: Path) -> Listening:
-    """Listen at a path; a dead socket of ours gives way. Blocking. Raises CannotListen."""
+    """Listen at a path; a dead socket of ours is replaced. Blocking. Raises CannotListen."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.settimeout(0)
@@ -92,8 +97,8 @@ def listen_on_inherited(descriptor: int) -> Listening:
 
 
 def _bind(sock: socket.socket, path: Path) -> None:
-    # The mode must be right before anyone can connect, and the umask is the
-    # process's: nobody else may bind meanwhile, and files are chmod-ed by whoever makes them.
+    # The mode must be right before a client can connect. The umask belongs to the process, so the
+    # lock keeps other binds away; code that makes files sets their modes with chmod.
     with address(path) as name, _umask_lock:
         before = os.umask(0o177)
         try:
@@ -103,17 +108,17 @@ def _bind(sock: socket.socket, path: Path) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make what is missing, for this user alone; what exists is the user's own choice."""
+    """Make the missing folders, for this user alone; existing ones are the user's own choice."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)
-    # 0700 at once and not by a chmod: in a shared folder somebody may be waiting for it.
+    # 0700 at once and not by a chmod: in a shared folder another user may be waiting for it.
     folder.mkdir(mode=0o700, exist_ok=True)
 
 
 @contextmanager
 def _locked(folder: Path) -> Generator[None]:
-    """Nobody else who keeps this rule changes the sockets of the folder meanwhile."""
+    """Keep every process that takes this lock from changing the sockets of the folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         end = time.monotonic() + FOLDER_LOCK_SECONDS
@@ -132,7 +137,7 @@ def _locked(folder: Path) -> Generator[None]:
 
 
 def _remove_dead(path: Path) -> None:
-    """Remove a socket of ours that nobody listens on. Raises CannotListen for anything else."""
+    """Remove a socket of ours without a listener. Raises CannotListen for any other file."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -151,8 +156,8 @@ def _remove_dead(path: Path) -> None:
 
 
 def _remove_own(path: Path, identity: tuple[int, int]) -> None:
-    """Remove the socket, unless somebody has put another one in its place."""
-    # Without the lock or the folder it stays: the next daemon knows it for a dead one.
+    """Remove the socket's file, unless another one took its place."""
+    # Without the lock or the folder the file stays: the next daemon recognises a dead socket.
     with suppress(FileNotFoundError, CannotListen), _locked(path.parent):
         found = path.lstat()
         if (found.st_dev, found.st_ino) == identity:

@@ -1,11 +1,15 @@
-"""What waits for one connection's socket, bounded, sent straight from where it was made.
+"""Outbox of one connection: bounded, and sent straight from the step that queued.
 
 Rule 1: putting only queues; `flush` sends, once, as much as the socket takes.
+
 Rule 2: an answer is never refused; an event is, when it would pass the limit.
+
 Rule 3: a task exists only while the socket is full, and there is at most one.
-Rule 4: a socket that takes no byte for a while is given up if an answer waits
-for it, and left alone if only events do.
-Rule 5: what a full socket leaves over counts among the holdings of all connections.
+
+Rule 4: a connection whose socket takes no byte for a while is given up if an answer waits, and left
+alone if only events do.
+
+Rule 5: bytes left over by a full socket count among the holdings of all connections.
 """
 
 from __future__ import annotations
@@ -26,20 +30,20 @@ __all__ = ["Outbox", "OutboxStatistics"]
 
 
 class OutboxStatistics(Struct, frozen=True):
-    """How busy an outbox is."""
+    """Figures that show how busy an outbox is."""
 
     pending_bytes: int
     answer_bytes: int
     sent_bytes: int
     stalls: int
-    """How often the socket was full."""
+    """Number of times that the socket was full."""
 
 
 class Outbox:
     """The sending end of one connection.
 
-    `moved` is called when a stalled socket took something; `broken` with the
-    reason when nothing can be sent any more.
+    `moved` is called when a stalled socket took bytes; `broken`, with the reason, when nothing can
+    be sent any more.
     """
 
     def __init__(
@@ -58,11 +62,11 @@ class Outbox:
         self._moved = moved
         self._broken = broken
         self._frames: list[bytes] = []
-        # Where in `_frames` the events are; answers, the common case, leave no trace.
+        # Indices of the events in `_frames`; answers, the common case, cost no entry.
         self._event_places: list[int] = []
         self.answer_bytes = 0
         self._event_bytes = 0
-        # What a full socket left over: the bytes, and what they are (size, is an event).
+        # Bytes left over by a full socket, and their parts as (size, is an event).
         self._rest = memoryview(b"")
         self._rest_parts: deque[tuple[int, bool]] = deque()
         self._stuck = anyio.CancelScope()
@@ -75,7 +79,7 @@ class Outbox:
 
     @property
     def pending_bytes(self) -> int:
-        """Everything that is queued."""
+        """Number of queued bytes, of answers and events."""
         return self.answer_bytes + self._event_bytes
 
     # -- queueing ------------------------------------------------------------------
@@ -83,7 +87,7 @@ class Outbox:
     def put(self, frame: bytes) -> None:
         """Queue an answer."""
         if self._draining and self.answer_bytes == 0:
-            # From now on somebody waits for this socket.
+            # From now on an answer waits for this socket.
             self._stuck.deadline = anyio.current_time() + STUCK_SOCKET_SECONDS
         self._frames.append(frame)
         self.answer_bytes += len(frame)
@@ -91,14 +95,15 @@ class Outbox:
             self._count_pending()
 
     def offer(self, frames: bytes) -> bool:
-        """Queue events; False when they would pass a limit and something else waits already."""
+        """Queue events; return False when they would pass a limit and other frames wait already."""
         size = len(frames)
         pending = self.answer_bytes + self._event_bytes
         if pending and (pending + size > OUTBOX_BYTES_MAX or self._holdings.is_full_for_events):
-            # Full of what nobody has tried to send yet is not full.
+            # The outbox may be full only because nothing tried to send its frames yet.
             self.flush()
             if self.pending_bytes:
-                # Where others have filled the daemon an empty outbox is all there is to wait for.
+                # If the whole daemon is full, this connection can only wait for its own outbox
+                # to be empty.
                 room = 0 if self._holdings.is_full_for_events else OUTBOX_BYTES_MAX - size
                 self._room_below = min(self._room_below, max(0, room))
                 return False
@@ -114,7 +119,7 @@ class Outbox:
     # -- sending -------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Send what is queued, unless a full socket is being waited for anyway."""
+        """Send the queued frames, unless a task waits for a full socket anyway."""
         if self._draining or not self._frames:
             return
         if self._closed:
@@ -151,7 +156,7 @@ class Outbox:
         self._counted_bytes = pending
 
     def _load(self, data: bytes) -> None:
-        """Take the queued frames, joined as `data`, for sending piece by piece."""
+        """Take the queued frames, joined as `data`, to send them piece by piece."""
         events = set(self._event_places)
         self._rest = memoryview(data)
         self._rest_parts.extend(
@@ -161,7 +166,7 @@ class Outbox:
         self._event_places.clear()
 
     def _count(self, sent: int) -> None:
-        """Take `sent` bytes off the rest and off the kind of frame they belong to."""
+        """Subtract `sent` bytes from the rest and from the kind of frame they belong to."""
         self._rest = self._rest[sent:]
         parts = self._rest_parts
         while sent:
@@ -204,7 +209,7 @@ class Outbox:
         self._moved()
 
     async def wait_room(self) -> None:
-        """Until what was refused, or else half an outbox of events, has a place."""
+        """Wait until there is room for the refused events, or else for half an outbox of events."""
         self.flush()
         if self._closed or self.pending_bytes <= self._room_below:
             await checkpoint()
@@ -216,7 +221,7 @@ class Outbox:
     # -- the end -------------------------------------------------------------------
 
     def close(self) -> None:
-        """Forget everything; what is queued from now on goes nowhere."""
+        """Drop all frames, and every frame queued from now on."""
         self._closed = True
         self._drop_all()
         if self._room is not None:
@@ -232,7 +237,7 @@ class Outbox:
         self._count_pending()
 
     def statistics(self) -> OutboxStatistics:
-        """How busy it is."""
+        """Return how busy the outbox is."""
         return OutboxStatistics(
             pending_bytes=self.pending_bytes,
             answer_bytes=self.answer_bytes,

@@ -1,7 +1,8 @@
-"""What one connection sends: cut into bodies, and at most one half body kept.
+"""Receiver of one connection: cuts bytes into bodies, keeps at most one incomplete body.
 
-Law: a small half is always kept, so ordinary requests get through whatever others do. A large
-one counts among the holdings of all; without room there it is refused, and its rest skipped.
+Law: a small incomplete body is always kept, so ordinary requests get through however full the
+daemon is. A large one counts among the holdings of all connections; without room there it is
+refused, and its rest skipped.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["Receiving"]
 
 
 class Receiving:
-    """The receiving end of one connection; `refuse` tells the sender what was not taken."""
+    """The receiving end of one connection; `refuse` tells the sender about a refused frame."""
 
     __slots__ = ("_held", "_holdings", "_is_large", "_refuse", "framer")
 
@@ -32,7 +33,7 @@ class Receiving:
         self._is_large = False
 
     def feed(self, data: bytes) -> list[Item]:
-        """What `data` completes, in order: bodies, and errors to answer with id null."""
+        """Return the items that `data` completes, in order: bodies, and errors for a null id."""
         items = self.framer.feed(data)
         held = self.framer.held_bytes
         if held != self._held:
@@ -47,17 +48,17 @@ class Receiving:
         return items
 
     def end(self) -> list[Item]:
-        """What the end of input completes."""
+        """Return the items that the end of input completes."""
         items = self.framer.end()
         self.close()
         return items
 
     def give_way(self) -> None:
-        """Others need the room, and nothing has come for a while."""
+        """Drop a large incomplete body that has not grown for a while, to make room for another."""
         self._refuse(self._drop())
 
     def close(self) -> None:
-        """Nothing more comes, and nothing is kept."""
+        """Drop the incomplete body from the holdings: no more bytes come."""
         self._count(0)
         self._end_large()
 

@@ -1,7 +1,7 @@
-"""What one connection has asked and not read yet: its answers, and the requests that wait for one.
+"""Load of one connection: its unread answers, and its requests that wait for one.
 
-Law: answers are bounded by reading no further, so none is dropped; only a large answer to a
-question that can be asked again is refused, when too much waits already.
+Law: answers are bounded by reading no further, so none is dropped. Only a large answer to a
+question that can be asked again is refused, when too many bytes wait already.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Answers"]
 
 
 class Answers:
-    """The dispatcher's view of a connection: it puts bodies, which are framed here."""
+    """The dispatcher's peer at a connection: frames the bodies that are put."""
 
     __slots__ = (
         "_calls",
@@ -47,12 +47,12 @@ class Answers:
         self._holdings = holdings
         self._moved = moved
         self._calls: CallTable[Any] | None = None
-        # What of the bodies of requests without an answer is counted among all holdings.
+        # Bytes of unanswered requests and unread bodies that are counted among the holdings.
         self._counted_bytes = 0
         self._unread_bytes = 0
 
     def watch(self, calls: CallTable[Any]) -> None:
-        """From now on these are the requests that wait."""
+        """Set the table of the requests that wait."""
         self._calls = calls
 
     def put(self, body: bytes) -> None:
@@ -60,14 +60,14 @@ class Answers:
         self._put(self._framer.frame(body))
 
     def flush(self) -> None:
-        """Send what is queued, as far as the socket takes it."""
+        """Send the queued frames, as far as the socket takes them."""
         self._outbox.flush()
         self.count()
         self._moved()
 
     def admits(self, size: int) -> bool:
-        """Whether so large an answer to a question may be queued."""
-        # Full of what nobody has tried to send yet is not full.
+        """Return whether an answer of `size` bytes to a question may be queued."""
+        # The outbox may be full only because nothing tried to send its frames yet.
         self._outbox.flush()
         waiting = self._outbox.answer_bytes
         fits = not waiting or waiting + size <= RESULT_BYTES_MAX
@@ -78,7 +78,7 @@ class Answers:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more is to be read until something was answered, or sent."""
+        """Return whether reading must stop until a request is answered or bytes are sent."""
         calls = self._calls
         assert calls is not None, "it watches the calls of its connection"
         return (
@@ -88,7 +88,7 @@ class Answers:
         )
 
     def count(self, unread: Sequence[Item] | None = None) -> None:
-        """Count the bodies of the requests that wait, and those that nobody has taken yet."""
+        """Update the holdings by the bodies of waiting requests and by the `unread` bodies."""
         if unread is not None:
             self._unread_bytes = _size_of(unread) if unread else 0
         if self._calls is None:
@@ -99,7 +99,7 @@ class Answers:
             self._counted_bytes = size
 
     def close(self) -> None:
-        """Nobody reads answers any more; what still waits is bounded where it waits."""
+        """Stop counting: no answer is read any more, and waiting requests are bounded elsewhere."""
         self._calls = None
         self._holdings.held_bytes -= self._counted_bytes
         self._counted_bytes = 0

@@ -1,6 +1,6 @@
-"""Serving one connection from its first byte to its last.
+"""Service of one connection from its first byte to its last.
 
-Law: whatever breaks ends this connection only, and its port is closed and its client told, always.
+Law: any failure ends this connection only. Its port is closed and its client notified, always.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ async def serve_connection(
     make_client: Callable[[Connection[C]], C],
     holdings: Holdings,
 ) -> None:
-    """Serve one connection until it ends; what it makes the daemon keep counts as `holdings`."""
+    """Serve one connection until it ends; its memory counts among `holdings`."""
     reason = "it was cancelled"
     _log.debug("connection opened", extra={"peer": port.peer})
     try:
@@ -50,9 +50,9 @@ async def serve_connection(
         else:
             reason = f"a system call failed: {failed.strerror}"
     finally:
-        # A close that fails has closed all the same.
+        # A close that fails still closes the descriptor.
         with suppress(OSError):
             port.close()
-        # Every command is a connection: those that end as they should would fill the log.
+        # Every command is a connection, so those that end normally would fill the log.
         level = logging.DEBUG if reason in _USUAL_ENDS else logging.INFO
         _log.log(level, "connection closed", extra={"peer": port.peer, "reason": reason})

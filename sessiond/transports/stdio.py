@@ -1,8 +1,8 @@
-"""This process's own stdin and stdout as one connection.
+"""Stdin and stdout of the own process as one connection.
 
-Law: while it lasts, nothing but the protocol gets to the real stdout. The
-descriptors are moved away first; what is left in their places is an empty input
-and stderr, so a stray print, of ours or of a child, ends up in the log.
+Law: while the connection lasts, only the protocol reaches the real stdout. The descriptors are
+moved away first; an empty input and stderr take their places, so a stray print, of ours or of a
+child process, ends up in the log.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 @contextmanager
 def stdio_port() -> Generator[FdPort]:
-    """A port over stdin and stdout; both are put back when it is left."""
+    """Yield a port over stdin and stdout; put both back afterwards."""
     sys.stdout.flush()
     python_stdout = sys.stdout
-    # First above the standard three, so that a closed one is not filled by chance.
+    # Both copies first: a standard descriptor that is closed must not be filled by chance.
     read_fd, write_fd = os.dup(_STDIN), os.dup(_STDOUT)
     port = FdPort(read_fd, write_fd)
     kept = os.dup(read_fd), os.dup(write_fd)

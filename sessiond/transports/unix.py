@@ -1,4 +1,4 @@
-"""The Unix socket: an accept loop that survives whatever one connection or a full table does."""
+"""Unix socket: an accept loop that survives broken connections and a lack of descriptors."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _log = logging.getLogger(__name__)
 
 Serve = Callable[[Port], Awaitable[None]]
 
-# How long accepting rests when the process or the system is out of descriptors or memory, and when
-# a call failed for another reason: the next connection may well be taken.
+# Pause of the accept loop when the process or the system is out of descriptors or memory, and when
+# a call failed for another reason, after which the next connection may well be accepted.
 EXHAUSTED_SECONDS: Final = 0.5
 FAILED_SECONDS: Final = 0.05
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -38,7 +38,7 @@ async def serve_unix(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Accept connections until cancelled; started when clients can connect.
+    """Accept connections until cancelled; report started once clients can connect.
 
     `listen` runs in a worker thread. Raises CannotListen.
     """
@@ -81,7 +81,7 @@ async def _accept_loop(
         try:
             peer = Peer(*SYSTEM.peer_of(sock))
         except OSError as error:
-            # Nobody can say whose connection this is.
+            # The connection's user is unknown.
             _lose(sock, error)
             continue
         refusal = admission.admit(peer)
@@ -107,7 +107,7 @@ def _lose(sock: socket.socket, error: OSError) -> None:
 
 
 def _turn_away(sock: socket.socket, last_words: bytes) -> None:
-    """Say it if the socket takes it, and hang up: nobody waits for who is not served."""
+    """Send the refusal if the socket takes it at once, and close the socket."""
     with suppress(OSError), sock:
         sock.settimeout(0)
         sock.send(last_words)
