@@ -1,8 +1,8 @@
-"""The protocol for machines: one document per format, generated from the types the daemon runs on.
+"""Machine-readable protocol: one document per format, generated from the types the daemon runs on.
 
-Law: nothing is written down twice. Names, parameters and results come from
-`METHODS`, notifications and entries from the model, errors from `ERRORS`; what is
-checked in is compared with today's text by a test (`make schema` writes it).
+Law: no fact is written down twice. Names, parameters and results come from `METHODS`, notifications
+and entries from the model, errors from `ERRORS`. A test compares the checked-in documents with the
+generated text (`make schema` writes them).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ FORMATS: Final[dict[str, Callable[[], str]]] = {
     "openrpc": lambda: _indented(openrpc_document()),
     "typescript": typescript_text,
 }
-"""The text of each format, the same in every run."""
+"""Function that returns the text of each format, identical in every run."""
 
 
 @cache
 def openrpc_bytes() -> bytes:
-    """What `rpc.discover` answers; made once."""
+    """Return the answer of `rpc.discover`, made once."""
     return msgspec.json.encode(openrpc_document())

@@ -1,6 +1,6 @@
-"""What the data of each kind of error holds beside `kind` and `retryable`, spelled in TypeScript.
+"""Members of each error kind's data besides `kind` and `retryable`, spelled in TypeScript.
 
-A member that ends in `?` is there in some cases only. A test holds the table against `ERRORS` and
+A member that ends in `?` is present in some cases only. A test holds the table against `ERRORS` and
 against the table of errors in protocol.md.
 """
 

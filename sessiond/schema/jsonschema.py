@@ -18,7 +18,7 @@ _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, Any]:
-    """Methods, notifications, entries and errors, each with its schemas."""
+    """Return methods, notifications, entries and errors, each with its schemas."""
     shapes = Shapes("#/$defs/{name}")
     return {
         "$schema": _DIALECT,

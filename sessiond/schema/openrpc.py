@@ -1,8 +1,9 @@
 """The protocol as an OpenRPC document, which `rpc.discover` answers.
 
-What OpenRPC has no place for is in `x-` members: a method's `x-aliases` and
-`x-access`, `x-notifications`, what the daemon says unasked, and `x-client-requests`, what
-it asks of clients that offered it (OpenRPC's methods are what a client calls). A method without a result is a notification to the daemon.
+`x-` members hold the parts that OpenRPC has no place for: a method's `x-aliases` and `x-access`,
+the daemon's notifications in `x-notifications`, and its requests to clients that offered to answer
+them in `x-client-requests` (OpenRPC's methods are what a client calls). A method without a result
+is a notification to the daemon.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _ANY_SESSION: Final = (
 
 
 def openrpc_document() -> dict[str, Any]:
-    """The document, the same in every run."""
+    """Return the document, identical in every run."""
     shapes = Shapes("#/components/schemas/{name}")
     return {
         "openrpc": _SPECIFICATION,
@@ -92,13 +93,16 @@ def openrpc_document() -> dict[str, Any]:
 
 
 def general_errors(method: Method[Client, Any]) -> tuple[type[SessiondError], ...]:
-    """What it may answer because it is a method, and because it is one on a session."""
+    """Return the errors that any method may answer, with those of any method on a session.
+
+    The latter are included if the method has a `session_id`.
+    """
     on_session = "session_id" in method.params.__struct_fields__
     return (*_ANY_METHOD, *(_ANY_SESSION if on_session else ()))
 
 
 def _method(method: Method[Client, Any], shapes: Shapes) -> dict[str, Any]:
-    # As `ERRORS` lists them, each once.
+    # In the order of `ERRORS`, each once.
     may_be = {*general_errors(method), *method.errors}
     errors = [error for error in ERRORS if error in may_be]
     return {
@@ -113,7 +117,10 @@ def _method(method: Method[Client, Any], shapes: Shapes) -> dict[str, Any]:
 
 
 def _params(kind: type[Struct], shapes: Shapes) -> dict[str, Any]:
-    """One content descriptor per parameter, in the order of the type, required ones first."""
+    """Return one content descriptor per parameter.
+
+    They keep the order of the type, but required ones come first.
+    """
     schema = shapes.components[kind.__name__]
     required = set(schema["required"])
     names = [field.encode_name for field in msgspec.structs.fields(kind)]
@@ -133,7 +140,7 @@ def _params(kind: type[Struct], shapes: Shapes) -> dict[str, Any]:
 
 
 def _draft_07(schema: Schema) -> Schema:
-    """OpenRPC's schemas are of draft 7, where a tuple is spelled otherwise."""
+    """Return the schema in draft 7, which OpenRPC uses and which spells tuples otherwise."""
     spelled: Schema = respelled(schema, _with_items)
     return spelled
 

@@ -1,8 +1,8 @@
-"""Every shape of the wire as JSON Schema, for whichever document wants it.
+"""JSON Schemas of all shapes on the wire, for every document format.
 
-msgspec gives what the types say. Two things are added that it cannot know: what a
-`Raw` field spells (its `x-holds` mark), and that a member which always goes out is
-required there, although the struct that it is encoded from has a default for it.
+msgspec derives schemas from the types. This module adds two facts that msgspec cannot know: the
+type inside a `Raw` field (its `x-holds` mark), and that a member which is always sent is required
+there, although the struct that it is encoded from has a default for it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Schema = dict[str, Any]
 Json = dict[str, Any] | list[Any] | str | float | None
 
 ENTRIES: Final[dict[str, type[Struct]]] = {"session_header": Header, **ENTRY_TYPES}
-"""What a line of a native file may be, by its type word."""
+"""Types that a line of a native file may have, by type word."""
 
 CLIENT_NOTIFICATIONS: Final[dict[str, type[Struct]]] = {"$/cancelRequest": CancelParams}
-"""What a client may say beside the methods; never answered."""
+"""Notifications that a client may send besides the methods; they are never answered."""
 
 
 class Shapes:
@@ -55,19 +55,19 @@ class Shapes:
         self.components: dict[str, Schema] = {
             name: self._resolved(components[name]) for name in sorted(components)
         }
-        """By the name of the type."""
+        """Schemas by the name of their type."""
 
     def of(self, kind: Any) -> Schema:
-        """A reference to the schema of a type, or to those of the forms that it has."""
+        """Return a reference to the schema of a type, or to those of its forms."""
         forms = [self._resolved(self._schema_of[form]) for form in _forms(kind)]
         return forms[0] if len(forms) == 1 else {"anyOf": forms}
 
     def ref(self, name: str) -> Schema:
-        """A reference to a component."""
+        """Return a reference to a component."""
         return {"$ref": self._ref_template.format(name=name)}
 
     def _held(self) -> dict[str, Schema]:
-        """What the bytes of `Raw` fields spell."""
+        """Return the schemas of the types inside `Raw` fields."""
         known = [self.ref(kind.__name__) for kind in ENTRY_TYPES.values()]
         return {
             "AnyEntry": {"anyOf": [self.ref("KnownEntry"), self.ref("OpaqueEntry")]},
@@ -112,7 +112,7 @@ class Shapes:
 
 
 def respelled(schema: Json, respell: Callable[[Schema], Schema]) -> Any:
-    """The schema with `respell` done to every object in it, the inner ones first."""
+    """Return the schema with `respell` applied to every object in it, the inner ones first."""
     if isinstance(schema, list):
         return [respelled(part, respell) for part in schema]
     if isinstance(schema, dict):
@@ -121,18 +121,18 @@ def respelled(schema: Json, respell: Callable[[Schema], Schema]) -> Any:
 
 
 def summary_of(method: Method[Client, Any]) -> str:
-    """What the method's module says it does: its first line, behind the method's name."""
+    """Return the summary of a method: the first line of its module, without the method's name."""
     text = inspect.getdoc(sys.modules[method.handle.__module__]) or ""
     return text.partition("\n")[0].removeprefix(f"{method.name}: ")
 
 
 def _forms(result: Any) -> tuple[Any, ...]:
-    """The types that a result may have: msgspec takes no union of them."""
+    """Return the types that a result may have, since msgspec takes no union of them."""
     return get_args(result) or (result,)
 
 
 def _only_sent() -> set[type[Struct]]:
-    """Types of results and notifications that are in no parameters: nobody decodes them."""
+    """Return the types that only results and notifications use; the daemon never decodes them."""
     asked = CLIENT_REQUESTS.values()
     sent = [*(method.result for method in METHODS), *NOTIFICATIONS.values()]
     taken = [*(method.params for method in METHODS), *ENTRIES.values()]
@@ -154,7 +154,7 @@ def _reached(roots: Iterable[Any]) -> set[type[Struct]]:
 
 
 def _always_sent(kind: type[Struct]) -> list[str]:
-    """The members that are there whatever they hold."""
+    """Return the members that are always sent, even with their default values."""
     omits = kind.__struct_config__.omit_defaults
     return [
         field.encode_name

@@ -1,8 +1,7 @@
-"""The protocol as TypeScript declarations: one file that needs no other.
+"""The protocol as TypeScript declarations in one file without imports.
 
-Every schema becomes a type of its name; `Methods`, `Notifications` and `ErrorCodes`
-tie names to types. A keyword of JSON Schema that has no spelling here is an error,
-not a silent `unknown`.
+Every schema becomes a type of its name; `Methods`, `Notifications` and `ErrorCodes` tie names to
+types. A keyword of JSON Schema that has no spelling here is an error, not a silent `unknown`.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ _PLAIN: Final = {
     "array": "unknown[]",
     "object": "Record<string, unknown>",
 }
-# What a type cannot say; it stays with whoever checks values.
+# Keywords that a TypeScript type cannot express; a client checks such values itself.
 _UNSAID: Final = frozenset(
     {"title", "description", "default", "pattern", "format"}
     | {"minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "minItems", "maxItems"}
 )
-# Two components that a schema cannot spell as TypeScript needs them, and what they are made of.
+# Components whose TypeScript cannot be derived from their schemas.
 _BY_HAND: Final = {
     "AnyEntry": """\
 type Stored<E> = E extends unknown
@@ -79,7 +78,7 @@ type Sent<E> = E extends unknown ? Omit<E, PlacedBy> & { [P in PlacedBy | "seq"]
 export type SentEntry = Sent<KnownEntry> | (OpaqueEntry & { [P in PlacedBy | "seq"]?: never });
 """,
 }
-# Which result a call gives for which value of a parameter, the default last.
+# Result of a method for each value of a parameter, the default last.
 _FORMS: Final = (
     ("session/tree", '{ form: "nested" }', "NestedTree"),
     ("session/tree", '{ form: "text" }', "TextTree"),
@@ -133,7 +132,7 @@ export type RpcError<K extends ErrorKind = ErrorKind> = {
 
 
 def typescript_text() -> str:
-    """The whole file, the same in every run."""
+    """Return the whole file, identical in every run."""
     shapes = Shapes("{name}")
     parts = [
         _comment(
@@ -188,7 +187,7 @@ def _methods(shapes: Shapes) -> Iterator[tuple[str, str, str]]:
 
 
 def _calls() -> str:
-    """Return the type of a function that calls: the result of a form is tied to its parameter."""
+    """Return the type of a calling function: a parameter's value decides on the result's type."""
     rows = [
         f'  (method: "{method}", params: Params<"{method}"> & {told}): Promise<{result}>;\n'
         for method, told, result in _FORMS
@@ -243,7 +242,7 @@ def _members(schema: Schema) -> str:
 
 
 def _spell(schema: Schema) -> str:
-    """The type expression of a schema."""
+    """Return the type expression of a schema."""
     spell = _SPELLINGS.get(frozenset(schema) - _UNSAID)
     assert spell is not None, f"no TypeScript for the schema {schema}"
     return spell(schema)
@@ -254,7 +253,7 @@ def _list(schema: Schema) -> str:
     return f"({item})[]" if " " in item else f"{item}[]"
 
 
-# By the keywords of a schema that say something.
+# Spellings by the set of a schema's keywords, those of `_UNSAID` aside.
 _SPELLINGS: Final[dict[frozenset[str], Callable[[Schema], str]]] = {
     frozenset(): lambda _: "unknown",
     frozenset({"$ref"}): lambda schema: _type_name(schema["$ref"]),
@@ -276,7 +275,7 @@ def _json(value: object) -> str:
 
 
 def _type_name(name: str) -> str:
-    # `Params<M>` of the envelopes is what a client wants under this name.
+    # A client expects the `Params<M>` of the envelopes under the name Params.
     return "NoParams" if name == "Params" else name
 
 
