@@ -1,6 +1,6 @@
-"""The editors' face: outline, hover and problems of session files, over stdio.
+"""Language server: outline, hover and problems of session files, over stdio.
 
-Law: the daemon says what an entry is, the editor's text says where it stands. Nothing
-here reads sessions or knows the service; all of it is asked through `sessiond_client`.
-Only `server` and `shapes` know pygls.
+Law: the daemon tells what an entry is, the editor's text tells its place. This package reads no
+sessions and does not know the service; it asks through `sessiond_client`. Only `server` and
+`shapes` know pygls.
 """

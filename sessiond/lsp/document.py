@@ -1,6 +1,6 @@
-"""A document that an editor has open: its text, and what the daemon said about its session.
+"""Documents open in an editor: the text, and the daemon's data about the session.
 
-Law: what was read of a session is kept only while somebody would say that it changed.
+Law: a snapshot is kept only while a watcher reports that the session changed.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ class Snapshot(Struct, frozen=True):
 
     info: Mapping[str, Any]
     nodes: list[TreeNode]
-    """In pre-order; the first OUTLINE_NODES_MAX."""
+    """The first OUTLINE_NODES_MAX nodes, in pre-order."""
     places: Mapping[str, TreeNode]
     heads: list[Head]
     more: int
-    """How many nodes were not read, at least."""
+    """Number of nodes that were not read, at least."""
 
 
 class Document:
-    """One open document."""
+    """An open document."""
 
     def __init__(self, uri: str, path: Path, text: Text) -> None:
         self.uri = uri
         self.path = path
         self.text = text
         self.changed = anyio.Event()
-        """The session or the text is another than it was; who waits for it renews it."""
+        """Event of a changed session or text; its waiter puts a new event in its place."""
         self.saved = anyio.Event()
-        """Set when the editor has written the file."""
+        """Event of a file written by the editor."""
         self.scope = anyio.CancelScope()
-        """Of the task that watches it."""
+        """Scope of the task that watches the document."""
         self._is_watched = False
         self._changes = 0
         self._snapshot: Snapshot | None = None
@@ -55,22 +55,22 @@ class Document:
         self._reading = anyio.Lock()
 
     def text_changed(self) -> None:
-        """The editor's text is another than it was."""
+        """Record that the editor's text changed."""
         self.changed.set()
 
     def session_changed(self) -> None:
-        """The session is another than it was."""
+        """Record that the session changed."""
         self._changes += 1
         self._snapshot = None
         self.changed.set()
 
     def watch(self, *, on: bool) -> None:
-        """Whether from now on somebody calls `session_changed` when it did."""
+        """Set whether a watcher calls `session_changed` on each change from now on."""
         self._is_watched = on
         self._snapshot = None
 
     async def index(self) -> Index:
-        """Where each entry stands in the text of now."""
+        """Return the places of the entries in the current text."""
         version = self.text.version
         if self._index is None or self._index[0] != version:
             found = await to_thread.run_sync(Index, self.text.lines)
@@ -79,7 +79,7 @@ class Document:
         return self._index[1]
 
     async def snapshot(self, client: Client) -> Snapshot:
-        """What the daemon has in the file. Raises SessiondClientError."""
+        """Return the daemon's view of the file. Raises SessiondClientError."""
         async with self._reading:
             if self._snapshot is not None:
                 return self._snapshot
@@ -90,13 +90,17 @@ class Document:
             return found
 
     async def file_state(self) -> tuple[int, int, int] | None:
-        """Return what tells the file from a changed one; None if it cannot be looked at."""
+        """Return a state that differs after a change of the file.
+
+        None if the file cannot be read.
+        """
         return await to_thread.run_sync(_state, self.path)
 
     async def stored_lines(self) -> int | None:
-        """How many lines of the text are in the file; None if it has others, too.
+        """Return how many lines of the text the file begins with; None if the file has more lines.
 
-        All of them: the text is saved. Less: the end of the file was cut.
+        All lines of the text: it is saved. Fewer: the end of the file was cut. None also if a line
+        differs, or if the file cannot be read.
         """
         return await to_thread.run_sync(_lines_in_file, self.path, self.text.lines)
 
@@ -110,7 +114,7 @@ async def _read(client: Client, path: Path) -> Snapshot:
     while page.next_cursor is not None and len(nodes) < OUTLINE_NODES_MAX:
         page = await client.tree(session_id, limit=PAGE_ROWS_MAX, cursor=page.next_cursor)
         nodes += page.nodes
-    # Every line but the header may be a node; the count is only for saying that there are more.
+    # Every line but the header may be a node; the count only feeds the note on missing entries.
     more = max(0, info["seq"] - len(nodes)) if page.next_cursor is not None else 0
     heads = await client.heads(session_id)
     return Snapshot(info, nodes, {node.id: node for node in nodes}, heads, more)
@@ -126,7 +130,7 @@ def _state(path: Path) -> tuple[int, int, int] | None:
 
 def _lines_in_file(path: Path, lines: tuple[str, ...]) -> int | None:
     try:
-        # A pipe under this name would keep the thread for ever.
+        # A pipe of this name would block the thread forever.
         if not path.is_file():
             return None
         with path.open("rb") as file:

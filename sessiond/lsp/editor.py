@@ -1,7 +1,7 @@
-"""What an editor asks of its open documents, answered from the daemon and the text.
+"""Editor: answers an editor's questions on open documents, from the daemon and the text.
 
-Law: a question never fails because of the daemon: without it, or about a file that it does
-not read, the answer is None. What is wrong with a file is said by its problems.
+Law: a question never fails because of the daemon. Without a daemon, or about a file that the daemon
+does not read, the answer is None. Problems of a file are published, not returned.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Span(NamedTuple):
 
 
 class Hovered(NamedTuple):
-    """What to say, and of which part of the line; None is all of it."""
+    """A hover: its text, and the part of the line it is about (None: the whole line)."""
 
     text: str
     span: Span | None
 
 
 class _Meant(NamedTuple):
-    """The entry that a position is about."""
+    """The entry that a position refers to."""
 
     entry_id: str | None
     span: Span | None
@@ -64,7 +64,7 @@ class Editor:
     # -- what the editor tells ----------------------------------------------
 
     def opened(self, uri: str, path: Path, text: Text) -> Document | None:
-        """The document, from now on; None for one more than are taken."""
+        """Add a document and return it; return None if too many are open."""
         if len(self._documents) >= DOCUMENTS_MAX:
             return None
         self.closed(uri)
@@ -75,18 +75,18 @@ class Editor:
         return document
 
     def document(self, uri: str) -> Document | None:
-        """An open one."""
+        """Return an open document; None if the URI is not open."""
         return self._documents.get(uri)
 
     def saved(self, uri: str) -> None:
-        """The file was written by the editor."""
+        """Record that the editor wrote the file."""
         if (document := self._documents.get(uri)) is not None:
             document.saved.set()
             document.saved = anyio.Event()
             document.session_changed()
 
     def closed(self, uri: str) -> None:
-        """The document is no more; what was shown of it is taken back."""
+        """Remove a document and withdraw its published problems."""
         if (document := self._documents.pop(uri, None)) is not None:
             document.scope.cancel()
             self._publish(document, [])
@@ -94,7 +94,7 @@ class Editor:
     # -- what the editor asks -----------------------------------------------
 
     async def symbols(self, uri: str) -> list[Symbol] | None:
-        """The outline."""
+        """Return the outline; None if the daemon does not answer for the document."""
         found = await self._look(uri)
         if found is None:
             return None
@@ -104,7 +104,7 @@ class Editor:
         return outline(str(title), snapshot.nodes, index, more=snapshot.more)
 
     async def hover(self, uri: str, place: Place) -> Hovered | None:
-        """About the id under the cursor, else about the entry in its line."""
+        """Return the hover of the id under the cursor, or else of the entry in its line."""
         found = await self._look(uri)
         if found is None:
             return None
@@ -117,12 +117,12 @@ class Editor:
         try:
             entry = await _entry(document, client, snapshot, meant.entry_id)
         except SessiondClientError:
-            # Not there, or not yet: an id that leads nowhere is among the problems.
+            # No such entry, or none yet: an id without an entry is among the problems.
             return None
         return Hovered(describe(entry, snapshot.heads), meant.span)
 
     async def definition(self, uri: str, place: Place) -> Span | None:
-        """Where the entry stands whose id is under the cursor."""
+        """Return the place of the entry whose id is under the cursor."""
         found = await self._look(uri)
         if found is None:
             return None
@@ -187,7 +187,7 @@ def _meant(document: Document, place: Place) -> _Meant:
 
 
 async def _entry(document: Document, client: Client, snapshot: Snapshot, entry_id: str) -> Entry:
-    """What the daemon has of it. Raises SessiondClientError."""
+    """Return the daemon's data of an entry. Raises SessiondClientError."""
     stored = await client.entry(snapshot.info["id"], entry_id)
     children = len(stored.children) if isinstance(stored.children, list) else stored.children
     line = (await document.index()).line_of(entry_id)

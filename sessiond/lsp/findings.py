@@ -1,6 +1,6 @@
-"""What is wrong with a file, and where in the editor's text.
+"""Findings: problems of a file at their places in the editor's text.
 
-Law: pure. A finding says what to do next, and never quotes what the file carries.
+Law: pure. A finding says what to do next, and never quotes the file's content.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Finding", "Severity", "Verdict", "changed_on_disk", "findings", "ref
 
 
 class Severity(Enum):
-    """How much it matters."""
+    """Severities of a finding."""
 
     ERROR = auto()
     WARNING = auto()
@@ -26,7 +26,7 @@ class Severity(Enum):
 
 
 class Problem(Struct, frozen=True):
-    """One problem as the daemon reports it; lines count from 1."""
+    """A problem as the daemon reports it; lines count from 1."""
 
     line: int
     kind: str
@@ -34,7 +34,7 @@ class Problem(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """The answer of session/verify, as far as an editor shows it."""
+    """The part of session/verify's answer that an editor shows."""
 
     problems: list[Problem]
     problem_count: int
@@ -53,7 +53,7 @@ class Finding(Struct, frozen=True):
     message: str
 
 
-# The member at fault; the whole line where none is named.
+# Member at fault by kind of problem; a finding of another kind covers the whole line.
 _AT_FAULT: Final[Mapping[str, str]] = {
     "orphan": "parent_id",
     "duplicate_id": "id",
@@ -80,9 +80,9 @@ _SEVERITIES: Final[Mapping[str, Severity]] = {
 def findings(
     verdict: Verdict, text: Text, *, is_stale: bool = False, cut_at: int | None = None
 ) -> list[Finding]:
-    """Every problem at its place; what is said of the whole file comes first.
+    """Return every problem at its place, those of the whole file first.
 
-    `is_stale`: the file was saved over while others have the session open. `cut_at`: the first
+    `is_stale`: the file was saved while another program has the session open. `cut_at`: the first
     line that was in the file when the editor read it, and was cut when the session was opened.
     """
     found: list[Finding] = []
@@ -102,7 +102,7 @@ def findings(
 
 
 def changed_on_disk(verdict: Verdict, text: Text) -> list[Finding]:
-    """Return what to say of a file that has other lines than the text, by no doing of the editor."""
+    """Return findings for a file that another program changed since the editor read it."""
     if not verdict.problem_count:
         return []
     first = verdict.problems[0]
@@ -114,7 +114,7 @@ def changed_on_disk(verdict: Verdict, text: Text) -> list[Finding]:
 
 
 def refusal(kind: str, message: str, data: Mapping[str, Any], text: Text) -> Finding | None:
-    """What an error of the daemon says about a document; None if it is not about the file."""
+    """Return a daemon's error as a finding; None if the error is not about the file."""
     match kind:
         case "session_locked":
             return _whole(text, 0, Severity.NOTE, kind, f"{_holder(data.get('holder'))} has it")
@@ -123,7 +123,7 @@ def refusal(kind: str, message: str, data: Mapping[str, Any], text: Text) -> Fin
             at = line - 1 if isinstance(line, int) and line > 0 else 0
             return _whole(text, at, Severity.NOTE, kind, f"not read as a session: {message}")
         case "storage_error" if data.get("errno") == "ENOENT":
-            # A text that was never saved.
+            # The text was never saved.
             return None
         case "storage_error" | "too_large" | "overloaded" | "session_not_found":
             return _whole(text, 0, Severity.NOTE, kind, f"sessiond cannot read it: {message}")
@@ -153,7 +153,7 @@ def _finding(problem: Problem, text: Text) -> Finding:
 
 
 def _whole(text: Text, number: int, severity: Severity, code: str, message: str) -> Finding:
-    # Behind the editor's last line: what was cut away, or stored since. Shown at the end.
+    # A line that was cut away, or stored since the editor read the file, is shown at the end.
     number = min(number, len(text) - 1)
     end = text.encoding.units(text.line(number))
     return Finding(number, 0, end, severity, code, message)

@@ -1,6 +1,6 @@
-"""What a hover says of an entry.
+"""Text of a hover about an entry.
 
-Law: pure; plain text, so that nothing a message holds is taken for markup.
+Law: pure; plain text, so that no content of a message is taken for markup.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _USAGE: Final = (
 
 
 class Entry(Struct, frozen=True):
-    """What the daemon knows of one entry; `node` is None for a record, and beyond OUTLINE_NODES_MAX."""
+    """The daemon's data of one entry; `node` is None for a record, and beyond OUTLINE_NODES_MAX."""
 
     wire: Mapping[str, Any]
     seq: int
@@ -37,7 +37,7 @@ class Entry(Struct, frozen=True):
 
 
 def describe(entry: Entry, heads: Iterable[Head]) -> str:
-    """One fact a line, the first words last."""
+    """Return the facts of an entry one per line, and the first words of its text last."""
     wire, node = entry.wire, entry.node
     facts = [
         ("id", wire.get("id")),
@@ -64,7 +64,7 @@ def describe(entry: Entry, heads: Iterable[Head]) -> str:
 
 
 def describe_header(info: Mapping[str, Any]) -> str:
-    """What the first line stands for: the session as a whole."""
+    """Return the facts of the first line: the session as a whole."""
     names = ("id", "dialect", "cwd", "title", "agent", "model", "status", "created_at")
     more = ("updated_at", "seq", "leaf_id", "message_count", "problems", "read_only")
     rows = [f"{name}: {_said(info[name])}" for name in names + more if info.get(name) is not None]

@@ -1,7 +1,7 @@
-"""What a line of a session file says of itself, without what it carries.
+"""Ids, references and roles of session lines, read without their payloads.
 
-Law: pure, and never fails: a line that is no entry has no id. Both spellings are read,
-`parent_id` and `parentId`; what they mean is the daemon's to say.
+Law: pure, and never fails: a line that is no entry has no id. Both spellings are read, `parent_id`
+and `parentId`; the meaning of a reference is the daemon's task.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 __all__ = ["Index", "Reference", "own_id", "references"]
 
-# A string, or a bracket. What is between needs no look. A torn line ends within its string.
+# A string, or a bracket; text between them is skipped. A torn line ends within its string.
 _TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?$)|[{}\[\]]')
 _COLON: Final = re.compile(r"\s*:\s*")
 _NAMES: Final = {
@@ -49,7 +49,7 @@ _bare = msgspec.json.Decoder(_Bare)
 
 
 class Reference(NamedTuple):
-    """An id in a line: the member it is the value of, and where it stands within its quotes."""
+    """An id in a line: the member that holds it, and its place within its quotes."""
 
     member: str
     entry_id: str
@@ -58,7 +58,7 @@ class Reference(NamedTuple):
 
 
 class Index:
-    """Where each id of a text stands, and who speaks in each line."""
+    """Line of each id in a text, and role of each message line."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.roles: dict[int, str] = {}
@@ -72,18 +72,21 @@ class Index:
                 self.roles[number] = message.role
 
     def line_of(self, entry_id: str) -> int | None:
-        """The line of an entry, the last one if there are several; None if the text has none."""
+        """Return the line of an entry, the last one if there are several.
+
+        None if the text has none.
+        """
         return self._lines.get(entry_id)
 
 
 def own_id(line: str) -> str | None:
-    """The id of the entry in a line."""
+    """Return the id of the entry in a line; None without one."""
     found = _read(line).id
     return found if isinstance(found, str) else None
 
 
 def references(line: str) -> Iterator[Reference]:
-    """The ids at the top of a line's object, in the order in which they stand."""
+    """Yield the ids at the top level of a line's object, in the order of the line."""
     depth = 0
     at = 0
     while (token := _TOKEN.search(line, at)) is not None:
@@ -93,7 +96,7 @@ def references(line: str) -> Iterator[Reference]:
         elif token[0] in "}]":
             depth -= 1
         elif depth == 1 and (colon := _COLON.match(line, at)) is not None:
-            # A name; its value is next, and no name even if it is text.
+            # A name. The next token is its value, never a name, even if it is a string.
             value = _TOKEN.match(line, colon.end())
             if value is None or value[0] in "{[":
                 continue

@@ -1,9 +1,10 @@
-"""The one connection of a server to its daemon, for all its documents.
+"""Link: the one connection of a language server to its daemon, for all documents.
 
-Rule 1: a daemon is started when the editor wants something of it, never because it ended:
-who stops a daemon with an editor open has stopped it.
-Rule 2: that it is gone is noticed at once, by a second connection that says nothing, and not
-by a question that waits for its time to be over. Meanwhile questions are answered with nothing.
+Rule 1: a daemon is started when the editor needs one, never because one ended: a user who stops the
+daemon with an editor open wants it stopped.
+
+Rule 2: a second, silent connection notices the daemon's end at once, so no question has to time
+out. While there is no daemon, questions are answered with nothing.
 """
 
 from __future__ import annotations
@@ -26,17 +27,20 @@ _LOOK_FIRST_SECONDS: Final = 0.1
 _LOOK_LONGEST_SECONDS: Final = 5.0
 
 Join = Callable[[bool], Path]
-"""The socket of the daemon, which is started if True is passed. Blocks; raises CannotJoin."""
+"""Function that returns the daemon's socket and, given True, starts a daemon if none runs.
+
+Blocks; raises CannotJoin.
+"""
 
 Serve = Callable[[Client], Coroutine[Any, Any, None]]
 
 
 class CannotJoin(Exception):
-    """There is no daemon and none could be started; the text says why and what to do."""
+    """Lack of a daemon that could not be started; the text tells why and what to do."""
 
 
 class Link:
-    """Connects, and connects again."""
+    """A connection to the daemon that is renewed after a loss."""
 
     def __init__(self, join: Join, say: Callable[[str], None]) -> None:
         self._join = join
@@ -46,17 +50,23 @@ class Link:
         self._is_wanted = anyio.Event()
 
     async def client(self) -> Client | None:
-        """The connected client; None if there is no daemon now. Waits for the first try only."""
+        """Return the connected client; None if there is no daemon.
+
+        Waits for the first attempt only.
+        """
         self.want()
         await self._is_settled.wait()
         return self._client
 
     def want(self) -> None:
-        """Let there be a daemon, soon."""
+        """Ask for a daemon, without a wait."""
         self._is_wanted.set()
 
     async def run(self, serve: Serve) -> None:
-        """Serve over one connection after the other; `serve` is cancelled when it is lost."""
+        """Serve over one connection after another.
+
+        `serve` is cancelled when its connection is lost.
+        """
         may_start, has_said, pause = True, False, _LOOK_FIRST_SECONDS
         while True:
             self._is_wanted = anyio.Event()

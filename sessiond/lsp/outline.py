@@ -1,8 +1,8 @@
-"""The outline of a session, as somebody who reads the file wants it: by turns, not by parents.
+"""Outline of a session for a reader of the file: by turns, not by parents.
 
-Law: pure. A tree may be thousands deep and an outline must not be, so it has three floors at
-most: the branch, the turn that a user message, a compaction or a branch summary begins, and
-what belongs to that turn. The branch that `main` is on comes first and has no floor of its own.
+Law: pure. A tree may be thousands deep and an outline must not be, so an outline has at most three
+levels: the branch; the turn, which a user message, a compaction or a branch summary begins; and the
+entries of that turn. The branch of `main` comes first and has no level of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SETTINGS: Final = frozenset({"model_change", "thinking_level_change"})
 
 
 class SymbolType(Enum):
-    """What a symbol stands for; an editor shows each with a sign of its own."""
+    """Kinds of symbols; an editor shows each with its own icon."""
 
     HEADER = auto()
     BRANCH = auto()
@@ -39,7 +39,7 @@ class SymbolType(Enum):
 
 
 class Symbol(Struct):
-    """One row of the outline; `line` and `last_line` are in the editor's text."""
+    """A row of the outline; `line` and `last_line` are lines of the editor's text."""
 
     name: str
     detail: str
@@ -50,13 +50,16 @@ class Symbol(Struct):
 
 
 def outline(title: str, nodes: Sequence[TreeNode], index: Index, *, more: int = 0) -> list[Symbol]:
-    """The header and the turns; `nodes` in pre-order, `more` of them not given."""
+    """Return the header and the turns of `nodes`, given in pre-order.
+
+    `more` nodes are not given.
+    """
     shown: list[tuple[int, TreeNode]] = []
     left_out = more
     for node in nodes:
         line = index.line_of(node.id)
         if line is None:
-            # Stored since the editor read the file: it has no place in this text.
+            # The entry was stored after the editor read the file, so the text has no line for it.
             continue
         if len(shown) < OUTLINE_SYMBOLS_MAX:
             shown.append((line, node))
@@ -74,14 +77,14 @@ def outline(title: str, nodes: Sequence[TreeNode], index: Index, *, more: int = 
 
 
 def one_line(text: str) -> str:
-    """The text without control characters and marks of direction."""
+    """Return the text without control characters and marks of direction."""
     return "".join(char if char.isprintable() else " " for char in text).strip()
 
 
 def _chains(
     shown: Iterable[tuple[int, TreeNode]],
 ) -> Iterator[list[tuple[int, TreeNode]]]:
-    """Pre-order cut where a branch begins: each chain is a way from its first entry to a leaf."""
+    """Yield chains of a pre-order, each from the first entry of a branch to a leaf."""
     chain: list[tuple[int, TreeNode]] = []
     for line, node in shown:
         if chain and node.below_id != chain[-1][1].id:

@@ -1,7 +1,7 @@
-"""The language server itself: pygls between an editor's standard streams and `Editor`.
+"""Language server proper: pygls between an editor's standard streams and `Editor`.
 
-Law: pygls logs whole bodies, and an error it shows may quote one; neither leaves here.
-It keeps no text: its documents split lines where the protocol does not.
+Law: pygls logs whole bodies, and an error it shows may quote one; this module lets neither out.
+pygls keeps no text here: its documents split lines where the protocol does not.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LOUD: Final = ("pygls", "asyncio", "cattrs")
 
 
 def serve(join: Join) -> int:
-    """Speak with the editor until it leaves; 0 if it said so first."""
+    """Serve the editor until it leaves; return 0 if the editor announced its leave."""
     for name in _LOUD:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     server = _Server(join)
@@ -53,7 +53,7 @@ def serve(join: Join) -> int:
 
 
 class _Protocol(LanguageServerProtocol):
-    """The texts are kept by `Editor`, so nothing is done here before its features are called."""
+    """Protocol of pygls without its own documents: `Editor` keeps the texts."""
 
     @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> Any:
@@ -73,7 +73,7 @@ class _Protocol(LanguageServerProtocol):
 
 
 class _Server(LanguageServer):
-    """What is offered, and the task behind it."""
+    """The offered features, and the task behind them."""
 
     def __init__(self, join: Join) -> None:
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - it passes anything on
@@ -96,9 +96,9 @@ class _Server(LanguageServer):
             self.feature(feature)(_plain(handler))
 
     def report_server_error(self, error: Exception, source: Any) -> None:  # noqa: ARG002
-        """Log the place of a bug alone: its text may quote what the editor sent.
+        """Log only the place of a bug, since its text may quote the editor's data.
 
-        A method that is not here is answered as the protocol has it, and is no bug.
+        An unknown method is answered as the protocol defines, and is no bug.
         """
         if not isinstance(error, JsonRpcMethodNotFound):
             _log_bug(error)
@@ -181,7 +181,7 @@ class _Server(LanguageServer):
 
 
 def _plain(handler: _Handler) -> _Handler:
-    """A function of its own for pygls to mark: a bound method takes no marks."""
+    """Return a function of its own for pygls to mark, since a bound method takes no marks."""
     if inspect.iscoroutinefunction(handler):
 
         async def wait(params: Any) -> Any:
@@ -196,7 +196,7 @@ def _plain(handler: _Handler) -> _Handler:
 
 
 def _path(uri: str) -> Path | None:
-    """The file behind a document; None for one that is no file of this machine."""
+    """Return the file of a document; None for a URI that is no file of this machine."""
     path = to_fs_path(uri) if urlsplit(uri).scheme == "file" else None
     return Path(path) if path and path.startswith("/") else None
 
@@ -213,7 +213,7 @@ def _look_at_end(running: asyncio.Task[None]) -> None:
 def _log_bug(error: BaseException) -> None:
     place = traceback.format_tb(error.__traceback__)
     if isinstance(error, JsonRpcInternalError) and error.data:
-        # pygls' own, around the error of a handler.
+        # pygls wraps the error of a handler in its own.
         place = cast("dict[str, list[str]]", error.data).get("traceback", place)
     facts = {"kind": type(error).__name__, "place": place}
     logging.getLogger("sessiond").error("bug", extra=facts)

@@ -1,4 +1,4 @@
-"""Our findings, symbols and spans as the language server protocol spells them."""
+"""Findings, symbols and spans in the spelling of the language server protocol."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _KINDS: Final[Mapping[SymbolType, types.SymbolKind]] = {
 
 
 def diagnostics(found: Iterable[Finding]) -> list[types.Diagnostic]:
-    """As they are published."""
+    """Return the findings as diagnostics."""
     return [
         types.Diagnostic(
             range=_range(Span(one.line, one.start, one.end)),
@@ -55,7 +55,10 @@ def diagnostics(found: Iterable[Finding]) -> list[types.Diagnostic]:
 
 
 def tree_symbols(symbols: Iterable[Symbol], text: Text) -> list[types.DocumentSymbol]:
-    """For an editor that shows a tree. At most three deep, by the law of the outline."""
+    """Return symbols for an editor that shows a tree.
+
+    Like the outline at most three levels deep.
+    """
     return [
         types.DocumentSymbol(
             name=one.name,
@@ -70,7 +73,7 @@ def tree_symbols(symbols: Iterable[Symbol], text: Text) -> list[types.DocumentSy
 
 
 def flat_symbols(symbols: Iterable[Symbol], text: Text, uri: str) -> list[types.SymbolInformation]:
-    """For an editor that shows a list."""
+    """Return symbols for an editor that shows a list."""
     return [
         types.SymbolInformation(
             name=one.name,
@@ -83,7 +86,7 @@ def flat_symbols(symbols: Iterable[Symbol], text: Text, uri: str) -> list[types.
 
 
 def hover(found: Hovered) -> types.Hover:
-    """As plain text."""
+    """Return a hover as plain text."""
     return types.Hover(
         contents=types.MarkupContent(types.MarkupKind.PlainText, found.text),
         range=None if found.span is None else _range(found.span),
@@ -91,7 +94,7 @@ def hover(found: Hovered) -> types.Hover:
 
 
 def location(uri: str, span: Span) -> types.Location:
-    """A place in the same document."""
+    """Return a span of a document as a location."""
     return types.Location(uri, _range(span))
 
 

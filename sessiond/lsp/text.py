@@ -17,26 +17,26 @@ _LINES: Final = re.compile("[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+$")
 
 
 class Place(NamedTuple):
-    """A position as the editor counts: both from 0, `column` in units of its encoding."""
+    """A position as the editor counts: both numbers from 0, `column` in units of its encoding."""
 
     line: int
     column: int
 
 
 class Encoding(Struct, frozen=True):
-    """How an editor counts columns."""
+    """A unit in which an editor counts columns."""
 
     codec: str
     unit_bytes: int
 
     def units(self, text: str) -> int:
-        """The length of `text` in units."""
+        """Return the length of `text` in units."""
         if text.isascii():
             return len(text)
         return len(text.encode(self.codec, "surrogatepass")) // self.unit_bytes
 
     def index(self, line: str, units: int) -> int:
-        """The index in `line` of a column; its end, if it is shorter."""
+        """Return the index in `line` of a column; the line's end if the line is shorter."""
         if line.isascii():
             return min(units, len(line))
         encoded = line.encode(self.codec, "surrogatepass")
@@ -44,12 +44,12 @@ class Encoding(Struct, frozen=True):
 
 
 class Text:
-    """Lines, each with its end; behind the last end there is one more, which may be empty."""
+    """Lines, each with its end; behind the last end there is one more line, which may be empty."""
 
     def __init__(self, text: str, encoding: Encoding) -> None:
         self.encoding = encoding
         self.version = 0
-        """How many changes it has seen."""
+        """Number of changes so far."""
         self._lines = _split(text)
 
     def __len__(self) -> int:
@@ -57,30 +57,30 @@ class Text:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The lines of now, for a thread to read."""
+        """Current lines, as a tuple that a thread may read."""
         return tuple(self._lines)
 
     def line(self, number: int) -> str:
-        """A line without its end; empty behind the last one."""
+        """Return a line without its end; "" behind the last line."""
         if 0 <= number < len(self._lines):
             return self._lines[number].rstrip("\r\n")
         return ""
 
     def index(self, place: Place) -> int:
-        """The index of a place in its line."""
+        """Return the index of a place in its line."""
         return self.encoding.index(self.line(place.line), place.column)
 
     def column(self, number: int, index: int) -> int:
-        """The column of an index in a line."""
+        """Return the column of an index in a line."""
         return self.encoding.units(self.line(number)[:index])
 
     def set(self, text: str) -> None:
-        """Other text altogether."""
+        """Replace the whole text."""
         self._lines = _split(text)
         self.version += 1
 
     def replace(self, start: Place, end: Place, text: str) -> None:
-        """Other text between two places; what lies outside the text is its end."""
+        """Replace the text between two places; a place behind the text is the text's end."""
         last = len(self._lines) - 1
         if start.line > last:
             start = end = Place(last, len(self._lines[last]))

@@ -1,10 +1,10 @@
-"""Watching a document: its problems are shown when it is opened, saved, or changed by others.
+"""Watcher of a document: shows its problems after an opening, a save, or a change of the session.
 
-Law: what is shown is about the file. While the editor's text differs from it, what was shown
-last stays, and the lines of a text that is not saved are never blamed for what is stored. Where
-another program made the difference, that is said of the file as a whole.
+Law: problems are about the file. While the editor's text differs from the file, the last problems
+stay shown, and lines of an unsaved text are never blamed for stored ones. Where another program
+made the difference, one problem of the whole file says so.
 
-A damaged line is no event, so the file is looked at, too.
+A damaged line raises no event, so the file's state is polled too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sessiond_client import Client, Notice, RpcError, SessiondClientError, Subsc
 __all__ = ["Publish", "watch"]
 
 _DEBOUNCE_SECONDS: Final = 0.2
-# A check reads the whole file: of the time, it gets a fifth at most.
+# A check reads the whole file, so checks get at most a fifth of the time.
 _REST_PER_CHECK: Final = 4
 _RETRY_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 2.0
@@ -36,7 +36,7 @@ Publish = Callable[[Document, Sequence[Finding]], None]
 
 
 async def watch(document: Document, client: Client, publish: Publish) -> None:
-    """Until cancelled, or the client is closed."""
+    """Watch a document until cancelled, or until the client is closed."""
     is_stale = False
     with suppress(SessiondClientError):
         while True:
@@ -57,9 +57,10 @@ async def _refused(document: Document, error: RpcError, publish: Publish) -> Non
 async def _watch_session(
     document: Document, client: Client, publish: Publish, *, is_stale: bool
 ) -> bool:
-    """Until the editor saves the file, or the session is closed. Raises SessiondClientError.
+    """Watch until the editor saves the file, or the session is closed. Raises SessiondClientError.
 
-    Gives whether the daemon will go on by what it read before; `is_stale` is the same of before.
+    Returns whether the daemon will keep using what it read before the save; `is_stale` is that
+    result of the previous run.
     """
     opened = await client.call("session/open", path=str(document.path))
     session_id: str = opened["session"]["id"]
@@ -95,7 +96,7 @@ async def _follow(document: Document, events: Subscription, scope: CancelScope) 
 
 
 async def _look(document: Document) -> None:
-    """Say that the session changed when the file did, whatever was written into it."""
+    """Report a change of the session when the file's state changed, for any change of content."""
     seen = await document.file_state()
     while True:
         await anyio.sleep(_LOOK_SECONDS)
@@ -106,9 +107,10 @@ async def _look(document: Document) -> None:
 
 
 async def _let_go(client: Client, session_id: str) -> bool:
-    """So that the daemon reads the file anew; False if others have the session open, too.
+    """Close the session so that the daemon reads the file anew.
 
-    The end of the subscription may reach the daemon after the call, so it is looked at.
+    Returns False if other clients keep the session open. The end of the subscription may reach the
+    daemon after the call, so the function polls.
     """
     for _ in range(_LET_GO_LOOKS):
         await client.close(session_id)
@@ -120,7 +122,7 @@ async def _let_go(client: Client, session_id: str) -> bool:
 
 
 class _Check:
-    """Asks what is wrong with the file, at most so often."""
+    """Checks of the file, limited in frequency."""
 
     def __init__(
         self,
@@ -140,7 +142,7 @@ class _Check:
         self._rest = _DEBOUNCE_SECONDS
 
     async def run(self, scope: CancelScope) -> None:
-        """Once for each burst of changes."""
+        """Check once after each burst of changes."""
         document = self._document
         try:
             while True:
@@ -154,7 +156,7 @@ class _Check:
         scope.cancel()
 
     async def now(self) -> None:
-        """Show what is wrong. Raises SessiondClientError."""
+        """Show the problems of the file. Raises SessiondClientError."""
         document, began = self._document, anyio.current_time()
         document.changed = anyio.Event()
         stored, version = await document.stored_lines(), document.text.version
