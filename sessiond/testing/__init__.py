@@ -1,1 +1,1 @@
-"""Public fakes and conformance suites: what the tests stand on, for other projects too."""
+"""Public fakes and conformance suites, for sessiond's tests and for other projects."""

@@ -1,7 +1,7 @@
 """A daemon inside a test: everything but the process, on a clock that stands still.
 
-`running_daemon(home)` is a real store, service and dispatcher behind real socket
-pairs; ids are counted (e1, e2, …), so what it answers is the same in every run.
+`running_daemon(home)` runs a real store, service and dispatcher behind real socket pairs; ids are
+counted (e1, e2, …), so the answers are identical in every run.
 
     async with running_daemon(tmp_path) as daemon:
         async with daemon.connect() as wire:
@@ -45,7 +45,10 @@ NOW: Final = "2026-01-15T10:30:00.000Z"
 
 
 def standing_environment(bugs: list[BaseException] | None = None) -> Environment:
-    """A clock that stands still and ids that are counted; what `report_bug` gets goes to `bugs`."""
+    """Return an environment whose clock stands still and whose ids are counted.
+
+    `report_bug` appends the reported errors to `bugs`.
+    """
     found: list[BaseException] = [] if bugs is None else bugs
     entries, sessions, epochs, stamps = count(1), count(0), count(1), count(0)
     leases = count(1)
@@ -69,7 +72,7 @@ def standing_environment(bugs: list[BaseException] | None = None) -> Environment
 
 
 class Daemon:
-    """A running one. `bugs` holds what was reported as a bug; take out what a test provoked."""
+    """A running daemon. `bugs` holds the reported bugs; a test removes those that it provoked."""
 
     def __init__(
         self,
@@ -86,11 +89,11 @@ class Daemon:
 
     @property
     def clients(self) -> list[Client]:
-        """Return the clients of the connections."""
+        """Clients of the connections."""
         return [client for client in self.service.clients if isinstance(client, Client)]
 
     def open_socket(self) -> socket.socket:
-        """The client end of a new connection, for a test that wants the bare bytes."""
+        """Return the client end of a new connection, for a test that needs the bare bytes."""
         ours, theirs = socket.socketpair()
         port = SocketPort(theirs, "test")
         service = self.service
@@ -101,7 +104,7 @@ class Daemon:
 
     @asynccontextmanager
     async def connect(self, framing: Framing = Framing.NDJSON) -> AsyncGenerator[Wire]:
-        """A client on a new connection, closed at the end."""
+        """Yield a client on a new connection; close it at the end."""
         wire = Wire(self.open_socket(), framing)
         try:
             yield wire
@@ -109,7 +112,7 @@ class Daemon:
             wire.close()
 
     async def end(self) -> None:
-        """Drain and end as SIGTERM does; the files can be opened by another daemon then."""
+        """Drain and end as SIGTERM does; another daemon can open the files then."""
         if not self.ended.is_set():
             await end_service(self.service)
             self.ended.set()
@@ -124,9 +127,9 @@ async def running_daemon(
     profile: str = DEFAULT_PROFILE,
     watching: Watching | None = None,
 ) -> AsyncGenerator[Daemon]:
-    """A daemon on the files of `home`, drained at the end. Raises the first bug it met.
+    """Yield a daemon on the files of `home`, drained at the end. Raises the first bug it met.
 
-    With `files` of a test's own it is told of no change, unless `watching` does.
+    With `files` from a test, only `watching` reports changes to the daemon.
     """
     bugs: list[BaseException] = []
     environment = environment or standing_environment(bugs)
@@ -141,10 +144,10 @@ async def running_daemon(
                 tasks,
                 profile=profile,
                 request_stop=stop.set,
-                # Of a disk in memory only the test knows what others do.
+                # Only the test knows of foreign writers on a disk in memory.
                 watching=watching or (Unwatched() if files is not None else None),
             )
-            # Whatever a test then breaks, it breaks for what it asks.
+            # The first survey is complete, so faults of the test hit only the test's own calls.
             await service.roster.complete.wait()
             daemon = Daemon(service, _dispatcher(environment), tasks, bugs)
             tasks.start_soon(_end_when_asked, daemon, stop)
@@ -160,7 +163,7 @@ async def running_daemon(
 
 def _store(layout: Layout, files: Files | None, environment: Environment) -> Store:
     if files is not None:
-        # The catalog is SQLite's own file, on the real disk whatever holds the sessions.
+        # The catalog is a file of SQLite, on the real disk wherever the sessions are.
         layout.root.mkdir(mode=0o700, parents=True, exist_ok=True)
     return Store(layout, files or Files(), environment)
 

@@ -1,9 +1,8 @@
-"""What every dialect promises, checked on real files.
+"""Conformance suite of dialects: the promises of `Dialect`, checked on real files.
 
-`check_dialect(dialect, data)` plays one file of `tests/samples/<dialect>/`
-through every promise of `Dialect`. A new dialect runs it on files of the
-program that it stands for; each promise is also a function, so that a failure
-names what broke.
+`check_dialect(dialect, data)` puts one file of `tests/samples/<dialect>/` through every promise of
+`Dialect`. Run the suite for a new dialect on files of the program that writes it. Each promise is
+also a function, so that a failure names the broken promise.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _GARBAGE: Final = (
 
 
 def check_dialect(dialect: Dialect, data: bytes) -> None:
-    """Raises AssertionError for the first promise that this file shows broken."""
+    """Raise AssertionError for the first promise that is broken for this file."""
     lines = lines_of(dialect, data)
     check_header(dialect, lines[0])
     assert dialect.migrate(lines) == lines, "a file of today's version is not migrated"
@@ -60,13 +59,13 @@ def check_dialect(dialect: Dialect, data: bytes) -> None:
 
 
 def lines_of(dialect: Dialect, data: bytes) -> list[bytes]:
-    """The lines of a file in the dialect's version of today."""
+    """Return the lines of a file, migrated to the dialect's current version."""
     assert data.endswith(b"\n"), "a sample ends with a newline"
     return dialect.migrate([line.removesuffix(b"\r") for line in data.split(b"\n")[:-1]])
 
 
 def entry_of(dialect: Dialect, line: bytes) -> Entry | Opaque | None:
-    """The entry that a client would have sent for this line; None if none would be accepted."""
+    """Return the entry that a client would have sent for a line; None if none would be accepted."""
     wire = msgspec.json.decode(dialect.wire(line), type=dict[str, Raw])
     word = msgspec.json.decode(wire["type"], type=str)
     kind = ENTRY_TYPES.get(word)
@@ -83,7 +82,7 @@ def entry_of(dialect: Dialect, line: bytes) -> Entry | Opaque | None:
 
 
 def check_header(dialect: Dialect, line: bytes) -> None:
-    """A header is recognised, survives a rewrite, and nothing else is taken for one."""
+    """Check that a header is recognised, survives a rewrite, and that garbage is not a header."""
     header = dialect.decode_header(line)
     found = sniff(line)
     assert found is not None, "sniff does not know the header"
@@ -98,7 +97,7 @@ def check_header(dialect: Dialect, line: bytes) -> None:
 
 
 def check_row(dialect: Dialect, line: bytes) -> None:
-    """The index and the wire agree about an entry."""
+    """Check that the index and the wire agree about an entry."""
     row = dialect.row(line)
     wire = _values(dialect.wire(line))
     assert b"\n" not in dialect.wire(line), "an entry on the wire is one line"
@@ -109,7 +108,7 @@ def check_row(dialect: Dialect, line: bytes) -> None:
 
 
 def check_garbage(dialect: Dialect, line: bytes) -> None:
-    """A torn or broken line is a BadLine that keeps the content to itself."""
+    """Check that a torn or broken line raises a BadLine that does not show the content."""
     cuts = {1, len(line) // 3, len(line) // 2, len(line) - 1}
     for bad in (*_GARBAGE, *(line[:cut] for cut in cuts), b"x" + line, line + b"x"):
         try:
@@ -123,7 +122,7 @@ def check_garbage(dialect: Dialect, line: bytes) -> None:
 
 
 def check_unknown(dialect: Dialect, line: bytes) -> None:
-    """Unknown fields and types survive, bytes and all."""
+    """Check that unknown fields and types survive byte for byte."""
     row = dialect.row(line)
     grown = line[:-1] + b',"zz_new":{"b":1.50,"a":["\\ud83d\\ude00",null]}}'
     assert dialect.row(grown) == row, "an unknown field changes nothing"
@@ -134,7 +133,7 @@ def check_unknown(dialect: Dialect, line: bytes) -> None:
 
 
 def check_surrogates(dialect: Dialect, line: bytes) -> None:
-    """Half a surrogate pair, legal in JSON's grammar, makes no line unreadable."""
+    """Check that half a surrogate pair, legal in JSON's grammar, makes no line unreadable."""
     row = dialect.row(line)
     grown = line[:-1] + rb',"zz":"\ud83d then \uDE00 and \\ud83d"}'
     assert dialect.row(grown) == row, "a lone surrogate changes nothing"
@@ -146,7 +145,7 @@ def check_surrogates(dialect: Dialect, line: bytes) -> None:
 
 
 def check_nesting(dialect: Dialect, line: bytes) -> None:
-    """Refuse what nests a level too deeply, and nothing else, on any stack of any interpreter."""
+    """Check that only lines nested too deeply are refused, on any stack of any interpreter."""
     row = dialect.row(line)
     assert dialect.row(_nested(line, NESTING_MAX - 1)) == row, "512 levels are taken"
     try:
@@ -159,7 +158,7 @@ def check_nesting(dialect: Dialect, line: bytes) -> None:
 
 
 def check_rewrite(dialect: Dialect, line: bytes) -> None:
-    """What is read can be written and means the same."""
+    """Check that an entry read from a line can be written, with equal meaning."""
     entry = entry_of(dialect, line)
     if entry is None:
         return
@@ -168,7 +167,7 @@ def check_rewrite(dialect: Dialect, line: bytes) -> None:
     try:
         staged = dialect.row_of(entry)
     except EntryInvalid:
-        # Files hold what we would not write ourselves; it must still read the same.
+        # A file may hold an entry that sessiond would not write; its row must still match.
         staged = row
     assert staged == row, "the row of an entry is the row of its line"
     assert dialect.row(again) == row, "an entry written again has the same row"
@@ -176,7 +175,7 @@ def check_rewrite(dialect: Dialect, line: bytes) -> None:
 
 
 def check_one_line(dialect: Dialect, line: bytes) -> None:
-    """A payload with newlines between its tokens is stored on one line and means the same."""
+    """Check that a payload with newlines between its tokens is stored on one line."""
     entry = entry_of(dialect, line)
     if entry is None:
         return
@@ -188,7 +187,7 @@ def check_one_line(dialect: Dialect, line: bytes) -> None:
 
 
 def check_views(dialect: Dialect, line: bytes) -> None:
-    """The small readings answer for every entry, and a message is a slice of its line."""
+    """Check that the small views answer for every entry, and a message is a slice of its line."""
     row = dialect.row(line)
     preview = dialect.preview(line)
     assert len(preview) <= PREVIEW_CHARS + len("..."), "a preview is short"
@@ -243,7 +242,7 @@ def _values(encoded: bytes) -> dict[str, Any]:
 
 
 def _pretty(entry: Entry | Opaque) -> dict[str, Any]:
-    """The payload fields of an entry, spread over lines."""
+    """Return the payload fields of an entry, spread over lines."""
     if isinstance(entry, Opaque):
         return {"fields": {name: _spread(value) for name, value in entry.fields.items()}}
     found: dict[str, Any] = {}

@@ -1,14 +1,14 @@
-"""A disk in memory that fails when it is told to, and can lose its power.
+"""A disk in memory with planned failures and power cuts.
 
     disk = FaultDisk("/profile")
-    disk.fail("fdatasync", nth=2)            the second sync from now says EIO
+    disk.fail("fdatasync", nth=2)            the second sync from now raises EIO
     disk.fail(None, nth=7)                   the seventh call of any kind
     rebooted = disk.crash(keep=100)          what the next start finds after a power cut
     orphaned = disk.kill()                   what it finds when only the process was killed
 
-It stands in wherever `sessiond.journal.disk.files.Files` is asked for. A sync that
-fails loses what it should have stored although readers still see it, which is
-what Linux does and why a sync may not be tried again.
+A FaultDisk can replace `sessiond.journal.disk.files.Files` everywhere. A sync that fails loses the bytes
+it should have stored although readers still see them, as on Linux; that is why a sync may not be
+tried again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Descriptor(Struct):
 
 
 class FaultDisk(Files):
-    """`Files` without an operating system. May be used from several threads."""
+    """`Files` without an operating system, for use from several threads."""
 
     def __init__(self, *folders: str | Path) -> None:
         self.faults = Faults()
@@ -80,26 +80,26 @@ class FaultDisk(Files):
     def fail(
         self, op: str | None, *, nth: int = 1, errno: int = errors.EIO, partial: int = 0
     ) -> Fault:
-        """Let the nth call of `op` from now fail, once; None counts every call.
+        """Let the nth call of `op` from now fail, once; with None, every call counts.
 
-        Of a write or sync, `partial` bytes reach the file or the platter all the same.
+        Of a write or sync, `partial` bytes reach the file or the platter despite the failure.
         """
         return self.faults.fail(op, nth=nth, errno=errno, partial=partial)
 
     def heal(self) -> None:
-        """Forget the failures that did not come yet, and any bound."""
+        """Cancel the failures that have not happened yet, and any bound."""
         self.faults.forget_faults()
         self.write_bytes_max = self.capacity = None
 
     def hold(self, op: str) -> AbstractContextManager[Gate]:
-        """Let every call of `op` wait until the gate is opened, at the latest at the end."""
+        """Let every call of `op` wait until the gate is opened, or until the end of the block."""
         return self.faults.hold(op)
 
     def crash(self, *, keep: int = 0, names: int = 0, zeros: int = 0) -> FaultDisk:
-        """The disk as a reboot finds it.
+        """Return the disk as a reboot finds it.
 
-        Of what was not synced, each file keeps `keep` bytes and `zeros` zeros where more
-        would have been, and the folders keep the first `names` changes.
+        Of its unsynced bytes each file keeps `keep`, then at most `zeros` zeros for lost ones. The
+        folders keep the first `names` changes.
         """
         left = self._names.after_crash(names)
         inodes = {
@@ -112,20 +112,21 @@ class FaultDisk(Files):
             for path, target in left.items()
         }
         disk = self._with(Names(kept))
-        # Whatever was written before is older than the start of the machine.
+        # All earlier writes are older than the start of the machine.
         disk.seconds += 2.0
         disk.booted = disk.seconds
         return disk
 
     def kill(self) -> FaultDisk:
-        """The disk as the next process finds it when this one is killed and the machine goes on.
+        """Return the disk as the next process finds it after this process was killed.
 
-        The page cache stays, also the bytes that a failed sync has lost and no later one looks for.
+        The machine goes on, so the page cache stays, with the bytes that a failed sync lost and no
+        later sync stores.
         """
         return self._with(self._names.copy())
 
     def evict(self, path: Path) -> None:
-        """Let the kernel drop a file's clean pages: what a failed sync has lost is zeros now."""
+        """Drop a file's clean pages, as a kernel may: bytes lost by a failed sync become zeros."""
         with self._mutex:
             self._inode(path).evict()
 
@@ -140,7 +141,7 @@ class FaultDisk(Files):
         return disk
 
     def write_as_another(self, path: Path, data: bytes) -> None:
-        """What another program appends to a file: counted nowhere, and it never fails."""
+        """Append to a file as a foreign writer: counted nowhere, and without failures."""
         self._write_as_another(self._inode(path), data)
 
     def _write_as_another(self, inode: Inode, data: bytes) -> None:
@@ -149,59 +150,62 @@ class FaultDisk(Files):
             self._touch(inode)
 
     def land(self, path: Path, data: bytes) -> None:
-        """Let another program append this right before the next write to the file."""
+        """Let a foreign writer append right before the next write to the file."""
         self._landing = (self._inode(path), data)
 
     @property
     def has_landed(self) -> bool:
-        """Whether what was to land is in the file."""
+        """Return whether the bytes given to `land` are in the file."""
         return self._landing is None
 
     def put(self, path: Path, content: bytes) -> None:
-        """A durable file that was always there."""
+        """Put a durable file that was always there."""
         self._names = Names({**self._names.seen, path: self._new_inode(content)})
 
     def set_time(self, path: Path, seconds: float) -> None:
-        """Let a file have been written last at this time, as `touch -d` does."""
+        """Set the time of a file's last write, as `touch -d` does."""
         self._inode(path).mtime = int(seconds * 1_000_000_000)
 
     def leave(self, path: Path, content: bytes) -> bool:
-        """Put a durable file, as another program does; False if the name is taken or has no folder."""
+        """Put a durable file as a foreign writer.
+
+        Return False if the name is taken or has no folder.
+        """
         return self._names.leave(path, self._new_inode(content))
 
     def content(self, path: Path) -> bytes:
-        """What a reader of the file sees."""
+        """Return the bytes that a reader of the file sees."""
         return bytes(self._inode(path).seen)
 
     @property
     def paths(self) -> list[Path]:
-        """Every file, in order."""
+        """Paths of all files, in order."""
         return sorted(path for path, target in self._names.seen.items() if target is not True)
 
     @property
     def counts(self) -> Counter[str]:
-        """How often each method was called."""
+        """Number of calls of each method."""
         return self.faults.counts
 
     @property
     def writes(self) -> int:
-        """Calls that wrote."""
+        """Number of calls that wrote."""
         return self.counts["write"] + self.counts["pwrite"]
 
     @property
     def syncs(self) -> int:
-        """Calls that waited for a file's bytes."""
+        """Number of calls that waited for a file's bytes."""
         return self.counts["fdatasync"] + self.counts["fsync"]
 
     @property
     def open_descriptors(self) -> int:
-        """Descriptors that nobody closed."""
+        """Number of open descriptors."""
         return len(self._descriptors)
 
     # -- Files: descriptors ----------------------------------------------------------
 
     def create(self, path: Path) -> int:
-        """A new file for reading and writing."""
+        """Create a file for reading and writing."""
         self.faults.arrive("create")
         if path in self._names.seen:
             raise _error(errors.EEXIST)
@@ -212,22 +216,22 @@ class FaultDisk(Files):
         return self._open(_Descriptor(inode, reads=True, writes=True))
 
     def open_read(self, path: Path) -> int:
-        """For reading only."""
+        """Open a file for reading only."""
         self.faults.arrive("open_read")
         return self._open(_Descriptor(self._inode(path), reads=True, writes=False))
 
     def open_update(self, path: Path) -> int:
-        """For reading and for writing in place."""
+        """Open a file for reading and for writing in place."""
         self.faults.arrive("open_update")
         return self._open(_Descriptor(self._inode(path), reads=True, writes=True))
 
     def open_append(self, path: Path) -> int:
-        """For writing at the end."""
+        """Open a file for writing at the end."""
         self.faults.arrive("open_append")
         return self._open(_Descriptor(self._inode(path), reads=False, writes=True))
 
     def close(self, fd: int) -> None:
-        """Let go of a descriptor, also when that fails."""
+        """Close a descriptor; the descriptor is closed even if the call fails."""
         descriptor = self._at(fd)
         with self._mutex:
             del self._descriptors[fd]
@@ -238,7 +242,7 @@ class FaultDisk(Files):
     # -- Files: bytes ----------------------------------------------------------------
 
     def pread(self, fd: int, count: int, offset: int) -> bytes:
-        """Up to `count` bytes."""
+        """Return up to `count` bytes at an offset."""
         self.faults.arrive("pread")
         descriptor = self._at(fd)
         if not descriptor.reads:
@@ -262,7 +266,7 @@ class FaultDisk(Files):
                 return written
             finally:
                 if descriptor.appends and len(descriptor.inode.seen) > end:
-                    # Also what a failing call brought to the file.
+                    # A failing call may have brought bytes to the file too.
                     descriptor.position = len(descriptor.inode.seen)
 
     def pwrite(self, fd: int, data: bytes | memoryview, offset: int) -> int:
@@ -305,16 +309,16 @@ class FaultDisk(Files):
             return self.pid() if self._at(fd).inode.number in self._locks else None
 
     def fstat(self, fd: int) -> FileStat:
-        """What the descriptor refers to."""
+        """Return the state of the descriptor's file."""
         self.faults.arrive("fstat")
         return _stat_of(self._at(fd).inode)
 
     def position(self, fd: int) -> int:
-        """Where the last write ended. No call of the disk: it cannot fail."""
+        """Return where the last write ended. This is no call of the disk: it cannot fail."""
         return self._at(fd).position
 
     def replace(self, fd: int, by: int) -> None:
-        """Let `fd` refer to what `by` does."""
+        """Make `fd` refer to the file of `by`, and close `by`."""
         with self._mutex:
             before, after = self._descriptors[fd].inode.number, self._descriptors.pop(by)
             if self._locks.get(before) == fd:
@@ -326,30 +330,30 @@ class FaultDisk(Files):
     # -- Files: names ----------------------------------------------------------------
 
     def stat(self, path: Path) -> FileStat:
-        """What the name refers to."""
+        """Return the state of the file of a name."""
         self.faults.arrive("stat")
         return self._stat(path)
 
     def lstat(self, path: Path) -> FileStat:
-        """What has the name; there are no links here."""
+        """Return the state of the file of a name; there are no links on this disk."""
         self.faults.arrive("lstat")
         return self._stat(path)
 
     def _stat(self, path: Path) -> FileStat:
         target = self._names.seen.get(path)
         if target is True:
-            # Names may have changed a moment ago.
+            # The folder's time is now: a name may have changed a moment ago.
             now = int(self.seconds * 1e9)
             return _Stat(_DEVICE, 0, stat.S_IFDIR | 0o700, 0, now)
         return _stat_of(self._inode(path))
 
     def exists(self, path: Path | str) -> bool:
-        """Whether there is something of this name."""
+        """Return whether a file or folder has the name."""
         self.faults.arrive("exists")
         return Path(path) in self._names.seen
 
     def listdir(self, folder: Path) -> list[str]:
-        """The names in a folder."""
+        """Return the names in a folder."""
         self.faults.arrive("listdir")
         if self._names.seen.get(folder) is not True:
             raise _error(errors.ENOENT)
@@ -357,7 +361,7 @@ class FaultDisk(Files):
             return [path.name for path in self._names.seen if path.parent == folder != path]
 
     def stats(self, folder: Path) -> dict[str, FileStat]:
-        """Every file in a folder with what it refers to."""
+        """Return the state of every file in a folder, by name."""
         self.faults.arrive("stats")
         if self._names.seen.get(folder) is not True:
             raise _error(errors.ENOENT)
@@ -397,19 +401,19 @@ class FaultDisk(Files):
         self._names.change(NameChange(new, inode))
 
     def touch(self, path: Path) -> None:
-        """Let a file count as written to just now."""
+        """Set the time of a file's last write to now."""
         self.faults.arrive("touch")
         with self._mutex:
             self._touch(self._inode(path))
 
     def unlink(self, path: Path) -> None:
-        """Take a name away."""
+        """Remove a name."""
         self.faults.arrive("unlink")
         self._inode(path)
         self._names.change(NameChange(path, None))
 
     def make_folder(self, path: Path) -> bool:
-        """A folder; False if it was there."""
+        """Make a folder; return False if it exists."""
         self.faults.arrive("make_folder")
         if self._names.seen.get(path) is True:
             return False
@@ -428,43 +432,43 @@ class FaultDisk(Files):
     # -- Files: the process ------------------------------------------------------------
 
     def descriptors_max(self) -> int:
-        """How many there may be."""
+        """Return the most descriptors that may be open."""
         return self.descriptors
 
     def descriptors_used(self) -> int:
-        """How many there are."""
+        """Return the number of open descriptors."""
         return self.open_descriptors
 
     def pid(self) -> int:
-        """A process that does not exist."""
+        """Return the pid of a process that does not exist."""
         return 4242
 
     def is_alive(self, pid: int) -> bool:
-        """Only this process lives."""
+        """Return whether the pid is that of this process, the only one alive."""
         return pid == self.pid()
 
     def host(self) -> str:
-        """A machine that does not exist."""
+        """Return the name of a machine that does not exist."""
         return "testhost"
 
     def now(self) -> float:
-        """The moment at which time stands still, until a test moves it."""
+        """Return the current time, which stands still until a test moves it."""
         return self.seconds
 
     def booted_at(self) -> float:
-        """The moment of the last power cut; 0 before the first."""
+        """Return the moment of the last power cut; 0 before the first."""
         return self.booted
 
     def monotonic(self) -> float:
-        """No time passes."""
+        """Return 0: no time passes."""
         return 0.0
 
     def pause(self, seconds: float) -> None:
-        """Time is moved instead."""
+        """Advance the time instead of waiting."""
         self.seconds += seconds
 
     def random_digits(self) -> str:
-        """32 hex digits, counted: they differ on one disk and on what a power cut leaves of it."""
+        """Return 32 counted hex digits, unique on this disk and on its copies after a crash."""
         with self._mutex:
             self._next_digits += 1
             return f"{self._next_digits:032x}"

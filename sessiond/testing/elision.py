@@ -2,7 +2,7 @@
 
     < {"jsonrpc":"2.0","id":1,"result":{"session":{"id":"my-session","seq":0,…},"created":true}}
 
-What is shown is checked: each member, its value with the spelling of its numbers, and the order.
+The shown part is checked: each member, its value with the spelling of its numbers, and the order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TOKEN: Final = re.compile(r'"(?:\\.|[^"\\])*"|…')
 
 
 def fits(shown: str, body: str) -> bool:
-    """Return whether a body is what is shown of it; False too for what elides nothing."""
+    """Return whether a body matches an elided text; False for a text that elides nothing."""
     elided = _TOKEN.sub(
         lambda found: f'"{ELLIPSIS}":0' if found[0] == ELLIPSIS else found[0], shown
     )
@@ -36,7 +36,7 @@ def _value(text: str) -> object:
 
 
 class _Number(str):
-    """A number's spelling, which no text is equal to."""
+    """A number's spelling, unequal to every text."""
 
     __slots__ = ()
     __hash__ = str.__hash__

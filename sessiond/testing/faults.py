@@ -1,4 +1,4 @@
-"""Which call on a `FaultDisk` fails, waits, or was made how often."""
+"""Faults of a `FaultDisk`: calls that fail or wait, and counts of calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Fault", "Faults", "Gate"]
 
 
 class Fault(Struct):
-    """One failure to come. `hit` says that it came, `met` which call it was."""
+    """A planned failure. `hit` is set when it happened, `met` names the call that failed."""
 
     op: str | None
     nth: int
@@ -25,12 +25,12 @@ class Fault(Struct):
     met: str | None = None
 
     def error(self) -> OSError:
-        """What the caller gets."""
+        """Return the error that the caller gets."""
         return OSError(self.errno, os.strerror(self.errno))
 
 
 class Gate(Struct, frozen=True):
-    """Calls of one kind wait here: `reached` is set by the first, `open` lets all pass."""
+    """A gate for calls of one kind: `reached` is set by the first call, `open` lets all pass."""
 
     op: str
     reached: threading.Event
@@ -38,7 +38,7 @@ class Gate(Struct, frozen=True):
 
 
 class Faults:
-    """The failures and gates that are set up, and what was called."""
+    """The planned failures and gates, and the counts of calls."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -49,9 +49,9 @@ class Faults:
     def fail(
         self, op: str | None, *, nth: int = 1, errno: int = errors.EIO, partial: int = 0
     ) -> Fault:
-        """Let the nth call of `op` from now fail, once; None counts every call.
+        """Let the nth call of `op` from now fail, once; with None, every call counts.
 
-        Of a write or sync, `partial` bytes reach the file or the platter all the same.
+        Of a write or sync, `partial` bytes reach the file or the platter despite the failure.
         """
         fault = Fault(op, nth, errno, partial)
         with self._mutex:
@@ -59,13 +59,13 @@ class Faults:
         return fault
 
     def forget_faults(self) -> None:
-        """No failure that did not come yet will come."""
+        """Cancel all failures that have not happened yet."""
         with self._mutex:
             self._faults.clear()
 
     @contextmanager
     def hold(self, op: str) -> Generator[Gate]:
-        """Let every call of `op` wait until the gate is opened, at the latest at the end."""
+        """Let every call of `op` wait until the gate is opened, or until the end of the block."""
         gate = Gate(op, threading.Event(), threading.Event())
         with self._mutex:
             self._gates.append(gate)
@@ -77,7 +77,7 @@ class Faults:
             gate.open.set()
 
     def meet(self, op: str) -> Fault | None:
-        """Count a call, wait at its gate, and find the failure that is meant for it."""
+        """Count a call, wait at its gate, and return the failure planned for the call."""
         with self._mutex:
             self.counts[op] += 1
             due: Fault | None = None
@@ -94,7 +94,7 @@ class Faults:
         return due
 
     def arrive(self, op: str) -> None:
-        """The same for calls that either work or do not."""
+        """Count a call, wait at its gate, and raise the failure planned for the call."""
         fault = self.meet(op)
         if fault is not None:
             raise fault.error()

@@ -1,10 +1,10 @@
-"""What every `SessionLog` promises, as checks that any implementation can be put through.
+"""Conformance suite of `SessionLog`: its promises as checks for any implementation.
 
     @pytest.mark.parametrize("check", SESSION_LOG_CHECKS, ids=lambda check: check.__name__)
     def test_my_log_keeps_its_promises(check):
         check(lambda header: MyLog(header))
 
-Each check makes logs of its own, whose first line is the header it gives.
+Each check makes logs of its own, whose first line is the header that the check gives.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LINES: Final = (
 
 
 def check_a_new_log_holds_its_header(make: MakeLog) -> None:
-    """Ordinal 0 is the header; a header of several lines is several lines."""
+    """Check that ordinal 0 is the header, and that a header of several lines is several lines."""
     log = make(HEADER)
     assert log.line_count == 1
     assert log.read(0, 0) == [HEADER]
@@ -42,7 +42,7 @@ def check_a_new_log_holds_its_header(make: MakeLog) -> None:
 
 
 def check_lines_come_back_as_they_went_in(make: MakeLog) -> None:
-    """Byte for byte, in order, one by one and together, whatever is in them but a newline."""
+    """Check that lines are read byte for byte, in order, one by one and together."""
     log = make(HEADER)
     log.append(LINES[:1], sync=True)
     log.append(LINES[1:], sync=False)
@@ -55,7 +55,7 @@ def check_lines_come_back_as_they_went_in(make: MakeLog) -> None:
 
 
 def check_scattered_reads_keep_the_order_asked_for(make: MakeLog) -> None:
-    """Also backwards, with repeats, and for none at all."""
+    """Check that scattered reads keep their order, backwards, with repeats, and when empty."""
     log = _filled(make)
     stored = [HEADER, *LINES]
     asked: tuple[Sequence[int], ...] = (
@@ -72,7 +72,7 @@ def check_scattered_reads_keep_the_order_asked_for(make: MakeLog) -> None:
 
 
 def check_sizes_are_those_of_the_bytes(make: MakeLog) -> None:
-    """A line without its newline, a span with all of them."""
+    """Check that a line counts without its newline, and a span with all of its newlines."""
     log = _filled(make)
     stored = [HEADER, *LINES]
     for seq, line in enumerate(stored):
@@ -85,7 +85,7 @@ def check_sizes_are_those_of_the_bytes(make: MakeLog) -> None:
 
 
 def check_a_line_with_a_newline_is_refused_whole(make: MakeLog) -> None:
-    """It is a bug of the caller, and nothing of its batch is stored."""
+    """Check that a line with a newline raises AssertionError, and its batch is not stored."""
     log = make(HEADER)
     for lines in ([b"good", b"two\nlines"], [b"ends in one\n"]):
         try:
@@ -99,7 +99,7 @@ def check_a_line_with_a_newline_is_refused_whole(make: MakeLog) -> None:
 
 
 def check_syncing_changes_nothing_that_can_be_read(make: MakeLog) -> None:
-    """It may be called at any time, and again."""
+    """Check that a sync may come at any time, also repeatedly, and changes no line."""
     log = make(HEADER)
     log.sync()
     log.append([b"a"], sync=False)
@@ -110,7 +110,7 @@ def check_syncing_changes_nothing_that_can_be_read(make: MakeLog) -> None:
 
 
 def check_nothing_is_left_over_without_a_failure(make: MakeLog) -> None:
-    """`take_found` has something only where others wrote or an append failed."""
+    """Check that `take_found` is empty if no foreign writer wrote and no append failed."""
     log = _filled(make)
     assert log.take_found() == []
     assert log.statistics().failures == 0
@@ -118,7 +118,7 @@ def check_nothing_is_left_over_without_a_failure(make: MakeLog) -> None:
 
 
 def check_only_what_blocks_has_a_path(make: MakeLog) -> None:
-    """And a path names the file that has the bytes."""
+    """Check that only a blocking log has a path, which names the file with the bytes."""
     log = _filled(make)
     assert log.blocking == (log.path is not None)
     assert log.path is None or isinstance(log.path, Path)
@@ -126,7 +126,7 @@ def check_only_what_blocks_has_a_path(make: MakeLog) -> None:
 
 
 def check_closing_twice_is_harmless(make: MakeLog) -> None:
-    """The second time does nothing."""
+    """Check that a second close does nothing."""
     log = _filled(make)
     log.close()
     log.close()
@@ -146,7 +146,7 @@ SESSION_LOG_CHECKS: Final[tuple[Callable[[MakeLog], None], ...]] = (
 
 
 def check_session_log(make: MakeLog) -> None:
-    """Every check, one after the other."""
+    """Run every check, one after the other."""
     for check in SESSION_LOG_CHECKS:
         check(make)
 

@@ -1,13 +1,12 @@
-"""What a power cut leaves: bytes and names, each with what was promised of them.
+"""Model of a power cut: bytes and names on a disk, each with its durability.
 
-Law: only a sync makes something durable. A write is seen at once by every
-reader and is on the platter when its file is synced; a name is there when its
-folder is synced. A crash keeps any number of the bytes and names that were
-still under way, in the order in which they were made.
+Law: only a sync makes a change durable. Every reader sees a write at once; the write is on the
+platter when its file is synced. A name is durable when its folder is synced. A crash keeps any
+number of the bytes and names that were still under way, in the order in which they were made.
 
-A sync that fails does what ext4 and xfs do: the kernel marks the pages clean, so no
-later sync stores them, on whichever descriptor; readers see the bytes until the
-page cache drops the pages (`evict`). The size of a file is metadata: a cut is not lost.
+A sync that fails does what ext4 and xfs do: the kernel marks the pages clean, so no later sync
+stores them, on any descriptor. Readers see the bytes until the page cache drops the pages
+(`evict`). The size of a file is metadata: a failed sync does not lose a cut.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ __all__ = ["Inode", "NameChange", "Names"]
 
 
 class _Change(Struct, frozen=True):
-    """Bytes put at an offset, or (None) the file cut there."""
+    """Bytes put at an offset, or (data None) the file cut at that offset."""
 
     offset: int
     data: bytes | None
 
 
 class Inode:
-    """One file's bytes: as readers see them, and as they are on the platter."""
+    """The bytes of one file: as readers see them, and as they are on the platter."""
 
     def __init__(self, number: int, content: bytes = b"") -> None:
         self.number = number
@@ -39,7 +38,7 @@ class Inode:
         self._under_way: list[_Change] = []
 
     def write(self, offset: int, data: bytes) -> None:
-        """Put bytes; what lies between the end and `offset` becomes zeros."""
+        """Put bytes at an offset; a gap between the end and `offset` becomes zeros."""
         self._change(_Change(offset, data))
 
     def truncate(self, size: int) -> None:
@@ -51,13 +50,16 @@ class Inode:
         self._under_way.append(change)
 
     def sync(self) -> None:
-        """Everything reaches the platter."""
+        """Bring all changes to the platter."""
         for change in self._under_way:
             _apply(self._durable, change)
         self._under_way.clear()
 
     def fail_to_sync(self, keep: int) -> None:
-        """All but `keep` bytes is lost, and no later sync looks for it: readers still see it."""
+        """Lose all bytes under way but `keep`.
+
+        Readers still see them, and no later sync stores them.
+        """
         reached = accumulate(map(_cost, self._under_way))
         cuts = [
             change
@@ -68,7 +70,10 @@ class Inode:
         self._under_way = cuts
 
     def evict(self) -> None:
-        """Drop the clean pages from the cache: readers see the platter, and zeros where it has nothing."""
+        """Drop the clean pages from the cache.
+
+        Readers see the platter, and zeros for lost bytes.
+        """
         size = len(self.seen)
         found = bytearray(self._durable)
         for change in self._under_way:
@@ -83,9 +88,9 @@ class Inode:
         return twin
 
     def after_crash(self, keep: int, zeros: int) -> Inode:
-        """The file with `keep` of the bytes that were under way, then at most `zeros` zeros.
+        """Return the file with `keep` of the bytes under way, then at most `zeros` zeros.
 
-        Zeros are what some file systems leave where a file grew but its bytes were lost.
+        Some file systems leave zeros where a file grew but its bytes were lost.
         """
         left = Inode(self.number, bytes(self._surviving(keep, zeros)))
         left.mtime = self.mtime
@@ -122,9 +127,9 @@ def _apply(content: bytearray, change: _Change) -> None:
 
 
 class NameChange(Struct, frozen=True):
-    """`path` gets `target` (a file, or True for a folder; None takes the name away).
+    """A name change: `path` gets `target` (a file, or True for a folder; None removes the name).
 
-    A rename is one change: `gone` is the name that goes with it.
+    A rename is one change: `gone` is the name that goes away with it.
     """
 
     path: Path
@@ -135,18 +140,18 @@ class NameChange(Struct, frozen=True):
 class Names:
     """The names on a disk: as programs see them, and as they are on the platter.
 
-    Any number of threads may change and look at them.
+    Any number of threads may change and read them.
     """
 
     def __init__(self, durable: dict[Path, Inode | bool]) -> None:
         self._mutex = threading.Lock()
         self.seen = dict(durable)
-        """Replaced with every change, so whoever goes through it sees one moment."""
+        """Visible names; every change replaces the dict, so an iteration sees one moment."""
         self._durable = dict(durable)
         self._under_way: list[NameChange] = []
 
     def change(self, change: NameChange) -> None:
-        """Make, replace or take away a name."""
+        """Make, replace or remove a name."""
         with self._mutex:
             seen = dict(self.seen)
             _rename(seen, change)
@@ -154,7 +159,7 @@ class Names:
             self._under_way.append(change)
 
     def leave(self, path: Path, target: Inode) -> bool:
-        """Let a free name be durably that of a file; False if the name is taken."""
+        """Give a file a free name, durably; return False if the name is taken."""
         with self._mutex:
             if path in self.seen or self.seen.get(path.parent) is not True:
                 return False
@@ -163,7 +168,11 @@ class Names:
             return True
 
     def sync(self, folder: Path) -> None:
-        """The names in this folder reach the platter, and with a name what it was before."""
+        """Bring the names in a folder to the platter.
+
+        Earlier changes that a name in the folder depends on, such as a rename, reach the platter
+        too.
+        """
         with self._mutex:
             self._sync(folder)
 
@@ -204,7 +213,10 @@ class Names:
         return copied
 
     def after_crash(self, keep: int) -> dict[Path, Inode | bool]:
-        """The names with the first `keep` that were under way, without those in lost folders."""
+        """Return the names with the first `keep` changes that were under way.
+
+        Names in lost folders are left out.
+        """
         left = dict(self._durable)
         for change in self._under_way[:keep]:
             _rename(left, change)

@@ -1,4 +1,4 @@
-"""Transcripts: what clients send and what must come back, played against a daemon.
+"""Transcripts: messages of clients and the expected answers, played against a daemon.
 
     # a remark
     > {"id":1,"method":"server/ping"}
@@ -7,13 +7,13 @@
 
     watcher> {"id":1,"method":"subscribe","params":{"session_id":"session-1"}}
 
-A name before the arrow is another connection. What is sent in a row goes out in
-one write; a blank line or a remark ends the row. A line that starts with four
-spaces continues the one above. `< closed` is the end of a connection. In an object of an answer `…`
-stands for members that are not shown: what is shown is checked (`elision`).
+A name before the arrow is another connection. Lines sent in a row go out in one write; a blank line
+or a remark ends the row. A line that starts with four spaces continues the line above. `< closed`
+is the end of a connection. In an object of an answer `…` stands for members that are not shown; the
+shown part is checked (`elision`).
 
-`play` gives the transcript as it happened: a test compares it with the text as
-it stands, or writes it back. It knows nothing of the framing.
+`play` returns the transcript as it happened. A test compares it with the text of the file, or
+writes it back. `play` knows nothing of the framing.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ _INDENT: Final = "    "
 _WIDTH: Final = 110
 _CLOSED: Final = "closed"
 _NOTHING: Final = "nothing came"
-# Only when a transcript is written: after this long without a byte, that was all. What others
-# are told is in their sockets before the sender has its answer.
+# Used only when a transcript is recorded: after so long without a byte, no more bytes are expected.
+# Events for other connections are in their sockets before the sender has its answer.
 _QUIET_SECONDS: Final = 0.1
 _OTHERS_QUIET_SECONDS: Final = 0.01
 
 Placeholders = Sequence[tuple[str, str]]
-"""What a transcript shows, and what it stands for on this machine in this run."""
+"""Pairs of a shown text and its value on this machine in this run."""
 
 
 class Line(Struct, frozen=True):
-    """A body that a connection sent or got, or a remark, which has no arrow."""
+    """A body that a connection sent or received, or a remark, which has no arrow."""
 
     arrow: Literal["<", ">", ""]
     connection: str
@@ -57,7 +57,7 @@ class Line(Struct, frozen=True):
 
 
 def parse(text: str) -> list[Line]:
-    """The lines of a transcript, continued ones joined."""
+    """Return the lines of a transcript, continued ones joined."""
     lines: list[Line] = []
     for row in text.removesuffix("\n").split("\n"):
         found = _ARROW.fullmatch(row)
@@ -73,12 +73,12 @@ def parse(text: str) -> list[Line]:
 
 
 def render(lines: Sequence[Line]) -> str:
-    """The text of a transcript; `parse` takes it apart again."""
+    """Return the text of a transcript; `parse` reverses it."""
     return "".join(f"{row}\n" for line in lines for row in _rows(line))
 
 
 def _rows(line: Line) -> Iterator[str]:
-    """The body in rows of a readable width, cut between the members of its JSON."""
+    """Yield the body in rows of a readable width, cut between the members of its JSON."""
     if not line.arrow:
         yield line.body
         return
@@ -92,7 +92,7 @@ def _rows(line: Line) -> Iterator[str]:
 
 
 def _parts(body: str) -> Iterator[str]:
-    """Pieces that end behind a comma outside strings."""
+    """Yield pieces that end behind a comma outside strings."""
     begin, in_string, escaped = 0, False, False
     for at, character in enumerate(body):
         if escaped:
@@ -115,10 +115,10 @@ async def play(
     placeholders: Placeholders = (),
     recording: bool = False,
 ) -> list[Line]:
-    """Send what `lines` send and give back what happened.
+    """Send what `lines` send and return the transcript as it happened.
 
-    Reads as many bodies as `lines` expect, and whatever else is left at the end;
-    when `recording`, whatever comes until it is quiet.
+    Reads as many bodies as `lines` expect, and all unexpected bodies at the end. When `recording`,
+    reads all bodies until the connections are quiet.
     """
     happened: list[Line] = []
     async with _Stage(daemon, framing, placeholders).open() as stage:
@@ -137,7 +137,7 @@ async def play(
 
 
 def _elided(came: Sequence[Line], expected: Sequence[Line]) -> list[Line]:
-    """Return what came, each line that fits an elided one as that one shows it."""
+    """Return the received lines; a line that fits an elided one is shown elided."""
     left = [line for line in expected if ELLIPSIS in line.body]
     shown: list[Line] = []
     for line in came:
@@ -156,7 +156,7 @@ def _elided(came: Sequence[Line], expected: Sequence[Line]) -> list[Line]:
 
 
 def _turns(lines: Sequence[Line]) -> Iterator[tuple[list[Line], list[Line]]]:
-    """Each row of sent lines (or a remark alone) with the lines that answer it."""
+    """Yield each row of sent lines (or a remark alone) with the lines that answer it."""
     sent: list[Line] = []
     got: list[Line] = []
     for line in lines:
@@ -184,12 +184,12 @@ class _Stage:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[_Stage]:
-        """Close every connection at the end."""
+        """Yield the stage; close every connection at the end."""
         async with self._stack:
             yield self
 
     async def send(self, lines: Sequence[Line]) -> None:
-        """Send in one write what one connection sends in a row."""
+        """Send lines in a row of one connection in one write."""
         for name, row in groupby(lines, lambda line: line.connection):
             if name not in self._wires:
                 connected = self._daemon.connect(self._framing)
@@ -197,7 +197,7 @@ class _Stage:
             await self._wires[name].send(*(self._real(line.body).encode() for line in row))
 
     async def next(self, name: str) -> Line:
-        """The next body that a connection gets."""
+        """Return the next body that a connection receives."""
         try:
             body = self._shown((await self._wires[name].receive()).decode())
         except anyio.EndOfStream:
@@ -208,7 +208,7 @@ class _Stage:
         return Line("<", name, body)
 
     async def whatever_comes(self, sent: Sequence[Line]) -> list[Line]:
-        """Everything that comes until nothing does for a while, one connection after another."""
+        """Return all bodies until none arrives for a while, one connection after another."""
         found: list[Line] = []
         senders = {line.connection for line in sent}
         for name in sorted(self._wires, key=lambda name: name not in senders):
@@ -221,7 +221,7 @@ class _Stage:
         return sorted(found, key=lambda line: list(self._wires).index(line.connection))
 
     async def leftovers(self) -> list[Line]:
-        """What nobody expected."""
+        """Return the bodies that no line expected."""
         found: list[Line] = []
         for name, wire in self._wires.items():
             if name not in self._closed:

@@ -1,7 +1,7 @@
-"""The client end of one connection, for tests: bodies out and in, framed by its own code.
+"""Wire: the client end of a connection for tests, with a framing of its own.
 
-It is not built on `rpc.framing`, so a mistake there does not cancel itself out,
-and it accepts only what the protocol says a daemon sends.
+Wire does not use `rpc.framing`, so a mistake there does not cancel itself out. Wire accepts only
+what the protocol allows a daemon to send.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Refusal(Exception):
 
 
 class Wire:
-    """Sends requests and reads what comes back, in order. For one task at a time."""
+    """A client that sends requests and reads answers in order, for one task at a time."""
 
     def __init__(self, sock: socket.socket, framing: Framing = Framing.NDJSON) -> None:
         self._socket = sock
@@ -48,12 +48,12 @@ class Wire:
         self.framing = framing
         self._received = bytearray()
         self._next_id = 1
-        # Answers that came while another one was waited for.
+        # Answers that arrived during the wait for another answer.
         self._answers: dict[Any, dict[str, Any]] = {}
         self.notifications: list[dict[str, Any]] = []
-        """What came in while `call` waited for its answer."""
+        """Notifications that arrived during the wait for an answer."""
         self.requests: list[dict[str, Any]] = []
-        """What the daemon asked meanwhile."""
+        """Requests of the daemon that arrived during the wait for an answer."""
 
     # -- bytes and bodies --------------------------------------------------------------
 
@@ -78,7 +78,10 @@ class Wire:
         return text + b"\n"
 
     async def receive(self) -> bytes:
-        """The next body, which is lawful. Raises EndOfStream when the daemon has closed."""
+        """Return the next body, checked for lawfulness.
+
+        Raises EndOfStream when the daemon has closed.
+        """
         with anyio.fail_after(_PATIENCE_SECONDS):
             while True:
                 body = self._cut(self._received)
@@ -97,16 +100,16 @@ class Wire:
     # -- calls -------------------------------------------------------------------------
 
     async def request(self, method: str, **params: Any) -> int:
-        """Send a request and do not wait; gives its id."""
+        """Send a request without waiting; return its id."""
         number = self._next_id
         self._next_id += 1
         await self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         return number
 
     async def answer(self, number: int) -> Any:
-        """The result of a request; notifications that come first go to `notifications`.
+        """Return the result of a request; notifications that arrive first go to `notifications`.
 
-        Answers to other requests are kept for whoever asks for them. Raises Refusal.
+        Answers to other requests are kept for later calls. Raises Refusal.
         """
         while number not in self._answers:
             message = msgspec.json.decode(await self.receive())
@@ -125,7 +128,7 @@ class Wire:
         return await self.answer(await self.request(method, **params))
 
     async def refusal(self, method: str, **params: Any) -> Refusal:
-        """The refusal that a request comes to, which must not be answered otherwise."""
+        """Return the refusal of a request. Raises AssertionError for a result."""
         try:
             result = await self.call(method, **params)
         except Refusal as refused:
@@ -133,7 +136,7 @@ class Wire:
         raise AssertionError(f"{method} was not refused: {result}")
 
     async def next_notification(self) -> dict[str, Any]:
-        """The next notification, those that came during calls first."""
+        """Return the next notification, those that arrived during calls first."""
         if self.notifications:
             return self.notifications.pop(0)
         while not self.notifications:
@@ -151,7 +154,7 @@ class Wire:
     # -- the other way round -------------------------------------------------------------
 
     async def next_request(self) -> dict[str, Any]:
-        """The next request of the daemon, those that came during calls first."""
+        """Return the next request of the daemon, those that arrived during calls first."""
         while not self.requests:
             self._keep(msgspec.json.decode(await self.receive()))
         return self.requests.pop(0)
@@ -163,7 +166,7 @@ class Wire:
     # -- ending ------------------------------------------------------------------------
 
     def end_input(self) -> None:
-        """Send no more; what was asked is still answered."""
+        """Stop sending; requests sent so far are still answered."""
         self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
@@ -172,7 +175,7 @@ class Wire:
 
 
 class _Message(Struct, forbid_unknown_fields=True):
-    """What a daemon may send, batches apart: there is no other member at the top."""
+    """A message as a daemon may send it, batches apart: no other member is allowed at the top."""
 
     jsonrpc: Literal["2.0"]
     id: Raw | UnsetType = UNSET
@@ -200,7 +203,7 @@ _decode_asked: Final = {
 
 
 def _require_lawful(body: bytes) -> None:
-    """Raises for what is no answer and none of the notifications and requests in its shape."""
+    """Raise for a body that is neither an answer nor a notification or request in its shape."""
     for message in _decode_batch(body) if body[:1] == b"[" else [_decode_message(body)]:
         if isinstance(message.method, str) and isinstance(message.id, Raw):
             assert (message.result, message.error) == (UNSET, UNSET)
