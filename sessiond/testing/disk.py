@@ -6,9 +6,9 @@
     rebooted = disk.crash(keep=100)          what the next start finds after a power cut
     orphaned = disk.kill()                   what it finds when only the process was killed
 
-A FaultDisk can replace `sessiond.journal.disk.files.Files` everywhere. A sync that fails loses the bytes
-it should have stored although readers still see them, as on Linux; that is why a sync may not be
-tried again.
+A FaultDisk can replace `sessiond.journal.disk.files.Files` everywhere. A sync that fails loses the
+bytes it should have stored although readers still see them, as on Linux; that is why a sync may not
+be tried again.
 """
 
 from __future__ import annotations

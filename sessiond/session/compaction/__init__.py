@@ -1,1 +1,1 @@
-"""Where a context is cut, what is summarised, and the entry that stands for it."""
+"""Compaction: the cut of a context, the material of the summary, and the entry that replaces it."""

@@ -1,1 +1,1 @@
-"""What the model sees at a leaf, and how many tokens that comes to."""
+"""The context that the model sees at a leaf, and its size in tokens."""
