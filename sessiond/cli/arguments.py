@@ -1,4 +1,4 @@
-"""What several commands take: a session, a head, a guard, a folder, a moment, JSON."""
+"""Arguments and options that several commands take: a session, a head, a guard, a folder, a time, JSON."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Session(click.ParamType[str]):
-    """A session as a user writes it; completed from a daemon that runs."""
+    """Session as a user writes it; a running daemon completes it."""
 
     name = "session"
 
@@ -53,7 +53,7 @@ class _Session(click.ParamType[str]):
 
 
 class _Folder(click.ParamType[str]):
-    """A folder, absolute, whether it exists or not."""
+    """Absolute path of a folder, existing or not."""
 
     name = "folder"
 
@@ -69,7 +69,7 @@ class _Folder(click.ParamType[str]):
 
 
 class _Text(click.ParamType[str]):
-    """A text; "-" stands for standard input, "@FILE" for a file, "@@" for "@" itself."""
+    """Text; "-" stands for standard input, "@FILE" for a file, "@@" for a leading "@"."""
 
     name = "text"
 
@@ -82,13 +82,13 @@ class _Text(click.ParamType[str]):
             try:
                 return _without_line_end(Path(value[1:]).read_bytes().decode())
             except OSError as error:
-                why = f"{value[1:]}: {error.strerror}; a text that begins with @ is written @@"
+                why = f"{value[1:]}: {error.strerror}; for a text that begins with @ write @@"
                 self.fail(why, param, ctx)
         return str(value)
 
 
 class _Json(click.ParamType[Raw]):
-    """A JSON object or array, kept as its bytes; "-" is standard input, "@FILE" a file."""
+    """JSON object or array, kept as bytes; "-" is standard input, "@FILE" a file."""
 
     name = "json"
 
@@ -103,7 +103,7 @@ class _Json(click.ParamType[Raw]):
         except msgspec.ValidationError as error:
             self.fail(str(error), param, ctx)
         except (msgspec.DecodeError, RecursionError) as error:
-            self.fail(f"this is not JSON: {error}", param, ctx)
+            self.fail(f"not JSON: {error}", param, ctx)
 
     def _bytes(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
         if value == "-":
@@ -117,7 +117,7 @@ class _Json(click.ParamType[Raw]):
 
 
 class _Moment(click.ParamType[str]):
-    """A time: RFC 3339, a date, or how long ago (30m, 12h, 7d)."""
+    """Time: RFC 3339, a date, or a span before now (30m, 12h, 7d)."""
 
     name = "time"
     _AGO: Final = re.compile(r"(\d{1,6})([mhd])")
@@ -131,7 +131,11 @@ class _Moment(click.ParamType[str]):
             else:
                 moment = datetime.fromisoformat(value).astimezone(UTC)
         except (ValueError, OverflowError):
-            self.fail("a time is 2026-01-31, 2026-01-31T12:00:00Z, or 30m, 12h, 7d ago", param, ctx)
+            self.fail(
+                "give a time as 2026-01-31, 2026-01-31T12:00:00Z, or 30m, 12h, 7d for a time ago",
+                param,
+                ctx,
+            )
         return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -144,16 +148,16 @@ MOMENT: Final = _Moment()
 
 
 def standard_input() -> str:
-    """Return all of standard input, line ends as they are. Raises UnicodeError."""
+    """Return all of standard input with its line ends. Raise UnicodeError."""
     if sys.stdin.isatty():
-        # Otherwise a command that waits looks like one that hangs.
+        # Without this note a waiting command looks like a hanging one.
         end = "reading standard input: end it with Ctrl-D on a line of its own, or stop with Ctrl-C"
         click.echo(end, err=True)
     return sys.stdin.buffer.read().decode()
 
 
 def text_of_input() -> str:
-    """Return standard input as a text, which the line break at its end is no part of."""
+    """Return standard input as text, without the line break at its end."""
     return _without_line_end(standard_input())
 
 
@@ -162,26 +166,28 @@ def _without_line_end(text: str) -> str:
 
 
 def absolute(path: str) -> str:
-    """A path of this folder or the home as the daemon, which is elsewhere, needs it."""
+    """Return the absolute form of a path, which the daemon needs: its working directory differs."""
     return str(Path(path).expanduser().absolute())
 
 
 def session_argument(command: F) -> F:
-    """SESSION, passed as `session`."""
+    """Add the argument SESSION, passed as `session`."""
     return click.argument("session", type=SESSION)(command)
 
 
 def project_options(command: F) -> F:
-    """`--cwd` and `--here`, passed as `cwd`; None where neither was given."""
+    """Add `--cwd` and `--here`, passed as `cwd`; None if neither is given."""
 
     @functools.wraps(command)
     def run(*arguments: Any, cwd: str | None, here: bool, **named: Any) -> Any:
         if here and cwd is not None:
-            raise click.UsageError("--here and --cwd name two folders: give one")
+            raise click.UsageError("give --here or --cwd, not both")
         return command(*arguments, cwd=absolute(".") if here else cwd, **named)
 
-    of_here = click.option("--here", is_flag=True, help="Only of the project in this folder.")
-    of_folder = click.option("--cwd", type=FOLDER, help="Only of this project.")
+    of_here = click.option(
+        "--here", is_flag=True, help="Only sessions of the project in this folder."
+    )
+    of_folder = click.option("--cwd", type=FOLDER, help="Only sessions of the project in FOLDER.")
     return of_folder(of_here(run))  # type: ignore[return-value]
 
 
@@ -189,24 +195,24 @@ _ARCHIVED: Final[dict[str, Raw | bool | None]] = {"no": None, "only": True, "any
 
 
 def archived_option(command: F) -> F:
-    """`--archived`, passed as `archived`: the parameter, None where it keeps its default."""
+    """Add `--archived`, passed as `archived`: the method's parameter, None for its default."""
     return click.option(
         "--archived",
         type=click.Choice(list(_ARCHIVED)),
         default="no",
         show_default=True,
         callback=_archived,
-        help="Whether archived sessions count.",
+        help="Include archived sessions: none, only these, or all sessions.",
     )(command)
 
 
 def head_option(command: F) -> F:
-    """`--head`, passed as `head`."""
-    return click.option("--head", metavar="NAME", help="Which head.  [default: main]")(command)
+    """Add `--head`, passed as `head`."""
+    return click.option("--head", metavar="NAME", help="Head to use.  [default: main]")(command)
 
 
 def expect_option(command: F) -> F:
-    """`--expect-leaf`, passed as `expected`: the params' `expected`, or None."""
+    """Add `--expect-leaf`, passed as `expected`: the parameter `expected`, or None."""
     return click.option(
         "--expect-leaf",
         "expected",
@@ -217,12 +223,12 @@ def expect_option(command: F) -> F:
 
 
 def key_option(command: F) -> F:
-    """`--key`, passed as `idempotency_key`."""
+    """Add `--key`, passed as `idempotency_key`."""
     return click.option(
         "--key",
         "idempotency_key",
         metavar="TEXT",
-        help="Run again with the same key, it is stored once.",
+        help="Idempotency key: a retry with an equal key stores nothing twice.",
     )(command)
 
 

@@ -1,4 +1,4 @@
-"""Commands that do one thing to each of several sessions."""
+"""Commands that do one operation on each of several sessions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def for_each(
     *,
     examples: Sequence[str],
 ) -> click.Command:
-    """The command that calls `session/<name>` for every SESSION; the first refusal ends it."""
+    """Return the command that calls `session/<name>` for each SESSION; the first refusal ends it."""
 
     @click.command(name, cls=Command, help=help, examples=examples)
     @shared_options
@@ -37,12 +37,12 @@ def for_each(
 
 
 def whole_id(_: BlockingClient, session_id: str) -> str:
-    """Return the id as it was given: what is in the trash has no other name."""
+    """Return the id unchanged: a session in the trash is named by its whole id only."""
     return session_id
 
 
 def apply(shared: Shared, method: str, refs: Sequence[str], id_of: Callable[..., str]) -> None:
-    """Call the method for each, and print the ids for which it was done."""
+    """Call the method for each session, and print the ids of the finished ones."""
     results: dict[str, dict[str, Any]] = {}
     with connected(shared) as client:
         for ref in refs:

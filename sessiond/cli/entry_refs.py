@@ -1,7 +1,7 @@
-"""Entries as a person writes them, and as a person is shown them.
+"""Entries as a person writes them, and as a terminal shows them.
 
-Law: what is shown is what is taken. `session/resolve_entries` says which entry a ref means and
-how short a ref may be; programs, which read no terminal, are given whole ids.
+Law: every shown form is accepted as input. `session/resolve_entries` decides which entry a ref
+names and how short a ref may be; programs get whole ids.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 __all__ = ["Expected", "entry_id", "entry_or_null", "expected_leaf", "short_ids"]
 
-# What `expect_option` gives.
+# The value that `expect_option` passes.
 Expected = dict[str, str | None] | None
-# So many refs go into one call.
+# Number of refs in one call.
 _REFS: Final = 500
 
 
 def entry_id(client: BlockingClient, session_id: str, ref: str) -> str:
-    """Return the id of the entry that a ref means. Raises RpcError."""
+    """Return the id of the entry that a ref names. Raise RpcError."""
     return _resolved(client, session_id, [ref])[0]["entry_id"]
 
 
 def entry_or_null(client: BlockingClient, session_id: str, ref: str | None) -> str | Raw | None:
-    """Return the id that a ref means; JSON's null for "null"; None where nothing was given."""
+    """Return the id that a ref names; JSON's null for "null"; None if no ref is given."""
     if ref is None:
         return None
     return NULL if ref == "null" else entry_id(client, session_id, ref)
 
 
 def expected_leaf(client: BlockingClient, session_id: str, expected: Expected) -> Expected:
-    """Return the `expected` of a request, its leaf by id."""
+    """Return the `expected` of a request, with the leaf as an id."""
     if expected is None or expected["leaf_id"] is None:
         return expected
     return {"leaf_id": entry_id(client, session_id, expected["leaf_id"])}
@@ -48,7 +48,7 @@ def expected_leaf(client: BlockingClient, session_id: str, expected: Expected) -
 def short_ids(
     client: BlockingClient, session_id: str, ids: Iterable[str | None]
 ) -> Mapping[str | None, str]:
-    """Return how each entry is shown: in short on a terminal, else by its id; None is "null"."""
+    """Return the shown form of each entry: short on a terminal, else its id; None is "null"."""
     wanted = list(dict.fromkeys(one for one in ids if one is not None))
     shown: dict[str | None, str] = {None: "null", **{one: one for one in wanted}}
     if is_terminal():

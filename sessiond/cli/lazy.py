@@ -1,7 +1,7 @@
-"""A group of commands that imports the one that runs, and how a run ends.
+"""Group of commands that imports the command that runs, and the end of a run.
 
-Law: help and completion read the table of contents alone. However a command ends,
-what went wrong is said once, by `failures`.
+Law: help and completion read the table of contents alone. Every end of a command reports its
+failure once, by `failures`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["LazyGroup", "Listed"]
 
 
 class Listed(NamedTuple):
-    """A line of the table of contents."""
+    """Line of the table of contents."""
 
     section: str
     name: str
@@ -34,7 +34,7 @@ class Listed(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """The commands of a table of contents."""
+    """Commands of a table of contents."""
 
     def __init__(self, *, contents: Sequence[Listed], **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -67,7 +67,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self._contents and not args[0].startswith("-"):
-            # A tenth of what the command line costs, and hardly anybody mistypes.
+            # Imported here: a tenth of the start-up time, needed for typing errors only.
             import difflib
 
             near = difflib.get_close_matches(args[0], self._contents)
@@ -88,7 +88,7 @@ class LazyGroup(click.Group):
                 formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        # The one of click imports every command for its help; the table has it.
+        # click's own method imports every command for its help; the table holds the help.
         names = [
             CompletionItem(listed.name, help=listed.help)
             for listed in self._contents.values()
@@ -101,7 +101,7 @@ class LazyGroup(click.Group):
         _open_what_is_closed()
         _buffer_output()
         try:
-            # What `invoke` gives: None at the end of a command, or the status of `ctx.exit`.
+            # None at the end of a command, or the status of `ctx.exit`.
             status: int | None = super().main(*args, **{**settings, "standalone_mode": False})
             sys.stdout.flush()
         except BrokenPipeError:
@@ -113,7 +113,7 @@ class LazyGroup(click.Group):
             error.show()
             status = error.exit_code
         except click.ClickException as error:
-            # What is wrong with the command line before there is a command.
+            # An error in the command line before a command is known.
             context = error.ctx if isinstance(error, click.UsageError) else None
             as_json = context is not None and wants_json(context)
             status = report(usage(error), as_json=as_json)
@@ -123,7 +123,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # click would make it status 1.
+            # click would end with status 1.
             _forget_output()
             ctx.exit(Status.READER_GONE)
         except Exception as error:
@@ -134,14 +134,14 @@ class LazyGroup(click.Group):
 
 
 def _forget_output() -> None:
-    # Python flushes standard output once more at its end: into nothing, then.
+    # Python flushes standard output once more at its end; that flush goes to /dev/null.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _buffer_output() -> None:
-    """Put a buffer before standard output where Python was told to use none.
+    """Put a buffer before standard output if Python runs unbuffered.
 
-    Without one Python forgets what a write leaves over, and with it that the reader went away.
+    Without a buffer Python forgets the rest of a short write, and with it that the reader went away.
     """
     raw = getattr(sys.stdout, "buffer", None)
     if isinstance(raw, io.RawIOBase):
@@ -155,11 +155,11 @@ def _buffer_output() -> None:
 
 
 def _open_what_is_closed() -> None:
-    """A standard stream that whoever started this has closed takes, and gives, nothing.
+    """Open /dev/null for each standard stream that the starter of this process has closed.
 
-    Otherwise the next socket or file would get its number, and be written to in its place.
+    Otherwise the next socket or file would get the stream's number and receive its output.
     """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
-            opened = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: its own
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest free number is the stream's own
             setattr(sys, name, os.fdopen(opened, "r" if name == "stdin" else "w"))

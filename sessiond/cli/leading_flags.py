@@ -1,6 +1,6 @@
-"""Shared flags that stand before the name of a command: `sessiond --json list`.
+"""Shared flags before the name of a command: `sessiond --json list`.
 
-Law: a flag before the name means what it means behind the name; the later one wins.
+Law: a flag has one meaning before and behind the name; the later one wins.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ __all__ = ["behind", "split_flags"]
 
 _WITH_VALUE: Final = frozenset({"--profile", "--socket", "--home", "--config"})
 _ALONE: Final = frozenset({"--json", "--no-start", "--no-pager"})
-# A command that pages or starts nothing does what these ask for.
+# A command that never pages and never starts a daemon obeys these flags without knowing them.
 _HARMLESS: Final = frozenset({"--no-start", "--no-pager"})
 
 
 def split_flags(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the shared flags at the beginning, and the rest."""
+    """Return the shared flags at the beginning, and the remaining arguments."""
     at = 0
     while at < len(arguments):
         word = arguments[at]
@@ -34,6 +34,6 @@ def split_flags(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def behind(flags: Sequence[str], command: click.Command) -> list[str]:
-    """Return the flags as arguments of the command, without those that it need not take."""
+    """Return the flags as arguments of the command, without flags that the command need not know."""
     known = {name for param in command.params for name in param.opts}
     return [flag for flag in flags if flag in known or flag not in _HARMLESS]

@@ -1,7 +1,7 @@
-"""The flags that commands share, and the values they become.
+"""Flags that commands share, and the values they become.
 
-`place_options` says which daemon is meant; `shared_options` adds how to answer; both
-pass one value to the command, so no command names the flags again.
+`place_options` names the daemon; `shared_options` adds how to answer. Each passes one value to
+the command, so no command names the flags again.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _JSON = "sessiond.json"
 _SESSION = "sessiond.session"
-# The parameters of the options below.
+# Names of the parameters of the shared options below.
 _SHARED = frozenset({"as_json", "config", "home", "may_start", "no_pager", "profile", "socket"})
 
 
 class Place(NamedTuple):
-    """Which daemon: what the flags and the environment said; None where they said nothing."""
+    """Daemon that the flags and the environment name; None for a value that is not given."""
 
     socket: str | None
     profile: str | None
     home: str | None
     config: str | None = None
     is_named: bool = False
-    """Whether the command line named a profile or a home, and no socket."""
+    """True if the command line names a profile or a home, and no socket."""
 
 
 class Shared(NamedTuple):
-    """Which daemon, whether it may be started, and how to answer."""
+    """Daemon to use, permission to start it, and form of the answer."""
 
     place: Place
     as_json: bool
@@ -57,19 +57,19 @@ class Shared(NamedTuple):
 
 
 class Command(click.Command):
-    """A command with examples, each of which a test runs."""
+    """Command with examples; a test runs each example."""
 
     def __init__(self, *arguments: Any, examples: Sequence[str] = (), **attributes: Any) -> None:
         super().__init__(*arguments, **attributes)
         self._examples = tuple(examples)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The command's own options before those of every command."""
+        """Write the command's own options before the shared options."""
         own: list[tuple[str, str]] = []
         shared: list[tuple[str, str]] = []
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
-            # What an argument is stands in the usage and the text.
+            # Usage and help text explain the arguments.
             if record is not None and isinstance(param, click.Option):
                 (shared if param.name in _SHARED else own).append(record)
         for title, records in (("Options", own), ("Shared options", shared)):
@@ -86,7 +86,7 @@ class Command(click.Command):
 
 
 def place_options(command: F) -> F:
-    """`--profile --socket --home --config`, passed as `place`."""
+    """Add `--profile --socket --home --config`, passed as `place`."""
 
     @functools.wraps(command)
     def run(
@@ -102,14 +102,14 @@ def place_options(command: F) -> F:
 
     for add in (_CONFIG, _HOME, _SOCKET, _PROFILE):
         run = add(run)
-    return run  # type: ignore[return-value]  # click's decorators give back what they are given
+    return run  # type: ignore[return-value]  # click's decorators return their argument's type
 
 
 def place_of(context: click.Context, said: Place) -> Place:
-    """Return the place without what counts for nothing.
+    """Return the place without values that do not count.
 
-    That is a socket that the environment names against the command line, and a relative home in
-    the environment: the next command may be run in another folder.
+    A socket of the environment does not count against a profile or home on the command line. A
+    relative home in the environment does not count: the next command may run in another folder.
     """
     on_line = {
         name
@@ -124,17 +124,17 @@ def place_of(context: click.Context, said: Place) -> Place:
 
 
 def json_option(command: F) -> F:
-    """`--json`, passed as `as_json`."""
+    """Add `--json`, passed as `as_json`."""
     return _AS_JSON(command)
 
 
 def start_option(command: F) -> F:
-    """`--no-start`, passed as `may_start`."""
+    """Add `--no-start`, passed as `may_start`."""
     return _NO_START(command)
 
 
 def shared_options(command: F) -> F:
-    """What every command that talks to a daemon takes, passed as `shared`."""
+    """Add the options of every command that calls a daemon, passed as `shared`."""
 
     @functools.wraps(command)
     def run(*arguments: Any, place: Place, as_json: bool, may_start: bool, **named: Any) -> Any:
@@ -144,25 +144,25 @@ def shared_options(command: F) -> F:
 
 
 def wants_json(context: click.Context) -> bool:
-    """Whether the command that runs was given `--json`."""
+    """Return whether the running command was given `--json`."""
     return bool(context.meta.get(_JSON))
 
 
 def note_session(ref: str) -> None:
-    """Remember what was given for SESSION, for what a failure advises."""
+    """Remember the user's text for SESSION, for the advice of a failure."""
     context = click.get_current_context(silent=True)
     if context is not None:
         context.meta[_SESSION] = ref
 
 
 def named_session(context: click.Context) -> str | None:
-    """Return what was given for SESSION last, if anything was."""
+    """Return the latest user's text for SESSION, or None."""
     ref: str | None = context.meta.get(_SESSION)
     return ref
 
 
 def note_json(context: click.Context) -> None:
-    """Remember that `--json` was given, before any command runs."""
+    """Remember that `--json` was given, before a command runs."""
     context.meta[_JSON] = True
 
 
@@ -175,7 +175,7 @@ _PROFILE = click.option(
     "--profile",
     envvar="SESSIOND_PROFILE",
     metavar="NAME",
-    help="Which set of sessions; one daemon serves one.  [env: SESSIOND_PROFILE; default: default]",
+    help="Set of sessions; each profile has one daemon.  [env: SESSIOND_PROFILE; default: default]",
 )
 _SOCKET = click.option(
     "--socket",
@@ -188,13 +188,13 @@ _HOME = click.option(
     "--home",
     envvar="SESSIOND_HOME",
     metavar="FOLDER",
-    help="Where sessions are kept.  [env: SESSIOND_HOME; default: the user's data folder]",
+    help="Folder of all profiles.  [env: SESSIOND_HOME; default: the user's data folder]",
 )
 _CONFIG = click.option(
     "--config",
     envvar="SESSIOND_CONFIG",
     metavar="FILE",
-    help="The configuration.  [env: SESSIOND_CONFIG; default: `sessiond config` shows it]",
+    help="Configuration file.  [env: SESSIOND_CONFIG; default: `sessiond config` shows it]",
 )
 _AS_JSON = click.option(
     "--json",
@@ -209,5 +209,5 @@ _NO_START = click.option(
     "may_start",
     flag_value=False,
     default=True,
-    help="Do not start a daemon when none runs.",
+    help="Do not start a daemon if none runs.",
 )

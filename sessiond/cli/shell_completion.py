@@ -1,6 +1,6 @@
-"""What a shell offers for SESSION.
+"""Completion of SESSION in a shell.
 
-Law: a press of TAB starts no daemon, prints no error and waits at most a moment.
+Law: a press of TAB starts no daemon, prints no error and waits at most one second.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHOWN = 200
 
 
 def complete_session(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    """The ids that begin so, with their titles, and the titles that do."""
+    """Return the ids and titles that begin with the given text, ids with their titles."""
     if is_path(incomplete):
         return [CompletionItem(incomplete, type="file")]
     from sessiond_client import SessiondClientError
@@ -43,7 +43,7 @@ def complete_session(ctx: click.Context, incomplete: str) -> list[CompletionItem
 
 
 def _sessions(ctx: click.Context) -> list[dict[str, Any]]:
-    """The latest sessions of a daemon that runs. Raises what connecting raises."""
+    """Return the latest sessions of a running daemon. Raise the errors of connecting."""
     from sessiond_client import connect_blocking
 
     socket, profile, home, config = (

@@ -1,6 +1,6 @@
-"""Which configuration file counts.
+"""Path of the configuration file.
 
-Law: quick to import and to ask, since every `sessiond stdio` does.
+Law: quick to import and to call, since every `sessiond stdio` does both.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ __all__ = ["BadConfiguration", "default_file", "file_of"]
 
 
 class BadConfiguration(Exception):
-    """The text names the place, the key and what is allowed."""
+    """Error in the configuration; its text names the place, the key and the allowed values."""
 
 
 def file_of(environ: Mapping[str, str], named: str | None) -> Path | None:
-    """The configuration file; None where there is none. Raises BadConfiguration."""
+    """Return the configuration file, or None if there is none. Raise BadConfiguration."""
     chosen = named or environ.get("SESSIOND_CONFIG")
     if not chosen:
         path = default_file(environ)
@@ -33,14 +33,14 @@ def _is_there(path: Path) -> bool:
     try:
         return path.exists()
     except OSError as error:
-        # One that may not be looked for may be there, and say something else.
+        # A file that cannot be examined may exist and set other values, so it is not ignored.
         raise BadConfiguration(f"{path} cannot be read: {error.strerror}") from error
 
 
 def default_file(environ: Mapping[str, str]) -> Path:
-    """Where the configuration is looked for."""
+    """Return the path where the configuration is looked for."""
     if sys.platform == "linux":
-        # What platformdirs says, without the 20 ms that importing it would cost every editor.
+        # The path that platformdirs gives, without its import: 20 ms for every start of an editor.
         root = Path(environ.get("XDG_CONFIG_HOME", "").strip())
         folder = root if root.is_absolute() else _home() / ".config"
         return folder / "sessiond" / "config.toml"
@@ -50,7 +50,7 @@ def default_file(environ: Mapping[str, str]) -> Path:
 
 
 def _home() -> Path:
-    """The user's; that of the user database if the environment has none."""
+    """Return the user's home, from the user database if the environment has none."""
     named = Path(os.environ.get("HOME", ""))
     if named.is_absolute():
         return named
@@ -59,5 +59,5 @@ def _home() -> Path:
     try:
         return Path(pwd.getpwuid(os.getuid()).pw_dir)
     except KeyError:
-        # A user whom nobody knows, as in some containers, has no configuration but what is named.
+        # A user without a database entry, as in some containers: only a named file counts.
         return Path("/")

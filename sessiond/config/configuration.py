@@ -1,7 +1,7 @@
-"""The configuration: flags over the environment over a TOML file over the defaults.
+"""Configuration: flags over the environment over a TOML file over the defaults.
 
-Law: a key or value that is not understood is an error that names where it stands and
-what is allowed there; nothing is passed over.
+Law: an unknown key or a wrong value is an error that names its place and the allowed values; no
+key is skipped.
 
     socket = "/run/user/1000/sessiond/default.sock"
     log_level = "info"
@@ -42,7 +42,7 @@ _Words = tuple[Annotated[str, Meta(min_length=1, pattern=r"\A[^\0]*\Z")], ...]
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True):
-    """The bounds that may be set."""
+    """Configurable limits."""
 
     open_sessions: _Count = DEFAULT_BOUNDS.open_sessions
     memory_sessions: _Count = DEFAULT_BOUNDS.memory_sessions
@@ -53,7 +53,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     idle_session_seconds: _Seconds = DEFAULT_BOUNDS.idle_session_seconds
 
     def bounds(self, open_files: int) -> Bounds:
-        """The same, for those who keep them."""
+        """Return the limits as bounds of the service."""
         return Bounds(
             open_sessions=self.open_sessions,
             memory_sessions=self.memory_sessions,
@@ -67,13 +67,13 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Retention(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is put into the trash by itself."""
+    """Automatic retention: age at which sessions go to the trash."""
 
     max_age_hours: _Seconds = 0.0
 
 
 class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
-    """When a context is too large, for sessions that do not say it themselves."""
+    """Default compaction settings, for sessions that do not set their own."""
 
     enabled: bool = True
     preset: PresetName = "pi"
@@ -84,19 +84,19 @@ class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
     auto: bool = False
 
     def settings(self) -> CompactionSettings:
-        """The same, for those who go by it."""
+        """Return the values as compaction settings of a session."""
         return msgspec.convert(msgspec.structs.asdict(self), CompactionSettings)
 
 
 class Summarizer(Struct, frozen=True, forbid_unknown_fields=True):
-    """The program that writes summaries when no client does; none if there is no command."""
+    """Program that writes summaries if no client does; no program if `command` is empty."""
 
     command: _Words = ()
     timeout_seconds: Annotated[float, Meta(ge=1, le=86_400)] = SUMMARIZE_SECONDS
 
 
 class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that can be set."""
+    """All configurable values."""
 
     socket: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -107,7 +107,7 @@ class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
     summarizer: Summarizer = Summarizer()
 
 
-# What a value may be, in the words of an error.
+# The allowed values of each key, as an error names them.
 _ALLOWED: Final[Mapping[str, str]] = {
     "socket": "an absolute path",
     "log_level": "debug, info, warning or error",
@@ -133,23 +133,23 @@ _ALLOWED: Final[Mapping[str, str]] = {
 
 
 JOINED_DEFAULTS: Final[Mapping[str, Any]] = {"idle_exit_seconds": IDLE_EXIT_SECONDS}
-"""What differs for a daemon that was started because somebody needed one."""
+"""Defaults that differ for a daemon that a client's need has started."""
 
 
 class Sources(NamedTuple):
-    """Where settings come from."""
+    """Sources of the settings."""
 
     environ: Mapping[str, str]
     named: str | None = None
-    """The file that was asked for; None = the usual one, if it is there."""
+    """Path of the file that was asked for; None = the default file, if it exists."""
     flags: Mapping[str, Any] = {}
-    """By key; only what was given."""
+    """Values of flags by key; only flags that were given."""
     defaults: Mapping[str, Any] = {}
-    """What differs from the usual defaults, by key."""
+    """Defaults by key that differ from the usual ones."""
 
 
 class Setting(Struct, frozen=True):
-    """One effective value and where it comes from."""
+    """Effective value of one key, and its source."""
 
     key: str
     value: str | int | float | Sequence[str] | None
@@ -157,7 +157,7 @@ class Setting(Struct, frozen=True):
 
 
 def load(sources: Sources) -> tuple[Configuration, list[Setting]]:
-    """The effective configuration, and each setting with its source. Raises BadConfiguration."""
+    """Return the effective configuration, and each setting with its source. Raise BadConfiguration."""
     file = file_of(sources.environ, sources.named)
     in_file = dict(_file_values(file)) if file is not None else {}
     _no_strangers(sources.environ)
@@ -181,7 +181,7 @@ def load(sources: Sources) -> tuple[Configuration, list[Setting]]:
 
 
 def _keys(kind: type[Struct], section: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Every key with its type and its default."""
+    """Yield every key with its type and its default."""
     for field in msgspec.structs.fields(kind):
         kept: Any = field.type
         if isinstance(kept, type) and issubclass(kept, Struct):
@@ -191,14 +191,14 @@ def _keys(kind: type[Struct], section: str = "") -> Iterator[tuple[str, Any, Any
 
 
 def _no_strangers(environ: Mapping[str, str]) -> None:
-    """Raises BadConfiguration for a variable of a section that is no key of it."""
+    """Raise BadConfiguration for a variable of a section that is no key of the section."""
     keys = [key for key, _, _ in _keys(Configuration) if "." in key]
     known = {_variable(key) for key in keys}
     sections = tuple({_variable(key.partition(".")[0]) + "_" for key in keys})
     for name in environ:
         if name.startswith(sections) and name not in known:
             allowed = ", ".join(sorted(known))
-            raise BadConfiguration(f"${name} is not a key; those of sections are {allowed}")
+            raise BadConfiguration(f"${name} is not a key; the keys of sections are {allowed}")
 
 
 def _variable(key: str) -> str:
@@ -209,7 +209,7 @@ def _checked(key: str, kind: Any, value: Any, source: str) -> Any:
     try:
         if kind == _Words and source.startswith("$"):
             return msgspec.json.decode(value, type=kind)
-        # Text of the environment becomes a number; in the file a number is a number.
+        # A number from the environment is text; a number from the file must be a TOML number.
         checked = msgspec.convert(value, kind, strict=not source.startswith("$"))
     except msgspec.DecodeError as error:
         raise _wrong(key, value, source) from error
@@ -228,7 +228,7 @@ def _wrong(key: str, value: object, source: str) -> BadConfiguration:
 
 
 def _file_values(path: Path) -> Iterator[tuple[str, Any]]:
-    """The keys and values of a file. Raises BadConfiguration."""
+    """Yield the keys and values of a file. Raise BadConfiguration."""
     import tomllib
 
     try:

@@ -1,1 +1,1 @@
-"""The daemon from inside: its process, what it runs with, and how it ends."""
+"""Daemon from inside: its process, its environment and configuration, its end."""

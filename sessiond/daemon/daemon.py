@@ -1,8 +1,8 @@
-"""A running daemon: its service, its transports, and what ends it.
+"""Running daemon: its service, its transports, and its end.
 
-The order of the end is what keeps promises: everybody is told, then what was
-asked is served and made durable, then every answer is sent, then the files are
-let go and the socket is removed. Who connects meanwhile is told so.
+The order of the end keeps the promises: every client is told, then the received requests are
+served and made durable, then every answer is sent, then the files are closed and the socket is
+removed. A client that connects meanwhile is told that the daemon stops.
 """
 
 from __future__ import annotations
@@ -48,25 +48,25 @@ from sessiond.transports.unix import serve_unix
 __all__ = ["Daemon", "DaemonOptions"]
 
 _IDLE_LOOK_SECONDS = 30.0
-# Requests make many short-lived objects and hardly a cycle; looking for cycles at the default
-# rate is a third of the cost of an append.
+# Requests make many short-lived objects and few cycles; a search for cycles at the default rate
+# costs a third of an append.
 _GC_THRESHOLDS = (50_000, 20, 50)
 
 
 class DaemonOptions(Struct, frozen=True):
-    """What the command line said."""
+    """Options of the command line."""
 
     layout: Layout
     socket: Path | None
-    """Where to listen; None = only `stdio`."""
+    """Path to listen on; None = only `stdio`."""
     stdio: bool
     sources: Sources
     told: int | None = None
-    """A descriptor through which the starter hears that clients can connect."""
+    """Descriptor through which the starter learns that clients can connect."""
 
 
 class Daemon:
-    """The parts of one daemon and the order in which they start and end."""
+    """Parts of one daemon, and the order in which they start and end."""
 
     def __init__(
         self,
@@ -83,12 +83,12 @@ class Daemon:
         self._log = logging.getLogger("sessiond")
         self._stop = anyio.Event()
         self._service: Service | None = None
-        """None until the profile is in order."""
+        """The service; None until the profile is ready."""
 
     async def serve(self) -> None:
-        """Everything, from the first file to the last answer."""
+        """Run everything, from the first file to the last answer."""
         async with anyio.create_task_group() as tasks:
-            # From the first moment on: a signal ends the start as it ends the serving.
+            # First of all, so that a signal can end the start too.
             await tasks.start(self._watch_signals)
             await self._serve_profile()
             tasks.cancel_scope.cancel()
@@ -154,7 +154,7 @@ class Daemon:
 
     def _tell_starter(self) -> None:
         if self._options.told is not None:
-            # A starter that gave up waiting is no reason to end.
+            # The daemon goes on without a starter that gave up waiting.
             with suppress(BrokenPipeError):
                 os.write(self._options.told, b"1")
             os.close(self._options.told)
@@ -168,7 +168,7 @@ class Daemon:
                     if fresh is not None:
                         self._tuning.take(fresh, self._service)
                 elif self._stop.is_set():
-                    # Whoever asks twice wants no waiting; what was acknowledged is on disk.
+                    # A second signal means: do not wait. Acknowledged entries are on disk.
                     self._log.warning("ended at once by a second signal")
                     os._exit(1)
                 else:
@@ -176,7 +176,7 @@ class Daemon:
 
     async def _end_unused(self, service: Service) -> None:
         await wait_unused(service, lambda: self._tuning.current.idle_exit_seconds)
-        self._log.info("ends: nobody used it")
+        self._log.info("ends: no client used it")
         self._stop.set()
 
     def _report_bug(self, work: str, error: BaseException) -> str:
@@ -185,7 +185,7 @@ class Daemon:
         return incident_id
 
     def _log_exception(self, incident_id: str, work: str, error: BaseException) -> None:
-        # The message of an exception may quote what a client sent, so only its place is logged.
+        # The text of an exception may quote a client's content, so only its place is logged.
         place = traceback.format_tb(error.__traceback__)
         facts = {
             "incident_id": incident_id,
@@ -199,7 +199,7 @@ class Daemon:
 async def _unload_idle(service: Service) -> None:
     while True:
         await anyio.sleep(_IDLE_LOOK_SECONDS)
-        # What the system does not say now is asked again.
+        # A failed system call is tried again in the next round.
         with suppress(OSError):
             service.unload_idle()
 

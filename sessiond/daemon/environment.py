@@ -1,4 +1,4 @@
-"""The real clock, ids and log behind the service."""
+"""Real clock, ids and log of the service."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["TOKENIZERS", "EntryIds", "InstalledTokenizers", "real_environment"]
 
 TOKENIZERS: Final = "sessiond.tokenizers"
-"""The group of entry points that count tokens: `words = "my_package:count"`."""
+"""Group of entry points that count tokens: `words = "my_package:count"`."""
 
 _ID_HEX_DIGITS: Final = 8
 _IDS_PER_BLOCK: Final = 512
@@ -33,7 +33,7 @@ def real_environment(
     compaction: CompactionSettings | None = None,
     summarizer: Summarizer = NO_SUMMARIZER,
 ) -> Environment:
-    """What production runs on, with what is configured of compaction."""
+    """Return the environment of production, with the configured compaction settings."""
     return Environment(
         now=_now,
         monotonic=time.monotonic,
@@ -51,23 +51,23 @@ def real_environment(
 
 
 class InstalledTokenizers:
-    """The entry points of a group; looked for once, when the first is asked for."""
+    """Entry points of the tokenizer group, looked up once, on first use."""
 
     def __init__(self) -> None:
         self._found: dict[str, EntryPoint] | None = None
 
     def names(self) -> Sequence[str]:
-        """What they are called."""
+        """Return the names of the tokenizers."""
         return list(self._points())
 
     def load(self, name: str) -> Callable[[str], int]:
-        """The function behind a name. Raises whatever its module raises, LookupError for none."""
+        """Return the function of a name. Raise LookupError, or any error of its module."""
         count: Callable[[str], int] = self._points()[name].load()
         return count
 
     def _points(self) -> dict[str, EntryPoint]:
         if self._found is None:
-            # Who plugs none in does not pay for it.
+            # Imported here: a daemon without tokenizers does not load the module.
             from importlib.metadata import entry_points
 
             self._found = {point.name: point for point in entry_points(group=TOKENIZERS)}
@@ -83,17 +83,17 @@ def _now() -> str:
 
 
 class EntryIds:
-    """8 hex digits each; the session checks them against its own.
+    """Source of entry ids, 8 hex digits each; the session checks them against its own ids.
 
-    Chance comes in blocks: a system call for every id would cost more than the rest of it. Threads
-    that make copies take from the same: taking one and adding a block are one step each.
+    Random bytes come in blocks: one system call per id would cost more than the rest of the id.
+    Threads that make copies share the source: taking an id and adding a block are one step each.
     """
 
     def __init__(self) -> None:
         self._ids: list[str] = []
 
     def __call__(self) -> str:
-        """One that was not given yet."""
+        """Return an id that was not returned before."""
         while True:
             try:
                 return self._ids.pop()
@@ -104,7 +104,7 @@ class EntryIds:
 
 
 def _new_session_id() -> str:
-    """A UUIDv7, so that ids sort by the time they were made."""
+    """Return a UUIDv7, so that ids sort by creation time."""
     return str(uuid_utils.uuid7())
 
 
@@ -117,7 +117,7 @@ def _new_lease_id() -> str:
 
 
 def _describe() -> bytes:
-    # Who never asks does not pay for it.
+    # Imported here: a daemon that is never asked does not load the schema.
     from sessiond.schema import openrpc_bytes
 
     return openrpc_bytes()

@@ -1,4 +1,4 @@
-"""The exit status of a run of `sessiond`."""
+"""Exit status of a run of `sessiond`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Status"]
 
 
 class Status(IntEnum):
-    """How a run ended; scripts may rely on it."""
+    """End of a run; scripts may rely on the values."""
 
     DONE = 0
     FAILED = 1

@@ -1,7 +1,7 @@
-"""The end of a daemon that nobody uses.
+"""End of a daemon that no client uses.
 
-Law: nothing wakes up to look. A client that comes or goes, a session in memory that ends
-and a new configuration say so; else one timer runs.
+Law: no periodic wake-up. A client that comes or goes, the end of a session in memory and a new
+configuration wake the task; otherwise one timer runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["wait_unused"]
 
 
 async def wait_unused(service: Service, idle_seconds: Callable[[], float]) -> None:
-    """Until nobody was connected, and nothing was only in memory, for so long; 0 = for ever."""
+    """Wait until no client and no memory session existed for `idle_seconds`; 0 waits for ever."""
     while True:
         seconds = idle_seconds()
         if service.in_use or not seconds:

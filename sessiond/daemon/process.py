@@ -1,4 +1,4 @@
-"""The process of a daemon: what it takes before it serves, and the status it ends with."""
+"""Process of a daemon: the resources it takes before serving, and its exit status."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from sessiond.transports.listening import CannotListen, Listening
 
 __all__ = ["run"]
 
-# How long a thread may keep the interpreter: an opening of a large file runs beside the loop.
+# How long a thread may keep the interpreter lock: a large file is opened beside the loop.
 _SWITCH_SECONDS: Final = 0.001
 
 
 def run(options: DaemonOptions) -> int:
-    """Serve until told to stop; gives the exit status."""
+    """Serve until told to stop; return the exit status."""
     configure_log()
     log = logging.getLogger("sessiond")
     sys.setswitchinterval(_SWITCH_SECONDS)
@@ -56,7 +56,7 @@ def run(options: DaemonOptions) -> int:
         log.error("cannot serve", extra={"reason": _first(errors)})  # noqa: TRY400
         status = Status.FAILED
     finally:
-        # Held to the last moment: who waits for it knows that the process is gone.
+        # Held until the very end: a process that waits for the lock knows that this one is gone.
         lock.leave()
     return status
 
@@ -64,7 +64,7 @@ def run(options: DaemonOptions) -> int:
 def _with_listener(
     options: DaemonOptions,
 ) -> tuple[DaemonOptions, Callable[[], Listening] | None]:
-    """How to listen, and the options with the place where that will be."""
+    """Return the options with the socket's path, and the function that listens on it."""
     inherited = listener_inherited(os.environ)
     if inherited is not None:
         return structs.replace(options, socket=inherited.path), lambda: inherited

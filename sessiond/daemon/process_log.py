@@ -1,7 +1,7 @@
 """Structured log lines on standard error, never with message content.
 
-A line for a program is JSON with the fields that structlog would give it, made here: a daemon
-in the background would pay for importing structlog what it pays for all of its own service.
+A line for a program is JSON with structlog's fields, made here: importing structlog would cost a
+background daemon as much as its whole service.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import msgspec
 
 __all__ = ["configure_log"]
 
-# What every record has; the rest are the facts that were given as `extra`.
+# Attributes of every record; further attributes are the facts given as `extra`.
 _USUAL: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
 
 
 def configure_log() -> None:
-    """One line an event: for people on a terminal, JSON otherwise.
+    """Log one line per event: for people on a terminal, JSON otherwise.
 
-    Everything below the command line logs through the standard library, with
-    its facts in `extra`; here those become fields of the line.
+    Everything below the command line logs through the standard library, with facts in `extra`; the
+    facts become fields of the line.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_for_people() if sys.stderr.isatty() else _JsonLines())
@@ -32,13 +32,13 @@ def configure_log() -> None:
 
 
 class _JsonLines(logging.Formatter):
-    """`{"event": …, "level": …, facts …, "timestamp": …}`"""
+    """Formatter of `{"event": …, "level": …, facts …, "timestamp": …}`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {"event": record.getMessage(), "level": record.levelname.lower()}
         line |= {name: fact for name, fact in record.__dict__.items() if name not in _USUAL}
         if record.exc_info and record.exc_info[0] is not None:
-            # Its text may quote what a client sent.
+            # The text of an exception may quote a client's content, so only its type is logged.
             line["exception"] = record.exc_info[0].__name__
         made = datetime.fromtimestamp(record.created, UTC)
         line["timestamp"] = made.isoformat().replace("+00:00", "Z")
@@ -46,8 +46,8 @@ class _JsonLines(logging.Formatter):
 
 
 def _for_people() -> logging.Formatter:
-    # structlog takes rich wherever it is installed, to draw tracebacks, which are never logged
-    # here: 0.1 s and 4 MB. None is the import system's "not there".
+    # structlog imports rich if it is installed, to draw tracebacks, which are never logged here:
+    # 0.1 s and 4 MB. None makes the import system treat rich as missing.
     modules = cast("dict[str, ModuleType | None]", sys.modules)
     modules.setdefault("rich", None)
     try:

@@ -1,6 +1,6 @@
-"""The configuration in force, and what of it can change while the daemon runs.
+"""Configuration in force, and the part of it that can change while the daemon runs.
 
-Law: a configuration is taken as a whole or not at all; what needs a restart is said.
+Law: a configuration is taken as a whole or not at all; keys that need a restart are logged.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ _log = logging.getLogger("sessiond")
 
 
 class Tuning:
-    """What the daemon runs with."""
+    """Configuration that the daemon runs with."""
 
     def __init__(self, sources: Sources, open_files: int) -> None:
-        """Raises BadConfiguration."""
+        """Load the configuration. Raise BadConfiguration."""
         self._sources = sources
         self._open_files = open_files
         self.current, _ = load(sources)
         self._at_start = self.current
         self.changed = anyio.Event()
-        """Set, and replaced, when another configuration is in force."""
+        """Event that is set, and replaced, when another configuration is in force."""
 
     @property
     def bounds(self) -> Bounds:
-        """The bounds in force."""
+        """Bounds in force."""
         return self.current.limits.bounds(self._open_files)
 
     def set_level(self) -> None:
-        """Log what is asked for."""
+        """Set the log level of the configuration."""
         logging.getLogger().setLevel(self.current.log_level.upper())
 
     def read_again(self) -> Configuration | None:
-        """The configuration as it is now; None, and a word in the log, for a bad one. Blocking."""
+        """Return the current configuration; log and return None for a bad one. Blocking."""
         try:
             return load(self._sources)[0]
         except (BadConfiguration, OSError) as error:
@@ -55,9 +55,9 @@ class Tuning:
         service.note_use()
 
     def take(self, fresh: Configuration, service: Service | None) -> None:
-        """Put into force what can change while the daemon runs; say what cannot.
+        """Put the changeable part of a configuration into force; log the rest.
 
-        Without a service, which is about to begin, that begins with what is current.
+        A service that does not exist yet takes the current configuration when it begins.
         """
         changed = [
             name

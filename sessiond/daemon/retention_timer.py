@@ -1,4 +1,4 @@
-"""Retention in the background: what `retention/run` does, every hour, if the configuration says so."""
+"""Retention in the background: `retention/run` every hour, if the configuration sets an age."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EVERY_SECONDS: Final = 3600.0
 
 
 async def keep_retaining(service: Service, tuning: Tuning) -> None:
-    """Now, every hour and at every change of the configuration; until cancelled."""
+    """Run retention now, every hour and at every change of the configuration, until cancelled."""
     while True:
         changed = tuning.changed
         hours = tuning.current.retention.max_age_hours
@@ -38,7 +38,7 @@ async def _retain(service: Service, hours: float) -> None:
         done = await retain(service, hours, dry_run=False, progress=NO_PROGRESS)
     except SessiondError as error:
         _log.warning("retention failed", extra={"reason": str(error)})
-    except Exception as bug:  # noqa: BLE001 - old sessions that stay must not be the daemon's end
+    except Exception as bug:  # noqa: BLE001 - failed retention must not end the daemon
         service.environment.report_bug("retention", bug)
     else:
         counts = {"sessions": len(done.sessions), "failed": len(done.failed)}

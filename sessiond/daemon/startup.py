@@ -1,6 +1,6 @@
-"""What a starting daemon takes from its process: descriptors, limits, the profile's lock.
+"""Resources that a starting daemon takes from its process: descriptors, limits, the profile's lock.
 
-Law: all of it happens before the event loop runs, in the main thread.
+Law: all of this happens before the event loop runs, in the main thread.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ __all__ = ["leave_starter", "listener_at", "listener_inherited", "raise_open_fil
 # The first descriptor that a service manager hands over (sd_listen_fds).
 _FIRST_INHERITED: Final = 3
 _INHERITED: Final = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
-# Whoever looks whether a profile is served holds its lock for a moment.
+# A process that checks whether a profile is served holds the profile's lock for a moment.
 _LOOKERS_SECONDS: Final = 0.2
 _LOOK_AGAIN_SECONDS: Final = 0.02
 _MACOS_OPEN_MAX: Final = 10_240
 
 
 def leave_starter() -> None:
-    """Go on in a process of its own, whose end its starter need not wait for."""
+    """Go on in a child process, so that the starter need not wait for its end."""
     if os.fork():
         os._exit(0)
 
 
 def raise_open_files() -> int:
-    """As many open files as the system lets us have, within reason; gives how many."""
+    """Raise the limit of open files as far as is allowed and useful; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES_MAX)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -46,14 +46,14 @@ def raise_open_files() -> int:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (each, hard))
         except (OSError, ValueError):
-            # macOS names no hard limit and takes no more than OPEN_MAX.
+            # macOS reports no hard limit but refuses more than OPEN_MAX.
             continue
         return each
     return soft
 
 
 def take_profile(files: Files, layout: Layout, socket: Path | None) -> DaemonLock:
-    """Become the daemon of the profile. Raises Held, StorageError."""
+    """Become the daemon of the profile. Raise Held, StorageError."""
     layout.make_folders(files)
     end = time.monotonic() + _LOOKERS_SECONDS
     while True:
@@ -66,9 +66,9 @@ def take_profile(files: Files, layout: Layout, socket: Path | None) -> DaemonLoc
 
 
 def listener_inherited(environ: MutableMapping[str, str]) -> Listening | None:
-    """The socket that a service manager opened for this process. Raises CannotListen.
+    """Return the socket that a service manager opened for this process. Raise CannotListen.
 
-    What it says in the environment is meant for this process alone and taken out.
+    The variables of the environment are for this process alone, so they are removed.
     """
     pid, count, _ = [environ.pop(name, "") for name in _INHERITED]
     if pid != str(os.getpid()):
@@ -79,11 +79,11 @@ def listener_inherited(environ: MutableMapping[str, str]) -> Listening | None:
 
 
 def listener_at(path: Path) -> Callable[[], Listening]:
-    """A socket of our own at a path."""
+    """Return the function that listens on a socket of our own at a path."""
 
     def bind() -> Listening:
         if is_shared_folder(os.environ, path.parent):
-            # Looked at once it is there: whoever made it first would own what is in it.
+            # Checked after it exists: another user may have made it first and would own its content.
             try:
                 path.parent.mkdir(mode=0o700, exist_ok=True)
             except OSError as error:

@@ -1,9 +1,9 @@
-"""The configured command that writes summaries.
+"""Configured command that writes summaries.
 
-Law: no shell is involved. The prompt goes to its stdin and the summary comes from its stdout,
-both UTF-8; what it writes to stderr goes nowhere, because it may quote the conversation. It has a
-process group of its own, and when it takes too long, says too much or is not needed any more,
-that is killed as a whole.
+Law: no shell is involved. The prompt goes to the command's stdin and the summary comes from its
+stdout, both UTF-8. Its stderr is discarded, because it may quote the conversation. The command has
+a process group of its own, which is killed as a whole if the command takes too long, writes too
+much or is not needed any more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["SummarizerCommand"]
 
 
 class SummarizerCommand:
-    """Runs it, a few at a time; `settings` gives what is configured now."""
+    """Runner of the configured command, a few at a time; `settings` returns the current configuration."""
 
     def __init__(self, settings: Callable[[], Summarizer]) -> None:
         self._settings = settings
@@ -33,11 +33,11 @@ class SummarizerCommand:
 
     @property
     def is_there(self) -> bool:
-        """Whether one is configured."""
+        """True if a command is configured."""
         return bool(self._settings().command)
 
     async def summarize(self, prompt: str) -> str:
-        """What the command says. Raises NoSummary."""
+        """Return the command's summary. Raise NoSummary."""
         if self._turns is None:
             self._turns = anyio.Semaphore(SUMMARIZER_PROCESSES_MAX)
         async with self._turns:
@@ -58,7 +58,7 @@ class SummarizerCommand:
 
 
 async def _run(command: Sequence[str], prompt: bytes) -> tuple[bytes, int]:
-    """What it wrote, as far as it may, and its exit status. Raises NoSummary."""
+    """Return the command's output, cut above the limit, and its exit status. Raise NoSummary."""
     try:
         process = await anyio.open_process(
             command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True
@@ -72,14 +72,14 @@ async def _run(command: Sequence[str], prompt: bytes) -> tuple[bytes, int]:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_feed, process, prompt)
             said = await _gather(process)
-            # It may have said all without having read all.
+            # The command may have written its whole output without reading the whole prompt.
             tasks.cancel_scope.cancel()
         if len(said) <= SUMMARY_BYTES_MAX:
             status = await process.wait()
         return said, status or 0
     finally:
         if status is None:
-            # Although the program itself may have ended, what it started has its output open.
+            # The program itself may have ended while a child of it keeps the output open.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
         with anyio.CancelScope(shield=True):
@@ -88,14 +88,14 @@ async def _run(command: Sequence[str], prompt: bytes) -> tuple[bytes, int]:
 
 async def _feed(process: Process, prompt: bytes) -> None:
     assert process.stdin is not None, "it is a pipe"
-    # Whoever closes its stdin has read what it wanted.
+    # A command that closes its stdin has read enough.
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
         await process.stdin.send(prompt)
     await process.stdin.aclose()
 
 
 async def _gather(process: Process) -> bytes:
-    """Its output; of one that is too long a little more than may be."""
+    """Return the output; of an output over the limit, a little more than the limit."""
     assert process.stdout is not None, "it is a pipe"
     said = bytearray()
     with suppress(anyio.EndOfStream):

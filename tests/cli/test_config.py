@@ -161,7 +161,7 @@ def test_a_command_in_the_environment_is_a_list_as_json() -> None:
 
 def test_a_variable_of_a_section_that_is_no_key_is_named() -> None:
     for name in ("SESSIOND_LIMITS_OPEN_SESSION", "SESSIOND_RETENTION_"):
-        said = re.escape(f"${name} is not a key; those of sections are SESSIOND_COMPACTION")
+        said = re.escape(f"${name} is not a key; the keys of sections are SESSIOND_COMPACTION")
         with pytest.raises(BadConfiguration, match=said):
             load(Sources({name: "64"}))
     load(Sources({"SESSIOND_FIXTURES": "a folder", "SESSIOND_LIMITS": "", "SESSIOND_HOME": "/"}))

@@ -145,7 +145,7 @@ def test_who_is_named_and_who_listens_are_the_same(machine: Machine) -> None:
         assert done.returncode == 3
         assert "serves profile work, not profile play" in done.stderr.decode()
         done = machine.run(command, *named, "--home", machine.home / "third")
-        assert f"serves those in {home}" in done.stderr.decode()
+        assert f"serves sessions in {home}" in done.stderr.decode()
     # Who names only the socket means whoever listens there.
     status = machine.tell("status", *named)
     assert (status["pid"], status["profile"], status["home"]) == (pid, "work", str(home))

@@ -213,7 +213,7 @@ def test_what_is_in_the_trash_already_is_deleted_again_without_a_complaint(shell
     for _ in range(2):
         done = shell.run("sessiond delete my-session-id")
         assert (done.returncode, done.stdout) == (0, "my-session-id\n")
-        assert done.stderr == "my-session-id is in the trash already\n"
+        assert done.stderr == "my-session-id is already in the trash\n"
     # Only a whole id names what is in the trash, and what is nowhere is not found.
     for ref in ("my-session", "nobody-knows-it", "x y"):
         done = shell.run(f"sessiond delete '{ref}'")

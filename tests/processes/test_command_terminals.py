@@ -108,7 +108,7 @@ def test_a_tree_shows_its_heads_and_a_part_of_it_around_an_entry(shell: Shell) -
     assert part[0] == "… 12 above"
     assert part[1].endswith("(more-10)")
     wrong = shell.run("sessiond tree my-session --form flat --depth 1")
-    assert (wrong.returncode, "--depth is for the text form" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "--depth is for --form text only" in wrong.stderr) == (2, True)
 
 
 def test_what_is_longer_than_the_terminal_goes_to_the_pager(shell: Shell) -> None:

@@ -47,9 +47,7 @@ def test_a_text_is_the_same_however_it_comes(shell: Shell, script: str, said: st
 def test_a_text_of_a_file_that_is_not_there_says_how_to_begin_one_with_a_sign(shell: Shell) -> None:
     done = shell.run("sessiond append my-session @alice")
     assert done.returncode == 2
-    assert (
-        "alice: No such file or directory; a text that begins with @ is written @@" in done.stderr
-    )
+    assert "alice: No such file or directory; for a text that begins with @ write @@" in done.stderr
     for line in ("compact my-session --summary @none", "new --system-prompt @none"):
         assert shell.run(f"sessiond {line}").returncode == 2
 
@@ -108,7 +106,7 @@ def test_an_empty_list_says_how_to_begin(shell: Shell) -> None:
         assert told.returncode == 0, told.stderr
     assert "my first session" in shell.run("sessiond list --home empty").stdout
     filtered = shell.run("sessiond list --title nobody")
-    assert "no session fits" in filtered.stderr
+    assert "no session matches" in filtered.stderr
     assert shell.json("sessiond list --title nobody --json")["sessions"] == []
     shell.run("sessiond stop --home empty")
 

@@ -93,11 +93,11 @@ def folder_for_a_file(shell: Shell) -> Callable[[], object]:
 @pytest.mark.parametrize(
     ("damage", "check", "said"),
     [
-        (open_folder, "folders", "trash is open to others (mode 0755)"),
-        (open_file, "files", "is open to others (mode 0644)"),
+        (open_folder, "folders", "trash is open to other users (mode 0755)"),
+        (open_file, "files", "is open to other users (mode 0644)"),
         (bad_line, "files", "1 problem, the first in line 4"),
         (stray_file, "files", "stray.jsonl"),
-        (twin, "files", "which is the session"),
+        (twin, "files", "is the session of that id"),
         (draft_beside, "files", "pending"),
         (folder_for_a_file, "files", "folder"),
     ],
@@ -128,7 +128,7 @@ def test_what_a_repair_leaves_without_a_parent_is_told_and_is_no_complaint(shell
     shell.run("sessiond repair my-session --apply")
     assert complaints(shell) == []
     told = json.loads(shell.run("sessiond doctor --json").stdout)["checks"]
-    assert [check["what"] for check in told if "nothing to mend" in check["what"]] != []
+    assert [check["what"] for check in told if "no repair is needed" in check["what"]] != []
 
 
 def told(shell: Shell, check: str) -> list[dict[str, Any]]:
@@ -157,7 +157,7 @@ def test_what_crashes_and_deletes_left_is_named_and_is_no_complaint(shell: Shell
         one.write_bytes(content)
     assert complaints(shell) == []
     remains = [one["what"] for one in told(shell, "remains")]
-    assert ["half made" in remains[0], "torn end" in remains[1]] == [True, True]
+    assert ["half written" in remains[0], "torn end" in remains[1]] == [True, True]
     (locks,) = told(shell, "locks")
     assert "2 records" in locks["what"]
     deleted, bad, strange = told(shell, "trash")

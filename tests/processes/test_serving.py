@@ -195,7 +195,7 @@ def test_a_daemon_that_nobody_uses_ends_and_leaves_nothing_behind(machine: Machi
     with serving(machine, "--idle-exit", "0.3") as daemon:
         with machine.connect() as link:
             assert link.ask("server/ping")["ok"]
-        daemon.hears("ends: nobody used it")
+        daemon.hears("ends: no client used it")
         assert daemon.ends() == 0
     assert everything(machine.home, machine.runtime) == before
 
@@ -226,7 +226,7 @@ def test_who_was_started_for_clients_ends_when_they_are_gone(machine: Machine) -
 
     assert select.select([process], [], [], PATIENCE_SECONDS)[0]
     os.close(process)
-    assert '"ends: nobody used it"' in machine.log
+    assert '"ends: no client used it"' in machine.log
     assert not machine.socket.exists()
 
 

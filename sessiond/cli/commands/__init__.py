@@ -1,1 +1,1 @@
-"""One command a file; each exports `COMMAND`. The table of contents is in `sessiond.cli`."""
+"""Commands, one per file; each exports `COMMAND`. The table of contents is in `sessiond.cli`."""

@@ -40,13 +40,13 @@ __all__ = ["COMMAND"]
 @shared_options
 @session_argument
 @click.argument("text", type=TEXT, required=False)
-@click.option("--role", default="user", show_default=True, help="Of the text.")
-@click.option(
-    "--json-message", "message", type=JSON_OBJECT, help='A whole message; "-": from stdin.'
-)
-@click.option("--entry", type=JSON_OBJECT, help='A whole entry; "-": from stdin.')
+@click.option("--role", default="user", show_default=True, help="Role of the message.")
+@click.option("--json-message", "message", type=JSON_OBJECT, help='Whole message; "-": from stdin.')
+@click.option("--entry", type=JSON_OBJECT, help='Whole entry; "-": from stdin.')
 @head_option
-@click.option("--parent", "parent_id", metavar="ENTRY", help='Below this entry ("null": a root).')
+@click.option(
+    "--parent", "parent_id", metavar="ENTRY", help='Parent of the new entry ("null": none).'
+)
 @expect_option
 @key_option
 def append(  # noqa: PLR0913 - what click passes
@@ -62,7 +62,7 @@ def append(  # noqa: PLR0913 - what click passes
 ) -> None:
     """Store TEXT, or standard input, as a message, and print the id of its entry.
 
-    A TEXT of "-" is standard input, of @FILE what is in the file ("@@" begins a TEXT with "@");
+    A TEXT of "-" is standard input, @FILE is the content of the file ("@@" begins a TEXT with "@");
     the line break at the end of either is not part of the message.
     """
     if sum(given is not None for given in (text, message, entry)) > 1:
@@ -70,7 +70,7 @@ def append(  # noqa: PLR0913 - what click passes
     if text is None and message is None and entry is None:
         text = text_of_input()
     if text == "":
-        # More often a program before the pipe that failed than a message meant to be empty.
+        # An empty text is more often a failed program before the pipe than an empty message.
         raise click.UsageError(
             "the text is empty: give TEXT, or --json-message for a whole message"
         )
@@ -94,7 +94,7 @@ def append(  # noqa: PLR0913 - what click passes
 
 
 def _message(role: str, text: str, dialect: str) -> Raw:
-    """The text as that dialect spells it."""
+    """Return the message in the dialect's spelling."""
     content: Any = text
     stamp: dict[str, Any] = {}
     if dialect == "pi":

@@ -1,4 +1,4 @@
-"""`sessiond archive`: put sessions away."""
+"""`sessiond archive`: archive sessions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ __all__ = ["COMMAND"]
 
 COMMAND = for_each(
     "archive",
-    """Put sessions away: they leave the list and take no more entries.
+    """Archive sessions: they leave the list and accept no more entries.
 
-    See them with `sessiond list --archived only`.""",
+    `sessiond list --archived only` lists them.""",
     examples=("sessiond archive my-session",),
 )

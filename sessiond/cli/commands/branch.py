@@ -31,9 +31,11 @@ __all__ = ["COMMAND"]
 @click.argument("entry", required=False)
 @head_option
 @click.option(
-    "--summary", type=TEXT, help='What is left behind, kept for the model; "-": stdin, @FILE.'
+    "--summary",
+    type=TEXT,
+    help='Summary of the abandoned branch, for the model; "-": stdin, @FILE.',
 )
-@click.option("--drop", is_flag=True, default=None, help="Forget the --head instead.")
+@click.option("--drop", is_flag=True, default=None, help="Drop the --head instead of moving it.")
 @expect_option
 def branch(
     shared: Shared,
@@ -44,9 +46,9 @@ def branch(
     expected: Expected,
     **params: Any,
 ) -> None:
-    """Move a head to ENTRY ("null": before the first one) and print where its leaf is now.
+    """Move a head to ENTRY ("null": before the first one) and print its new leaf.
 
-    What is appended next goes below it. A head that is not there is made.
+    The next entry goes below the leaf. A head that does not exist is created.
     """
     if (entry is None) is not bool(drop):
         raise click.UsageError("give the ENTRY to move to, or --drop")

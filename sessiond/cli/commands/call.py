@@ -1,4 +1,4 @@
-"""`sessiond call`: any method of the protocol."""
+"""`sessiond call`: call any method of the protocol."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def call(
 ) -> None:
     """Call METHOD and print its result as JSON.
 
-    A VALUE is JSON if it parses as JSON, else text; @FILE and - stand for what is in a file
-    or comes on standard input, read by the same rule. So title=hi is a text, limit=2 a number,
+    A VALUE is JSON if it parses as JSON, else text; @FILE and - stand for the content of a file
+    or of standard input, read by this rule too. So title=hi is a text, limit=2 a number,
     title='"2"' a text again. Instead of pairs, one argument may hold all params as an object:
     JSON, @FILE or -.
     """
@@ -71,7 +71,7 @@ def call(
             say("\n".join(names))
         return
     if method is None:
-        raise click.UsageError("name a METHOD; --list prints them")
+        raise click.UsageError("name a METHOD; --list prints the methods")
     wanted = _params(params)
     from sessiond.cli.connect.one_call import call_once
     from sessiond_client import RpcError
@@ -86,12 +86,12 @@ def call(
 
 
 def _params(arguments: Sequence[str]) -> dict[str, Any]:
-    """The params that the arguments spell, each value as the JSON it is."""
+    """Return the params that the arguments spell, each value as JSON."""
     if len(arguments) == 1 and _is_whole(arguments[0]):
         try:
             return msgspec.json.decode(_read(arguments[0]), type=dict[str, Raw])
         except (msgspec.DecodeError, RecursionError) as error:
-            raise click.UsageError(f"params are a JSON object: {error}") from error
+            raise click.UsageError(f"params must be a JSON object: {error}") from error
     params: dict[str, Any] = {}
     for argument in arguments:
         key, equals, value = argument.partition("=")

@@ -1,4 +1,4 @@
-"""`sessiond compact`: replace what precedes by a summary."""
+"""`sessiond compact`: replace earlier entries by a summary."""
 
 from __future__ import annotations
 
@@ -31,25 +31,26 @@ __all__ = ["COMMAND"]
 )
 @shared_options
 @session_argument
-@click.option("--summary", type=TEXT, help='What everything before came to; "-": stdin, @FILE.')
-@click.option("--keep-from", "first_kept_entry_id", metavar="ENTRY", help="Keep from here on.")
+@click.option("--summary", type=TEXT, help='Summary of the earlier entries; "-": stdin, @FILE.')
+@click.option("--keep-from", "first_kept_entry_id", metavar="ENTRY", help="First entry to keep.")
 @click.option(
     "--plan",
     "plan_id",
     metavar="ID",
-    help="The plan that the summary was made of: it says what is kept. See `sessiond plan`.",
+    help="Plan that the summary was made from; it names the first entry to keep. "
+    "See `sessiond plan`.",
 )
 @click.option(
     "--messages",
     type=JSON_LIST,
-    help='Instead of a summary: the whole context as a list of messages ("-": stdin). '
+    help='Whole new context as a list of messages, instead of a summary ("-": stdin). '
     "Needs --expect-leaf or --plan.",
 )
 @click.option(
     "--instructions",
     type=TEXT,
     metavar="TEXT",
-    help="Without a summary: what the one that is written shall mind above all.",
+    help="Focus of the summary that the daemon has written, if you give none.",
 )
 @head_option
 @expect_option
@@ -61,7 +62,7 @@ def compact(
     expected: Expected,
     **params: Any,
 ) -> None:
-    """Give the model a summary in place of what precedes; nothing is taken out of the file.
+    """Give the model a summary in place of earlier entries; the file keeps all entries.
 
     Without --summary and --messages the daemon has a summary written, by a client that offers it
     or by the configured `summarizer.command`.

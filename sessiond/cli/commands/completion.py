@@ -1,4 +1,4 @@
-"""`sessiond completion`: the script that teaches a shell."""
+"""`sessiond completion`: print the completion script of a shell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sessiond.cli.ui.output import say
 
 __all__ = ["COMMAND"]
 
-# How click is asked by the scripts that it writes.
+# Variable by which click's own scripts ask for completions.
 _VARIABLE = "_SESSIOND_COMPLETE"
 
 

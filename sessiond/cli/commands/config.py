@@ -1,4 +1,4 @@
-"""`sessiond config`: what the configuration says, and where it says it."""
+"""`sessiond config`: show the effective configuration and its sources."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ __all__ = ["COMMAND"]
 @json_option
 @place_options
 def config(place: Place, *, as_json: bool) -> None:
-    """Show the effective configuration: each key, its value and where that comes from.
+    """Show the effective configuration: each key, its value and its source.
 
-    Flags go over the environment (SESSIOND_LOG_LEVEL, SESSIOND_LIMITS_OPEN_SESSIONS), that
-    over the file, that over the defaults: those of a daemon that is started when it is
-    needed; `sessiond serve` by itself has no idle exit. A daemon reads it again on SIGHUP.
+    Flags go over the environment (SESSIOND_LOG_LEVEL, SESSIOND_LIMITS_OPEN_SESSIONS), the
+    environment over the file, the file over the defaults. The defaults shown are those of a daemon
+    that a client's need has started; `sessiond serve` has no idle exit. A daemon reads the
+    configuration again on SIGHUP.
     """
     from sessiond.cli.connect.target import bad_configuration
     from sessiond.cli.ui.output import emit, say, table
@@ -37,13 +38,13 @@ def config(place: Place, *, as_json: bool) -> None:
         emit({"file": None if file is None else str(file), "settings": settings})
         return
     if file is None:
-        say(f"no file: {default_file(os.environ)} is not there")
+        say(f"no file: {default_file(os.environ)} does not exist")
     rows = [(each.key, _shown(each.value), each.source) for each in settings]
     table(("KEY", "VALUE", "FROM"), rows)
 
 
 def _flags(place: Place) -> dict[str, object]:
-    """Return what the command line says of the socket: its path, or that the profile decides."""
+    """Return the socket that the command line sets: its path, or None if the profile decides."""
     if place.is_named:
         return {"socket": None}
     if place.socket is not None and place.socket != os.environ.get("SESSIOND_SOCKET"):

@@ -1,4 +1,4 @@
-"""`sessiond context`: what a model is given."""
+"""`sessiond context`: print the messages that a model is sent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TEXTS = ("content", "text", "summary", "output")
 
 
 class _Sources(msgspec.Struct):
-    """Which entry each message is of; None is the system prompt."""
+    """Source entry of each message; None is the system prompt."""
 
     sources: list[str | None] = []
 
@@ -39,25 +39,29 @@ class _Sources(msgspec.Struct):
 @shared_options
 @session_argument
 @head_option
-@click.option("--entry", "entry_id", metavar="ENTRY", help="Of this entry instead of a head.")
-@click.option("--repair", is_flag=True, default=None, help="Every tool call with its one result.")
+@click.option(
+    "--entry", "entry_id", metavar="ENTRY", help="Context at this entry instead of a head."
+)
+@click.option(
+    "--repair", is_flag=True, default=None, help="Give every tool call exactly one result."
+)
 @pager_option
 @click.option(
     "--shape",
     type=click.Choice(["stored", "openai", "anthropic"]),
-    help="As they are stored, or ready for a provider's API.  [default: stored]",
+    help="Messages as stored, or in the shape of a provider's API.  [default: stored]",
 )
 @click.option(
     "--system",
     "include",
     flag_value="system",
     default=None,
-    help="With the system prompt.",
+    help="Include the system prompt.",
 )
 def context(
     shared: Shared, session: str, include: str | None, entry_id: str | None, **params: Any
 ) -> None:
-    """Print the messages that a model is given, and about how many tokens they are."""
+    """Print the messages that a model is sent, and about how many tokens they have."""
     with connected(shared) as client:
         found = session_id(client, session)
         built = ask_long(
@@ -74,7 +78,7 @@ def context(
 
 
 def _show(result: dict[str, Any], shown: Mapping[str | None, str]) -> None:
-    # With openai's shape it is the first message.
+    # In openai's shape the system prompt is the first message.
     if (prompt := result.get("system")) and None not in result["sources"]:
         say("--- system")
         say(prompt)
@@ -87,7 +91,7 @@ def _show(result: dict[str, Any], shown: Mapping[str | None, str]) -> None:
 
 
 def _text(message: dict[str, Any]) -> str:
-    """What a message says; what is no text as JSON."""
+    """Return the text of a message; parts that are no text as JSON."""
     said = next((message[name] for name in _TEXTS if message.get(name) is not None), message)
     if isinstance(said, str):
         return said

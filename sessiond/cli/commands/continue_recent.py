@@ -1,4 +1,4 @@
-"""`sessiond continue`: the session to go on with."""
+"""`sessiond continue`: print the latest session of a project."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ __all__ = ["COMMAND"]
 
 @click.command("continue", cls=Command, examples=("sessiond continue",))
 @shared_options
-@click.option("--cwd", type=FOLDER, default=".", help="The project.  [default: this folder]")
+@click.option(
+    "--cwd", type=FOLDER, default=".", help="Folder of the project.  [default: this folder]"
+)
 def continue_recent(shared: Shared, cwd: str) -> None:
     """Print the id of the latest session of a project, or of a new one if it has none."""
     with connected(shared) as client:

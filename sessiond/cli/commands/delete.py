@@ -1,4 +1,4 @@
-"""`sessiond delete`: put sessions into the trash."""
+"""`sessiond delete`: move sessions to the trash."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["COMMAND"]
 
 @click.command("delete", cls=Command, examples=("sessiond delete my-session",))
 @shared_options
-@click.option("--yes", is_flag=True, help="Do not ask before a file outside the profile goes.")
+@click.option("--yes", is_flag=True, help="Do not ask before deleting a file outside the profile.")
 @click.argument("sessions", metavar="SESSION...", nargs=-1, required=True, type=SESSION)
 def delete(shared: Shared, sessions: tuple[str, ...], *, yes: bool) -> None:
-    """Put sessions into the trash.
+    """Move sessions to the trash.
 
-    With the id that is printed `sessiond restore` brings one back, and `sessiond purge` takes one
-    out of the trash for good. An id that is in the trash already is as good as done. A file
-    outside the profile is yours, so you are asked first; `sessiond forget` only unlists it.
+    `sessiond restore` brings a session back by the printed id, and `sessiond purge` removes it for
+    good. An id that is already in the trash counts as deleted. A file outside the profile is yours,
+    so you are asked first; `sessiond forget` only unlists it.
     """
 
     def found(client: BlockingClient, ref: str) -> str:
@@ -40,7 +40,7 @@ def delete(shared: Shared, sessions: tuple[str, ...], *, yes: bool) -> None:
 
 
 def _found_or_gone(client: BlockingClient, ref: str, *, yes: bool) -> str:
-    """The id of a session, or of one in the trash, which has no other name."""
+    """Return the id of a session; a session in the trash is named by its whole id only."""
     from sessiond_client import RpcError
 
     try:
@@ -51,24 +51,24 @@ def _found_or_gone(client: BlockingClient, ref: str, *, yes: bool) -> str:
         try:
             ask(client, "session/delete", session_id=ref)
         except RpcError:
-            # What nobody has, or what can be no id: the first answer says which are there.
+            # No session has the id, or it cannot be an id: the first error has the better advice.
             raise error from None
     else:
         if session["path"] is not None and not yes:
             _confirm(client, Path(session["path"]))
         found: str = session["id"]
         return found
-    click.echo(f"{ref} is in the trash already", err=True)
+    click.echo(f"{ref} is already in the trash", err=True)
     return ref
 
 
 def _confirm(client: BlockingClient, path: Path) -> None:
-    """Ask whether a file outside the profile is to go. Raises Failure unless the answer is yes."""
+    """Ask whether a file outside the profile is to be deleted. Raise Failure unless the answer is yes."""
     profile = Path(msgspec.json.decode(ask(client, "server/info"))["data_folder"])
     if profile in path.parents:
         return
-    if not is_confirmed(f"{path} lies outside the profile. Put it into the trash?"):
-        then = "run it with --yes if you mean it, or `sessiond forget` to keep the file"
+    if not is_confirmed(f"{path} lies outside the profile. Move it to the trash?"):
+        then = "run it with --yes to delete it, or `sessiond forget` to keep the file"
         raise Failure(f"{path} was not deleted", then)
 
 

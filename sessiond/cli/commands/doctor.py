@@ -1,4 +1,4 @@
-"""`sessiond doctor`: what is wrong, and what to do."""
+"""`sessiond doctor`: find problems of a profile, with their remedies."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["COMMAND"]
 @place_options
 @click.pass_context
 def doctor(ctx: click.Context, /, place: Place, *, as_json: bool) -> None:
-    """Look at a whole profile: configuration, folders, socket, daemon, indexes, disk, every session
-    file and draft, the trash, locks, and what crashes left.
+    """Examine a whole profile and print what is wrong and what to do.
 
-    Nothing is changed and no daemon is started. Exit status 1 if something is wrong; then
-    each line that begins with !! says what to do. With --json: {"ok", "checks": [{"check",
-    "ok", "what", "next"}]}.
+    The checks: configuration, folders, socket, daemon, indexes, disk, every session file and draft,
+    the trash, locks, and remains of crashes. No check changes a file or starts a daemon. Exit status
+    1 if something is wrong; then each line that begins with !! says what to do. With --json:
+    {"ok", "checks": [{"check", "ok", "what", "next"}]}.
     """
     from sessiond.cli.offline.examination import examine, told
     from sessiond.cli.offline.examined_files import examine_files

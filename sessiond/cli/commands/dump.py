@@ -1,4 +1,4 @@
-"""`sessiond dump`: a session file line by line."""
+"""`sessiond dump`: print a session file line by line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sessiond.cli.ui.pager import pager_option
 
 __all__ = ["COMMAND"]
 
-# Of line, offset, size, type, id and parent.
+# Widths of line, offset, size, type, id and parent.
 _WIDTHS = (4, 8, 6, 12, 8, 8)
 
 
@@ -24,12 +24,12 @@ _WIDTHS = (4, 8, 6, 12, 8, 8)
 @shared_options
 @click.argument("session", metavar="FILE|SESSION", type=SESSION)
 @pager_option
-@click.option("--content", is_flag=True, help="Also the first words of each entry.")
+@click.option("--content", is_flag=True, help="Also print the first words of each entry.")
 def dump(shared: Shared, session: str, *, content: bool) -> None:
     """Print a line for every line of a session file, damaged or not.
 
-    Line, offset, size in bytes, type, id, parent; then what is wrong with it, if anything.
-    A file, or a session by its id, needs no daemon. With --json: one object a line.
+    Line, offset, size in bytes, type, id, parent; then the line's problem, if there is one.
+    A file, or a session by its id, needs no daemon. With --json: one object per line.
     """
     from sessiond.cli.offline.lines import lines_of
     from sessiond.cli.offline.session_file import session_file

@@ -1,4 +1,4 @@
-"""`sessiond export`: a session as a file of its own."""
+"""`sessiond export`: write a session to a file of its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["COMMAND"]
 def export(shared: Shared, session: str, file: str, format: str) -> None:
     """Write a session to a new FILE, or to standard output.
 
-    A FILE that exists is not touched.
+    An existing FILE is not touched.
     """
     path = None if file == "-" else absolute(file)
     with connected(shared) as client:
@@ -40,7 +40,7 @@ def export(shared: Shared, session: str, file: str, format: str) -> None:
 
 def _write(result: dict[str, Any]) -> None:
     if "content" in result:
-        # The file itself, for another program: not a byte of it is changed.
+        # The content of the file for another program, byte for byte.
         click.echo(result["content"].encode(), nl=False)
     for text in result.get("notes", ()):
         note(text)

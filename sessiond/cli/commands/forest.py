@@ -1,4 +1,4 @@
-"""`sessiond forest`: which session came from which."""
+"""`sessiond forest`: draw the descent of sessions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sessiond.cli.ui.render import short_session_ids
 
 __all__ = ["COMMAND"]
 
-# The lines of the drawing, then an id.
+# The connectors of the drawing, then an id.
 _ROW: Final = re.compile(r"^([│├└─ ]*)([^ \n]+)", re.MULTILINE)
 
 
@@ -38,15 +38,16 @@ _ROW: Final = re.compile(r"^([│├└─ ]*)([^ \n]+)", re.MULTILINE)
     type=click.Choice(["text", "nodes"]),
     default="text",
     show_default=True,
-    help="nodes are JSON.",
+    help="text is a drawing, nodes are JSON.",
 )
 @click.argument("session", required=False, type=SESSION)
 def forest(shared: Shared, session: str | None, form: str, *, cwd: str | None) -> None:
-    """Draw which session was forked, merged or rebased from which: all, a project's, or the one
-    tree that SESSION stands in.
+    """Draw which session was forked, merged or rebased from which.
+
+    The forest of all sessions, of a project, or the one tree that holds SESSION.
     """
     if session is not None and cwd is not None:
-        raise click.UsageError("give a SESSION or a project, not both")
+        raise click.UsageError("give a SESSION or a project (--cwd, --here), not both")
     shared = shared._replace(as_json=shared.as_json or form != "text")
     with connected(shared) as client:
         of = None if session is None else session_id(client, session)
@@ -55,7 +56,7 @@ def forest(shared: Shared, session: str | None, form: str, *, cwd: str | None) -
 
 
 def _with_short_ids(text: str) -> str:
-    """Return the drawing with the ids of sessions as they are shown on a terminal."""
+    """Return the drawing with the ids of sessions as a terminal shows them."""
     if not is_terminal():
         return text
     shown = short_session_ids(found[2] for found in _ROW.finditer(text))

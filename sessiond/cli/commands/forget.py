@@ -1,4 +1,4 @@
-"""`sessiond forget`: drop what is noted of files outside the profile."""
+"""`sessiond forget`: unlist files outside the profile."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = ["COMMAND"]
 def forget(shared: Shared, sessions: tuple[str, ...]) -> None:
     """Take sessions whose files lie outside the profile out of the list.
 
-    The files stay as they are. A session whose file is gone is named by its whole id.
+    The files are not touched. A session whose file is gone is named by its whole id.
     """
     apply(shared, "session/forget", sessions, _known)
 
 
 def _known(client: BlockingClient, ref: str) -> str:
-    """The id of a session, also of one whose file is gone, which has no other name."""
+    """Return the id of a session; a session whose file is gone is named by its whole id only."""
     from sessiond_client import RpcError
 
     try:

@@ -1,4 +1,4 @@
-"""`sessiond fork`: make a session of what another one holds."""
+"""`sessiond fork`: make a session from the entries of another."""
 
 from __future__ import annotations
 
@@ -31,20 +31,26 @@ __all__ = ["COMMAND"]
 @click.option(
     "--entries",
     type=click.Choice(["path", "all", "context", "none"]),
-    help="What is taken: the path, every branch, what the model sees, or nothing.  [default: path]",
+    help="Entries to take: the path, all branches, the model's context, or none.  [default: path]",
 )
-@click.option("--at", metavar="ENTRY", help='Where the path ends ("null": before the first one).')
-@click.option("--at-message", type=int, metavar="N", help="The same by the message, 0 the first.")
-@click.option("--keep-messages", type=int, metavar="N", help="So many messages of the context.")
-@click.option("--detached", is_flag=True, help="It does not say where it comes from.")
+@click.option("--at", metavar="ENTRY", help='End of the path ("null": before the first entry).')
+@click.option(
+    "--at-message", type=int, metavar="N", help="End of the path as a message's index, from 0."
+)
+@click.option(
+    "--keep-messages", type=int, metavar="N", help="Take the last N messages of the context."
+)
+@click.option("--detached", is_flag=True, help="Do not record the origin in the fork.")
 @click.option("--labels/--no-labels", default=None, help="Take the labels along.  [default: yes]")
 @click.option("--state", is_flag=True, default=None, help="Take plan, tags and decisions along.")
-@click.option("--cwd", type=FOLDER, help="Put it into this project.")
-@click.option("--title", help="What it is called.")
-@click.option("--id", "new_session_id", metavar="ID", help="Its id.")
-@click.option("--dry-run", is_flag=True, default=None, help="Only say what it would be.")
+@click.option("--cwd", type=FOLDER, help="Project of the fork.")
+@click.option("--title", help="Title of the fork.")
+@click.option("--id", "new_session_id", metavar="ID", help="Id of the fork.")
+@click.option(
+    "--dry-run", is_flag=True, default=None, help="Make nothing, print what the fork would be."
+)
 def fork(shared: Shared, session: str, *, at: str | None, detached: bool, **params: Any) -> None:
-    """Make a session of what SESSION holds, and print its id. SESSION stays as it is."""
+    """Make a session from the entries of SESSION, and print its id. SESSION stays unchanged."""
     with connected(shared) as client:
         found = session_id(client, session)
         made = ask_long(
@@ -63,7 +69,7 @@ def _made(result: dict[str, Any]) -> None:
 
 
 def _rehearsed(result: dict[str, Any]) -> None:
-    """Say what the copy would be; the id is another one each time."""
+    """Print what the fork would be, without its id, which differs each time."""
     session = result["session"]
     entries, messages = session["entry_count"], session["message_count"]
     facts(
@@ -77,7 +83,7 @@ def _rehearsed(result: dict[str, Any]) -> None:
             ("dialect", session["dialect"]),
         )
     )
-    note("nothing was made: run it without --dry-run")
+    note("no session was made: run it without --dry-run to make it")
 
 
 COMMAND = fork

@@ -1,4 +1,4 @@
-"""`sessiond heads`: where the heads of a session stand."""
+"""`sessiond heads`: list the heads of a session."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["COMMAND"]
 @shared_options
 @session_argument
 def heads(shared: Shared, session: str) -> None:
-    """List the heads of a session, main first: each one's leaf and the line that moved it last.
+    """List the heads of a session, main first: each head's leaf and the line that moved it last.
 
-    `sessiond branch` makes, moves and drops them.
+    `sessiond branch` creates, moves and drops heads.
     """
     with connected(shared) as client:
         session_id = find(client, session)["id"]

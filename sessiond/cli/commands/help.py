@@ -1,4 +1,4 @@
-"""`sessiond help`: what the commands are, and what each of them takes."""
+"""`sessiond help`: show the help of a command."""
 
 from __future__ import annotations
 

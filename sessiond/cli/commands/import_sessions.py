@@ -1,4 +1,4 @@
-"""`sessiond import`: bring files of sessions in."""
+"""`sessiond import`: copy session files into the profile."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["COMMAND"]
 )
 @shared_options
 @click.option("--format", type=click.Choice(["auto", "native", "pi"]), default="auto")
-@click.option("--cwd", type=FOLDER, help="Put them into this project.  [default: as in the file]")
+@click.option("--cwd", type=FOLDER, help="Project of the copies.  [default: as in the file]")
 @click.argument(
     "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(allow_dash=True)
 )
@@ -38,8 +38,8 @@ def import_sessions(
 ) -> None:
     """Copy session files in under new ids, and print each id; "-" is standard input.
 
-    The files are read, never written. One that cannot be taken does not stop the others;
-    then the exit status is 1. With --json: {"imported": [{"file", "session", "report"}],
+    The files are read, never written. A file that cannot be imported does not stop the next ones;
+    the exit status is then 1. With --json: {"imported": [{"file", "session", "report"}],
     "failed": [{"file", "error"}]}.
     """
     imported: list[dict[str, Raw]] = []
@@ -50,11 +50,11 @@ def import_sessions(
                 result = _import(client, file, params)
             except Exception as error:
                 failure = explain(error)
-                # Without a daemon the other files fare no better.
+                # Without a daemon the next files would fail too.
                 if failure is None or failure.status is Status.NO_DAEMON:
                     raise
                 if failure.facts.get("kind") == "session_corrupt":
-                    # Nothing was taken in: there is only the file to look at.
+                    # No session was made, so the advice names the file.
                     then = f"see `sessiond verify {file}`, `sessiond dump {file}`"
                     failure = Failure(failure.what, then, failure.status, failure.facts)
                 report(failure.about(file), as_json=False)
@@ -79,7 +79,7 @@ def _say(result: dict[str, Raw]) -> None:
     say(msgspec.json.decode(result["session"])["id"])
     twins = msgspec.json.decode(result.get("twins", b"[]"))
     if twins:
-        note(f"it was there already, as {', '.join(twins)}: this is a second copy")
+        note(f"this is a second copy: {', '.join(twins)} has an equal beginning")
     problems = msgspec.json.decode(result["report"])["problems"]
     for problem in problems:
         note(f"line {problem['line']}: {problem['kind']}: {problem['detail']}")

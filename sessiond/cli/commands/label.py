@@ -1,4 +1,4 @@
-"""`sessiond label`: name entries, and list the names."""
+"""`sessiond label`: label entries, and list the labels."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ __all__ = ["COMMAND"]
 @click.argument("entry", required=False)
 @click.argument("label", required=False)
 @pager_option
-@click.option("--clear", is_flag=True, help="Take the label off.")
+@click.option("--clear", is_flag=True, help="Clear the label of ENTRY.")
 def label(
     shared: Shared, session: str, entry: str | None, label: str | None, *, clear: bool
 ) -> None:
-    """Name an entry; without ENTRY, list what is named."""
+    """Label an entry; without ENTRY, list the labels."""
     if entry is not None and (label is None) is not clear:
-        raise click.UsageError("give the LABEL of the entry, or --clear")
+        raise click.UsageError("give a LABEL for the entry, or --clear")
     with connected(shared) as client:
         found = session_id(client, session)
         if entry is None:
@@ -57,7 +57,7 @@ def label(
 
 
 def _labels(client: BlockingClient, session_id: str) -> bytes:
-    """The pages as one."""
+    """Return all pages as one."""
     whole = msgspec.json.decode(ask(client, "session/labels", session_id=session_id))
     while (cursor := whole["next_cursor"]) is not None:
         page = ask(client, "session/labels", session_id=session_id, cursor=cursor)

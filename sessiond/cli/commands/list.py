@@ -1,4 +1,4 @@
-"""`sessiond list`: which sessions there are."""
+"""`sessiond list`: list the sessions."""
 
 from __future__ import annotations
 
@@ -38,27 +38,37 @@ Drafts and archived sessions: `sessiond list --archived any --drafts`"""
 )
 @shared_options
 @project_options
-@click.option("--title", metavar="WORDS", help="Only with these words in the title.")
-@click.option("--query", "-q", metavar="WORDS", help="... in title, first message or folder.")
-@click.option("--tag", "tags", multiple=True, help="Only with this tag; may be repeated.")
-@click.option("--agent", help="Only of this agent.")
-@click.option("--status", help="Only in this status.")
+@click.option("--title", metavar="WORDS", help="Only sessions with these words in the title.")
+@click.option(
+    "--query",
+    "-q",
+    metavar="WORDS",
+    help="Only with these words in title, first message or folder.",
+)
+@click.option("--tag", "tags", multiple=True, help="Only sessions with this tag; may be repeated.")
+@click.option("--agent", help="Only sessions of this agent.")
+@click.option("--status", help="Only sessions with this status.")
 @archived_option
-@click.option("--created-after", type=MOMENT, help="A time, a date, or how long ago: 30m 12h 7d.")
+@click.option("--created-after", type=MOMENT, help="Time, date, or span before now: 30m 12h 7d.")
 @click.option("--created-before", type=MOMENT)
 @click.option("--updated-after", type=MOMENT)
 @click.option("--updated-before", type=MOMENT)
-@click.option("--drafts", is_flag=True, default=None, help="Also those without an answer yet.")
+@click.option(
+    "--drafts",
+    is_flag=True,
+    default=None,
+    help="Include drafts: sessions without an assistant message.",
+)
 @click.option("--sort", type=click.Choice(["updated_at", "created_at", "title", "message_count"]))
 @click.option("--order", type=click.Choice(["asc", "desc"]))
 @click.option("--limit", "-n", type=click.IntRange(1), default=_ROWS, show_default=True)
-@click.option("--cursor", help="Go on behind an earlier page.")
-@click.option("--all", "all_pages", is_flag=True, help="Every page, whatever --limit says.")
+@click.option("--cursor", help="Cursor of the page before.")
+@click.option("--all", "all_pages", is_flag=True, help="Every page; --limit does not count.")
 @pager_option
 def list_sessions(shared: Shared, *, all_pages: bool, limit: int, **filters: Any) -> None:
     """List the sessions, the latest first.
 
-    On a terminal a session's id is shown by its end, which every command takes for SESSION.
+    A terminal shows the end of a session's id, which every command accepts for SESSION.
     """
     filters["tags"] = list(filters["tags"]) or None
     is_filtered = any(value is not None for value in filters.values())
@@ -71,7 +81,7 @@ def list_sessions(shared: Shared, *, all_pages: bool, limit: int, **filters: Any
 
 
 def _all_pages(client: BlockingClient, filters: dict[str, Any]) -> bytes:
-    """The pages as one."""
+    """Return all pages as one."""
     whole = msgspec.json.decode(ask_long(client, "session/list", **filters, limit=_PAGE))
     while whole["next_cursor"] is not None:
         filters["cursor"] = whole["next_cursor"]
@@ -85,11 +95,13 @@ def _show(page: dict[str, Any], *, is_filtered: bool) -> None:
     if page["sessions"]:
         session_table(page["sessions"])
     elif is_filtered:
-        note("no session fits: ask for less, or see `sessiond list --archived any --drafts`")
+        note(
+            "no session matches: use fewer filters, or see `sessiond list --archived any --drafts`"
+        )
     else:
         note(_NONE_YET)
     if page["next_cursor"] is not None:
-        note("There are more: see them with --all, or filter.")
+        note("There are more sessions: list all with --all, or use filters.")
     for file in page.get("unreadable", ()):
         note(f"{file['path']} cannot be read as a session: see `sessiond verify {file['path']}`")
 

@@ -1,4 +1,4 @@
-"""`sessiond lsp`: the language server that an editor spawns."""
+"""`sessiond lsp`: the language server that an editor starts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def lsp(place: Place, *, may_start: bool) -> None:
     """Show session files in an editor: outline, hover, definitions and problems.
 
     A language server on standard input and output, for the session files of sessiond and
-    of pi (*.jsonl). It asks the daemon, which is started when there is none. How to set it
-    up in an editor is in docs/editors.md. Logs go to standard error, never with content.
+    of pi (*.jsonl). The server asks the daemon, which is started if none runs. docs/editors.md says
+    how to set up an editor. Logs go to standard error, never with content.
 
     \b
     Exit status: 0 if the editor said goodbye, 1 if it went away.

@@ -18,7 +18,7 @@ __all__ = ["COMMAND"]
 
 def _checked_id(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     if value is not None and not re.match(SESSION_ID_PATTERN, value):
-        raise click.BadParameter("an id is 8 to 128 of A-Z a-z 0-9 _ -")
+        raise click.BadParameter("an id has 8 to 128 characters of A-Z a-z 0-9 _ -")
     return value
 
 
@@ -31,27 +31,29 @@ def _checked_id(_: click.Context, __: click.Parameter, value: str | None) -> str
     ),
 )
 @shared_options
-@click.option("--cwd", type=FOLDER, default=".", help="Its project.  [default: this folder]")
+@click.option(
+    "--cwd", type=FOLDER, default=".", help="Project of the session.  [default: this folder]"
+)
 @click.option(
     "--id",
     "session_id",
     metavar="ID",
     callback=_checked_id,
-    help="Its id: 8 to 128 of A-Z a-z 0-9 _ -",
+    help="Id of the session: 8 to 128 characters of A-Z a-z 0-9 _ -",
 )
-@click.option("--title", "-t", help="Its title.")
-@click.option("--agent", help="Which agent works in it.")
-@click.option("--model", help="Which model answers.")
-@click.option("--tag", "tags", multiple=True, help="A tag; may be repeated.")
-@click.option("--system-prompt", type=TEXT, help="What the model is told first.")
+@click.option("--title", "-t", help="Title of the session.")
+@click.option("--agent", help="Agent of the session.")
+@click.option("--model", help="Model of the session.")
+@click.option("--tag", "tags", multiple=True, help="Tag; may be repeated.")
+@click.option("--system-prompt", type=TEXT, help="System prompt of the model.")
 @click.option(
     "--persist",
     type=click.Choice(["immediate", "on_assistant", "never"]),
     default="immediate",
     show_default=True,
-    help="When it becomes a file that is listed; never: it ends with the daemon.",
+    help="When the session becomes a listed file; never: it ends with the daemon.",
 )
-@click.option("--open", "may_exist", is_flag=True, help="Take the session if the id is there.")
+@click.option("--open", "may_exist", is_flag=True, help="Open the session if the id exists.")
 def new(shared: Shared, *, tags: tuple[str, ...], may_exist: bool, **params: Any) -> None:
     """Make a session and print its id."""
     if_exists = "open" if may_exist else "fail"

@@ -1,4 +1,4 @@
-"""`sessiond plan`: what a compaction would summarise."""
+"""`sessiond plan`: print the prompt for a compaction's summary."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["COMMAND"]
 
 _REASONS = {
     "empty": "there is no entry yet",
-    "compacted": "the head stands right below a compaction",
-    "fits": "everything is within what is kept; --keep TOKENS keeps less",
+    "compacted": "the head is right below a compaction",
+    "fits": "all entries fit into the kept tokens; --keep TOKENS keeps fewer",
 }
 
 
@@ -39,15 +39,15 @@ _REASONS = {
     "keep_recent_tokens",
     type=click.IntRange(min=0),
     metavar="TOKENS",
-    help="About how much of the newest messages is kept.  [default: the session's setting]",
+    help="About how many tokens of the newest messages to keep.  [default: the session's setting]",
 )
-@click.option("--instructions", type=TEXT, help="What the summary shall mind above all.")
+@click.option("--instructions", type=TEXT, help="Focus of the summary.")
 @click.option("--id", "only_id", is_flag=True, help="Print the plan's id instead of its prompt.")
 @head_option
 def plan(shared: Shared, session: str, *, only_id: bool, **params: Any) -> None:
-    """Print the prompt for a summary of what a compaction would replace; nothing is changed.
+    """Print the prompt for the summary of a compaction; no entry changes.
 
-    The answer of a model goes to `sessiond compact SESSION --plan ID --summary -`.
+    Give the model's answer to `sessiond compact SESSION --plan ID --summary -`.
     """
     with connected(shared) as client:
         session_id = find(client, session)["id"]

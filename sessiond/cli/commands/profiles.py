@@ -1,4 +1,4 @@
-"""`sessiond profiles`: the sets of sessions of a home."""
+"""`sessiond profiles`: list the profiles of a home."""
 
 from __future__ import annotations
 

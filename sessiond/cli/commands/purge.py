@@ -1,4 +1,4 @@
-"""`sessiond purge`: take sessions out of the trash for good."""
+"""`sessiond purge`: remove sessions from the trash for good."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["COMMAND"]
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 def purge(shared: Shared, ids: tuple[str, ...], *, yes: bool) -> None:
-    """Take deleted sessions out of the trash; they cannot be brought back.
+    """Remove deleted sessions from the trash; they cannot be brought back.
 
-    Takes whole ids only: what is in the trash has no other name.
+    Takes whole ids only: a session in the trash has no other name.
     """
     for one in ids:
         if not is_session_id(one):
             what = f"{one!r} is not the id of a session"
-            raise Failure(what, "a session in the trash has no other name", Status.USAGE)
+            raise Failure(what, "see `sessiond trash` for the ids", Status.USAGE)
     if not yes:
         _confirm(ids)
     from sessiond_client import RpcError
@@ -42,13 +42,13 @@ def purge(shared: Shared, ids: tuple[str, ...], *, yes: bool) -> None:
         if error.kind != "session_exists":
             raise
         what = f"{error.data['session_id']} is not in the trash"
-        raise Failure(what, "put it there first: `sessiond delete ID`", facts=error.data) from error
+        raise Failure(what, "delete it first: `sessiond delete ID`", facts=error.data) from error
 
 
 def _confirm(ids: tuple[str, ...]) -> None:
-    """Ask. Raises Failure unless the answer is yes."""
+    """Ask for a confirmation. Raise Failure unless the answer is yes."""
     if not is_confirmed(f"Purge {', '.join(ids)} for good?"):
-        raise Failure("nothing was purged", "run it with --yes if you mean it")
+        raise Failure("no session was purged", "run it with --yes to purge without a question")
 
 
 def _as_it_is(_: BlockingClient, session_id: str) -> str:

@@ -1,4 +1,4 @@
-"""`sessiond repair`: a session file without the lines that do not parse."""
+"""`sessiond repair`: remove the bad lines of a session file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ __all__ = ["COMMAND"]
 )
 @shared_options
 @session_argument
-@click.option("--apply", is_flag=True, help="Do it; otherwise only say what would be done.")
+@click.option(
+    "--apply", is_flag=True, help="Repair; without this flag only print what would be done."
+)
 def repair(shared: Shared, session: str, *, apply: bool) -> None:
-    """Make a session's file anew without the lines that do not parse.
+    """Write a session's file anew without the lines that do not parse.
 
-    The other lines stay byte for byte, the file as it was goes to the trash. Only files of
-    sessiond's own dialect are repaired: another program may read what does not parse here.
+    All other lines keep their bytes, and the original file goes to the trash. Only files of
+    sessiond's own dialect are repaired: another program may read lines that do not parse here.
     """
     with connected(shared) as client:
         found = session_id(client, session)
@@ -39,7 +41,7 @@ def _show(done: dict[str, Any]) -> None:
     for problem in done["problems"]:
         say(f"line {problem['line']}: {problem['kind']}: {problem['detail']}")
     if done.get("reason") is not None:
-        say(f"nothing to do: {done['reason']}")
+        say(f"no repair: {done['reason']}")
         return
     lines = ", ".join(map(str, done["dropped_lines"]))
     kept, dropped = counted(done["kept"], "line"), counted(done["dropped"], "line")
@@ -48,7 +50,7 @@ def _show(done: dict[str, Any]) -> None:
     else:
         say(f"{kept} kept, {dropped} left out ({lines})")
     if done.get("backup") is not None:
-        say(f"as it was: {done['backup']}")
+        say(f"original file: {done['backup']}")
 
 
 COMMAND = repair

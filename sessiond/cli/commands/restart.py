@@ -1,4 +1,4 @@
-"""`sessiond restart`: stop, then start."""
+"""`sessiond restart`: stop the daemon, then start one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["COMMAND"]
 @json_option
 @place_options
 def restart(place: Place, *, as_json: bool) -> None:
-    """Stop the daemon if it runs, then start one: a new version, a new configuration.
+    """Stop the daemon if it runs, then start a new one: a new version, a new configuration.
 
-    Clients come back by themselves and resume; what they sent is stored once.
+    Clients reconnect by themselves and resume; a request that they repeat is stored once.
     """
     from sessiond.cli.connect.autostart import join
     from sessiond.cli.connect.daemon_info import running

@@ -14,10 +14,10 @@ __all__ = ["COMMAND"]
 @shared_options
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 def restore(shared: Shared, ids: tuple[str, ...]) -> None:
-    """Bring deleted sessions back to where they lay, and print their ids.
+    """Bring deleted sessions back to their former place, and print their ids.
 
-    Takes whole ids: `sessiond trash` shows them. A session that lay outside the profile goes
-    back to its folder. No file is replaced.
+    Takes whole ids: `sessiond trash` shows them. A session from outside the profile goes back to
+    its folder. No file is replaced.
     """
     apply(shared, "session/restore", ids, whole_id)
 

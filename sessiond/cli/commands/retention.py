@@ -1,4 +1,4 @@
-"""`sessiond retention`: put what nobody has changed for long into the trash."""
+"""`sessiond retention`: move old sessions to the trash."""
 
 from __future__ import annotations
 
@@ -24,15 +24,21 @@ __all__ = ["COMMAND"]
 )
 @shared_options
 @click.option(
-    "--hours", type=click.FloatRange(0, min_open=True), required=True, help="Since the last change."
+    "--hours",
+    type=click.FloatRange(0, min_open=True),
+    required=True,
+    help="Hours since the last change.",
 )
-@click.option("--apply", is_flag=True, help="Do it; otherwise only say what would go.")
+@click.option(
+    "--apply", is_flag=True, help="Move them; without this flag only print what would go."
+)
 @click.pass_context
 def retention(ctx: click.Context, /, shared: Shared, *, hours: float, apply: bool) -> None:
-    """Put the sessions that nobody has changed for so many hours into the trash.
+    """Move the sessions that have not changed for so many hours to the trash.
 
-    The time of a session's file counts, not the times that its entries name. Archived sessions, drafts, and what somebody watches stay. Exit status 1 if one that should
-    have gone could not. A daemon does the same by itself with `retention.max_age_hours` in its configuration.
+    The time of a session's file counts, not the times that its entries name. Archived sessions,
+    drafts, and sessions that a client uses stay. Exit status 1 if a session could not be moved. A
+    daemon with `retention.max_age_hours` in its configuration runs this by itself.
     """
     with connected(shared) as client:
         done = ask_long(client, "retention/run", max_age_hours=hours, dry_run=not apply)

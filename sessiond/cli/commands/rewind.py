@@ -1,4 +1,4 @@
-"""`sessiond rewind`: take back what was tried last."""
+"""`sessiond rewind`: put a head back on its own path."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["COMMAND"]
 def rewind(shared: Shared, session: str, entry: str, expected: Expected, **params: Any) -> None:
     """Put a head back to ENTRY of its own path ("null": before the first one).
 
-    What followed stays in the file, on a branch of its own that `sessiond branch` can go back to.
+    The later entries stay in the file, on a branch that `sessiond branch` can go back to.
     """
     with connected(shared) as client:
         found = session_id(client, session)

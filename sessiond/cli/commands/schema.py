@@ -1,4 +1,4 @@
-"""`sessiond schema`: the shapes of the protocol, for machines."""
+"""`sessiond schema`: print the schemas of the protocol."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["COMMAND"]
     type=click.Choice(list(FORMATS)),
     default="jsonschema",
     show_default=True,
-    help="JSON Schema, the OpenRPC document that rpc.discover answers, or declarations.",
+    help="JSON Schema, the OpenRPC document of rpc.discover, or TypeScript declarations.",
 )
 def schema(format_: str) -> None:
-    """Print the shapes of the protocol: every method, notification, entry and error."""
+    """Print the schemas of the protocol: every method, notification, entry and error."""
     click.echo(FORMATS[format_](), nl=False)
 
 

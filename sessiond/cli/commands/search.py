@@ -1,4 +1,4 @@
-"""`sessiond search`: where something was said."""
+"""`sessiond search`: find entries by their text."""
 
 from __future__ import annotations
 
@@ -29,18 +29,23 @@ __all__ = ["COMMAND"]
 @project_options
 @archived_option
 @pager_option
-@click.option("--drafts", is_flag=True, default=None, help="Also in those without an answer yet.")
+@click.option(
+    "--drafts",
+    is_flag=True,
+    default=None,
+    help="Include drafts: sessions without an assistant message.",
+)
 @click.option("--limit", "-n", type=click.IntRange(1), default=50, show_default=True)
 @click.argument("words", nargs=-1, required=True)
 def search(shared: Shared, words: tuple[str, ...], **params: Any) -> None:
-    """Find the entries that say all the WORDS, the best first.
+    """Find the entries that hold all the WORDS, the best first.
 
-    A word may lack its last letters; what stands in double quotes is a phrase. Case and
+    A word may lack its last letters; words in double quotes are a phrase. Case and
     accents make no difference. An ENTRY of "-" is the title or the folder of the session.
     """
     query = " ".join(words)
     if not any(character.isalnum() for character in query):
-        raise click.UsageError("give a word to look for")
+        raise click.UsageError("give a word to search for")
     with connected(shared) as client:
         found = ask_long(client, "session/search", query=query, **params)
     answer(shared, found, _show)
@@ -55,7 +60,7 @@ def _show(result: dict[str, Any]) -> None:
     ]
     table(("SESSION", "ENTRY", "SEQ", "TEXT"), rows, cut=("TEXT",))
     if not hits:
-        note("nothing says all of this; --archived any and --drafts look in more sessions")
+        note("no entry holds all words; --archived any and --drafts search more sessions")
 
 
 COMMAND = search

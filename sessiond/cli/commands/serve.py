@@ -1,4 +1,4 @@
-"""`sessiond serve`: the daemon, in the foreground."""
+"""`sessiond serve`: run the daemon in the foreground."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["COMMAND"]
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
-    help="How much to log.  [env: SESSIOND_LOG_LEVEL; default: info]",
+    help="Least level to log.  [env: SESSIOND_LOG_LEVEL; default: info]",
 )
 @click.option(
     "--idle-exit",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="End after so long without clients, 0 for never.  "
+    help="End after so many seconds without clients, 0 for never.  "
     "[env: SESSIOND_IDLE_EXIT_SECONDS; default: 0]",
 )
 @click.option("--detached", type=int, hidden=True, help="Started by another command.")
@@ -38,9 +38,10 @@ def serve(
 ) -> None:
     """Run the daemon in the foreground until SIGTERM, SIGINT or server/stop.
 
-    It listens where `sessiond sockname` says. With --stdio it serves its own input and
-    output instead (beside the socket if --socket is given) and also ends when its input does,
-    once everything asked is answered. SIGHUP has it read its configuration again. Logs go to standard error, never with message content.
+    `sessiond sockname` prints the socket. With --stdio the daemon serves its own input and
+    output instead (beside the socket if --socket is given) and also ends when its input ends,
+    once every request is answered. On SIGHUP it reads its configuration again. Logs go to standard
+    error, never with message content.
 
     \b
     Exit status: 0 after an orderly end, 1 if it cannot serve, 2 for wrong usage or configuration.
@@ -49,7 +50,7 @@ def serve(
         from sessiond.daemon.startup import leave_starter
 
         leave_starter()
-    # Nothing that is imported is garbage; looking for some is a tenth of the start.
+    # Imports make no garbage; a search for it would be a tenth of the start.
     gc.disable()
     from sessiond.cli.connect.target import find_socket, layout_of
     from sessiond.config.configuration import JOINED_DEFAULTS, Sources
@@ -61,7 +62,7 @@ def serve(
         os.environ,
         place.config,
         flags={key: value for key, value in given.items() if value is not None},
-        # Who was started for its clients has no reason to outlive them for long.
+        # A daemon that was started for its clients need not outlive them for long.
         defaults={} if detached is None else JOINED_DEFAULTS,
     )
     listens = place.socket is not None or not stdio

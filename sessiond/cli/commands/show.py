@@ -1,4 +1,4 @@
-"""`sessiond show`: a session and its last entries."""
+"""`sessiond show`: show a session and its last entries."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class _Path(msgspec.Struct):
 )
 @shared_options
 @session_argument
-@click.option("--head", metavar="NAME", help="Whose path.  [default: main]")
+@click.option("--head", metavar="NAME", help="Head whose path is shown.  [default: main]")
 @click.option("--entries", "-n", type=click.IntRange(0), default=10, show_default=True)
 @pager_option
 def show(shared: Shared, session: str, head: str | None, entries: int) -> None:
-    """Show what is known of a session, and the last entries of a head's path.
+    """Show the fields of a session, and the last entries of a head's path.
 
     With --json: {"session": SessionInfo, "entries": [{"seq", "entry", "children", "label"}]}.
     """
     with connected(shared) as client:
         found = session_id(client, session)
         known = ask(client, "session/get", session_id=found)
-        # A page has a row at least.
+        # A page of session/path has one row at least, so none is asked for.
         path = b'{"entries":[]}'
         if entries:
             path = ask(

@@ -1,4 +1,4 @@
-"""`sessiond sockname`: where the daemon listens."""
+"""`sessiond sockname`: print the path of the daemon's socket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["COMMAND"]
 @json_option
 @place_options
 def sockname(place: Place, *, as_json: bool) -> None:
-    """Print the path of the daemon's socket, whether or not it runs."""
+    """Print the path of the daemon's socket, whether the daemon runs or not."""
     from sessiond.cli.connect.target import find_socket, profile_of
     from sessiond.cli.ui.output import emit
 
@@ -21,7 +21,7 @@ def sockname(place: Place, *, as_json: bool) -> None:
     if as_json:
         emit({"socket": str(path), "profile": profile_of(place)})
     else:
-        # For $(…): the path as it is.
+        # The unchanged path, for $(…).
         click.echo(path)
 
 

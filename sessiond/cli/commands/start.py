@@ -1,4 +1,4 @@
-"""`sessiond start`: a daemon in the background, if there is none."""
+"""`sessiond start`: start a daemon in the background, unless one runs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["COMMAND"]
 @json_option
 @place_options
 def start(place: Place, *, as_json: bool) -> None:
-    """Start the daemon of a profile, unless it runs; done when it answers.
+    """Start the daemon of a profile, unless it runs; return when it answers.
 
-    Started at once from many places, there is one. It ends by itself after half an hour without
-    clients (`idle_exit_seconds` in the configuration). Its log is daemon.log in the profile's folder.
+    Concurrent starts make one daemon. It ends by itself after half an hour without clients
+    (`idle_exit_seconds` in the configuration). Its log is daemon.log in the profile's folder.
     """
     from sessiond.cli.connect.autostart import join
     from sessiond.cli.connect.daemon_info import running

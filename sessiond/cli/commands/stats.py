@@ -1,4 +1,4 @@
-"""`sessiond stats`: how busy the daemon is."""
+"""`sessiond stats`: print the daemon's counters."""
 
 from __future__ import annotations
 

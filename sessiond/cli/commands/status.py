@@ -1,4 +1,4 @@
-"""`sessiond status`: whether the daemon runs, and how it is."""
+"""`sessiond status`: print whether the daemon runs, and its load."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["COMMAND"]
 @place_options
 @click.pass_context
 def status(context: click.Context, place: Place, *, as_json: bool) -> None:
-    """Say whether the daemon of a profile runs, and how busy it is.
+    """Print whether the daemon of a profile runs, and its load.
 
     \b
-    Exit status: 0 it runs, 3 it does not.
+    Exit status: 0 the daemon runs, 3 it does not.
     """
     from sessiond.cli.connect.daemon_info import running
     from sessiond.cli.connect.probe import about, ask, who_serves
@@ -40,7 +40,7 @@ def status(context: click.Context, place: Place, *, as_json: bool) -> None:
             facts = {"profile": layout.profile, "home": str(layout.home)}
             emit({"running": False, "socket": str(path), **facts})
         else:
-            say(f"not running: nobody listens on {path}{why}")
+            say(f"not running: no daemon listens on {path}{why}")
         context.exit(Status.NO_DAEMON)
     if as_json:
         busy = {name: value for name, value in stats.items() if name != "sessions"}
@@ -56,7 +56,7 @@ def status(context: click.Context, place: Place, *, as_json: bool) -> None:
     )
     say(", ".join(counts))
     if stats["draining"]:
-        say("it is about to end")
+        say("the daemon is about to end")
 
 
 COMMAND = status

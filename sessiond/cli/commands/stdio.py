@@ -1,4 +1,4 @@
-"""`sessiond stdio`: the bridge that an editor or an agent spawns."""
+"""`sessiond stdio`: the bridge that an editor or an agent starts."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ __all__ = ["COMMAND"]
 def stdio(place: Place) -> None:
     """Speak the protocol on standard input and output, through the daemon.
 
-    Joins the daemon that runs and starts one when there is none. Lines and Content-Length
-    framing both pass. Ends with 0 when the input has ended and everything asked is answered,
-    with 1 when the daemon ended first: run it again, and it joins the next one.
+    Joins the running daemon, or starts one. Lines and Content-Length framing both pass. Ends with 0
+    when the input has ended and every request is answered, with 1 if the daemon ended first: run it
+    again, and it joins the next daemon.
     """
     from sessiond.cli.connect.bridge import bridge
     from sessiond.cli.connect.probe import connect
     from sessiond.cli.connect.target import find_socket, require_meant_on
     from sessiond.limits import ANSWER_SECONDS
 
-    # An interrupt ends a bridge, it is no error to report.
+    # An interrupt is the normal end of a bridge, not an error to report.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     path = find_socket(place)
     require_meant_on(place, path)
@@ -47,7 +47,7 @@ def stdio(place: Place) -> None:
     if not bridge(sock):
         from sessiond.cli.connect.autostart import answering
 
-        # A daemon that is well has closed this connection on purpose: it was told `exit`.
+        # A daemon that still answers closed this connection on purpose: the client sent `exit`.
         if answering(path) is None:
             raise Failure("the daemon ended", "run it again to join the next one")
 

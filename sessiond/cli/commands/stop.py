@@ -1,4 +1,4 @@
-"""`sessiond stop`: the daemon's orderly end."""
+"""`sessiond stop`: stop the daemon in an orderly way."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["COMMAND"]
     default=STOP_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait until the process is gone.",
+    help="Longest wait for the end of the process.",
 )
 @json_option
 @place_options
 def stop(place: Place, timeout: float, *, as_json: bool) -> None:
-    """Stop the daemon of a profile; done when its process is gone.
+    """Stop the daemon of a profile; return when its process is gone.
 
-    Clients are told, what was asked is stored and answered, then it ends. That nothing runs
-    is no failure.
+    Clients are told, received requests are stored and answered, then the daemon ends. A daemon
+    that does not run is no failure.
     """
     from sessiond.cli.connect.stopping import stop_daemon
     from sessiond.cli.ui.output import emit, say
@@ -34,7 +34,7 @@ def stop(place: Place, timeout: float, *, as_json: bool) -> None:
     if as_json:
         emit({"running": False, "stopped": pid is not None, "pid": pid})
     else:
-        say("nothing runs" if pid is None else f"stopped: pid {pid}")
+        say("no daemon runs" if pid is None else f"stopped: pid {pid}")
 
 
 COMMAND = stop

@@ -1,4 +1,4 @@
-"""`sessiond tail`: the last entries of a session, and those to come."""
+"""`sessiond tail`: print the last entries of a session, and follow new ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Page(msgspec.Struct):
 )
 @shared_options
 @session_argument
-@click.option("--follow", "-f", is_flag=True, help="Go on with what is stored from now on.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with new entries.")
 @click.option("--lines", "-n", type=click.IntRange(0), default=10, show_default=True)
 @pager_option
 def tail(shared: Shared, session: str, lines: int, *, follow: bool) -> None:
@@ -60,7 +60,7 @@ def tail(shared: Shared, session: str, lines: int, *, follow: bool) -> None:
 
 
 def _last(client: BlockingClient, session_id: str, lines: int) -> _Page:
-    """The latest entries, newest first, and the seq up to which that is all."""
+    """Return the latest entries, newest first, and the seq up to which they are complete."""
     ask_for = {"session_id": session_id, "before_seq": 2**53 - 1, "limit": max(lines, 1)}
     page = msgspec.json.decode(ask(client, "session/entries", **ask_for), type=_Page)
     page.entries = page.entries[:lines]
@@ -68,9 +68,9 @@ def _last(client: BlockingClient, session_id: str, lines: int) -> _Page:
 
 
 def _follow(shared: Shared, client: BlockingClient, known: dict[str, str], seq: int) -> None:
-    """Whatever closes the session under us (a repair, an archiving), go on where it left off.
+    """Follow the session; resume after a close of the session, such as a repair or an archiving.
 
-    If that cannot be, since it was deleted, subscribing again says so.
+    If the session was deleted, the next subscription raises the daemon's error.
     """
     from sessiond_client import Cursor
 
@@ -84,7 +84,7 @@ def _follow(shared: Shared, client: BlockingClient, known: dict[str, str], seq: 
 def _print_events(
     shared: Shared, client: BlockingClient, session_id: str, events: BlockingSubscription
 ) -> None:
-    """Until the session is closed."""
+    """Print events until the session is closed."""
     from sessiond_client import EntryEvent, Notice, Replaced
 
     for event in events:
@@ -92,7 +92,7 @@ def _print_events(
             _print(shared, client, session_id, [_At(event.seq, event.raw)])
             sys.stdout.flush()
         elif isinstance(event, Replaced):
-            note("sessiond: the file was replaced; here it is from the start")
+            note("sessiond: the file was replaced; its entries follow from the start")
         elif isinstance(event, Notice) and event.method == "session/closed":
             return
 

@@ -1,4 +1,4 @@
-"""`sessiond trash`: which deleted sessions can be brought back."""
+"""`sessiond trash`: list the deleted sessions."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _ROWS = 50
 )
 @shared_options
 @click.option("--limit", "-n", type=click.IntRange(1), default=_ROWS, show_default=True)
-@click.option("--cursor", help="Go on behind an earlier page.")
+@click.option("--cursor", help="Cursor of the page before.")
 def trash(shared: Shared, *, limit: int, cursor: str | None) -> None:
-    """List the deleted sessions, those begun last first.
+    """List the deleted sessions, those created last first.
 
-    `sessiond restore ID` brings one back, `sessiond purge ID` removes one for good.
+    `sessiond restore ID` brings a session back, `sessiond purge ID` removes it for good.
     """
     with connected(shared) as client:
         found = ask(client, "session/trash", limit=limit, cursor=cursor)
@@ -41,7 +41,7 @@ def _show(page: dict[str, Any]) -> None:
     ]
     table(("ID", "TITLE", "LAY AT"), rows)
     if page["next_cursor"] is not None:
-        click.echo(f"There are more: --cursor {page['next_cursor']}", err=True)
+        click.echo(f"There are more sessions: --cursor {page['next_cursor']}", err=True)
 
 
 COMMAND = trash

@@ -1,4 +1,4 @@
-"""`sessiond tree`: the entries of a session as a tree."""
+"""`sessiond tree`: draw the entries of a session as a tree."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ _ID = re.compile(r" \([^()\s]+\)$")
     type=click.Choice(["text", "flat", "nested"]),
     default="text",
     show_default=True,
-    help="flat and nested are JSON.",
+    help="text is a drawing, flat and nested are JSON.",
 )
-@click.option("--ids", is_flag=True, help="Also the id of each entry, as branch and label take it.")
+@click.option("--ids", is_flag=True, help="Also show the id of each entry, for branch and label.")
 @click.option(
     "--depth",
     type=click.IntRange(0),
     metavar="N",
-    help="Leave out what hangs by more than N forks.",
+    help="Leave out entries below more than N forks.",
 )
 @click.option(
     "--around",
     metavar="ENTRY",
-    help="Only ENTRY, what led to it, its siblings and what follows it.",
+    help="Only ENTRY, its ancestors, its siblings and its descendants.",
 )
 @pager_option
 def tree(
@@ -57,12 +57,12 @@ def tree(
 ) -> None:
     """Draw the tree of a session, the path of its main head first.
 
-    The main head is shown by an arrow before its entry, other heads by their names behind it.
+    An arrow before its entry shows the main head, names behind their entries show the other heads.
     """
     if form != "text":
         for flag, given in (("--ids", ids), ("--depth", params["depth"]), ("--around", around)):
             if given not in (None, False):
-                raise click.UsageError(f"{flag} is for the text form")
+                raise click.UsageError(f"{flag} is for --form text only")
     shared = shared._replace(as_json=shared.as_json or form != "text")
     with connected(shared) as client:
         found = session_id(client, session)

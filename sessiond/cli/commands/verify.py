@@ -1,4 +1,4 @@
-"""`sessiond verify`: what is wrong with a session file."""
+"""`sessiond verify`: check a session file for damage."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ __all__ = ["COMMAND"]
 @click.argument("session", metavar="FILE|SESSION", type=SESSION)
 @click.pass_context
 def verify(ctx: click.Context, /, shared: Shared, session: str) -> None:
-    """Look at every line of a session file and say what is wrong, line by line.
+    """Check every line of a session file and print each problem.
 
-    A FILE is read as it lies there and needs no daemon; a session is looked at by the daemon,
-    which knows what is only being written. Nothing is changed. Exit status 1 if something is
-    wrong.
+    A FILE is read on disk and needs no daemon; a session is checked by the daemon, which knows
+    the lines that are being written. No file changes. Exit status 1 if something is wrong.
     """
     if is_path(session):
         found = _look(Path(session).expanduser().absolute())
@@ -63,7 +62,7 @@ def _show(found: dict[str, Any]) -> None:
         say(f"and {more} more")
     verdict = "well" if found["ok"] else counted(found["problem_count"], "problem")
     if found["repairable"]:
-        verdict += "; `sessiond repair` leaves out what does not parse"
+        verdict += "; `sessiond repair` removes the lines that do not parse"
     size = f"{counted(found['lines'], 'line')}, {counted(found['entries'], 'entry')}"
     size += f", {found['bytes']} bytes"
     say(f"{found['dialect'] or 'no session'}, {size}: {verdict}")

@@ -1,1 +1,1 @@
-"""The daemon from outside: which is meant, whether it is there; joined, started, stopped, asked."""
+"""Daemon from outside: which one is named, whether it runs; joined, started, stopped, asked."""

@@ -1,9 +1,9 @@
-"""Joining a daemon: the one that runs, else one that is started, once, by whoever is first.
+"""Joining a daemon: the running one, else a new one, which the first caller starts once.
 
     connect → lock → connect again → start → it says that it listens → ask who it is
 
-Rule 1: the lock is a file of the profile that is never removed, so ten at once start one.
-Rule 2: every wait is bounded, and a daemon that dies while it starts says why.
+Rule 1: the lock is a file of the profile that is never removed, so ten concurrent callers start one.
+Rule 2: every wait is bounded, and the reason of a daemon that dies while it starts is reported.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LAST_WORDS_BYTES: Final = 16 * 1024
 
 
 class Joined(NamedTuple):
-    """A daemon that answers."""
+    """Daemon that answers."""
 
     socket: Path
     started: bool
@@ -49,7 +49,7 @@ class Joined(NamedTuple):
 
 
 def join(place: Place) -> Joined:
-    """The daemon of this place, which is started if there is none. Raises Failure, OSError."""
+    """Return the daemon of this place, started if none runs. Raise Failure, OSError."""
     path = find_socket(place)
     found, started = answering(path), False
     if found is None:
@@ -62,15 +62,15 @@ def join(place: Place) -> Joined:
                 _start(place, layout, end)
                 found, started = answering(path), True
         if found is None:
-            raise _not_there(f"the daemon started, but nobody answers on {path}", layout)
+            raise _not_there(f"the daemon started, but does not answer on {path}", layout)
     require_meant(place, path, found)
     return Joined(path, started, found)
 
 
 def answering(path: Path) -> About | None:
-    """What the daemon at this socket says of itself; None if there is none, or it is ending.
+    """Return the facts of the daemon at this socket; None if none listens, or it is stopping.
 
-    Raises Failure when somebody is there who does not answer.
+    Raises Failure if a process listens but does not answer.
     """
     try:
         ping = ask(path, "server/ping", seconds=ANSWER_SECONDS)
@@ -78,7 +78,7 @@ def answering(path: Path) -> About | None:
             return None
         return about(path, ANSWER_SECONDS)
     except TimeoutError as error:
-        what = f"whoever listens on {path} gave no answer in {ANSWER_SECONDS:.0f} s"
+        what = f"the process that listens on {path} gave no answer in {ANSWER_SECONDS:.0f} s"
         raise Failure(what, "look at the process, or end it", Status.NO_DAEMON) from error
 
 
@@ -87,7 +87,7 @@ def _not_there(what: str, layout: Layout) -> Failure:
 
 
 def log_path(layout: Layout) -> Path:
-    """Where a daemon that was started in the background logs."""
+    """Return the log file of a daemon in the background."""
     return layout.root / "daemon.log"
 
 
@@ -101,7 +101,9 @@ def _only_starter(layout: Layout, end: float) -> Generator[None]:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             if time.monotonic() > end:
-                raise _not_there("somebody else has been starting the daemon for too long", layout)
+                raise _not_there(
+                    "another process has been starting the daemon for too long", layout
+                )
             time.sleep(_LOOK_AGAIN_SECONDS)
         yield
     finally:
@@ -109,7 +111,7 @@ def _only_starter(layout: Layout, end: float) -> Generator[None]:
 
 
 def _wait_for_place(path: Path, layout: Layout, end: float) -> About | None:
-    """Until the profile is free, or its daemon answers here: then what it says of itself."""
+    """Wait until the profile is free (None) or its daemon answers here (its facts)."""
     while True:
         found = answering(path)
         if found is not None:
@@ -121,14 +123,14 @@ def _wait_for_place(path: Path, layout: Layout, end: float) -> About | None:
         elsewhere = holder is not None and holder.socket != os.fspath(path)
         if elsewhere or time.monotonic() > end:
             what = f"{serving} serves profile {layout.profile} and {serving.place}, not on {path}"
-            then = "give its socket with --socket, or stop it"
+            then = "give the daemon's socket with --socket, or stop the daemon"
             raise Failure(what, then, Status.NO_DAEMON)
-        # It is about to listen, or about to end.
+        # The daemon is about to listen, or about to end.
         time.sleep(_LOOK_AGAIN_SECONDS)
 
 
 def _start(place: Place, layout: Layout, end: float) -> None:
-    """Start a daemon that outlives this process; returns when it listens. Raises Failure."""
+    """Start a daemon that outlives this process; return when it listens. Raise Failure."""
     log = log_path(layout)
     with suppress(FileNotFoundError):
         if log.stat().st_size > LOG_BYTES_MAX:
@@ -154,7 +156,7 @@ def _start(place: Place, layout: Layout, end: float) -> None:
         if not readable:
             what = f"the daemon does not listen {START_SECONDS:.0f} s after its start"
             raise _not_there(what, layout)
-        # One byte when it listens, none when it ended without.
+        # One byte: the daemon listens. End of file: it ended before it listened.
         if not os.read(news, 1):
             reason = _last_words(log_fd, said_before) or _why_silent(log, log_fd)
             raise _not_there(f"the daemon did not start: {reason}", layout)
@@ -164,7 +166,7 @@ def _start(place: Place, layout: Layout, end: float) -> None:
 
 
 def _command(place: Place, told: int) -> list[str]:
-    """The daemon's command line: what was said to us, with paths that are true anywhere."""
+    """Return the daemon's command line: the given flags, with absolute paths."""
     command = [sys.executable, "-P", "-m", "sessiond", "serve", "--detached", str(told)]
     command += ["--profile", profile_of(place)]
     if named_socket(place):
@@ -176,12 +178,12 @@ def _command(place: Place, told: int) -> list[str]:
 
 
 def _why_silent(log: Path, log_fd: int) -> str:
-    """Return why a daemon could log nothing, which is why it could not start as a rule."""
+    """Return the likely reason why a daemon could not log: usually why it could not start."""
     try:
         os.write(log_fd, b"\n")
     except OSError as error:
         return f"{log} cannot be written: {error.strerror}"
-    return "it said nothing"
+    return "it logged no reason"
 
 
 def _last_words(log_fd: int, since: int) -> str:

@@ -1,7 +1,7 @@
 """`sessiond stdio`: this process's standard input and output as a connection to the daemon.
 
-Law: bytes are copied and never looked at, so both framings pass. The end of input closes
-one half; answers are copied until the daemon has sent the last one.
+Law: bytes are copied and never parsed, so both framings pass. The end of input closes one half;
+answers are copied until the daemon has sent the last one.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _STDOUT: Final = 1
 
 
 def bridge(sock: socket.socket) -> bool:
-    """Copy both ways until the daemon closes; whether the input had ended before that.
+    """Copy both ways until the daemon closes; return whether the input had ended before that.
 
-    Raises BrokenPipeError when nobody reads our output any more.
+    Raises BrokenPipeError if standard output has no reader any more.
     """
     sock.settimeout(None)
     ended = threading.Event()
-    # A read of standard input cannot be called off: this thread goes with the process.
+    # A read of standard input cannot be cancelled: this thread ends with the process.
     threading.Thread(target=_copy_input, args=(sock, ended), daemon=True).start()
     try:
         while data := sock.recv(_READ_BYTES):
@@ -37,7 +37,7 @@ def bridge(sock: socket.socket) -> bool:
 
 
 def _copy_input(sock: socket.socket, ended: threading.Event) -> None:
-    # If the daemon is gone, or the input breaks, the other direction sees how it ends.
+    # The other direction reports the end if the daemon is gone or the input breaks.
     with suppress(OSError):
         while data := os.read(_STDIN, _READ_BYTES):
             sock.sendall(data)

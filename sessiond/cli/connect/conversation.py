@@ -1,7 +1,7 @@
-"""A command's conversation with the daemon: connect, name a session, ask, answer.
+"""Conversation of a command with the daemon: connect, name a session, ask, answer.
 
-Law: with --json the daemon's result is printed as it came, so that nothing a daemon of
-another version says is lost here.
+Law: with --json the daemon's result is printed byte for byte, so that fields of a newer daemon
+are not lost.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ __all__ = [
 ]
 
 NULL: Final = Raw(b"null")
-"""A parameter that is null, where `None` would be one that was left out."""
+"""Parameter that is JSON null; `None` stands for a parameter that is left out."""
 CLIENT_ID: Final = "sessiond-cli"
 
 
 @contextmanager
 def connected(shared: Shared) -> Generator[BlockingClient]:
-    """A client of the daemon that the flags mean, which is started if it may be."""
+    """Yield a client of the daemon that the flags name; start the daemon if the flags allow it."""
     from sessiond_client import ConnectionLost, connect_blocking
 
     with ExitStack() as ending:
@@ -63,29 +63,29 @@ def connected(shared: Shared) -> Generator[BlockingClient]:
 
 
 def started(shared: Shared) -> Path:
-    """The socket of a daemon that did not answer, once it does. Raises Failure."""
+    """Start a daemon that did not answer and return its socket. Raise Failure."""
     from sessiond.cli.connect.autostart import join
 
     if not shared.may_start:
-        what = f"nobody listens on {find_socket(shared.place)}"
+        what = f"no daemon listens on {find_socket(shared.place)}"
         raise Failure(what, f"start it with `{_start(shared.place)}`", Status.NO_DAEMON)
     return join(shared.place).socket
 
 
 def _start(place: Place) -> str:
-    """The command that starts the daemon that was meant."""
+    """Return the command that starts the daemon that the flags name."""
     flags = (("--profile", place.profile), ("--home", place.home), ("--socket", place.socket))
     given = [word for flag, value in flags if value for word in (flag, str(value))]
     return shlex.join(["sessiond", "start", *given])
 
 
 def ask(client: BlockingClient, method: str, /, **params: Any) -> bytes:
-    """The result as the bytes that came; parameters that are None are left out."""
+    """Return the result as received bytes; parameters that are None are left out."""
     return client.call_raw(method, **_given(params))
 
 
 def ask_long(client: BlockingClient, method: str, /, **params: Any) -> bytes:
-    """The same for work that may take long: it may, and whoever waits sees how far it is."""
+    """Call a method without a time limit, and show its progress; return the result's bytes."""
     steps = Steps(method.partition("/")[2])
     try:
         return client.call_raw(method, **_given(params), timeout=None, on_progress=steps.report)
@@ -98,7 +98,7 @@ def _given(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def answer(shared: Shared, result: bytes, text: Callable[[Any], None]) -> None:
-    """Print a result: as it is for programs, by `text` for people."""
+    """Print a result: its bytes for programs, by `text` for people."""
     if shared.as_json:
         emit_raw(result)
     else:
@@ -106,7 +106,7 @@ def answer(shared: Shared, result: bytes, text: Callable[[Any], None]) -> None:
 
 
 def find(client: BlockingClient, ref: str) -> dict[str, Any]:
-    """The session behind what a user wrote for it, opened where it is if it was a path."""
+    """Return the session that a user's text names; a path is opened in place."""
     note_session(ref)
     if is_path(ref):
         path = Path(ref).expanduser().absolute()
@@ -118,11 +118,11 @@ def find(client: BlockingClient, ref: str) -> dict[str, Any]:
 
 
 def session_id(client: BlockingClient, ref: str) -> str:
-    """The id of the same."""
+    """Return the id of the session that a user's text names."""
     found: str = find(client, ref)["id"]
     return found
 
 
 def is_path(ref: str) -> bool:
-    """Whether what a user wrote for a session is the path of its file."""
+    """Return whether a user's text for a session is the path of its file."""
     return "/" in ref or ref.endswith(".jsonl")

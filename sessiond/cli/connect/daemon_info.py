@@ -1,4 +1,4 @@
-"""What `start`, `status` and `profiles` say of daemons, as values."""
+"""Descriptions of daemons for `start`, `status` and `profiles`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Profile", "profiles_of", "running"]
 
 
 class Profile(Struct, frozen=True):
-    """A profile folder, and its daemon if it has one."""
+    """Profile folder, and its daemon if one runs."""
 
     name: str
     folder: str
@@ -25,7 +25,7 @@ class Profile(Struct, frozen=True):
 
 
 def running(path: Path, found: About) -> dict[str, Any]:
-    """A daemon that answered: its own words and where it was found."""
+    """Return the description of a daemon that answered: its own facts and its socket."""
     return {
         "running": True,
         "pid": found.pid,
@@ -38,7 +38,7 @@ def running(path: Path, found: About) -> dict[str, Any]:
 
 
 def profiles_of(home: Path) -> list[Profile]:
-    """Every profile of a home, by name. Raises OSError."""
+    """Return every profile of a home, by name. Raise OSError."""
     try:
         names = sorted(path.name for path in (home / "profiles").iterdir() if path.is_dir())
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """One request on a connection of its own, for `sessiond call`.
 
-Law: what was typed is what is sent: nothing is added but a wish for progress, nothing is
-repeated, and a method that this version does not know is as good as any.
+Law: the typed request is the sent request: only a progress token is added, nothing is retried,
+and unknown methods are sent like known ones.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Told(Struct):
 def call_once(
     shared: Shared, method: str, params: Mapping[str, Any], *, timeout: float | None
 ) -> bytes:
-    """The result, as the bytes that came. Raises RpcError, ConnectionLost, Timeout, Failure."""
+    """Return the result as received bytes. Raise RpcError, ConnectionLost, Timeout, Failure."""
     frame = wire.request(_ID, method, {"_meta": {"progress_token": _ID}, **params})
     steps = Steps(method)
     with closing(_connected(shared, timeout)) as sock:
@@ -62,7 +62,7 @@ def _connected(shared: Shared, timeout: float | None) -> socket.socket:
     if sock is None:
         sock = connect(started(shared), timeout)
     if sock is None:
-        raise ConnectionLost("the daemon that was started is gone", outcome_unknown=False)
+        raise ConnectionLost("the daemon ended right after its start", outcome_unknown=False)
     return sock
 
 

@@ -1,7 +1,7 @@
-"""Whether a daemon is there, and one question to it.
+"""Contact with a daemon: whether one listens, and one question to it.
 
-Law: nothing here starts or ends a daemon, and nothing of the service is imported:
-`sessiond stdio` goes through here each time an editor opens.
+Law: no function here starts or ends a daemon, and no part of the service is imported: each start
+of an editor runs `sessiond stdio`, which runs this module.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LOOK_AGAIN_SECONDS: Final = 0.01
 
 
 def connect(path: Path, seconds: float | None) -> socket.socket | None:
-    """A connection with that timeout; None when nobody listens. Raises OSError for what is odd."""
+    """Return a connection with that timeout; None if no daemon listens. Raise OSError for other failures."""
     require_own(path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -62,10 +62,8 @@ def require_own(path: Path) -> None:
     except OSError:
         return
     if owner != os.geteuid():
-        what = (
-            f"{path} is the socket of another user (uid {owner}), whose daemon answers nobody else"
-        )
-        then = "run it as that user, or give a socket of your own with --socket"
+        what = f"{path} is the socket of another user (uid {owner}); a daemon answers its own user only"
+        then = "run the command as that user, or give a socket of your own with --socket"
         raise Failure(what, then, Status.NO_DAEMON, {"kind": "no_daemon"})
 
 
@@ -74,14 +72,14 @@ def _connect(sock: socket.socket, name: str, end: float) -> None:
         try:
             return sock.connect(name)
         except BlockingIOError:
-            # As many as may wait to be accepted do, and nothing says when one was.
+            # The accept queue is full, and the system has no event for a free place.
             if time.monotonic() > end:
                 raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from None
             time.sleep(_LOOK_AGAIN_SECONDS)
 
 
 def ask(path: Path, method: str, *, seconds: float) -> dict[str, Any] | None:
-    """The answer to a question without parameters; None when nobody listens, or hangs up.
+    """Return the answer to a call without parameters; None if no daemon listens, or it hangs up.
 
     Raises OSError (TimeoutError), and Failure for an error answer.
     """
@@ -108,24 +106,24 @@ def ask(path: Path, method: str, *, seconds: float) -> dict[str, Any] | None:
 
 
 class About(NamedTuple):
-    """What a daemon says of itself."""
+    """Facts that a daemon reports about itself."""
 
     pid: int
     profile: str
     folder: Path
-    """The profile's."""
+    """Folder of the profile."""
     version: str
     instance_id: str
     started_at: str
 
     @property
     def home(self) -> Path:
-        """The home that the profile is in."""
+        """Home that holds the profile."""
         return self.folder.parent.parent
 
 
 def about(path: Path, seconds: float) -> About | None:
-    """Who listens; None if nobody does. Raises OSError (TimeoutError), Failure."""
+    """Return the facts of the listening daemon; None if none listens. Raise OSError (TimeoutError), Failure."""
     info = ask(path, "server/info", seconds=seconds)
     if info is None:
         return None
@@ -140,7 +138,7 @@ def about(path: Path, seconds: float) -> About | None:
 
 
 class Serving(NamedTuple):
-    """A process that holds a profile; what it left on record may be missing."""
+    """Process that holds a profile; its holder record may be missing."""
 
     holder: Holder | None
 
@@ -151,14 +149,14 @@ class Serving(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where it can be talked to, in words."""
+        """Words for the address on which the process listens."""
         if self.holder is None or self.holder.socket is None:
             return "listens on no socket"
         return f"listens on {self.holder.socket}"
 
 
 def who_serves(layout: Layout) -> Serving | None:
-    """The process that is the profile's daemon now; None if there is none. Raises OSError."""
+    """Return the process that serves the profile now; None if there is none. Raise OSError."""
     from sessiond.journal.disk.files import Files
     from sessiond.journal.profile.holder import read_holder
 
@@ -168,7 +166,7 @@ def who_serves(layout: Layout) -> Serving | None:
     except FileNotFoundError:
         return None
     try:
-        # Shared, so that two who look do not take each other for a daemon.
+        # A shared lock, so that two checking processes do not take each other for a daemon.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return Serving(read_holder(files, descriptor, layout.locks))

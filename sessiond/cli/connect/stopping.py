@@ -1,6 +1,6 @@
-"""Stopping a daemon: asked politely, and done when the process is gone.
+"""Stopping a daemon: a polite request, then a wait until the process is gone.
 
-Law: the daemon's lock says whether it is gone; it goes with the process, however that ends.
+Law: the daemon's lock tells whether the daemon is gone; the lock ends with the process in every case.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LOOK_AGAIN_SECONDS: Final = 0.02
 
 
 def stop_daemon(place: Place, seconds: float) -> int | None:
-    """The pid of the daemon that was stopped; None when nothing ran. Raises Failure, OSError."""
+    """Return the pid of the stopped daemon; None if none ran. Raise Failure, OSError."""
     end = time.monotonic() + seconds
     path, layout = find_socket(place), layout_of(place)
     try:
@@ -40,12 +40,12 @@ def stop_daemon(place: Place, seconds: float) -> int | None:
 
 
 def _ending(path: Path, serving: Serving | None) -> int | None:
-    """The pid of a daemon that listens no more and is about to end. Raises Failure."""
+    """Return the pid of a daemon that listens no more and is about to end. Raise Failure."""
     if serving is None:
         return None
     if serving.holder is None or serving.holder.socket != str(path):
-        what = f"nobody listens on {path}; {serving} serves the profile and {serving.place}"
-        raise Failure(what, "give its socket with --socket, or end that process")
+        what = f"no daemon listens on {path}; {serving} serves the profile and {serving.place}"
+        raise Failure(what, "give the daemon's socket with --socket, or end that process")
     return serving.holder.pid
 
 
@@ -61,5 +61,5 @@ def _wait_until_gone(layout: Layout, pid: int, end: float, seconds: float) -> No
 
 def _still_there(serving: Serving | None, seconds: float) -> Failure:
     what = f"{serving or 'the daemon'} has not ended in {seconds:g} s"
-    then = "wait longer with --timeout, or kill it: what it has acknowledged is on disk"
+    then = "wait longer with --timeout, or kill it: all acknowledged entries are on disk"
     return Failure(what, then)

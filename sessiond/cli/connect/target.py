@@ -1,8 +1,7 @@
-"""Which daemon is meant: by flags, the environment, a configuration, or by default.
+"""Daemon that is named: by flags, the environment, a configuration, or by default.
 
-Law: a daemon is asked who it is only where a socket and a profile or a home were named.
-Nothing of the service is imported: `sessiond stdio` goes through here each time an editor
-opens.
+Law: a daemon is asked who it is only if a socket and also a profile or a home are named. No part of
+the service is imported: each start of an editor runs `sessiond stdio`, which runs this module.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ __all__ = [
 
 
 def profile_of(place: Place) -> str:
-    """The profile that is meant."""
+    """Return the profile that the place names."""
     return place.profile or DEFAULT_PROFILE
 
 
 def find_socket(place: Place) -> Path:
-    """Return where the daemon listens, or would. Raises Failure.
+    """Return the path where the daemon listens, or would listen. Raise Failure.
 
-    A profile or a home on the command line wins over a socket in the environment or in
-    the configuration.
+    A profile or a home on the command line wins over a socket in the environment or in the
+    configuration.
     """
     try:
         return socket_place(
@@ -52,13 +51,13 @@ def find_socket(place: Place) -> Path:
             home=place.home,
         )
     except UnsafeFolder as error:
-        raise Failure(str(error), "nothing was started", Status.NO_DAEMON) from error
+        raise Failure(str(error), "no daemon was started", Status.NO_DAEMON) from error
     except ValueError as error:
         raise _no_profile(profile_of(place)) from error
 
 
 def named_socket(place: Place) -> str | None:
-    """Return the socket that was named; None where profile and home decide. Raises Failure."""
+    """Return the socket that is named; None if profile and home decide. Raise Failure."""
     if place.is_named:
         return None
     return place.socket or _configured_socket(place)
@@ -68,7 +67,7 @@ def _configured_socket(place: Place) -> str | None:
     try:
         if file_of(os.environ, place.config) is None:
             return None
-        # Only who has a file waits for what reads it.
+        # Imported here: without a configuration file the reader is not needed.
         from sessiond.config.configuration import Sources, load
 
         return load(Sources(os.environ, place.config))[0].socket
@@ -77,12 +76,12 @@ def _configured_socket(place: Place) -> str | None:
 
 
 def bad_configuration(error: BadConfiguration) -> Failure:
-    """What is wrong with a configuration is wrong usage, wherever it was written."""
-    return Failure(str(error), "mend it there", Status.USAGE, {"kind": "configuration"})
+    """Return a configuration error as wrong usage, independent of its source."""
+    return Failure(str(error), "correct it there", Status.USAGE, {"kind": "configuration"})
 
 
 def layout_of(place: Place) -> Layout:
-    """The folders of the profile. Raises Failure."""
+    """Return the folders of the profile. Raise Failure."""
     from sessiond.journal.profile.layout import Layout, data_home, is_profile
 
     profile = profile_of(place)
@@ -94,13 +93,13 @@ def layout_of(place: Place) -> Layout:
 
 def _no_profile(profile: str) -> Failure:
     what = f"{profile!r} cannot be a profile"
-    return Failure(what, "a plain name of A-Z a-z 0-9 _ . - is needed", Status.USAGE)
+    return Failure(what, "use a plain name of A-Z a-z 0-9 _ . -", Status.USAGE)
 
 
 def require_meant_on(place: Place, path: Path) -> None:
-    """Ask who listens on a socket that was named beside a profile or a home. Raises Failure.
+    """Ask who listens on a socket that is named beside a profile or a home. Raise Failure.
 
-    Nothing is asked where only one of them was named, or nobody listens.
+    No question is sent if only one of them is named, or no daemon listens.
     """
     if (place.profile is None and place.home is None) or named_socket(place) is None:
         return
@@ -110,14 +109,14 @@ def require_meant_on(place: Place, path: Path) -> None:
 
 
 def require_meant(place: Place, path: Path, found: About) -> None:
-    """Raises Failure when who listens is not who was asked for by name."""
+    """Raise Failure if the listening daemon is not the named one."""
     if place.profile is not None and found.profile != place.profile:
         meant, is_served = f"profile {place.profile}", f"profile {found.profile}"
     elif (
         place.home is not None and found.home.resolve() != (home := layout_of(place).home).resolve()
     ):
-        meant, is_served = f"sessions in {home}", f"those in {found.home}"
+        meant, is_served = f"sessions in {home}", f"sessions in {found.home}"
     else:
         return
     what = f"the daemon on {path} serves {is_served}, not {meant}"
-    raise Failure(what, "give --socket of the one you mean, or none", Status.NO_DAEMON)
+    raise Failure(what, "give the --socket of the other daemon, or no --socket", Status.NO_DAEMON)

@@ -1,1 +1,1 @@
-"""What works without a daemon, and while one writes: reading files, changing nothing."""
+"""Commands' work without a daemon, also while a daemon writes: files are read, never changed."""

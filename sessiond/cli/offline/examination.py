@@ -1,7 +1,7 @@
-"""What `doctor` looks at, besides the session files: folders, socket, daemon, catalog, disk.
+"""Checks of `doctor` besides the session files: folders, socket, daemon, catalog, disk.
 
-Law: looking changes nothing, starts nothing and needs no daemon. Each finding says what
-was looked at, whether it is well, and if not what to do.
+Law: a check changes nothing, starts nothing and needs no daemon. Each finding says what was
+examined, whether it is well, and if not what to do.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Finding", "examine", "told"]
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
-    """One thing that was looked at."""
+    """Result of one check."""
 
     check: str
     ok: bool
@@ -40,13 +40,13 @@ class Finding(Struct, frozen=True, omit_defaults=True):
 
 
 def told(finding: Finding) -> Finding:
-    """The finding as it can be told, whatever bytes the names in it are made of."""
+    """Return the finding with printable names, whatever bytes the names hold."""
     then = None if finding.next is None else printable(finding.next)
     return structs.replace(finding, what=printable(finding.what), next=then)
 
 
 def examine(place: Place) -> Iterator[Finding]:
-    """Every check in order; one that cannot be made is a finding too."""
+    """Yield the findings of every check in order; a check that fails is a finding too."""
     layout = layout_of(place)
     checks: tuple[tuple[str, Callable[[Place, Layout], Iterator[Finding]]], ...] = (
         ("config", _configuration),
@@ -62,7 +62,7 @@ def examine(place: Place) -> Iterator[Finding]:
         try:
             yield from check(place, layout)
         except Failure as failure:
-            # A bad configuration keeps several checks from being made; once is enough.
+            # A bad configuration fails several checks; one finding is enough.
             if failure.what != said:
                 yield Finding(name, ok=False, what=failure.what, next=failure.then)
             said = failure.what
@@ -76,14 +76,14 @@ def _configuration(place: Place, _: Layout) -> Iterator[Finding]:
         file = file_of(os.environ, place.config)
         load(Sources(os.environ, place.config))
     except BadConfiguration as error:
-        raise Failure(str(error), "mend it; see sessiond config --help") from error
+        raise Failure(str(error), "correct it; see sessiond config --help") from error
     what = "there is no file, which is fine" if file is None else f"{file} is well"
     yield Finding("config", ok=True, what=what)
 
 
 def _folders(_: Place, layout: Layout) -> Iterator[Finding]:
     if not layout.root.exists():
-        yield Finding("folders", ok=True, what=f"{layout.root} is not there yet")
+        yield Finding("folders", ok=True, what=f"{layout.root} does not exist yet")
         return
     inner = (layout.sessions, layout.archive, layout.pending, layout.trash)
     for folder in (layout.root, *inner, layout.locks):
@@ -97,18 +97,18 @@ def _folders(_: Place, layout: Layout) -> Iterator[Finding]:
             then = "move it away; the daemon makes the folder"
             yield Finding("folders", ok=False, what=f"{folder} is no folder", next=then)
         elif stat.S_IMODE(mode) & 0o077:
-            what = f"{folder} is open to others (mode {stat.S_IMODE(mode):04o})"
+            what = f"{folder} is open to other users (mode {stat.S_IMODE(mode):04o})"
             yield Finding("folders", ok=False, what=what, next=f"chmod 700 {folder}")
         else:
             yield Finding("folders", ok=True, what=f"{folder} is this user's alone")
 
 
 def _not_writable(folder: Path) -> Finding | None:
-    """Return what keeps this user from writing into a folder; None if nothing does."""
+    """Return the reason why this user cannot write into a folder; None if there is none."""
     if os.access(folder, os.W_OK | os.X_OK) or not folder.is_dir():
         return None
     if os.statvfs(folder).f_flag & os.ST_RDONLY:
-        what = f"{folder} is on a file system that is mounted read-only: nothing can be stored"
+        what = f"{folder} is on a file system that is mounted read-only: no entry can be stored"
         then = (
             f"mount it for writing: mount -o remount,rw {_mount_of(folder)}; or give another --home"
         )
@@ -127,13 +127,13 @@ def _socket(place: Place, _: Layout) -> Iterator[Finding]:
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
-        yield Finding("socket", ok=True, what=f"{path} is not there: no daemon listens")
+        yield Finding("socket", ok=True, what=f"{path} does not exist: no daemon listens")
         return
     if not stat.S_ISSOCK(mode):
-        then = "move it away, or choose a place with --socket"
+        then = "move it away, or choose another path with --socket"
         yield Finding("socket", ok=False, what=f"{path} is not a socket", next=then)
     elif stat.S_IMODE(mode) & 0o077:
-        what = f"{path} is open to others (mode {stat.S_IMODE(mode):04o})"
+        what = f"{path} is open to other users (mode {stat.S_IMODE(mode):04o})"
         yield Finding("socket", ok=False, what=what, next="restart the daemon: sessiond restart")
     else:
         yield Finding("socket", ok=True, what=f"{path} is this user's alone")
@@ -145,7 +145,7 @@ def _daemon(place: Place, layout: Layout) -> Iterator[Finding]:
     try:
         info = ask(path, "server/info", seconds=ANSWER_SECONDS)
     except TimeoutError:
-        what = f"whoever listens on {path} gives no answer"
+        what = f"the process that listens on {path} gives no answer"
         yield Finding("daemon", ok=False, what=what, next="look at the process, or end it")
         return
     if info is None:
@@ -153,7 +153,7 @@ def _daemon(place: Place, layout: Layout) -> Iterator[Finding]:
             yield Finding("daemon", ok=True, what="none runs")
             return
         what = f"{serving} serves this profile and {serving.place}"
-        then = "give its socket with --socket, or stop it"
+        then = "give the daemon's socket with --socket, or stop the daemon"
         yield Finding("daemon", ok=False, what=what, next=then)
     elif info["version"] != __version__:
         what = f"version {info['version']} runs, this command is {__version__}"
@@ -161,7 +161,7 @@ def _daemon(place: Place, layout: Layout) -> Iterator[Finding]:
     elif Path(info["data_folder"]) != layout.root:
         what = f"the daemon on {path} serves {info['data_folder']}, not {layout.root}"
         yield Finding(
-            "daemon", ok=False, what=what, next="give the --home or --socket that is meant"
+            "daemon", ok=False, what=what, next="give the --home or --socket of the other daemon"
         )
     else:
         what = f"pid {info['pid']}, version {info['version']}, since {info['started_at']}"
@@ -178,16 +178,16 @@ def _search(_: Place, layout: Layout) -> Iterator[Finding]:
 
 def _database(check: str, path: Path) -> Finding:
     if not path.exists():
-        return Finding(check, ok=True, what=f"{path} is not there yet")
-    then = f"sessiond stop; rm {path}  (it is made again from the files)"
+        return Finding(check, ok=True, what=f"{path} does not exist yet")
+    then = f"sessiond stop; rm {path}  (the daemon makes it again from the session files)"
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
             (said,) = database.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.OperationalError as error:
-        # It could not be looked at, which says nothing about what is in it.
+        # An unreadable database says nothing about its content.
         if _not_writable(path.parent):
             return Finding(
-                check, ok=True, what=f"{path} cannot be checked where nothing is written"
+                check, ok=True, what=f"{path} cannot be checked in a folder that is not writable"
             )
         what = f"{path} could not be checked: {error}"
         return Finding(check, ok=False, what=what, next=f"look at {path} and its permissions")

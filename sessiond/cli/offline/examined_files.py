@@ -1,6 +1,6 @@
-"""What `doctor` finds in the session files of a profile.
+"""Checks of `doctor` on the session files of a profile.
 
-Law: files are read and nothing else, whoever writes to them meanwhile.
+Law: files are only read, also while another program writes to them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from sessiond.service.files.verifying import Look, verify_file
 
 __all__ = ["examine_files"]
 
-# What is no problem while a daemon runs: it may be writing just that.
+# No problems while a daemon runs: it may be writing these bytes now.
 _IN_WRITING = frozenset({"torn_tail", "incomplete_atom"})
 
 
 def examine_files(place: Place) -> Iterator[Finding]:
-    """A finding for each file that is not well, and one that counts the others."""
+    """Yield a finding for each file that is not well, and one that counts the other files."""
     layout = layout_of(place)
     files = Files()
     try:
         paths = [*layout.scan(files, drafts=True)]
     except (SessiondError, OSError) as error:
-        # As in the files themselves: what cannot be looked at is a finding.
+        # A folder that cannot be read is a finding, as an unreadable file is.
         then = f"look at {layout.root} and its permissions"
         yield Finding("files", ok=False, what=str(error), next=then)
         return
@@ -53,7 +53,10 @@ def examine_files(place: Place) -> Iterator[Finding]:
 
 
 def _twins(layout: Layout, paths: list[Path]) -> Iterator[Finding]:
-    """Files of one session id: only the first of them, in the layout's order, is the session."""
+    """Yield a finding for each further file of a session id.
+
+    Only the first file, in the layout's order, is the session.
+    """
     by_id: dict[str, list[Path]] = {}
     for path in paths:
         session_id = layout.id_of(path)
@@ -62,20 +65,20 @@ def _twins(layout: Layout, paths: list[Path]) -> Iterator[Finding]:
     for session_id, found in by_id.items():
         first, *others = sorted(found, key=lambda path: (layout.folders.index(path.parent), path))
         for other in others:
-            what = f"{other} has the session id {session_id} as {first} has, which is the session"
-            then = f"if it is to be kept: sessiond import {other}; then move it away"
+            what = f"{other} has the session id {session_id}, but {first} is the session of that id"
+            then = f"to keep it: sessiond import {other}; then move it away"
             yield Finding("files", ok=False, what=what, next=then)
 
 
 def _flaws(layout: Layout, files: Files, path: Path, *, is_served: bool) -> Iterator[Finding]:
     if printable(path) != str(path):
-        what = f"{path} has a name that is not UTF-8, so no list can show it"
+        what = f"{path} has a name that is not UTF-8, so no list can show the file"
         yield Finding("files", ok=False, what=what, next="rename it")
     try:
         about = path.stat()
         found = verify_file(files, path, Look(named=layout.id_of(path)))
     except FileNotFoundError:
-        return  # it was moved or deleted meanwhile
+        return  # the file was moved or deleted meanwhile
     except (SessiondError, OSError) as error:
         yield Finding("files", ok=False, what=str(error), next=f"look at {path}")
         return
@@ -84,15 +87,15 @@ def _flaws(layout: Layout, files: Files, path: Path, *, is_served: bool) -> Iter
         what = f"{path} belongs to another user (uid {about.st_uid})"
         yield Finding("files", ok=False, what=what, next=f"chown it, or move it away: {path}")
     if mode & 0o077:
-        what = f"{path} is open to others (mode {mode:04o})"
+        what = f"{path} is open to other users (mode {mode:04o})"
         yield Finding("files", ok=False, what=what, next=f"chmod 600 {path}")
     problems = [each for each in found.problems if not (is_served and each.kind in _IN_WRITING)]
     if problems:
         first = problems[0]
         what = f"{path}: {counted(found.problem_count, 'problem')}, the first in line {first.line}"
         if not (found.repairable or found.read_only or found.dialect is None):
-            # What refers to something lost stays as it is, and hinders nobody.
-            yield Finding("files", ok=True, what=f"{what}: {first.detail}; nothing to mend")
+            # A reference to a lost entry cannot be repaired, and no method fails over it.
+            yield Finding("files", ok=True, what=f"{what}: {first.detail}; no repair is needed")
             return
         then = f"sessiond verify {path}"
         if found.repairable:

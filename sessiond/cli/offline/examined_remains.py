@@ -1,7 +1,7 @@
-"""What `doctor` finds beside the session files: what crashes, repairs and deletes left behind.
+"""Checks of `doctor` beside the session files: remains of crashes, repairs and deletes.
 
-Law: none of it keeps a session from being read, so all of it is well; it takes room, and it
-may be somebody's last copy, so it is named with what it is and who may remove it.
+Law: no remains keep a session from being read, so all of them are well. They take room and may be
+the last copy of a user's data, so each finding names what they are and who may remove them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["examine_remains"]
 
 
 def examine_remains(place: Place) -> Iterator[Finding]:
-    """A finding for each sort of thing that lies about."""
+    """Yield a finding for each kind of remains."""
     layout, files = layout_of(place), Files()
     try:
         yield from _half_made(layout, files, is_served=who_serves(layout) is not None)
@@ -44,8 +44,8 @@ def examine_remains(place: Place) -> Iterator[Finding]:
 def _half_made(layout: Layout, files: Files, *, is_served: bool) -> Iterator[Finding]:
     found = [*layout.half_made(files)]
     if found and not is_served:
-        # While a daemon runs it may be making just these.
-        what = f"{counted(len(found), 'file')} that a crash left half made, the first {found[0]}"
+        # While a daemon runs these may be files that it is making now.
+        what = f"{counted(len(found), 'file')} that a crash left half written, the first {found[0]}"
         yield Finding("remains", ok=True, what=what, next="the next start of a daemon removes them")
 
 
@@ -72,7 +72,7 @@ def _trash(layout: Layout, files: Files) -> Iterator[Finding]:
             yield Finding("trash", ok=True, what=what, next=then)
     strange = [path for path in paths if path not in owned]
     if strange:
-        what = f"{counted(len(strange), 'file')} of no session, the first {strange[0]}"
+        what = f"{counted(len(strange), 'file')} that belong to no session, the first {strange[0]}"
         then = "no purge removes them: move them away or remove them by hand"
         yield Finding("trash", ok=True, what=what, next=then)
 
@@ -89,21 +89,21 @@ def _has_header(files: Files, path: Path) -> bool:
 
 
 def _catalog(layout: Layout, files: Files) -> Iterator[Finding]:
-    """What the catalog lists and what the folders hold; a list compares them, too."""
+    """Yield a finding if the catalog's files differ from the folders' files; each list compares them too."""
     if not layout.catalog.exists():
         return
     try:
         with closing(sqlite3.connect(f"{layout.catalog.as_uri()}?mode=ro", uri=True)) as database:
             rows = database.execute("SELECT path FROM sessions WHERE listed = 1").fetchall()
     except sqlite3.Error:
-        return  # said by the one who looks at the file
+        return  # the check of the database reports it
     listed = {path for (path,) in rows}
     there = {str(path) for path in layout.scan(files, drafts=True)}
     gone = sum(not Path(path).exists() for path in listed)
     new = len(there - listed)
     if gone or new:
-        what = f"{counted(gone, 'listed file')} not there, {counted(new, 'file')} not listed yet"
-        yield Finding("catalog", ok=True, what=what, next="the next `sessiond list` sees to it")
+        what = f"{counted(gone, 'listed file')} missing, {counted(new, 'file')} not listed yet"
+        yield Finding("catalog", ok=True, what=what, next="the next `sessiond list` corrects it")
 
 
 def _locks(layout: Layout, files: Files) -> Iterator[Finding]:
@@ -115,8 +115,8 @@ def _locks(layout: Layout, files: Files) -> Iterator[Finding]:
     if stale:
         what = f"{counted(len(stale), 'record')} of processes that are gone, the first {stale[0]}"
         then = (
-            "they lock nothing; leave them: the next opening of such a file stores again what the"
-            " process may have failed to store"
+            "they lock nothing; leave them: the next opening of such a file makes its last entries"
+            " durable again"
         )
         yield Finding("locks", ok=True, what=what, next=then)
 

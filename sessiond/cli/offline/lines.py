@@ -1,7 +1,7 @@
-"""The lines of a session file as `dump` shows them, however damaged the file is.
+"""Lines of a session file as `dump` shows them, however damaged the file is.
 
-Law: every byte of the file belongs to one line, and no line is left out; nothing here
-writes, locks or judges the file as a whole.
+Law: every byte of the file belongs to one line, and no line is left out; this module never writes
+or locks the file and never judges it as a whole.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ __all__ = ["Line", "lines_of"]
 
 
 class Line(Struct, frozen=True):
-    """One line: where it is and what it is. `problem` says why it is no entry."""
+    """Line of a file: its place and its entry. `problem` says why the line is no entry."""
 
     line: int
-    """The first is 1, as in messages about files; its seq is one less."""
+    """Number of the line from 1, as in messages about files; its seq is one less."""
     offset: int
     size: int
     """Bytes with the newline."""
@@ -46,7 +46,7 @@ class _Named(Struct):
 
 
 def lines_of(path: Path, *, with_preview: bool) -> Iterator[Line]:
-    """Every line of a file in order, the torn one at the end too. Raises OSError."""
+    """Yield every line of a file in order, also a torn line at the end. Raise OSError."""
     reader = _Reader(with_preview=with_preview)
     files = Files()
     fd = open_regular(files, path)
@@ -70,7 +70,7 @@ class _Reader:
         self._offset = 0
 
     def feed(self, chunk: bytes) -> Iterator[Line]:
-        """The lines that this chunk completes."""
+        """Yield the lines that this chunk completes."""
         self._splitter.feed(chunk)
         found, self._found = self._found, []
         for ordinal, line in found:
@@ -79,7 +79,7 @@ class _Reader:
             self._offset = end
 
     def end(self) -> Iterator[Line]:
-        """What no newline ended."""
+        """Yield the rest that has no newline at its end."""
         if rest := self._splitter.rest():
             line = self._line(len(self._ends), stored_size(rest), rest)
             torn = "has no newline at its end: torn, or being written"
@@ -102,7 +102,7 @@ class _Reader:
         return self._entry(place, data)
 
     def _entry(self, place: tuple[int, int, int], data: bytes) -> Line:
-        # A file without a header that anybody knows may still have lines that are somebody's.
+        # A file without a known header may still hold lines of a known dialect.
         dialects = DIALECTS if self._dialect is None else (self._dialect,)
         problem = ""
         for dialect in dialects:

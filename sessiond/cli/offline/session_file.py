@@ -1,4 +1,4 @@
-"""From what a user wrote for a session to its file, without a daemon where that can be."""
+"""File of the session that a user's text names, found without a daemon if possible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["session_file"]
 
 
 def session_file(shared: Shared, ref: str) -> Path:
-    """The path of the file: as it was written, of the id, else as the daemon finds it."""
+    """Return the path of the file: the given path, the id's file, else the daemon's answer."""
     if is_path(ref):
         return Path(ref).expanduser().absolute()
     path = layout_of(shared.place).find(Files(), ref)
@@ -23,5 +23,5 @@ def session_file(shared: Shared, ref: str) -> Path:
     with connected(shared) as client:
         session = find(client, ref)
     if session["path"] is None:
-        raise Failure("this session has no file", "it lives in the daemon's memory alone")
+        raise Failure("this session has no file", "it is in the daemon's memory only")
     return Path(session["path"])

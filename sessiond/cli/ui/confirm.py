@@ -1,4 +1,4 @@
-"""A question that a person must answer with yes before a command goes on."""
+"""Question that a person must answer with yes before a command goes on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ __all__ = ["is_confirmed"]
 
 
 def is_confirmed(question: str) -> bool:
-    """Ask on standard error. The end of an input that is no terminal counts as no."""
+    """Ask on standard error and return the answer.
+
+    The end of an input that is no terminal counts as no.
+    """
     try:
         return click.confirm(question, err=True)
     except click.Abort:

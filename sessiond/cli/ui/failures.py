@@ -1,7 +1,7 @@
-"""What went wrong, as one line that says what to do next, and as an exit status.
+"""Failures as one line that says what to do next, and as an exit status.
 
-Law: every failure that a user can meet passes through `explain`; whatever it does not
-know is a bug and keeps its traceback.
+Law: every failure that a user can meet passes through `explain`; an exception that `explain`
+does not know is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ _NOT_FOUND: Final = frozenset(
     {"session_not_found", "entry_not_found", "head_not_found", "ambiguous_ref"}
 )
 
-# What to do next, by the kind of the daemon's error; {session} is what was given for SESSION.
+# Next step by the kind of the daemon's error; {session} is the user's text for SESSION.
 _NEXT: Final[Mapping[str, str]] = {
     "ambiguous_ref": "use an id",
     "cancelled": "run it again if you still want it",
     "draining": "the daemon is stopping; try again in a moment",
-    "entry_exists": "leave the id out, or use another",
+    "entry_exists": "leave the id out, or use another id",
     "entry_invalid": "see `sessiond schema` for the types of entries",
     "entry_not_found": "see `sessiond tail {session}` for the ids",
     "head_not_found": "see `sessiond heads {session}`; `sessiond branch` makes one",
-    "idempotency_conflict": "use another key if you mean another entry",
-    "internal": "this is a bug of sessiond; its log says more under the incident id",
+    "idempotency_conflict": "use another key for another entry",
+    "internal": "this is a bug of sessiond; find the incident id in the log of the daemon",
     "invalid_params": "see `sessiond schema` for what the method takes",
     "method_not_found": "see `sessiond call --list` for the methods of this daemon",
-    "nothing_to_compact": "go on; there is nothing to do",
+    "nothing_to_compact": "go on; no compaction is needed",
     "overloaded": "try again in a moment",
-    "permission_denied": "it is not for this connection",
-    "precondition_failed": "look at what was added (`sessiond tail {session}`) and decide again",
+    "permission_denied": "use a connection with more access",
+    "precondition_failed": "look at the new entries (`sessiond tail {session}`) and decide again",
     "session_archived": "bring it back first: `sessiond unarchive {session}`",
     "session_corrupt": "see `sessiond verify {session}`, then `sessiond repair {session}`",
-    "session_exists": "use another id; `sessiond new --open` takes the session that is there",
+    "session_exists": "use another id; `sessiond new --open` takes the existing session",
     "session_locked": "another process holds its file; try again when it has ended",
-    "session_not_found": "see `sessiond list --archived any --drafts` for what there is",
+    "session_not_found": "see `sessiond list --archived any --drafts` for all sessions",
     "storage_error": "see the log of the daemon and the disk, then run it again",
     "summarizer_unavailable": "give the summary with --summary",
     "too_large": "ask for less, or send less",
@@ -62,14 +62,14 @@ _NEXT_BY_ERRNO: Final[Mapping[str, str]] = {
     "EEXIST": "choose another name",
     "ENOENT": "make the folder first, or give another path",
     "ENOTDIR": "give another path",
-    "ENAMETOOLONG": "give a shorter one",
+    "ENAMETOOLONG": "give a shorter path",
     "ENOSPC": "make room on that disk",
     "EDQUOT": "make room: the quota is used up",
-    "EROFS": "it is mounted read-only: give another place, or mount it for writing",
+    "EROFS": "the file system is mounted read-only: give another path, or mount it for writing",
 }
 _SESSION_COMMAND: Final = re.compile(r"`sessiond \w+ \{session\}`")
-# What the daemon advises for these is put in words of the protocol: a command says its own.
-# The daemon's advice for these differs by method, so a command repeats it: "WHAT: ADVICE".
+# _ADVISES: the daemon's advice differs by method, so a command repeats it ("WHAT: ADVICE").
+# _ADVISED: the daemon's advice speaks of the protocol, so a command gives its own advice.
 _ADVISES: Final = frozenset({"session_exists"})
 _ADVISED: Final = frozenset(
     {"ambiguous_ref", "head_not_found", "session_archived", "summarizer_unavailable"}
@@ -77,7 +77,7 @@ _ADVISED: Final = frozenset(
 
 
 class Failure(Exception):
-    """Ends a command: what went wrong, what to do next, and the status."""
+    """Failure that ends a command: what went wrong, what to do next, and the exit status."""
 
     def __init__(
         self,
@@ -91,24 +91,24 @@ class Failure(Exception):
         self.then = then
         self.status = status
         self.facts: Mapping[str, Any] = {} if facts is None else facts
-        """What a program may want to know beside the texts."""
+        """Values for programs, beside the texts."""
 
     def about(self, subject: str) -> Failure:
-        """The same, said of one of several."""
+        """Return the failure with its subject named, for a command on several subjects."""
         if Path(subject).name in self.what:
             return self
         return Failure(f"{subject}: {self.what}", self.then, self.status, self.facts)
 
     def body(self) -> dict[str, Any]:
-        """The same, for programs."""
+        """Return the failure as a JSON value for programs."""
         texts = {"message": self.what, "next": self.then, "status": int(self.status)}
         return {**self.facts, **texts}
 
 
 def explain(error: Exception, session: str | None = None) -> Failure | None:
-    """Return the failure behind an exception; None if it is no failure but a bug.
+    """Return the failure behind an exception; None if the exception is a bug.
 
-    `session` is what the user gave for the session that the command is about.
+    `session` is the user's text for the command's session.
     """
     if isinstance(error, Failure):
         return error
@@ -118,15 +118,15 @@ def explain(error: Exception, session: str | None = None) -> Failure | None:
         return _os_failure(error)
     if isinstance(error, UnicodeError):
         facts = {"kind": "not_utf8"}
-        return Failure("what was given is not UTF-8", "convert it first", Status.USAGE, facts)
+        return Failure("the input is not UTF-8", "convert it first", Status.USAGE, facts)
     if isinstance(error, RuntimeError) and "home directory" in str(error):
-        # So say pathlib and platformdirs, of a "~" or of a user whom nobody knows.
+        # pathlib and platformdirs raise this for "~", and for a user without a database entry.
         then = "set $HOME, or name the folder: --home, $SESSIOND_HOME"
         return Failure(str(error).rstrip("."), then, facts={"kind": "no_home"})
     if isinstance(error, SessiondError):
-        # Of what a command does itself, on a file.
+        # Raised by the command's own work on a file.
         return _refusal(error.code, error.message, error.data(), session)
-    # Not imported for this: what was never imported was never raised.
+    # If the client was never imported, its errors were never raised: no import is needed.
     if "sessiond_client" in sys.modules:
         from sessiond_client import RpcError, SessiondClientError
 
@@ -138,7 +138,7 @@ def explain(error: Exception, session: str | None = None) -> Failure | None:
 
 
 def usage(error: click.ClickException) -> Failure:
-    """What click has to say about a command line."""
+    """Return the failure for click's error about a command line."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = "sessiond" if context is None else context.command_path
     what = " ".join(error.format_message().split()).rstrip(".")
@@ -146,7 +146,7 @@ def usage(error: click.ClickException) -> Failure:
 
 
 def report(failure: Failure, *, as_json: bool) -> Status:
-    """Say it on standard error, for programs on standard output too; gives the status."""
+    """Print the failure on standard error, for programs also on standard output; return the status."""
     line = f"sessiond: {failure.what}: {failure.then}"
     click.echo(printable(line.replace("\n", " ")), err=True)
     if as_json:
@@ -157,15 +157,15 @@ def report(failure: Failure, *, as_json: bool) -> Status:
 
 
 def _os_failure(error: OSError) -> Failure:
-    """Return what a failed system call of this process means."""
+    """Return the failure for a failed system call of this process."""
     facts = {"kind": "os_error"}
     if isinstance(error, FileNotFoundError) and error.filename is None and not _stands_somewhere():
-        what = "the folder that this command was started in is gone"
-        return Failure(what, "change to a folder that is there, with cd", facts=facts)
+        what = "the folder that this command was started in does not exist any more"
+        return Failure(what, "change to an existing folder with cd", facts=facts)
     why = error.strerror or (str(error.args[0]) if error.args else type(error).__name__)
     where = "" if error.filename is None else f"{error.filename}: "
     name = errorcode.get(error.errno or 0, "")
-    # A file that was to be read is made by nobody.
+    # ENOENT here is a file to be read, so "make the folder first" would be wrong advice.
     then = _CHECK_PATH if name == "ENOENT" else _NEXT_BY_ERRNO.get(name, _CHECK_PATH)
     return Failure(f"{where}{why}", then, facts=facts)
 
@@ -187,7 +187,7 @@ def _refusal(
     if kind == "storage_error" and not data.get("retryable"):
         then = _NEXT_BY_ERRNO.get(data.get("errno", ""), _CHECK_PATH)
     session = session or data.get("session_id")
-    # Without one there is no command to show; where sessions are listed there are some.
+    # Without a session the advice names `sessiond list`, which shows some.
     then = (
         then.format(session=quote(session))
         if session
@@ -207,7 +207,7 @@ def _refusal(
 
 
 def _match(match: Mapping[str, Any]) -> str:
-    """Return how a session or an entry that may be meant is named."""
+    """Return the text that names a matching session or entry."""
     if "entry_id" in match:
         return f"{match['short']} {match['label'] or ''}".strip()
     return f"{match['session_id']} {match.get('title') or ''}".strip()
@@ -217,7 +217,7 @@ def _lost(error: SessiondClientError) -> Failure:
     from sessiond_client import ConnectionLost, Timeout
 
     if isinstance(error, ConnectionLost | Timeout) and error.outcome_unknown:
-        then = "it may have been done: look before you run it again"
+        then = "the daemon may have done it: check before you run it again"
         return Failure(str(error), then, facts={"kind": "outcome_unknown"})
     then = "see `sessiond status`, then run it again"
     if isinstance(error, ConnectionLost):

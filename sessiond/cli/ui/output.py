@@ -1,6 +1,6 @@
-"""What a command prints on standard output: a JSON document, text, or a table.
+"""Output of a command on standard output: a JSON document, text, or a table.
 
-Law: JSON for programs has every value as it came; text for people has control characters
+Law: JSON for programs holds every value unchanged; text for people has control characters
 spelled out. Colours and boxes are for terminals, and rich is imported only there.
 """
 
@@ -31,30 +31,30 @@ __all__ = [
     "terminal_width",
 ]
 
-# A column that may be cut says something from so many characters on.
+# Least width of a column that may be cut: fewer characters tell nothing.
 _CUT_MIN: Final = 14
 _GAP: Final = "  "
-# From so few columns on a line of cells and words is two lines.
+# On a terminal with fewer columns the last cell gets a line of its own.
 _NARROW: Final = 60
 
 
 def is_terminal() -> bool:
-    """Whether a person reads standard output."""
+    """Return whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
 def terminal_width() -> int:
-    """Return how many columns the terminal has."""
+    """Return the number of columns of the terminal."""
     return get_terminal_size().columns
 
 
 def emit(document: Any) -> None:
-    """One JSON document: indented on a terminal, else one line."""
+    """Print one JSON document: indented on a terminal, else one line."""
     emit_raw(msgspec.json.encode(document))
 
 
 def emit_raw(document: bytes) -> None:
-    """The same, of JSON bytes, which stay what they are."""
+    """Print one document of JSON bytes; programs get the bytes unchanged."""
     if is_terminal():
         click.echo(printable(msgspec.json.format(document, indent=2).decode()))
     else:
@@ -62,19 +62,19 @@ def emit_raw(document: bytes) -> None:
 
 
 def emit_line(document: bytes) -> None:
-    """One of many JSON documents, each in a line."""
+    """Print one of several JSON documents, each in one line."""
     click.echo(printable(document.decode()) if is_terminal() else document)
 
 
 def say(text: str) -> None:
-    """A line or more for people."""
+    """Print one or more lines for people."""
     click.echo(printable(text))
 
 
 def drawing(text: str, kept: re.Pattern[str] | None = None) -> None:
-    """Print a drawing; on a terminal a line is cut, but not what `kept` finds at its end.
+    """Print a drawing; a terminal's lines are cut, except the end that `kept` matches.
 
-    A pager shows the whole lines, and moves sideways.
+    A pager shows the whole lines and scrolls sideways.
     """
     lines = [printable(line).replace("\t", " ") for line in text.removesuffix("\n").split("\n")]
     screen: Any = sys.stdout
@@ -93,15 +93,15 @@ def _cut_line(line: str, kept: re.Pattern[str] | None) -> str:
 
 
 def note(text: str) -> None:
-    """Say a line on standard error, beside the answer."""
+    """Print a line on standard error, beside the answer."""
     click.echo(printable(text), err=True)
 
 
 def columns(words: Sequence[str], widths: Sequence[int] = (), *, last_is_cut: bool = True) -> None:
-    """Print one line of cells: with tabs for programs; on a terminal one below the other.
+    """Print one line of cells: with tabs for programs, aligned on a terminal.
 
-    `widths` are those of the first cells at least. The last cell is cut where the line has no
-    room; on a narrow terminal it has a line of its own.
+    `widths` are the least widths of the first cells. The last cell is cut if the line has no room; on
+    a narrow terminal the last cell has a line of its own.
     """
     row = [one_line(word) for word in words]
     if not is_terminal():
@@ -126,10 +126,10 @@ def columns(words: Sequence[str], widths: Sequence[int] = (), *, last_is_cut: bo
 def table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], *, cut: Sequence[str] = ()
 ) -> None:
-    """Aligned under headings on a terminal; else one line a row, with tabs and no headings.
+    """Print rows: aligned under headings on a terminal, else with tabs and without headings.
 
-    Only the columns named by `cut` ever lose their ends. Where the others leave no room for
-    those, each row becomes a few lines.
+    Only the columns named by `cut` lose their ends. If the other columns leave no room for these,
+    each row becomes several lines.
     """
     shown = [[one_line(cell) for cell in row] for row in rows]
     if not is_terminal():
@@ -143,7 +143,7 @@ def table(
 
 
 def _least_width(headings: Sequence[str], rows: Sequence[Sequence[str]], cut: Sequence[str]) -> int:
-    """Return how many columns a table needs at least."""
+    """Return the least number of columns that a table needs."""
     needed = len(_GAP) * (len(headings) - 1)
     for at, heading in enumerate(headings):
         width = max((cells(row[at]) for row in rows), default=0)
@@ -152,7 +152,7 @@ def _least_width(headings: Sequence[str], rows: Sequence[Sequence[str]], cut: Se
 
 
 def _stacked(headings: Sequence[str], row: Sequence[str], cut: Sequence[str]) -> None:
-    """Print a row as lines: what is never cut first, then each of the others."""
+    """Print a row as lines: the uncut cells first, then one line per cut cell."""
     width = terminal_width()
     line = row[0]
     for heading, cell in list(zip(headings, row, strict=True))[1:]:
@@ -174,12 +174,12 @@ def _drawn(headings: Sequence[str], rows: Sequence[Sequence[str]], cut: Sequence
     from rich.table import Table
     from rich.text import Text
 
-    # rich heeds NO_COLOR for colours, but not for weight.
+    # rich obeys NO_COLOR for colours, but not for bold text.
     drawn = Table(
         box=None, pad_edge=False, header_style="" if os.environ.get("NO_COLOR") else "bold"
     )
     for at, heading in enumerate(headings):
-        # A column that may wrap is the first that rich makes narrower; no cell wraps.
+        # rich narrows wrapping columns first; the cells themselves never wrap.
         width = max((cells(row[at]) for row in rows), default=0)
         least = min(width, _CUT_MIN) if heading in cut else width
         drawn.add_column(heading, no_wrap=heading not in cut, min_width=max(least, len(heading)))

@@ -1,6 +1,6 @@
-"""A pager for output that is longer than the terminal is high.
+"""Pager for output that is longer than the terminal is high.
 
-Law: nothing is paged that a program reads, and what fits on the screen is printed as it is.
+Law: output for programs is never paged, and output that fits on the screen is printed directly.
 The pager starts when the first screen is full, so a long answer takes no memory here.
 """
 
@@ -26,9 +26,9 @@ __all__ = ["paged", "pager_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Options of less: end at once if all fits, keep colours, leave the screen as it is.
+# Options of less: end at once if all fits, keep colours, do not clear the screen.
 _LESS: Final = "FRX"
-# And cut long lines, which a drawing needs: the arrow keys show the rest.
+# S also cuts long lines, which a drawing needs: the arrow keys show the rest.
 _LESS_OF_DRAWINGS: Final = "FRSX"
 _NOT_FOUND: Final = 127
 
@@ -38,14 +38,14 @@ def pager_option(command: F) -> F:
 
     @functools.wraps(command)
     def run(*arguments: Any, no_pager: bool, **named: Any) -> Any:
-        # What goes on for ever has no last page.
+        # Output that follows a session has no last page.
         if no_pager or named.get("follow"):
             return command(*arguments, **named)
         with paged():
             return command(*arguments, **named)
 
-    flag = click.option("--no-pager", is_flag=True, help="Print it at once, whatever its length.")
-    return flag(run)  # type: ignore[return-value]  # click's decorators give back what they are given
+    flag = click.option("--no-pager", is_flag=True, help="Print without a pager.")
+    return flag(run)  # type: ignore[return-value]  # click's decorators return their argument's type
 
 
 @contextmanager
@@ -75,11 +75,11 @@ def _program(environment: Mapping[str, str]) -> str | None:
 
 
 class _Screen(io.TextIOBase):
-    """Standard output that goes to a pager from the first line on that has no room."""
+    """Standard output that goes to a pager once the screen is full."""
 
     is_drawing = False
     encoding = "utf-8"  # pyright: ignore[reportAssignmentType] - a property of the base class
-    # click takes a stream without one for bytes.
+    # click takes a stream without `errors` for a byte stream.
     errors = "strict"  # pyright: ignore[reportAssignmentType]
 
     def __init__(self, program: str, terminal: Any) -> None:
@@ -101,9 +101,9 @@ class _Screen(io.TextIOBase):
         return True
 
     def write(self, text: str, /) -> int:
-        """Keep the text, or pass it on. Raises click's Exit when the reader left the pager."""
+        """Keep the text, or pass it on. Raise click's Exit when the reader left the pager."""
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            # click writes no bytes to find out whether a stream takes bytes.
+            # click writes b"" to find out whether a stream takes bytes.
             raise TypeError("text only")
         if self._pager is None:
             self._held.append(text)
@@ -118,7 +118,7 @@ class _Screen(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Let the pager have what it has not."""
+        """Flush the text that the pager has not received."""
         if self._pager is not None:
             try:
                 self._input.flush()
@@ -128,7 +128,7 @@ class _Screen(io.TextIOBase):
     def _start(self) -> None:
         options = _LESS_OF_DRAWINGS if self.is_drawing else _LESS
         environment = {"LESS": options, "LV": "-c", **os.environ}
-        # The user's own words, as git runs them.
+        # $PAGER may hold shell syntax; git also runs it in a shell.
         self._pager = subprocess.Popen(  # noqa: S603
             ["/bin/sh", "-c", self._program],
             stdin=subprocess.PIPE,
@@ -153,12 +153,12 @@ class _Screen(io.TextIOBase):
         return self._pager.stdin
 
     def end(self) -> None:
-        """Print what was held, or wait until the reader leaves the pager. Raises Failure."""
+        """Print the kept text, or wait until the reader leaves the pager. Raise Failure."""
         if self._pager is None:
             self.terminal.write("".join(self._held))
             self.terminal.flush()
             return
-        # Ctrl-C is for the pager while it runs.
+        # While the pager runs, Ctrl-C belongs to the pager.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             with suppress(BrokenPipeError):
@@ -168,4 +168,4 @@ class _Screen(io.TextIOBase):
             signal.signal(signal.SIGINT, before)
         if status == _NOT_FOUND:
             what = f"the pager {self._program!r} cannot be run"
-            raise Failure(what, "set $PAGER to one that is there, or use --no-pager")
+            raise Failure(what, "set $PAGER to an installed pager, or use --no-pager")

@@ -1,7 +1,6 @@
-"""How far long work is, on standard error, for whoever waits at a terminal.
+"""Progress of long work on standard error, for a person at a terminal.
 
-Law: nothing is shown before a second has passed, nor to a file; the line is wiped at
-the end, so what is left is what was printed for good.
+Law: no line appears before one second has passed, nor in a file; the line is wiped at the end.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _WIDTH = 70
 
 
 class Steps:
-    """What is being done, and how much of it is done: a `Progress` for whom nobody asked."""
+    """Progress display of one piece of work: a `Progress` without a token."""
 
     token = None
     latest = None
@@ -30,7 +29,7 @@ class Steps:
         self._is_shown = False
 
     def report(self, done: int, total: int | None, unit: str) -> None:
-        """So much is done, of how many, of what."""
+        """Show how much is done, of how many, in which unit."""
         if time.monotonic() - self._since < _QUIET_SECONDS or not sys.stderr.isatty():
             return
         of = "" if total is None else f"/{total}"

@@ -1,6 +1,6 @@
-"""How sessions and entries look to people.
+"""Sessions and entries as people see them.
 
-Law: these are texts for `output`, which spells out control characters and knows terminals.
+Law: this module makes texts for `output`, which spells out control characters and knows terminals.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TITLE_WIDTH: Final = 48
 _FOLDER_WIDTH: Final = 32
 _SHORT_CHARS: Final = 8
 _RANDOM: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# Of seq, id and role.
+# Widths of seq, id and role.
 _ENTRY_WIDTHS: Final = (4, 8, 9)
 
 
@@ -42,7 +42,7 @@ class _Message(Struct):
 
 
 class _Entry(Struct):
-    """What a line about an entry says before its first words; the daemon checked the rest."""
+    """Fields of an entry that its line shows; the daemon has checked the entry."""
 
     type: str
     id: str
@@ -50,7 +50,7 @@ class _Entry(Struct):
 
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> None:
-    """`name: value` a line; what is None or empty is left out."""
+    """Print one `name: value` per line, without values that are None or empty."""
     shown = [(name, value) for name, value in pairs if value not in (None, "", [], {})]
     width = max((len(name) for name, _ in shown), default=0) + 1
     for name, value in shown:
@@ -59,7 +59,7 @@ def facts(pairs: Iterable[tuple[str, Any]]) -> None:
 
 
 def session_table(sessions: Sequence[Json]) -> None:
-    """Print one row a session."""
+    """Print one row per session."""
     headings = ("ID", "UPDATED", "MESSAGES", "TITLE", "FOLDER")
     ids = short_session_ids(session["id"] for session in sessions)
     table(
@@ -83,10 +83,10 @@ def _session_row(session: Json, shown_id: str) -> tuple[str, ...]:
 
 
 def short_session_ids(ids: Iterable[str]) -> Mapping[str, str]:
-    """Return how each session is shown: on a terminal by the end of its id, else by the id.
+    """Return the shown form of each session: the end of its id on a terminal, else the whole id.
 
-    The end of a UUID is random; its beginning is the time. Where two ids end alike, more of
-    both is shown. An id of another form is a name, and shown whole.
+    The end of a UUID is random; its beginning is the time. If two ids have an equal end, longer ends
+    of both are shown. An id of another form is a name and is shown whole.
     """
     whole = list(dict.fromkeys(ids))
     if not is_terminal():
@@ -100,14 +100,14 @@ def _short(session_id: str, among: Sequence[str]) -> str:
     for size in range(_SHORT_CHARS, len(session_id)):
         end = session_id[-size:]
         means = [one for one in among if one.endswith(end) or one.startswith(end)]
-        # A word that begins with a dash is an option.
+        # A shell would take a word that begins with a dash for an option.
         if end[0] != "-" and means == [session_id]:
             return end
     return session_id
 
 
 def folder(path: str) -> str:
-    """Return a folder as a person reads it: the home as "~", of a long one the end."""
+    """Return a folder as a person reads it: the home as "~", only the end of a long path."""
     if not is_terminal():
         return path
     home = os.environ.get("HOME")
@@ -122,7 +122,7 @@ def folder(path: str) -> str:
 
 
 def when(moment: str | None) -> str:
-    """A time of the protocol: as it is for programs, in local time for a reader of today."""
+    """Return a time of the protocol: unchanged for programs, local time on a terminal."""
     if moment is None or not is_terminal():
         return moment or ""
     local = datetime.fromisoformat(moment).astimezone()
