@@ -1,8 +1,9 @@
-"""The checksum of a file from its beginning to wherever a line ends, as its owner knows the file.
+"""Checksums of a file from its beginning to the end of any line, as the owner knows the file.
 
-Law: bytes are summed up when they are taken in, at an opening or with an append, and never read
-again for a checksum that is kept, so that a later change of the file in place shows. Between two known places the bytes
-are read, at most about STEP_BYTES of them. Memory grows by twelve bytes per STEP_BYTES.
+Law: bytes enter the checksum when an opening indexes them or an append stores them. A kept checksum
+never reads them again, so a later change of the file in place shows. For an offset between two kept
+checksums the bytes are read from the earlier one on, about STEP_BYTES at most. Memory grows by
+twelve bytes per STEP_BYTES.
 """
 
 from __future__ import annotations
@@ -17,24 +18,24 @@ from zlib import crc32
 __all__ = ["Checksums"]
 
 STEP_BYTES: Final = 1024 * 1024
-# So many commits may pass while the checksum of one is asked for in another thread.
+# Number of commits that may pass while another thread asks for the checksum of an earlier commit.
 _RECENT_MAX: Final = 256
 
 
 class Checksums:
-    """CRC-32 at known offsets of one file. May be used from several threads."""
+    """CRC-32 at known offsets of one file. Safe in any thread."""
 
     def __init__(self) -> None:
         self._offsets: array[int] = array("q", (0,))
         self._sums: array[int] = array("I", (0,))
-        # Where the last commits ended.
+        # The ends of the latest commits, with their checksums.
         self._recent: dict[int, int] = {}
         self._end: int = 0
         self._sum: int = 0
         self._guard = threading.Lock()
 
     def add(self, data: bytes) -> None:
-        """Take in the bytes that follow."""
+        """Add the next bytes of the file."""
         with self._guard:
             self._sum = crc32(data, self._sum)
             self._end += len(data)
@@ -50,7 +51,10 @@ class Checksums:
             self._sums.append(value)
 
     def cut(self, end: int, read: Callable[[int, int], bytes]) -> None:
-        """Forget what lies behind an offset. `read` gives so many bytes at an offset."""
+        """Forget the checksums behind an offset.
+
+        `read(offset, count)` returns bytes of the file.
+        """
         if end == self._end:
             return
         value = self.at(end, read)
@@ -63,7 +67,10 @@ class Checksums:
             self._recent[end] = value
 
     def fits(self, read: Callable[[int, int], bytes]) -> bool:
-        """Whether all known bytes are what `read` gives, as in `at`. Reads them all."""
+        """Return whether the file still holds all known bytes.
+
+        Reads them all with `read`, as in `cut`.
+        """
         with self._guard:
             end, known = self._end, self._sum
         at = value = 0
@@ -76,7 +83,7 @@ class Checksums:
         return value == known
 
     def at(self, end: int, read: Callable[[int, int], bytes]) -> int:
-        """Return the checksum of everything before an offset. `read` as in `cut`."""
+        """Return the checksum of all bytes before an offset. `read` as in `cut`."""
         with self._guard:
             start, value = self._before(end)
         while start < end:
@@ -88,7 +95,7 @@ class Checksums:
         return value
 
     def _before(self, end: int) -> tuple[int, int]:
-        """The last known place up to an offset."""
+        """Return the last offset up to `end` whose checksum is known, and that checksum."""
         known = self._recent.get(end)
         if known is not None:
             return end, known

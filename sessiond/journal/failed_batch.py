@@ -1,7 +1,7 @@
-"""What is known of a batch that failed: which bytes behind the last line are its own.
+"""A failed batch: which bytes behind the last line may be left of the batch.
 
-Law: only what is provably ours is cut or made blank. A write that failed may have stored any
-of its bytes, and others may have written before, between and behind them.
+Law: only bytes that are provably ours are cut or blanked. A failed write may have stored any of
+its bytes, and foreign writers may have written before, between and behind those.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ __all__ = ["Refused"]
 
 
 class Refused(Struct, frozen=True):
-    """Its bytes, where its last write ended, and where each of its calls that ended well has written."""
+    """A failed batch: its bytes, the end of its last write, the pieces of its successful calls."""
 
     data: bytes = b""
     end: int | None = 0
-    """None if nobody knows where the last write ended."""
+    """Offset where the last write ended; None if unknown."""
     written: tuple[Piece, ...] = ()
     again: bool = False
-    """It is stored again somewhere else, so nothing of it may stay."""
+    """True if the batch is stored again behind foreign lines: none of these bytes may stay."""
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        """Where its bytes may be; what is there is held against them."""
+        """Places where bytes of the batch may be; callers compare the file's bytes there."""
         size = len(self.data)
         if self.written or self.end is None:
             return self.written
@@ -35,22 +35,22 @@ class Refused(Struct, frozen=True):
 
     @property
     def is_torn(self) -> bool:
-        """Whether some of it came to the file, but not all in one place."""
+        """True if the batch was stored in part, or with foreign bytes between its pieces."""
         written = self.written
         return bool(written) and not (written[-1].last == len(self.data) and are_together(written))
 
     @property
     def lines(self) -> frozenset[bytes]:
-        """What may be found of it."""
+        """Lines of the batch, any of which the file may have."""
         return frozenset(self.data.split(b"\n"))
 
     def is_all_behind(self, reader: LineReader, size: int) -> bool:
-        """Whether what lies behind the last line of a file of this size is of it, every byte."""
+        """Return whether all bytes behind the last line of a file of this size are the batch's."""
         end = reader.file_end
         if size <= end:
             return True
         if self.end is None:
-            # Nobody knows where it was written, but all of it is there and nothing else.
+            # The place of the write is unknown, so only the whole batch and nothing else counts.
             return size - end == len(self.data) and self.data == reader.bytes_at(end, size - end)
         if size != self.end or size - end > len(self.data):
             return False

@@ -1,12 +1,12 @@
-"""What landed between our look at a file and our write into it, or between two pieces of that.
+"""Foreign bytes that landed between the last look and a write, or between two pieces of a write.
 
     {"whole":1}\n{"theirs"{"ours":1}\n{"ours":2}\n
     {"ours":1}\n{"ou{"theirs":1}\nrs":2}\n
 
-Law: nothing that another program wrote is touched. Its whole lines come before ours.
-Where ours were glued to half a line, or theirs to half a one of ours, ours are made blank, which leaves
-theirs a line of their own, and written again behind it: nobody was told of ours yet, and their
-offsets prove whose they are.
+Law: foreign bytes are never changed. Whole foreign lines come before our lines. Where our
+bytes and foreign bytes ended up in one line, our bytes are overwritten with blanks, so that the
+foreign bytes become a line of their own. Then our lines are written again behind that line. This
+is safe: no client was told of our lines yet, and their offsets prove which bytes are ours.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ _BLANK: Final = ord(" ")
 
 
 class Glued(Exception):
-    """Our bytes cannot stay where they are."""
+    """The bytes of our write share a line with foreign bytes and must be written again."""
 
 
 def are_together(pieces: Sequence[Piece]) -> bool:
-    """Whether nothing lies between the pieces of a write."""
+    """Return whether no foreign bytes lie between the pieces of a write."""
     return all(one.start + one.last - one.first == other.start for one, other in pairwise(pieces))
 
 
 def lines_between(reader: LineReader, data: bytes, pieces: Sequence[Piece]) -> list[bytes]:
-    """The whole lines before ours, which follow the last known line.
+    """Return the whole foreign lines between the last known line and our write.
 
-    Raises Glued, and OSError when that is not what happened to the file.
+    Raises Glued if our bytes must be written again. Raises OSError if the file was cut or our bytes
+    were overwritten.
     """
     end = reader.ends[-1]
     gap = pieces[0].start - end
@@ -50,7 +51,7 @@ def lines_between(reader: LineReader, data: bytes, pieces: Sequence[Piece]) -> l
     if not are_together(pieces):
         raise Glued
     if gap > LINE_BYTES_MAX:
-        # What came between is read by pieces, with ours behind it.
+        # So many foreign bytes are read in pieces, and our lines are written again behind them.
         raise Glued
     lines, half = split_whole(reader.bytes_at(end, gap))
     if half:
@@ -59,7 +60,7 @@ def lines_between(reader: LineReader, data: bytes, pieces: Sequence[Piece]) -> l
 
 
 def make_blank(files: Files, reader: LineReader, data: bytes, pieces: Sequence[Piece]) -> None:
-    """Put blanks in the place of our bytes; lines stay lines. Safe to repeat. Raises OSError."""
+    """Overwrite our bytes with blanks, newlines excepted. Safe to repeat. Raises OSError."""
     for piece in pieces:
         if not _is_ours(reader, data, piece):
             continue
@@ -71,7 +72,7 @@ def make_blank(files: Files, reader: LineReader, data: bytes, pieces: Sequence[P
 
 
 def _is_ours(reader: LineReader, data: bytes, piece: Piece) -> bool:
-    """Whether a piece is where it was written, blank or not, and nobody was told of it."""
+    """Return whether the file has the piece, perhaps blanked, behind all committed lines."""
     if piece.start < reader.file_end:
         return False
     ours = data[piece.first : piece.last]

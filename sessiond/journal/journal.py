@@ -1,8 +1,7 @@
 """One open session file: its lock, its lines, its tail, its name.
 
-Law: a journal is opened whole or not at all, opening writes nothing, and nothing is
-appended behind a tail. How bytes get to the disk is `writer`'s, how they are found again
-`reader`'s.
+Law: a journal is opened whole or not at all. Opening adds no bytes to the file. No line is
+appended behind a tail. `writer` brings bytes to the disk, `reader` finds stored lines.
 """
 
 from __future__ import annotations
@@ -40,9 +39,12 @@ class Journal:
     def __init__(self, files: Files, reader: LineReader, *, truncates: bool) -> None:
         self.tail = b""
         self.left_at: int | None = None
-        """From which byte on an earlier owner, which did not end in order, may have written."""
+        """The offset from which bytes may be those of an owner that ended abnormally;
+
+        None for none.
+        """
         self.half_age = 0.0
-        """How many seconds the half line had not grown that was there when the file was opened."""
+        """The seconds for which a half line had not grown when the file was opened."""
         self._waits_for_torn = False
         self._stamp: Callable[[], str] = str
         self._files = files
@@ -50,7 +52,7 @@ class Journal:
         self._writer = Writer(files, reader, truncates=truncates)
         self._following: Following | None = None
         self._unsynced_folders: set[Path] = set()
-        # The reader's own methods: some are called once a line.
+        # The reader's own methods save a call: some run once per line.
         self.read = reader.read
         self.read_many = reader.read_many
         self.line_bytes = reader.line_bytes
@@ -63,7 +65,7 @@ class Journal:
 
     @classmethod
     def create(cls, files: Files, path: Path, header: bytes, *, locks: Path) -> Self:
-        """A new file that begins with `header`, one line or more; there as a whole or not at all.
+        """Create a file that begins with `header`, one line or more; the file is whole or absent.
 
         Raises StorageError (EEXIST if the name is taken).
         """
@@ -87,10 +89,11 @@ class Journal:
     def open(
         cls, files: Files, path: Path, visit: Visit, *, locks: Path, truncates: bool = False
     ) -> Self:
-        """Own a file, visit its whole lines in order, make them durable.
+        """Lock a file, visit its whole lines in order and make them durable.
 
-        Nothing is written. What follows the last newline is `tail`; what to make of it must be
-        said before the first append. Raises SessionLocked, StorageError and what `visit` raises.
+        The file gets no new bytes. The bytes behind the last newline are `tail`; the caller decides
+        about them (`take_tail`, `leave_half`, `leave_torn`, `cut_tail`) before the first append.
+        Raises SessionLocked, StorageError and what `visit` raises.
         """
         with telling("open", path):
             reader = LineReader(files, open_regular(files, path, update=True), path)
@@ -98,7 +101,7 @@ class Journal:
 
     @classmethod
     def read_only(cls, files: Files, path: Path, visit: Visit) -> Self:
-        """Visit and read a file without owning it; it cannot be appended to."""
+        """Visit and read a file without locking it; an append is refused. Raises StorageError."""
         with telling("open", path):
             reader = LineReader(files, open_regular(files, path), path)
             return cls._index(files, reader, visit, None, truncates=False)
@@ -138,7 +141,7 @@ class Journal:
         writer.start()
         writer.secure()
         if writer.is_settled:
-            # If that fails more is in doubt than has to be.
+            # If the record cannot be written, more bytes than necessary stay in doubt.
             with suppress(OSError):
                 lock.note_durable(self.size_bytes)
 
@@ -146,17 +149,17 @@ class Journal:
 
     @property
     def path(self) -> Path:
-        """The file's name now."""
+        """Current path of the file."""
         return self._reader.path
 
     @property
     def inode(self) -> int:
-        """Which file it is, whatever its name."""
+        """Inode of the file, which a rename keeps."""
         return self._writer.out.inode
 
     @property
     def truncates(self) -> bool:
-        """Whether only sessiond writes the file, so that it may be cut back."""
+        """True if only sessiond writes the file, so that sessiond may cut it."""
         return self._writer.truncates
 
     @truncates.setter
@@ -165,31 +168,32 @@ class Journal:
 
     @property
     def line_count(self) -> int:
-        """Whole lines, the header among them."""
+        """Number of whole lines, the header included."""
         return self._reader.line_count
 
     @property
     def size_bytes(self) -> int:
-        """Where the next line will begin."""
+        """Offset where the next line will begin."""
         return self._reader.ends[-1]
 
     @property
     def slack_bytes(self) -> int:
-        """How much the file has behind its last line; -1 where only the newline is missing."""
+        """Number of bytes behind the last line; -1 where only its newline is missing."""
         return self._writer.known_bytes - self._reader.ends[-1]
 
     @property
     def durable_bytes(self) -> int:
-        """How much of that survives a power cut."""
+        """Number of bytes that survive a power cut."""
         return self._writer.durable_bytes
 
     # -- appending -----------------------------------------------------------------
 
     def append(self, lines: Sequence[bytes], *, sync: bool, late: bool = False) -> None:
-        """Store all of them, durably if `sync`, or none. Raises StorageError: retry the same lines.
+        """Store all lines, durably if `sync`, or none. Raises StorageError: append the lines again.
 
-        One write and, if `sync`, one fdatasync, between two looks at the file. Raises Overtaken when the
-        look finds what others wrote, unless `late`; Replaced when it is another file.
+        Costs one write and, if `sync`, one fdatasync, between two looks at the file. Raises
+        Overtaken if the look finds foreign lines, unless `late`. Raises Replaced if the path has
+        another file.
         """
         assert not self.tail, "the tail is a line, half a one or torn"
         if self.torn_bytes:
@@ -202,18 +206,21 @@ class Journal:
         self._writer.append(lines, size, sync=sync, late=late)
 
     def sync(self) -> None:
-        """Make durable what was appended without. Raises StorageError: call it again."""
+        """Make lines durable that were appended without `sync`. Raises StorageError: call again."""
         self._writer.sync()
 
-    # -- what others write -----------------------------------------------------------
+    # -- foreign writers ---------------------------------------------------------------
 
     @property
     def is_doubted(self) -> bool:
-        """Whether a read found other lines than were stored; the next look makes sure."""
+        """True if a read found lines unlike those stored; the next look checks the file."""
         return self._reader.is_doubted
 
     def has_grown(self) -> bool:
-        """Whether somebody else has changed the file since the last look. Waits for no disk."""
+        """Return whether a foreign writer changed the file since the last look.
+
+        Waits for no disk.
+        """
         try:
             found = self._files.fstat(self._reader.fd)
         except OSError:
@@ -223,42 +230,45 @@ class Journal:
 
     @property
     def was_changed(self) -> bool:
-        """Whether another program has changed the file since it was opened, perhaps in place."""
+        """True if a foreign writer changed the file since it was opened, perhaps in place."""
         return self._writer.out.was_changed or self.has_grown()
 
     def look(self) -> None:
-        """Take in whole lines of others, some at a time. Raises StorageError, Replaced."""
+        """Index whole foreign lines, some per call. Raises StorageError, Replaced."""
         with telling("read", self.path):
             size = self._size()
         self._writer.look(size)
 
     def take_found(self) -> list[Found]:
-        """Lines of others, and of appends that failed; they have their ordinals. Given once."""
+        """Return newly found lines, foreign or left by a failed append; each line is returned once.
+
+        The lines have their ordinals already.
+        """
         found, self._writer.found = self._writer.found, []
         return found
 
     @property
     def behind_bytes(self) -> int:
-        """What others wrote and the last look has left to the next."""
+        """Number of foreign bytes that the last look left to the next look."""
         return self._writer.behind_bytes
 
     @property
     def torn_bytes(self) -> int:
-        """What a crash left behind the last line: it is cut before the first append."""
+        """Number of bytes that a crash left behind the last line; the first append cuts them."""
         return self._writer.torn_bytes
 
     @property
     def half_bytes(self) -> int:
-        """What lies behind the last line and no newline has ended yet."""
+        """Number of bytes of the half line behind the last line."""
         return self._writer.half_bytes
 
     def half(self) -> bytes:
-        """Those bytes; a LongLine for too many. Raises StorageError."""
+        """Return the half line; a LongLine if it is too long. Raises StorageError."""
         with telling("read", self.path):
             return self._reader.piece_at(self.size_bytes, self.half_bytes)
 
     def close_half(self) -> None:
-        """Make a line of it, with a blank before the newline. Raises StorageError."""
+        """End the half line with a blank and a newline. Raises StorageError."""
         self._writer.close_half()
 
     def _require_note(self) -> None:
@@ -276,7 +286,10 @@ class Journal:
     # -- the tail --------------------------------------------------------------------
 
     def take_tail(self) -> None:
-        """Count the tail as a line. The newline that it lacks is written before the first append."""
+        """Count the tail as a line.
+
+        The first append writes the missing newline before its own lines.
+        """
         assert self.tail, "there is a tail to take"
         self._reader.ends.append(self._reader.ends[-1] + len(self.tail) + 1)
         self._reader.checksums.add(self.tail + b"\n")
@@ -284,18 +297,18 @@ class Journal:
         self._settle_tail()
 
     def leave_half(self) -> None:
-        """Leave the tail to the program that may go on with it, as half a line. Raises OSError."""
+        """Keep the tail as a half line that its foreign writer may finish. Raises OSError."""
         self._writer.half_bytes = stored_size(self.tail)
         self.half_age = self._age()
         self._settle_tail()
 
     def leave_torn(self, stamp: Callable[[], str], from_seq: int, visit: Visit) -> None:
-        """Leave everything from line `from_seq` on where it is; it is cut before the first append.
+        """Leave all bytes from line `from_seq` on in the file until the first append cuts them.
 
-        `stamp()` names the copy of what is cut then. Where that is more than the tail, the
-        lines that stay are visited again. Raises OSError.
+        `stamp()` is part of the name of the copy made then. If whole lines go, the lines that stay
+        are visited again. Raises OSError.
         """
-        assert self.truncates, "a file that others write is never shortened"
+        assert self.truncates, "a file with foreign writers is never shortened"
         reader, writer = self._reader, self._writer
         end, size = reader.ends[from_seq], reader.file_end + stored_size(self.tail)
         self._waits_for_torn = bool(self.tail)
@@ -313,11 +326,11 @@ class Journal:
         self._writer.begin_behind_tail()
 
     def _age(self) -> float:
-        """How many seconds nobody has written to the file. Raises OSError."""
+        """Return the seconds since the last write to the file. Raises OSError."""
         return self._files.now() - self._files.fstat(self._reader.fd).st_mtime_ns / 1e9
 
     def _cut_torn(self) -> None:
-        """Cut what a crash left behind the last line, unless somebody goes on with it.
+        """Cut what a crash left behind the last line, unless a foreign writer goes on there.
 
         Raises StorageError, Replaced.
         """
@@ -333,17 +346,16 @@ class Journal:
         self.cut_tail(self._stamp())
 
     def cut_tail(self, stamp: str, from_seq: int | None = None) -> str:
-        """Cut what follows the last line, or everything from line `from_seq` on.
+        """Cut all bytes behind the last line, or all bytes from line `from_seq` on.
 
-        The bytes are in a file of their own before they go; its path is given back.
-        Raises StorageError.
+        Copies the bytes into another file first and returns its path. Raises StorageError.
         """
-        assert self.truncates, "a file that others write is never shortened"
+        assert self.truncates, "a file with foreign writers is never shortened"
         keep = self.line_count if from_seq is None else from_seq
         with telling("cut the torn end of", self.path):
             copy = copy_aside(self._files, self._reader, self._reader.ends[keep], stamp)
             if self._following is not None:
-                # What is appended behind the cut is known to be durable no longer.
+                # Bytes that are appended behind the cut are not durable yet.
                 self._following.note_durable(self._reader.ends[keep])
         self._writer.cut(keep)
         self.tail = b""
@@ -352,20 +364,20 @@ class Journal:
     # -- the file as a whole ---------------------------------------------------------
 
     def move(self, path: Path) -> None:
-        """Give the file another name, durably. Safe to repeat. Raises StorageError."""
+        """Move the file to another path, durably. Safe to repeat. Raises StorageError."""
         old = self.path
         with telling("move", old):
             if path != old:
                 move(self._files, old, path)
                 self._reader.path = path
                 self._unsynced_folders = {path.parent, old.parent}
-            # The new name first: a crash between the two must not find neither.
+            # The new name first: a crash between the two syncs must not lose both names.
             for folder in sorted(self._unsynced_folders, key=lambda one: one != path.parent):
                 self._files.fsync_folder(folder)
                 self._unsynced_folders.discard(folder)
 
     def statistics(self) -> JournalStatistics:
-        """What it has cost so far."""
+        """Return sizes and costs so far."""
         out = self._writer.out
         return JournalStatistics(
             lines=self.line_count,
@@ -379,17 +391,17 @@ class Journal:
         )
 
     def close(self, *, settled: bool = True) -> None:
-        """Let go of the file and its lock, once no read runs.
+        """Close the file and release its lock, once no read runs.
 
-        If not `settled`, the next owner finds `left_at` as this one did.
+        Unless `settled`, the next owner's `left_at` is what this owner's was.
         """
         self._writer.close()
         if self._following is not None:
-            # What shows that the torn end is ours is kept as long as that end stays.
+            # The record proves that the torn end is ours, so it stays as long as the torn end.
             shown = self.torn_bytes > 0 and self.left_at is not None
             settled = settled and self._writer.is_settled and not shown
             self._following.release(settled=settled)
             self._following = None
-        # What counts was synced; a close that fails has closed all the same.
+        # A failed close closes too, and the data was synced before.
         with suppress(OSError):
             self._reader.close()

@@ -1,4 +1,4 @@
-"""The lines of a session that is never written: `persist: "never"`."""
+"""The session log without a file, for sessions with `persist: "never"`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["MemoryBudget", "MemoryJournal"]
 
 
 class MemoryBudget:
-    """The bytes that all sessions in memory may have together. Safe in any thread."""
+    """The byte budget that all sessions in memory share. Safe in any thread."""
 
     def __init__(self) -> None:
         self.held_bytes = 0
         self._guard = threading.Lock()
 
     def take(self, count: int) -> None:
-        """Count more bytes in. Raises Overloaded, and then nothing is counted."""
+        """Reserve bytes of the budget. Raises Overloaded and then reserves none."""
         with self._guard:
             if self.held_bytes + count > MEMORY_BYTES_MAX:
                 raise Overloaded(
@@ -39,18 +39,18 @@ class MemoryBudget:
             self.held_bytes += count
 
     def give_back(self, count: int) -> None:
-        """Count bytes out again."""
+        """Return reserved bytes to the budget."""
         with self._guard:
             self.held_bytes -= count
 
 
 class MemoryJournal:
-    """A `SessionLog` in a list. Nothing in it waits, so it may be called on the loop."""
+    """A `SessionLog` in a list. No method waits, so the event loop may call all of them."""
 
     blocking: ClassVar[bool] = False
 
     def __init__(self, header: bytes, budget: MemoryBudget | None = None) -> None:
-        """Keep the header, one line or more. Raises TooLarge, Overloaded."""
+        """Store the header, one line or more. Raises TooLarge, Overloaded."""
         self._lines: list[bytes] = []
         self._size = 0
         self._cost = 0
@@ -59,32 +59,32 @@ class MemoryJournal:
 
     @property
     def path(self) -> None:
-        """There is no file."""
+        """Path of the file: None."""
 
     @property
     def inode(self) -> int:
-        """Nor anything that would tell one from another."""
+        """Inode of the file: 0."""
         return 0
 
     @property
     def line_count(self) -> int:
-        """Lines so far, the header among them."""
+        """Number of lines, the header included."""
         return len(self._lines)
 
     @property
     def size_bytes(self) -> int:
-        """What the lines would have in a file, newlines included."""
+        """Size that the lines would have in a file, newlines included."""
         return self._size
 
     @property
     def slack_bytes(self) -> int:
-        """Return 0: there is no file."""
+        """Number of bytes behind the last line: 0."""
         return 0
 
     def append(self, lines: Sequence[bytes], *, sync: bool, late: bool = False) -> None:
-        """Keep the lines; `sync` promises nothing here, and the answer says so.
+        """Store the lines; `sync` has no effect in memory, and the answer says so.
 
-        Raises TooLarge, Overloaded: none of the lines is kept.
+        Raises TooLarge, Overloaded and then stores no line.
         """
         del sync, late
         size = sum(map(len, lines)) + len(lines)
@@ -104,96 +104,96 @@ class MemoryJournal:
         self._lines.extend(lines)
 
     def release(self) -> None:
-        """Count the lines out of what the sessions in memory have; a file has them now."""
+        """Return the bytes of the lines to the shared budget, because a file has the lines now."""
         cost, self._cost = self._cost, 0
         self._budget.give_back(cost)
 
     def sync(self) -> None:
-        """Nothing can be made durable."""
+        """Do nothing: memory cannot be made durable."""
 
     def take_found(self) -> list[Found]:
-        """Nobody else writes here, and no append fails."""
+        """Return no lines: there is no foreign writer, and no append leaves part of a batch."""
         return []
 
     @property
     def behind_bytes(self) -> int:
-        """Nobody else writes here."""
+        """Number of foreign bytes still to read: 0."""
         return 0
 
     @property
     def half_bytes(self) -> int:
-        """There is no half a line."""
+        """Number of bytes of a half line: 0."""
         return 0
 
     @property
     def is_doubted(self) -> bool:
-        """Nobody else writes here."""
+        """False: there is no foreign writer."""
         return False
 
     def is_rewritten(self) -> bool:
-        """Nobody else writes here."""
+        """Return False: there is no foreign writer."""
         return False
 
     def has_grown(self) -> bool:
-        """Nobody else writes here."""
+        """Return False: there is no foreign writer."""
         return False
 
     def look(self) -> None:
-        """There is nothing to find."""
+        """Do nothing: there are no foreign lines to find."""
 
     @property
     def half_age(self) -> float:
-        """Return 0: there is no half a line."""
+        """Seconds for which a half line has not grown: 0."""
         return 0.0
 
     def half(self) -> bytes:
-        """There is none."""
+        """Return no bytes: there is no half line."""
         return b""
 
     def close_half(self) -> None:
-        """There is none."""
+        """Do nothing: there is no half line."""
 
     def read(self, first: int, last: int) -> list[bytes]:
-        """The lines `first` to `last`, both included."""
+        """Return the lines `first` to `last`, both included."""
         return self._lines[first : last + 1]
 
     def chunks(self, first: int, last: int) -> Iterator[bytes]:
-        """The lines `first` to `last`, each with a newline."""
+        """Yield the lines `first` to `last`, each with a newline."""
         for line in self._lines[first : last + 1]:
             yield line + b"\n"
 
     def read_many(self, seqs: Sequence[int]) -> list[bytes]:
-        """The lines at these ordinals, in this order."""
+        """Return the lines at these ordinals, in this order."""
         lines = self._lines
         return [lines[seq] for seq in seqs]
 
     def line_bytes(self, seq: int) -> int:
-        """The size of one line, without a newline."""
+        """Return the size of one line, without a newline."""
         return len(self._lines[seq])
 
     def span_bytes(self, first: int, last: int) -> int:
-        """The size the lines would have in a file, newlines included."""
+        """Return the size that the lines would have in a file, newlines included."""
         return sum(map(len, self._lines[first : last + 1])) + last + 1 - first
 
     def checksum(self, seq: int) -> int:
-        """There is no file that could change."""
+        """Return 0: there is no file that could change."""
         assert seq >= 0, "ordinals count from the header"
         return 0
 
     @property
     def was_changed(self) -> bool:
-        """Nobody else can reach it."""
+        """False: there is no foreign writer."""
         return False
 
     def move(self, path: Path) -> None:
-        """A session that is never written has no name to change."""
+        """Raise AssertionError: a session in memory has no file to move."""
         raise AssertionError(f"a session in memory cannot become {path.name}")
 
     def statistics(self) -> JournalStatistics:
-        """How much there is."""
+        """Return the number of lines and their size."""
         return JournalStatistics(len(self._lines), self._size, 0)
 
     def close(self) -> None:
-        """Forget the lines."""
+        """Drop the lines and return their bytes to the shared budget."""
         self.release()
         self._lines = []

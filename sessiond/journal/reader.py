@@ -2,10 +2,10 @@
 
 Law: reads share no position and no descriptor with the writer, so they run in
 any thread beside an append, a failed append and its repair. Only `close` waits
-for them: a descriptor that is closed under a read may be another file's by then.
+for reads: a descriptor number closed during a read might soon belong to another file.
 
-Law: no offset is believed. What is read must begin right behind a newline and have its newlines
-where the lines end; otherwise another program has written the file anew in place.
+Law: no offset is trusted. A span of lines must begin right behind a newline and have newlines
+exactly at the known ends of its lines. Otherwise a foreign writer has rewritten the file in place.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NEWLINE: Final = 10
 
 
 class LineReader:
-    """The lines of one file. `ends[n]` is where line n begins, `ends[-1]` where the next will."""
+    """The lines of one file. Line n begins at `ends[n]`; the next line will begin at `ends[-1]`."""
 
     def __init__(self, files: Files, fd: int, path: Path) -> None:
         self.path = path
@@ -40,9 +40,9 @@ class LineReader:
         self.ends = array("q", [0])
         self.checksums = Checksums()
         self.lacks_newline = False
-        """Whether the file ends with the last line, before the newline that `ends` counts."""
+        """True if the last line of the file lacks the newline that `ends` counts."""
         self.is_doubted = False
-        """Whether a read found that the file has other lines; the next look makes sure."""
+        """True if a read found lines unlike those stored; the next look checks the file."""
         self._files = files
         self._last = b""
         self._guard = threading.Lock()
@@ -52,16 +52,19 @@ class LineReader:
 
     @property
     def line_count(self) -> int:
-        """How many lines are known."""
+        """Number of known lines."""
         return len(self.ends) - 1
 
     @property
     def file_end(self) -> int:
-        """Return how long a file is that ends with the last line."""
+        """Offset where the last line ends in the file, without a missing newline."""
         return self.ends[-1] - self.lacks_newline
 
     def read(self, first: int, last: int) -> list[bytes]:
-        """The lines `first` to `last`, both included; a LongLine for one that is too long."""
+        """Return the lines `first` to `last`, both included.
+
+        A LongLine stands for a line that is too long. Raises StorageError.
+        """
         assert 0 <= first <= last, "a span of at least one line"
         try:
             return self.lines_at(self.ends[first : last + 2])
@@ -69,25 +72,25 @@ class LineReader:
             raise storage_error(error, "read", self.path) from error
 
     def lines_at(self, ends: array[int]) -> list[bytes]:
-        """The lines that begin and end at these offsets, known lines or not. Raises OSError."""
+        """Return the lines between these offsets, which need not be known lines. Raises OSError."""
         if ends[-1] - ends[0] > LINE_BYTES_MAX:
             return self._lines_apart(ends)
         return self._lines_together(ends)
 
     def _lines_together(self, ends: array[int]) -> list[bytes]:
-        """The lines of a span that is read as a whole. Raises OSError."""
+        """Return the lines of a span, from one read. Raises OSError."""
         start = ends[0]
         data = self._pread_behind(start, ends[-1] - start)
         lines, rest = split_whole(data)
         if start:
-            # The newline before the first line was read too.
+            # The read includes the newline before the first line.
             lines.pop(0)
         if rest or [len(line) + 1 for line in lines] != list(map(sub, ends[1:], ends)):
             raise self._changed()
         return [without_cr(line) for line in lines] if b"\r" in data else lines
 
     def _lines_apart(self, ends: array[int]) -> list[bytes]:
-        """The lines of a span that is not to be read as a whole."""
+        """Return the lines of a span that is too large for one read. Raises OSError."""
         lines: list[bytes] = []
         for at in range(len(ends) - 1):
             start, end = ends[at : at + 2]
@@ -98,7 +101,7 @@ class LineReader:
         return lines
 
     def _long_line(self, start: int, end: int) -> bytes:
-        """The stand-in for a whole line. Raises OSError."""
+        """Return the stand-in for a line that is too long. Raises OSError."""
         head = self._pread_behind(start, LINE_HEAD_BYTES)[1 if start else 0 :]
         last = self._stored(end - 2, 2)
         if b"\n" in head or last[1:] != b"\n":
@@ -106,7 +109,7 @@ class LineReader:
         return long_line(head, last[:1], end - start - 1)
 
     def _pread_behind(self, start: int, count: int) -> bytes:
-        """So many bytes, and the newline before them unless the file begins there. Raises OSError."""
+        """Return bytes, with the newline before them unless `start` is 0. Raises OSError."""
         if not start:
             return self._stored(0, count)
         data = self._stored(start - 1, count + 1)
@@ -119,12 +122,18 @@ class LineReader:
         return OSError(errno.ESTALE, f"it was {how} by another program")
 
     def is_rewritten(self) -> bool:
-        """Whether the known lines have other bytes now. Reads them all. Raises OSError."""
+        """Return whether the bytes of the known lines have changed. Reads them all.
+
+        Raises OSError.
+        """
         self.is_doubted = not self.checksums.fits(self._stored)
         return self.is_doubted
 
     def piece_at(self, start: int, size: int) -> bytes:
-        """The bytes of one line or half a one; a LongLine for too many. Raises OSError."""
+        """Return the bytes of a line or half line; a LongLine if they are too many.
+
+        Raises OSError.
+        """
         if size > LINE_BYTES_MAX:
             return self._stand_in(start, size)
         return self._pread(start, size)
@@ -134,12 +143,12 @@ class LineReader:
         return long_line(head, self._pread(start + size - 1, 1), size)
 
     def chunks(self, first: int, last: int) -> Iterator[bytes]:
-        """The stored bytes of the lines `first` to `last`, in pieces. Raises StorageError."""
+        """Yield the stored bytes of the lines `first` to `last`, in pieces. Raises StorageError."""
         at, end = self.ends[first], self.ends[last + 1]
         seq = first
         while at < end:
             with telling("read", self.path):
-                # The newline before a later piece was looked at with the piece before.
+                # The newline before a later piece was checked with the piece before it.
                 chunk = self._some(at, min(_CHUNK_BYTES, end - at), behind=seq == first)
                 seq = self._check_newlines(chunk, at, seq)
             at += len(chunk)
@@ -155,14 +164,17 @@ class LineReader:
         return chunk
 
     def _stored(self, start: int, count: int) -> bytes:
-        """The stored bytes, with the newline that the last line may lack. Raises OSError."""
+        """Return stored bytes, with the newline that the last line may lack. Raises OSError."""
         lacks_newline = self.lacks_newline
         data = self._pread(start, count)
         reaches_end = start + count == self.ends[-1] == start + len(data) + 1
         return data + b"\n" if lacks_newline and reaches_end else data
 
     def _check_newlines(self, chunk: bytes, at: int, seq: int) -> int:
-        """Check a piece that begins at `at` in line `seq`; give the line behind it. Raises OSError."""
+        """Check the newlines of a piece that begins at `at` in line `seq`.
+
+        Returns the line in which the piece ends. Raises OSError.
+        """
         upto = bisect_right(self.ends, at + len(chunk)) - 1
         if chunk.count(b"\n") != upto - seq or any(
             chunk[end - at - 1] != _NEWLINE for end in self.ends[seq + 1 : upto + 1]
@@ -171,15 +183,15 @@ class LineReader:
         return upto
 
     def expect_last(self, line: bytes) -> None:
-        """Remember the last line as it was stored: its beginning, where its type and id stand."""
+        """Remember the beginning of the last line, where its type and id stand."""
         self._last = bytes(line[:LINE_HEAD_BYTES])
 
     def expect_what_is_there(self) -> None:
-        """The same where nobody knows better than the file. Raises OSError."""
+        """Remember the beginning of the last line as the file has it now. Raises OSError."""
         self._last = self._last_line() if self.line_count else b""
 
     def has_last(self) -> bool:
-        """Whether the file still has the last line where it was stored. Raises OSError."""
+        """Return whether the file still has the last line where it was stored. Raises OSError."""
         end = self.ends[-1]
         if not end:
             return True
@@ -197,28 +209,34 @@ class LineReader:
         return line
 
     def bytes_at(self, start: int, count: int) -> bytes:
-        """What the file has there now, known lines or not. Raises OSError."""
+        """Return the bytes of the file at an offset, without a check of lines. Raises OSError."""
         return self._pread(start, count)
 
     def read_many(self, seqs: Sequence[int]) -> list[bytes]:
-        """The lines at these ordinals, in this order; neighbours in one read."""
+        """Return the lines at these ordinals, in this order; neighbours share a read.
+
+        Raises StorageError.
+        """
         lines: list[bytes] = []
         for first, last in _runs(seqs):
             lines += self.read(first, last)
         return lines
 
     def line_bytes(self, seq: int) -> int:
-        """The stored size of one line, without its newline."""
+        """Return the stored size of one line, without its newline."""
         assert seq >= 0, "ordinals count from the header"
         return self.ends[seq + 1] - self.ends[seq] - 1
 
     def span_bytes(self, first: int, last: int) -> int:
-        """The stored size of the lines `first` to `last`, newlines included."""
+        """Return the stored size of the lines `first` to `last`, newlines included."""
         assert first >= 0, "ordinals count from the header"
         return self.ends[last + 1] - self.ends[first]
 
     def checksum(self, seq: int) -> int:
-        """The checksum of everything up to the end of a line, as it was taken in."""
+        """Return the checksum of all bytes up to the end of a line.
+
+        The checksum is that of the bytes as they were indexed or appended. Raises StorageError.
+        """
         assert seq >= 0, "ordinals count from the header"
         try:
             return self.checksums.at(self.ends[seq + 1], self._stored)
@@ -226,7 +244,7 @@ class LineReader:
             raise storage_error(error, "read", self.path) from error
 
     def close(self) -> None:
-        """Let go of the descriptor once nobody reads from it."""
+        """Close the descriptor once no read uses it. Raises OSError."""
         with self._guard:
             if self._closed:
                 return
@@ -243,7 +261,7 @@ class LineReader:
             self._reading += 1
         try:
             data = self._files.pread(self.fd, count, start)
-            # One call gives all but 2 GiB and more, or less at the end of a file that shrank.
+            # One call returns less than asked above 2 GiB, or at the end of a file that shrank.
             while len(data) < count:
                 more = self._files.pread(self.fd, count - len(data), start + len(data))
                 if not more:
@@ -258,7 +276,7 @@ class LineReader:
 
 
 def _runs(seqs: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Stretches of ordinals that follow each other."""
+    """Yield the first and last ordinal of each run of consecutive ordinals."""
     first = last = -1
     for seq in seqs:
         if seq == last + 1 and first >= 0:

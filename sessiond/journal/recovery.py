@@ -1,14 +1,14 @@
-"""From bytes to lines: what of a file can be trusted to be whole.
+"""Bytes to lines: which parts of a file are whole lines.
 
-Law: a line ends with b"\\n" and nothing else; what follows the last one is the
-tail, whole or torn, for the caller to judge. Pure: no file is touched here.
+Law: only b"\\n" ends a line. The bytes behind the last newline are the tail; the
+caller decides whether the tail is whole or torn. Pure: this module touches no file.
 `str.splitlines` and text mode are wrong for this: U+2028 is legal inside JSON.
 
     {"type":"session_header",...}\\n      line 0
-    {"type":"message",...}\\r\\n          line 1; the CR of a Windows editor is not part of it
-    {"type":"mess                        the tail: a crash, or a write that goes on
+    {"type":"message",...}\\r\\n          line 1; the CR of a Windows editor is no part of the line
+    {"type":"mess                        the tail: left by a crash, or a write that goes on
 
-A line over LINE_BYTES_MAX is never held as a whole: a `LongLine` stands in for its bytes.
+A line over LINE_BYTES_MAX is never kept as a whole: a `LongLine` stands in for its bytes.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def stored_size(line: bytes) -> int:
 
 
 class Splitter:
-    """Cuts chunks into lines, linear in their bytes however long a line is.
+    """A cutter of chunks into lines, in time linear in the bytes however long a line is.
 
-    `ends` gets the offset behind each line's newline, `visit` its ordinal and bytes.
+    For each line `ends` gets the offset behind its newline, and `visit` its ordinal and bytes.
     """
 
     __slots__ = ("_at", "_ends", "_is_long", "_last", "_pieces", "_saw_cr", "_visit", "held")
@@ -82,25 +82,25 @@ class Splitter:
         self._is_long = False
         self._last = b""
         self.held = 0
-        """The bytes behind the last newline."""
+        """Number of bytes behind the last newline."""
 
     @property
     def has_no_header(self) -> bool:
-        """Whether the first line is longer than a line may be."""
+        """True if the first line is longer than a line may be."""
         return self._is_long and len(self._ends) == 1
 
     def feed(self, chunk: bytes) -> None:
         """Visit the lines that this chunk completes."""
-        # A copy of each line as it is looked at: half the time of bytes.split, whose many
-        # lines are out of the processor's cache again before anybody reads them.
+        # Each line is copied right before its visit. That takes half the time of bytes.split,
+        # whose many lines leave the processor's cache before they are visited.
         at, ends, find, visit = self._at, self._ends, chunk.find, self._visit
-        # Most files have no CR at all, and need no look at every line.
+        # Most files have no CR at all, so their lines need no check for one.
         saw_cr = self._saw_cr = self._saw_cr or b"\r" in chunk
         seq = len(ends) - 1
         start = 0
         end = find(b"\n")
         if end >= 0 and self.held:
-            # Only the first line of a chunk has begun in an earlier one.
+            # Only the first line of a chunk may have begun in an earlier chunk.
             line = self._complete(chunk[:end])
             start = end + 1
             ends.append(at + start)
@@ -119,13 +119,13 @@ class Splitter:
         self._at = at + len(chunk)
 
     def rest(self) -> bytes:
-        """What no newline has ended yet; a LongLine for too much of that."""
+        """Return the bytes behind the last newline; a LongLine if they are too many."""
         if self._is_long:
             return long_line(self._pieces[0], self._last, self.held)
         return b"".join(self._pieces)
 
     def _complete(self, piece: bytes) -> bytes:
-        """Return the line that ends with `piece`, and hold nothing any more."""
+        """Return the line that ends with `piece`, and drop the held pieces."""
         self._hold(piece)
         line = self.rest()
         self._pieces.clear()
@@ -134,7 +134,7 @@ class Splitter:
         return line
 
     def _hold(self, piece: bytes) -> None:
-        """Keep a piece of a line, or of a line that is too long only how the line begins."""
+        """Hold a piece of a line; of a line that is too long, hold only the beginning."""
         self.held += len(piece)
         if not self._is_long:
             self._pieces.append(piece)
@@ -155,21 +155,21 @@ def _beginning(pieces: Iterable[bytes]) -> bytes:
 
 
 def without_cr(line: bytes) -> bytes:
-    """The line without the one CR that a CRLF file leaves."""
+    """Return the line without the one CR that a CRLF file leaves."""
     if isinstance(line, LongLine):
         return line
     return line[:-1] if line.endswith(b"\r") else line
 
 
 def split_whole(data: bytes) -> tuple[list[bytes], bytes]:
-    """The whole lines at the start of `data`, a trailing CR still in place, and the rest."""
+    """Return the whole lines of `data`, with a trailing CR if there is one, and the rest."""
     lines = data.split(b"\n")
     rest = lines.pop()
     return lines, rest
 
 
 def ends_of(lines: Iterable[bytes], start: int) -> list[int]:
-    """Where each line ends, newline included, when the first begins at `start`."""
+    """Return the end of each line, newline included, if the first line begins at `start`."""
     ends = accumulate((len(line) + 1 for line in lines), initial=start)
     next(ends)
     return list(ends)

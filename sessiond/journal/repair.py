@@ -1,7 +1,7 @@
-"""Back to the last committed line after the disk refused, and bytes put aside.
+"""Repair of a file after a failed write or sync, and copies of bytes before a cut.
 
-Law: each function may stop anywhere with an OSError and be called again from
-its beginning, on a new descriptor.
+Law: each function may stop anywhere with an OSError. The caller may then call the function
+again, on a new descriptor.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHUNK_BYTES: Final = 1024 * 1024
 
 
 def cut_back(files: Files, reader: LineReader, out: Descriptor, durable: int) -> None:
-    """Cut the file to its last committed line, and make what is left durable."""
+    """Cut the file behind its last committed line and make the rest durable. Raises OSError."""
     end = reader.file_end
     if out.size() != end:
         _check_not_shorter(out, end)
@@ -40,9 +40,9 @@ def cut_back(files: Files, reader: LineReader, out: Descriptor, durable: int) ->
 def keep_all(
     files: Files, reader: LineReader, out: Descriptor, durable: int, closing: bytes
 ) -> None:
-    """Make durable what lies behind the last committed line, whoever wrote it.
+    """Keep all bytes behind the last committed line, ours or foreign, and make them durable.
 
-    Half a line, ours or another program's, is ended with `closing`, if that is anything.
+    Ends a half line, ours or foreign, with `closing` unless `closing` is empty. Raises OSError.
     """
     end = reader.file_end
     _check_not_shorter(out, end)
@@ -55,7 +55,10 @@ def keep_all(
 
 
 def copy_aside(files: Files, reader: LineReader, start: int, stamp: str) -> Path:
-    """Everything from `start` on, durably, in a file beside this one."""
+    """Copy all bytes from `start` on, durably, to a new file beside this one; return its path.
+
+    Raises OSError.
+    """
     fd, copy = _create_copy(files, reader.path, stamp)
     fill(files, fd, copy, chunks_of(files, reader.fd, start))
     try:
@@ -77,16 +80,16 @@ def _create_copy(files: Files, path: Path, stamp: str) -> tuple[int, Path]:
 
 
 def _check_not_shorter(out: Descriptor, end: int) -> None:
-    # Cutting "back" would now fill the gap with zeros.
+    # Cutting a shorter file to `end` would fill the gap with zeros.
     if out.size() < end:
         raise OSError(errno.ESTALE, "it was shortened by another program")
 
 
 def write_again(files: Files, reader: LineReader, start: int, end: int) -> int:
-    """Give the kernel bytes that are to be durable, but may not be, once more; return their CRC-32.
+    """Write bytes of the file again in place, so that the next sync stores them.
 
-    A failed sync may have marked their pages clean without storing them, and no later
-    sync would look at them again, on whichever descriptor. Raises OSError.
+    Returns the CRC-32 of the bytes. A failed sync may have marked their pages clean without storing
+    them. No later sync, on any descriptor, would store those pages. Raises OSError.
     """
     at, checksum = start, 0
     while at < end:
@@ -100,10 +103,10 @@ def write_again(files: Files, reader: LineReader, start: int, end: int) -> int:
 
 
 class Piece(NamedTuple):
-    """Some of what stands behind the last known line.
+    """The next lines behind the last known line, and how far they were searched.
 
-    The lines end at `ends[1:]`; no newline stands between `ends[-1]` and `upto`. `is_all` says that
-    nothing stood behind `upto`.
+    The lines end at `ends[1:]`. There is no newline between `ends[-1]` and `upto`. `is_all` says
+    that the file ended at `upto`.
     """
 
     lines: list[bytes]
@@ -115,7 +118,8 @@ class Piece(NamedTuple):
 def read_some(files: Files, reader: LineReader, start: int, searched: int) -> Piece:
     """Read whole lines from `start` on: about INTAKE_BYTES, or one longer line.
 
-    No newline stands before `searched`, so half a line that grows is searched once. Raises OSError.
+    There is no newline between `start` and `searched`: a growing half line is searched only once.
+    Raises OSError.
     """
     ends = array("q", [start])
     at = first = max(start, searched)

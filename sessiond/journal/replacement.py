@@ -1,9 +1,9 @@
-"""Whether a path still has the file that is open, and what to do when it has another.
+"""Checks that a path still has the open file, and the change to a file that took its place.
 
-Law: a file that took the place of another is gone over to only if it begins with every
-byte that is known of the old one; then nobody needs to notice. Else it is another log. So
-is one that was written anew in place: known by its last line, or by the checksum of all its
-lines where a read found other lines, and where it was written to but is as long as before.
+Law: a journal goes over to a replacement only if the replacement begins with every known byte
+of the old file; clients then notice nothing. Any other replacement is another log. A file that
+was rewritten in place is another log too. The last line shows that. The checksum of all lines is
+compared where a read found other lines, and where the file was written to but kept its size.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Following"]
 
 
 class Following:
-    """The place of one open file, and the lock that says whose it is."""
+    """The path of one open file, and the lock that this process holds on the file."""
 
     def __init__(
         self, files: Files, reader: LineReader, writer: Writer, lock: FileLock, locks: Path
@@ -36,7 +36,10 @@ class Following:
         self._locks = locks
 
     def require_note(self) -> None:
-        """Require that a later owner can tell what a failure has left in doubt. Raises OSError."""
+        """Require a record that tells a later owner which bytes a failure left in doubt.
+
+        Raises OSError.
+        """
         if not self._lock.is_noted:
             self.note_durable(self._writer.durable_bytes)
 
@@ -49,7 +52,11 @@ class Following:
             self._lock.note_durable(durable)
 
     def size(self) -> int:
-        """How long the file at the path is now. Raises OSError, SessionLocked, Replaced."""
+        """Return the size of the file at the path.
+
+        Goes over to a replacement that extends the old file. Raises OSError, SessionLocked,
+        Replaced.
+        """
         end = self._reader.file_end
         found = self._files.stat(self._reader.path)
         if (found.st_dev, found.st_ino) != self._out.identity:
@@ -58,7 +65,7 @@ class Following:
         if found.st_size < end:
             raise Replaced("truncated")
         if found.st_mtime_ns != self._out.changed_at or self._reader.is_doubted:
-            # Not by us. Who writes a file anew in place may leave it as long, or longer.
+            # A foreign writer changed the file. A rewrite in place may keep the size or grow it.
             if self._is_rewritten(found.st_size):
                 raise Replaced("epoch")
             self._out.changed_at = found.st_mtime_ns
@@ -69,7 +76,7 @@ class Following:
         reader = self._reader
         if not reader.has_last():
             return True
-        # To read all of a file with every line that another program appends would be too much.
+        # Reading the whole file after every foreign line would cost too much.
         return (reader.is_doubted or size == self._writer.known_bytes) and reader.is_rewritten()
 
     def _go_over(self, end: int) -> None:
@@ -96,8 +103,8 @@ class Following:
             raise Replaced("epoch")
 
     def release(self, *, settled: bool) -> None:
-        """Take the record of the lock away, unless the file is not `settled`.
+        """Remove the record of the lock, unless the file is not `settled`.
 
-        The lock itself goes with the descriptor.
+        Closing the descriptor releases the lock itself.
         """
         self._lock.release(settled=settled)

@@ -1,4 +1,4 @@
-"""A file's lines from its beginning, in large reads, each given to a visitor once."""
+"""The lines of a file from its beginning, read in large chunks; each line is visited once."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from sessiond.journal.recovery import Splitter, Visit, without_cr
 __all__ = ["chunks_of", "feed", "index_lines", "lines_from", "same_beginning", "scan"]
 
 _CHUNK_BYTES: Final = 1024 * 1024
-# Who wants a few lines wants the header; nearly every one is shorter than this.
+# A caller that asks for a few lines needs the header, and nearly every header is shorter than this.
 _HEAD_BYTES: Final = 16 * 1024
 
 
 def chunks_of(files: Files, fd: int, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-    """What a file holds between two offsets, or to where it ends when it is read."""
+    """Yield the bytes of a file between two offsets, or up to its end at the time of the read.
+
+    Raises OSError.
+    """
     at = start
     while end is None or at < end:
         chunk = files.pread(fd, _CHUNK_BYTES if end is None else min(_CHUNK_BYTES, end - at), at)
@@ -33,15 +36,15 @@ def chunks_of(files: Files, fd: int, start: int = 0, end: int | None = None) -> 
 
 
 def same_beginning(files: Files, one: int, other: int, end: int) -> bool:
-    """Whether two files hold the same up to an offset. Both have that many bytes, or it is not."""
+    """Return whether two files have equal bytes up to an offset; False if one is shorter."""
     pairs = zip_longest(chunks_of(files, one, 0, end), chunks_of(files, other, 0, end))
     return all(mine == theirs for mine, theirs in pairs)
 
 
 def feed(splitter: Splitter, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Cut chunks into lines; yields each chunk. Stops in a first line that is too long.
+    """Cut chunks into lines; yield each chunk. Stops at a first line that is too long.
 
-    Such a line is no header, so what stands behind the line means nothing.
+    Such a line cannot be a header, so the lines behind it have no meaning.
     """
     for chunk in chunks:
         splitter.feed(chunk)
@@ -58,9 +61,10 @@ def index_lines(
     *,
     size: int | None = None,
 ) -> bytes:
-    """Visit every whole line, or those of the first `size` bytes, and note where it ends.
+    """Visit every whole line of the file, or of its first `size` bytes, and record their ends.
 
-    Gives the tail. Reads as far as the file reaches now. `see` gets every byte, in order.
+    Returns the tail. Reads up to the current size of the file. `see` gets every byte, in order.
+    Raises OSError.
     """
     splitter = Splitter(reader.ends, visit)
     end = check_regular(files, reader.fd)
@@ -70,15 +74,15 @@ def index_lines(
         reader.checksums.add(chunk)
         if see is not None:
             see(chunk)
-    # What no newline has ended yet belongs to no line.
+    # The checksum covers whole lines only, not the tail.
     reader.checksums.cut(reader.ends[-1], reader.bytes_at)
     return splitter.rest()
 
 
 def scan(files: Files, path: Path, visit: Visit, *, lines_max: int) -> bytes:
-    """Visit the first lines of a file that nobody needs to own.
+    """Visit the first lines of a file without locking the file.
 
-    Gives the tail if there are fewer than `lines_max`. Raises StorageError.
+    Returns the tail if the file has fewer than `lines_max` lines. Raises StorageError.
     """
     lines: list[bytes] = []
     splitter = Splitter(array("q", [0]), lambda _, line: lines.append(line))
@@ -96,9 +100,10 @@ def scan(files: Files, path: Path, visit: Visit, *, lines_max: int) -> bytes:
 
 
 def lines_from(files: Files, path: Path, at: int) -> Iterator[tuple[bytes, int]]:
-    """The lines from byte `at` on, where one begins, each with the byte where the next begins.
+    """Yield the lines from offset `at` on, each with the offset where the next line begins.
 
-    The last one may lack its newline; the next would begin behind it. Raises StorageError.
+    A line begins at `at`. If the last line lacks its newline, the offset counts that newline.
+    Raises StorageError.
     """
     lines: list[bytes] = []
     ends = array("q", [0])
@@ -121,7 +126,7 @@ def lines_from(files: Files, path: Path, at: int) -> Iterator[tuple[bytes, int]]
 
 
 def _growing_chunks(files: Files, fd: int) -> Iterator[bytes]:
-    """The bytes of a file, a few first: who wants a few lines wants the header."""
+    """Yield the bytes of a file; the first chunk is small: often only the header is needed."""
     size = check_regular(files, fd)
     yield from chunks_of(files, fd, 0, min(_HEAD_BYTES, size))
     yield from chunks_of(files, fd, _HEAD_BYTES, size)

@@ -1,4 +1,4 @@
-"""What a session's lines are to the service, whatever keeps them.
+"""The port through which the service uses a session's lines.
 
 Ordinals count from the header, which is 0. `check_session_log` in
 `sessiond.testing.journals` is the contract in executable form: every
@@ -20,14 +20,15 @@ ReplacedReason = Literal["epoch", "truncated"]
 
 
 class Overtaken(Exception):
-    """Others wrote first, and nothing of the batch was written.
+    """Refusal of a batch because foreign writers wrote first.
 
-    What they wrote is taken with `take_found`; the batch is to be made again behind it.
+    Nothing of the batch stays in the log. The caller gets the foreign lines from `take_found`, then
+    stages the batch again behind them.
     """
 
 
 class Replaced(Exception):
-    """The path has another file, or this one lost lines that were known of it."""
+    """Notice that the path has another file now, or that the file lost known lines."""
 
     def __init__(self, reason: ReplacedReason) -> None:
         super().__init__(reason)
@@ -35,9 +36,9 @@ class Replaced(Exception):
 
 
 class Found(Struct, frozen=True):
-    """A line that was not appended through the log, but has its ordinal in it.
+    """A line that got its ordinal without an append through the log.
 
-    `external` unless it is left of an append that failed.
+    `external` is True for a foreign line and False for a line that a failed append left.
     """
 
     line: bytes
@@ -45,7 +46,7 @@ class Found(Struct, frozen=True):
 
 
 class JournalStatistics(Struct, frozen=True):
-    """What the lines have cost so far."""
+    """Sizes, and the costs so far, of a session log."""
 
     lines: int
     size_bytes: int
@@ -61,135 +62,139 @@ class SessionLog(Protocol):
     """The lines of one session. One thread appends; any thread reads what was appended."""
 
     blocking: ClassVar[bool]
-    """Whether calls wait for a disk, and so belong into a worker thread."""
+    """True if calls wait for a disk and so need a worker thread."""
 
     @property
     def path(self) -> Path | None:
-        """The file; None in memory."""
+        """Path of the file; None in memory."""
         ...
 
     @property
     def inode(self) -> int:
-        """Which file it is, whatever its name; 0 in memory."""
+        """Inode of the file, which a rename keeps; 0 in memory."""
         ...
 
     @property
     def line_count(self) -> int:
-        """Lines so far, the header among them."""
+        """Number of lines, the header included."""
         ...
 
     @property
     def size_bytes(self) -> int:
-        """Where the next line will begin."""
+        """Offset where the next line will begin."""
         ...
 
     @property
     def slack_bytes(self) -> int:
-        """How much the file has behind its last line; -1 where only the newline is missing."""
+        """Number of bytes behind the last line; -1 where only its newline is missing."""
         ...
 
     def append(self, lines: Sequence[bytes], *, sync: bool, late: bool = False) -> None:
-        """Store all of them, durably if `sync`, or none.
+        """Store all lines, durably if `sync`, or none.
 
-        Raises StorageError, Replaced, and Overtaken: others wrote first. With `late` what they
-        wrote comes before these lines instead, and is found.
+        Raises StorageError, Replaced, and Overtaken if a foreign writer wrote first. With `late`
+        the foreign lines come before these lines instead, and `take_found` returns them.
         """
         ...
 
     def sync(self) -> None:
-        """Make durable what was appended without. Raises StorageError."""
+        """Make lines durable that were appended without `sync`. Raises StorageError."""
         ...
 
     def take_found(self) -> list[Found]:
-        """Lines that others wrote, or that an append which failed has left. Given once.
+        """Return newly found lines, foreign or left by a failed append; each line is returned once.
 
-        They have their ordinals: right behind what was there, before what was appended since.
+        The lines have their ordinals already: behind all earlier lines, before lines appended
+        since.
         """
         ...
 
     @property
     def is_doubted(self) -> bool:
-        """Whether a read found other lines than were stored; the next look makes sure."""
+        """True if a read found lines unlike those stored; the next look checks the file."""
         ...
 
     def is_rewritten(self) -> bool:
-        """Whether the stored lines are others now. Reads them all. Raises OSError."""
+        """Return whether the bytes of the known lines have changed. Reads them all.
+
+        Raises OSError.
+        """
         ...
 
     def has_grown(self) -> bool:
-        """Whether others have written since the last look. Waits for no disk."""
+        """Return whether a foreign writer wrote since the last look. Waits for no disk."""
         ...
 
     def look(self) -> None:
-        """Find whole lines of others, some at a time. Raises StorageError, Replaced."""
+        """Find whole foreign lines, some per call. Raises StorageError, Replaced."""
         ...
 
     @property
     def behind_bytes(self) -> int:
-        """What others wrote and the last look has left to the next."""
+        """Number of foreign bytes that the last look left to the next look."""
         ...
 
     @property
     def half_bytes(self) -> int:
-        """How much lies behind the last line that no newline has ended yet."""
+        """Number of bytes of the half line behind the last line."""
         ...
 
     @property
     def half_age(self) -> float:
-        """How many seconds the half line had not grown that was there when the file was opened."""
+        """Seconds for which a half line had not grown when the file was opened."""
         ...
 
     def half(self) -> bytes:
-        """Those bytes. Raises StorageError."""
+        """Return the bytes of the half line. Raises StorageError."""
         ...
 
     def close_half(self) -> None:
-        """Make a line of them, marked by a blank at its end. Raises StorageError."""
+        """End the half line with a blank, as a mark, and a newline. Raises StorageError."""
         ...
 
     def read(self, first: int, last: int) -> list[bytes]:
-        """The lines `first` to `last`, both included. Raises StorageError."""
+        """Return the lines `first` to `last`, both included. Raises StorageError."""
         ...
 
     def chunks(self, first: int, last: int) -> Iterator[bytes]:
-        """The stored bytes of the lines `first` to `last`, newlines included, in pieces.
+        """Yield the stored bytes of the lines `first` to `last`, newlines included, in pieces.
 
         Raises StorageError.
         """
         ...
 
     def read_many(self, seqs: Sequence[int]) -> list[bytes]:
-        """The lines at these ordinals, in this order. Raises StorageError."""
+        """Return the lines at these ordinals, in this order. Raises StorageError."""
         ...
 
     def line_bytes(self, seq: int) -> int:
-        """The stored size of one line, without its newline."""
+        """Return the stored size of one line, without its newline."""
         ...
 
     def span_bytes(self, first: int, last: int) -> int:
-        """The stored size of the lines `first` to `last`, newlines included."""
+        """Return the stored size of the lines `first` to `last`, newlines included."""
         ...
 
     def checksum(self, seq: int) -> int:
-        """The checksum of everything up to the end of a line, as it was taken in; 0 in memory.
+        """Return the checksum of all bytes up to the end of a line; 0 in memory.
 
-        Raises StorageError.
+        The checksum is that of the bytes as they were indexed or appended. Raises StorageError.
         """
         ...
 
     @property
     def was_changed(self) -> bool:
-        """Whether another program has changed the file since it was opened, perhaps in place."""
+        """True if a foreign writer changed the file since it was opened, perhaps in place."""
         ...
 
     def move(self, path: Path) -> None:
-        """Give the file another name, durably. Safe to repeat. Raises StorageError."""
+        """Move the file to another path, durably. Safe to repeat. Raises StorageError."""
         ...
 
     def statistics(self) -> JournalStatistics:
-        """What it has cost so far."""
+        """Return sizes and costs so far."""
         ...
 
     def close(self) -> None:
-        """Let go. Reads that run are waited for; later calls are refused."""
+        """Release all resources after waiting for running reads; later calls are refused."""
         ...

@@ -1,13 +1,13 @@
-"""Bringing lines to the file, and file and offsets together again when that fails.
+"""The appends to a session file, and the repair of file and offsets after a failure.
 
-Law: offsets move only when the disk has said yes, and in the order of the file. What
-other programs wrote comes first and is never cut: before every write the file is as long
-as the offsets say, or what is more is taken in; after it our bytes end where they should,
-or what came between is taken in before them. After any failed write or sync the
-descriptor is replaced and the file brought back to its last committed line before
-another byte is written; until that works every append is refused, and tries it again
-first. Only bytes that are provably ours are cut, and only where sessiond alone should
-write; elsewhere half a line gets a newline, and whole lines count as stored.
+Law: offsets move only after the disk has confirmed a write, and in the order of the file.
+Foreign bytes come first and are never cut. Before every write, foreign bytes behind the
+offsets are indexed. After every write, foreign bytes that landed before ours are indexed
+first. After any failed write or sync, the descriptor is replaced and the file is brought
+back to its last committed line before another byte is written. Until the repair succeeds,
+every append tries the repair first and is refused if the repair fails. Only bytes that are
+provably ours are cut, and only in files that sessiond alone should write. In other files a
+half line gets a newline, and whole lines count as stored.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from sessiond.journal.store import Found, Overtaken, Replaced
 
 __all__ = ["CLOSING", "Writer"]
 
-# Closes half a line. The blank says for good who did, and that nothing was damaged.
+# Ends a half line. The blank marks for good that sessiond ended the line and nothing is damaged.
 CLOSING: Final = b" \n"
 
 
 class _State(Enum):
     READY = "file and offsets agree"
-    DAMAGED = "they may not; repaired before the next write"
-    CLOSED = "not begun, or ended: the file may be somebody else's"
+    DAMAGED = "file and offsets may disagree; repaired before the next write"
+    CLOSED = "not begun, or ended: the file may have another owner"
 
 
 class Writer:
-    """The writing half of a journal; `LineReader` is the other."""
+    """The writing half of a journal; `LineReader` is the reading half."""
 
     def __init__(self, files: Files, reader: LineReader, *, truncates: bool) -> None:
         self.truncates = truncates
@@ -52,25 +52,25 @@ class Writer:
         self.failures = 0
         self.found: list[Found] = []
         self.half_bytes = 0
-        """Behind the last line: somebody is not done with it yet."""
+        """Number of bytes of the half line at the end, which its writer may still finish."""
         self.behind_bytes = 0
-        """What others wrote and the next looks take in."""
+        """Number of foreign bytes left to later looks."""
         self.doubt: Doubt | None = None
-        """What an earlier owner left that is not known to be durable, until it is."""
+        """The bytes that an earlier owner may not have made durable; None once they are durable."""
         self.is_settled = True
-        """Whether a later owner may trust a sync: nothing failed, or was made good since."""
+        """True if a later owner may trust a sync: no write failed, or the repair succeeded."""
         self.torn_bytes = 0
-        """What a crash left behind the last line: it is cut before the first write."""
+        """Number of bytes that a crash left behind the last line; the first write cuts them."""
         self.out = Descriptor(files, files.fstat(reader.fd))
         self._files = files
         self._reader = reader
         self._state = _State.CLOSED
         self._refused = Refused()
         self._searched = 0
-        """There is no newline between the last known line and this offset."""
+        """The offset up to which the bytes behind the last known line have no newline."""
 
     def start(self) -> None:
-        """Begin to write, behind the lines that the reader knows. Raises OSError."""
+        """Get ready to write behind the lines that the reader knows. Raises OSError."""
         self._reader.expect_what_is_there()
         self.out.reopen(self._reader.path)
         self.out.note_change()
@@ -78,10 +78,10 @@ class Writer:
         self._state = _State.READY
 
     def secure(self) -> None:
-        """Make durable what an opening has found, before anybody is told of it. Raises OSError.
+        """Make the lines that an opening found durable before any client sees them. Raises OSError.
 
-        What an earlier owner left in doubt is written again, unless no line tells yet that the
-        file is a session: then `begin_behind_tail` does it.
+        Bytes that an earlier owner left in doubt are written again. If the file has no whole line
+        yet, it may be no session, so `begin_behind_tail` does this later.
         """
         doubt, self.is_settled = self.doubt, False
         if self._reader.line_count and doubt is not None:
@@ -92,9 +92,9 @@ class Writer:
         self.is_settled = self.doubt is None
 
     def go_over(self, identity: tuple[int, int], doubt: int | None) -> None:
-        """Go on in the file that has taken the place of this one. Raises OSError.
+        """Switch to the file that has taken the place of this one. Raises OSError.
 
-        If that fails, nothing of the file is known to be durable, and a repair comes first.
+        After a failure no byte of the file is known to be durable, and the next call repairs first.
         """
         state, self._state = self._state, _State.DAMAGED
         self.durable_bytes = 0
@@ -102,56 +102,59 @@ class Writer:
         end = self._reader.file_end
         if doubt is not None:
             write_again(self._files, self._reader, doubt, end)
-        # Nobody knows whether the program that copied it waited for the disk.
+        # The program that copied the file may not have synced it.
         self.out.sync()
         self.durable_bytes = end
         self._state = state
 
     def begin_behind_tail(self) -> None:
-        """Take the lines and what follows them for what is there. Raises OSError."""
+        """Accept the known lines and the tail as the state of the file. Raises OSError."""
         self._reader.expect_what_is_there()
         self.durable_bytes = self._reader.file_end
         if self.doubt is not None:
             self.secure()
 
     def close(self) -> None:
-        """Nothing is written or repaired from here on."""
+        """Close the descriptor; later writes and repairs are refused."""
         self._state = _State.CLOSED
         self.out.close()
 
     @property
     def known_bytes(self) -> int:
-        """How long the file was when it was looked at last."""
+        """Size of the file at the last look."""
         return self._reader.file_end + self.half_bytes + self.torn_bytes
 
-    # -- what others write -----------------------------------------------------------
+    # -- foreign writers ---------------------------------------------------------------
 
     def look(self, size: int) -> None:
-        """Take in some of what lies behind the last line of a file of this size. Raises StorageError."""
+        """Index foreign lines behind the last line, some per call. Raises StorageError.
+
+        `size` is the current size of the file.
+        """
         if self._state is not _State.READY:
             self._repair()
         elif size != self.known_bytes:
             try:
                 self._take_in()
             except OSError as error:
-                # A sync that failed is not tried again on this descriptor.
+                # A failed sync is never tried again on this descriptor.
                 raise self._refuse(error, "read") from error
 
     def close_half(self) -> None:
-        """Make a line of half a one that nobody goes on with. Raises StorageError."""
+        """End a half line that its writer has abandoned. Raises StorageError."""
         if self._state is not _State.READY:
             self._repair()
         try:
-            # It may have become whole just now; then this is a blank line.
+            # If the half line was finished just now, these bytes are a blank line.
             self.out.write(CLOSING)
             self._take_in()
         except OSError as error:
             raise self._refuse(error, "close half a line of") from error
 
     def _take_in(self) -> None:
-        """Whole lines of others, some at a time, durable before anybody sees them."""
+        """Index whole foreign lines, some per call; sync them before any client sees them."""
         reader = self._reader
-        # Another program went on behind it, so it is no end that a crash left, nor the end.
+        # A foreign writer went on behind the torn bytes, so no crash left them as the end.
         self.torn_bytes = 0
         if reader.lacks_newline and self.out.size() >= reader.ends[-1]:
             reader.lacks_newline = False
@@ -162,15 +165,18 @@ class Writer:
             self._add(piece.lines, piece.ends)
             self.durable_bytes = reader.ends[-1]
         self._searched = piece.upto
-        # Only at the end of the file a piece of a line is half a one.
+        # Bytes without a newline are a half line only at the end of the file.
         self.half_bytes = piece.upto - reader.ends[-1] if piece.is_all else 0
         self.behind_bytes = 0 if piece.is_all else self.out.size() - reader.ends[-1]
         if piece.is_all:
-            # What was left of it was found.
+            # All lines that the failed batch left are found now.
             self._refused = Refused()
 
     def _add(self, lines: Sequence[bytes], ends: Sequence[int]) -> None:
-        """Lines that were found, with the offset where the first begins and those where each ends."""
+        """Add found lines to the index.
+
+        `ends` has the start of the first line, then each line's end.
+        """
         refused = self._refused.lines
         self._reader.ends.extend(ends[1:])
         self._sum_up(lines, ends[0], ends[-1])
@@ -182,19 +188,19 @@ class Writer:
         if len(data) == end - start:
             self._reader.checksums.add(data)
             return
-        # Of a long line only its beginning is here. What cannot be read makes a later opening
-        # doubt the epoch, no more.
+        # Only the beginning of a long line is in `lines`, so the bytes are read from the file. If
+        # that fails, the only harm is that a later opening doubts the epoch.
         with suppress(OSError):
             for chunk in chunks_of(self._files, self._reader.fd, start, end):
                 self._reader.checksums.add(chunk)
 
-    # -- ours --------------------------------------------------------------------------
+    # -- own lines ---------------------------------------------------------------------
 
     def append(self, lines: Sequence[bytes], size: int, *, sync: bool, late: bool) -> None:
-        """Store all of them, durably if `sync`, or none; the file has this size.
+        """Store all lines, durably if `sync`, or none. `size` is the current size of the file.
 
-        Raises StorageError, and Overtaken when others were first: then nothing was written.
-        `late` says that they may be: what they wrote comes before these lines, if it is not too much.
+        Raises StorageError. Raises Overtaken if a foreign writer was first; then none of the lines
+        stays. With `late` the foreign lines come before these lines, unless they are too many.
         """
         data = b"\n".join([*lines, b""])
         assert lines, "a batch has a line"
@@ -229,7 +235,7 @@ class Writer:
             self.durable_bytes = self._reader.ends[-1]
 
     def sync(self) -> None:
-        """Make durable what was appended without. Raises StorageError."""
+        """Make lines durable that were appended without `sync`. Raises StorageError."""
         if self._state is not _State.READY:
             self._repair()
         if self.durable_bytes == self._reader.file_end:
@@ -250,13 +256,13 @@ class Writer:
         except OSError as error:
             raise self._refuse(error, "append to", b"\n") from error
         if self.out.pieces[0].start != reader.file_end:
-            # Another program wrote behind that line first, so the line is not what it was.
+            # A foreign writer wrote behind that line first, so the line has changed.
             raise Replaced("epoch")
         reader.lacks_newline = False
         self.out.note_change()
 
     def cut(self, line_count: int) -> None:
-        """Keep so many lines and nothing behind them. Raises StorageError."""
+        """Cut the file behind its first `line_count` lines. Raises StorageError."""
         reader = self._reader
         size = reader.ends[line_count]
         self.is_settled = False
@@ -275,7 +281,10 @@ class Writer:
         self.durable_bytes = size
 
     def _write_again_later(self, data: bytes) -> NoReturn:
-        """Take our bytes back from among those of others. Raises Overtaken, StorageError."""
+        """Blank our bytes among foreign bytes and index the foreign lines.
+
+        Raises Overtaken, StorageError.
+        """
         pieces = self.out.pieces
         try:
             make_blank(self._files, self._reader, data, pieces)
@@ -303,13 +312,13 @@ class Writer:
         self._state, self.is_settled = _State.DAMAGED, False
         written = tuple(self.out.pieces) if data else ()
         self._refused = Refused(data, self._written_to(), written, again)
-        # If the repair fails as well the file stays damaged, and the next call tries again.
+        # If the repair fails too, the file stays damaged, and the next call tries again.
         with suppress(StorageError):
             self._repair()
         return storage_error(error, doing, self._reader.path)
 
     def _written_to(self) -> int | None:
-        """Return where the last write ended; None if the system does not say."""
+        """Return the offset where the last write ended; None if unknown."""
         try:
             return self.out.position()
         except OSError:
@@ -329,7 +338,7 @@ class Writer:
                 among_others = not is_all_behind and (self.truncates or refused.is_torn)
                 if among_others or refused.again:
                     make_blank(self._files, reader, refused.data, refused.pieces)
-                # Where no write of ours failed, half a line is left to the program that writes it.
+                # If no write of ours failed, a half line stays open for its foreign writer.
                 closing = CLOSING if refused.data else b""
                 keep_all(self._files, reader, self.out, self.durable_bytes, closing)
             self.durable_bytes = reader.file_end

@@ -1,8 +1,8 @@
-"""The descriptor that appends.
+"""The descriptor that appends to a session file.
 
 Law: an fsync that failed is never tried again on the same descriptor. The
-kernel may have marked the lost pages as clean, and the second call would say
-that all is well. So whoever sees an OSError from here calls `reopen` first.
+kernel may have marked the lost pages as clean, and the second call would report
+success. A caller that gets an OSError from here calls `reopen` first.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["Descriptor", "Piece", "close_quietly", "write_all"]
 
 
 def close_quietly(files: Files, fd: int) -> None:
-    """Close a descriptor. A close that fails has closed all the same; what counts was synced before."""
+    """Close a descriptor, ignoring errors: a failed close closes too, and the data is synced."""
     with suppress(OSError):
         files.close(fd)
 
 
 class Piece(NamedTuple):
-    """What one call wrote: from `first` to `last` of the bytes, at `start` in the file."""
+    """The bytes that one call wrote: `data[first:last]`, at offset `start` of the file."""
 
     start: int
     first: int
@@ -33,35 +33,35 @@ class Piece(NamedTuple):
 
 
 def write_all(files: Files, fd: int, data: bytes) -> None:
-    """Write every byte."""
+    """Write every byte. Raises OSError."""
     for _piece in _written(files, fd, data):
         pass
 
 
 def _written(files: Files, fd: int, data: bytes) -> Iterator[tuple[int, int]]:
-    """The same; gives from where to where after each call."""
+    """Write every byte; after each call yield the range of `data` that the call wrote."""
     at = 0
     while at < len(data):
         count = files.write(fd, memoryview(data)[at:] if at else data)
         if count == 0:
-            raise OSError(errno.ENOSPC, "the disk takes no byte")
+            raise OSError(errno.ENOSPC, "the disk accepts no more bytes")
         yield at, at + count
         at += count
 
 
 class Descriptor:
-    """Writes whole pieces at the end of one file, and syncs them. Counts both."""
+    """The one descriptor that writes at the end of a file and syncs it; counts writes and syncs."""
 
     def __init__(self, files: Files, identity: FileStat) -> None:
         self._files = files
         self._identity = (identity.st_dev, identity.st_ino)
         self._fd: int | None = None
         self.pieces: list[Piece] = []
-        """Where the bytes of the last write came to be; others may have written between them."""
+        """The places of the last write's bytes; foreign bytes may lie between them."""
         self.changed_at = 0
-        """The time of the file's last change that is known of, in nanoseconds."""
+        """The time of the file's last known change, in nanoseconds."""
         self.was_changed = False
-        """Whether somebody else's change was seen in that time."""
+        """True if a foreign writer's change has been seen since the file was opened."""
         self.writes = self.written_bytes = self.syncs = 0
         self.sync_ms_max = 0.0
 
@@ -72,17 +72,20 @@ class Descriptor:
 
     @property
     def inode(self) -> int:
-        """Which file it is, among those of its device."""
+        """Inode of the file."""
         return self._identity[1]
 
     def belong_to(self, identity: tuple[int, int], path: Path) -> None:
-        """A descriptor of the file that has taken this one's place."""
+        """Open the file that has taken the place of this one. Raises OSError."""
         self.close()
         self._identity = identity
         self.reopen(path)
 
     def reopen(self, path: Path) -> None:
-        """A fresh descriptor, of the file that this one began with or of none."""
+        """Open a new descriptor of the known file.
+
+        Raises OSError, ESTALE if the path has another file.
+        """
         self.close()
         fd = self._files.open_append(path)
         try:
@@ -98,7 +101,10 @@ class Descriptor:
             raise OSError(errno.ESTALE, "another file has its name now")
 
     def write(self, data: bytes) -> None:
-        """Append all of `data`: one call, and more only after a short one."""
+        """Append all of `data` with one call; only a short write leads to another.
+
+        Raises OSError.
+        """
         self.pieces = []
         fd = self._open_fd()
         for first, last in _written(self._files, fd, data):
@@ -107,37 +113,37 @@ class Descriptor:
         self.written_bytes += len(data)
 
     def sync(self) -> None:
-        """Wait until what was written is on disk."""
+        """Wait until the written bytes are on disk. Raises OSError."""
         started = self._files.monotonic()
         self._files.fdatasync(self._open_fd())
         self.syncs += 1
         self.sync_ms_max = max(self.sync_ms_max, (self._files.monotonic() - started) * 1000)
 
     def note_change(self) -> None:
-        """What changed the file just now was ours."""
+        """Record that the latest change of the file was a write of this process."""
         try:
             self.changed_at = self._files.fstat(self._open_fd()).st_mtime_ns
         except OSError:
-            # It is looked at more closely before the next write.
+            # 0 makes the next look check the file more closely.
             self.changed_at = 0
 
     def position(self) -> int:
-        """Where the last write ended: behind all that was in the file before it. 0 when closed."""
+        """Return the offset where the last write ended, foreign bytes included; 0 when closed."""
         return self._files.position(self._fd) if self._fd is not None else 0
 
     def truncate(self, size: int) -> None:
-        """Cut the file; `sync` makes that last."""
+        """Cut the file to `size`; `sync` makes the cut durable. Raises OSError."""
         self._files.truncate(self._open_fd(), size)
 
     def size(self) -> int:
-        """How long the file is, whoever wrote it."""
+        """Return the size of the file, foreign bytes included. Raises OSError."""
         return self._files.fstat(self._open_fd()).st_size
 
     def close(self) -> None:
-        """Let go of the descriptor."""
+        """Close the descriptor."""
         fd, self._fd = self._fd, None
         if fd is not None:
-            # A close that fails has closed all the same; what counts was synced before.
+            # A failed close closes the descriptor too, and the data was synced before.
             with suppress(OSError):
                 self._files.close(fd)
 

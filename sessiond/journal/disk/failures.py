@@ -1,4 +1,4 @@
-"""What the operating system said, as the error that a client is given."""
+"""Operating-system errors as the errors that a client gets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ __all__ = ["explained", "printable", "storage_error", "telling"]
 
 
 def storage_error(error: OSError, doing: str, path: Path) -> StorageError:
-    """`doing` completes "could not ...". The errno travels by name: numbers differ by system."""
+    """Return the StorageError for an OSError.
+
+    `doing` completes "could not …". The errno is given by name: numbers differ between systems.
+    """
     name = errno.errorcode.get(error.errno or errno.EIO, "EIO")
     reason = error.strerror or "input/output error"
     text = f"could not {doing} {printable(path.name)}: {reason}"
@@ -24,7 +27,7 @@ def storage_error(error: OSError, doing: str, path: Path) -> StorageError:
 
 
 def explained(files: Files, error: FileNotFoundError, path: Path) -> OSError:
-    """The same, with the folder that is gone if that is why nothing is found."""
+    """Return the error; if a folder of the path is missing, an error that names the folder."""
     gone = None
     for folder in path.parents:
         if files.exists(folder):
@@ -36,13 +39,13 @@ def explained(files: Files, error: FileNotFoundError, path: Path) -> OSError:
 
 
 def printable(path: Path | str) -> str:
-    """The path as a text that can be told: what is not UTF-8 in a name is U+FFFD."""
+    """Return the path as valid text; bytes that are not UTF-8 become U+FFFD."""
     return str(path).encode(errors="surrogateescape").decode(errors="replace")
 
 
 @contextmanager
 def telling(doing: str, path: Path) -> Generator[None]:
-    """Turn an OSError inside into a StorageError."""
+    """Turn an OSError of the block into a StorageError; `doing` as in `storage_error`."""
     try:
         yield
     except OSError as error:

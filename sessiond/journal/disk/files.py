@@ -1,9 +1,9 @@
 """The only calls into the operating system that concern files.
 
-Law: one method, one call (or the few that make it safe), no decision. What is
-made here is 0600 or 0700 whatever the umask, and is not inherited by children.
-Every method may raise OSError. `sessiond.testing.disk.FaultDisk` overrides each
-of them with a disk in memory that fails on request.
+Law: one method makes one call (or the few that make the call safe) and no decision.
+New files are 0600 and new folders 0700 whatever the umask. Child processes do not
+inherit descriptors. Every method may raise OSError. `sessiond.testing.disk.FaultDisk`
+overrides each method with a disk in memory that fails on request.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ _COMMON: Final = os.O_CLOEXEC | os.O_NOCTTY
 
 
 class FileStat(Protocol):
-    """The part of a stat result that is used."""
+    """The fields of a stat result that sessiond uses."""
 
     @property
     def st_dev(self) -> int:
-        """The device."""
+        """Number of the device."""
         ...
 
     @property
     def st_ino(self) -> int:
-        """The inode; with the device, the identity of a file under any name."""
+        """Number of the inode; device and inode identify a file under any name."""
         ...
 
     @property
     def st_mode(self) -> int:
-        """Kind and permissions."""
+        """Kind and permissions of the file."""
         ...
 
     @property
     def st_size(self) -> int:
-        """Bytes."""
+        """Size of the file in bytes."""
         ...
 
     @property
     def st_mtime_ns(self) -> int:
-        """When it was written last."""
+        """Time of the last write, in nanoseconds since 1970."""
         ...
 
 
@@ -60,7 +60,10 @@ class Files:
     # -- descriptors -------------------------------------------------------------
 
     def create(self, path: Path) -> int:
-        """A new file for reading and writing; FileExistsError if the name is taken, also by a link."""
+        """Create a file for reading and writing.
+
+        FileExistsError if the name is taken, by a link too.
+        """
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | _COMMON, 0o600)
         try:
             os.fchmod(fd, 0o600)
@@ -71,33 +74,33 @@ class Files:
         return fd
 
     def open_read(self, path: Path) -> int:
-        """For reading only. Does not wait for the other end of a pipe."""
+        """Open a file for reading only, without waiting for the other end of a pipe."""
         return os.open(path, os.O_RDONLY | os.O_NONBLOCK | _COMMON)
 
     def open_update(self, path: Path) -> int:
-        """For reading and for writing in place; over NFS a lock needs the right to write."""
+        """Open a file for reading and writing in place; over NFS a lock needs the right to write."""
         return os.open(path, os.O_RDWR | os.O_NONBLOCK | _COMMON)
 
     def open_append(self, path: Path) -> int:
-        """For writing at the end, wherever that is at the moment of the write."""
+        """Open a file for writing at its end, wherever the end is at the moment of a write."""
         return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | _COMMON)
 
     def close(self, fd: int) -> None:
-        """Let go of a descriptor, and of a lock held on it."""
+        """Close a descriptor, which releases a lock held on it."""
         os.close(fd)
 
     # -- bytes -------------------------------------------------------------------
 
     def pread(self, fd: int, count: int, offset: int) -> bytes:
-        """Up to `count` bytes; fewer near the end, none behind it."""
+        """Return up to `count` bytes at an offset: fewer near the end, none behind the end."""
         return os.pread(fd, count, offset)
 
     def write(self, fd: int, data: bytes | memoryview) -> int:
-        """Write, and say how much of it was."""
+        """Write bytes; return how many of them were written."""
         return os.write(fd, data)
 
     def pwrite(self, fd: int, data: bytes | memoryview, offset: int) -> int:
-        """Write in place; not for descriptors that append."""
+        """Write bytes in place; return how many. Not for descriptors that append."""
         return os.pwrite(fd, data, offset)
 
     def truncate(self, fd: int, size: int) -> None:
@@ -105,15 +108,15 @@ class Files:
         os.ftruncate(fd, size)
 
     def fdatasync(self, fd: int) -> None:
-        """Wait until the bytes, and the size that reaches them, are on disk."""
+        """Wait until the bytes, and a size that covers them, are on disk."""
         SYSTEM.sync_data(fd)
 
     def fsync(self, fd: int) -> None:
-        """Wait until everything about the file is on disk."""
+        """Wait until the bytes and all metadata of the file are on disk."""
         SYSTEM.sync(fd)
 
     def lock(self, fd: int) -> bool:
-        """Take the file for this descriptor alone; False if another has it."""
+        """Lock the file for this descriptor; return False if another descriptor has the lock."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -128,40 +131,41 @@ class Files:
             return None
 
     def fstat(self, fd: int) -> FileStat:
-        """What the descriptor refers to."""
+        """Return the stat result of the file behind a descriptor."""
         return os.fstat(fd)
 
     def position(self, fd: int) -> int:
-        """Where the last write ended; of a descriptor that appends, wherever that came to be."""
+        """Return the offset where the last write ended, also for a descriptor that appends."""
         return os.lseek(fd, 0, os.SEEK_CUR)
 
     def replace(self, fd: int, by: int) -> None:
-        """Let `fd` refer to what `by` does, and close that; calls that run finish on the old file."""
+        """Let `fd` refer to the file of `by`; close `by`. Running calls finish on the old file."""
         os.dup2(by, fd, inheritable=False)
         os.close(by)
 
     # -- names -------------------------------------------------------------------
 
     def stat(self, path: Path) -> FileStat:
-        """What the name refers to."""
+        """Return the stat result of the file that the name leads to."""
         return os.stat(path)  # noqa: PTH116 - asked before every write
 
     def lstat(self, path: Path) -> FileStat:
-        """What has the name: of a link the link, wherever it leads."""
+        """Return the stat result of the name itself; for a link, of the link."""
         return os.lstat(path)
 
     def exists(self, path: Path | str) -> bool:
-        """Whether the name leads to something; a link that leads nowhere is not there."""
+        """Return whether the name leads to a file or folder; False for a dangling link."""
         return Path(path).exists()
 
     def listdir(self, folder: Path) -> list[str]:
-        """The names in a folder, in no order."""
+        """Return the names in a folder, in no order."""
         return os.listdir(folder)  # noqa: PTH208 - a Path per name is what makes iterdir slow
 
     def stats(self, folder: Path) -> dict[str, FileStat]:
-        """Every name in a folder with what it refers to; what goes meanwhile is left out.
+        """Return the stat result for every name in a folder, without files removed meanwhile.
 
-        A link that leads nowhere, or in a circle, stands for itself: one must not hide the others.
+        A link that is dangling or circular gets the stat result of the link, so that one bad link
+        does not hide the other names.
         """
         found: dict[str, FileStat] = {}
         with os.scandir(folder) as entries:
@@ -174,27 +178,30 @@ class Files:
         return found
 
     def rename(self, old: Path, new: Path) -> None:
-        """Give a file another name; replaces what had that name."""
+        """Rename a file; replaces a file that has the new name."""
         old.rename(new)
 
     def rename_new(self, old: Path, new: Path) -> None:
-        """Give a file another name; FileExistsError if that is taken. Some file systems cannot."""
+        """Rename a file; FileExistsError if the new name is taken.
+
+        Some file systems cannot do this.
+        """
         SYSTEM.rename_new(old, new)
 
     def link(self, old: Path, new: Path) -> None:
-        """Give a file a second name; FileExistsError if that is taken."""
+        """Give a file a second name; FileExistsError if the name is taken."""
         new.hardlink_to(old)
 
     def touch(self, path: Path) -> None:
-        """Let a file count as written to just now."""
+        """Set the times of a file to now."""
         os.utime(path)
 
     def unlink(self, path: Path) -> None:
-        """Take a name away."""
+        """Remove a name."""
         path.unlink()
 
     def make_folder(self, path: Path) -> bool:
-        """A folder for its owner only; False if it was there. Its parent must exist."""
+        """Make a folder for its owner only; return False if it existed. Its parent must exist."""
         made = True
         try:
             path.mkdir(mode=0o700)
@@ -216,7 +223,7 @@ class Files:
     # -- the process -------------------------------------------------------------
 
     def descriptors_max(self) -> int:
-        """How many this process may have; very many where the system does not say."""
+        """Return how many descriptors this process may have; `sys.maxsize` if that is unknown."""
         try:
             soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         except OSError:
@@ -224,50 +231,50 @@ class Files:
         return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
     def descriptors_used(self) -> int:
-        """How many it has; 0 where the system does not say."""
+        """Return how many descriptors this process has; 0 if that is unknown."""
         try:
             return len(os.listdir("/dev/fd")) - 1  # noqa: PTH208 - names are all that is wanted
         except OSError as error:
-            # To look takes one, too.
+            # Listing the folder needs a descriptor, too.
             full = error.errno in {errno.EMFILE, errno.ENFILE}
             return self.descriptors_max() if full else 0
 
     def pid(self) -> int:
-        """This process."""
+        """Return the id of this process."""
         return os.getpid()
 
     def is_alive(self, pid: int) -> bool:
-        """Whether there is such a process on this machine."""
+        """Return whether a process with this id exists on this machine."""
         try:
             os.kill(pid, 0)
         except ProcessLookupError:
             return False
         except OSError:
-            # It is somebody else's.
+            # The process belongs to another user.
             return True
         return True
 
     def host(self) -> str:
-        """This machine."""
+        """Return the name of this machine."""
         return os.uname().nodename
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Return the time in seconds since 1970."""
         return time.time()
 
     def booted_at(self) -> float:
-        """When this machine was started, in seconds since 1970; 0 where the system does not say."""
+        """Return when this machine was started, in seconds since 1970; 0 if that is unknown."""
         clock: int | None = getattr(time, "CLOCK_BOOTTIME", None)
         return 0.0 if clock is None else time.time() - time.clock_gettime(clock)
 
     def monotonic(self) -> float:
-        """Seconds since some moment, for durations."""
+        """Return seconds since an arbitrary moment, for durations."""
         return time.monotonic()
 
     def pause(self, seconds: float) -> None:
-        """Let time pass in this thread."""
+        """Pause this thread."""
         time.sleep(seconds)
 
     def random_digits(self) -> str:
-        """32 hex digits that no program can foretell."""
+        """Return 32 hex digits that no program can predict."""
         return os.urandom(16).hex()

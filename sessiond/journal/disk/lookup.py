@@ -1,4 +1,4 @@
-"""What stands under a name, asked without following a link."""
+"""Checks of a name that do not follow links."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ __all__ = ["has_file", "is_regular", "is_taken"]
 
 
 def is_taken(files: Files, path: Path) -> bool:
-    """Whether something has the name, were it a link that leads nowhere. Raises OSError."""
+    """Return whether the name is taken, even by a dangling link. Raises OSError."""
     return _found(files, path) is not None
 
 
 def is_regular(files: Files, path: Path, *, or_link: bool = False) -> bool:
-    """Whether a regular file has the name, or a link if that will do. Raises StorageError."""
+    """Return whether a regular file, or with `or_link` a link, has the name.
+
+    Raises StorageError.
+    """
     with telling("look at", path):
         found = _found(files, path)
     if found is None:
@@ -26,7 +29,7 @@ def is_regular(files: Files, path: Path, *, or_link: bool = False) -> bool:
 
 
 def has_file(files: Files, path: Path, identity: FileStat) -> bool:
-    """Whether the name is that of the file with this device and inode. Raises OSError."""
+    """Return whether the name is that of the file with this device and inode. Raises OSError."""
     found = _found(files, path)
     return found is not None and (found.st_dev, found.st_ino) == (
         identity.st_dev,

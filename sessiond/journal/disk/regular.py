@@ -1,8 +1,8 @@
-"""Descriptors of regular files, and of nothing else.
+"""Descriptors of regular files only.
 
-Law: what is no regular file is refused before it is opened, since to open a device or a pipe may
-already do something. A reader reads no further than the size that the file has: the kernel
-presents some endless sources as regular files of no size.
+Law: a device, a pipe or a folder is refused before the open, because opening a device or a pipe may
+already have an effect. A reader stops at the size of the file: the kernel presents some endless
+sources as regular files of size 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def open_regular(files: Files, path: Path, *, update: bool = False) -> int:
     try:
         _check(files.stat(path))
     except OSError as error:
-        # A command prints which file it was.
+        # Commands print the name of the file.
         error.filename = error.filename or str(path)
         raise
     fd = files.open_update(path) if update else files.open_read(path)
@@ -34,7 +34,7 @@ def open_regular(files: Files, path: Path, *, update: bool = False) -> int:
 
 
 def check_regular(files: Files, fd: int) -> int:
-    """Return the size of an open file. Raises OSError for a folder, a pipe or a device."""
+    """Return the size of an open regular file. Raises OSError for a folder, a pipe or a device."""
     found = files.fstat(fd)
     _check(found)
     return found.st_size

@@ -1,12 +1,12 @@
-"""The record of who has a file, and of how much of the file is known to be on disk.
+"""The record of a file's lock: its owner, and how many bytes of the file are known to be on disk.
 
-It is keyed by device and inode, so that a renamed file keeps it and two profiles that open one
-file find the same record. It may be missing or stale after a crash.
+The record is keyed by device and inode, so a renamed file keeps its record and two profiles that
+open one file find one record. The record may be missing or stale after a crash.
 
 A record that outlives its owner says that the owner may have seen a sync fail, after which no sync
-of a later owner proves that the file is on disk. What lies behind the byte in `durable` is written
-again before it is trusted. The record is never synced: it is needed exactly as long as the page
-cache that it speaks of.
+of a later owner proves that the file is on disk. The bytes behind the offset `durable` are written
+again before they are trusted. The record is never synced: it is needed exactly as long as the page
+cache that it describes.
 
     pid 4242
     host workstation
@@ -52,32 +52,32 @@ class Holder(Struct, frozen=True):
 
 
 def read_holder(files: Files, fd: int, locks: Path) -> Holder | None:
-    """What is recorded of the holder of an open file; true only while somebody holds it."""
+    """Return the recorded holder of an open file, which is right only while the lock is held."""
     return read_record(files, record_of(files, fd, locks))
 
 
 def holders(files: Files, locks: Path) -> list[tuple[Path, Holder | None]]:
-    """Every record there is, with who left it if that can be read. Raises OSError."""
+    """Return every record with its holder, None for an unreadable record. Raises OSError."""
     return [
         (locks / name, read_record(files, locks / name)) for name in sorted(files.listdir(locks))
     ]
 
 
 def may_live(files: Files, holder: Holder | None) -> bool:
-    """Whether whoever left a record may still be there; on another machine nobody can say."""
+    """Return whether the holder may still be alive; True for a process of another machine."""
     if holder is None or holder.host != files.host():
         return holder is not None
     return files.is_alive(holder.pid)
 
 
 def record_of(files: Files, fd: int, locks: Path) -> Path:
-    """Return where the record of an open file lies. Raises OSError."""
+    """Return the path of an open file's record. Raises OSError."""
     found = files.fstat(fd)
     return locks / f"{found.st_dev:x}-{found.st_ino}"
 
 
 def read_record(files: Files, record: Path) -> Holder | None:
-    """Return who wrote a record; None if that cannot be read."""
+    """Return the holder that a record names; None for an unreadable record."""
     try:
         fields = _fields(files, record)
         return Holder(int(fields["pid"]), fields["host"], fields["since"], fields.get("socket"))
@@ -86,11 +86,11 @@ def read_record(files: Files, record: Path) -> Holder | None:
 
 
 def write_record(files: Files, record: Path, holder: Holder, durable: int | None) -> None:
-    """Write a record; half a one leaves the whole file in doubt. Raises OSError."""
+    """Write a record; a record cut short leaves the whole file in doubt. Raises OSError."""
     text = f"pid {holder.pid}\nhost {holder.host}\nsince {holder.since}\n"
     if holder.socket is not None:
         text += f"socket {holder.socket}\n"
-    # The last line: a record without it was not written to its end.
+    # This line comes last: a record without it was cut short.
     text += f"{_DURABLE} {_ALL if durable is None else durable}\n"
     data = text.encode()
     try:
@@ -105,9 +105,9 @@ def write_record(files: Files, record: Path, holder: Holder, durable: int | None
 
 
 def doubt_in(files: Files, record: Path) -> int | None:
-    """Return from which byte on a left record puts the file in doubt; None if there is no doubt.
+    """Return the offset from which a leftover record puts the file in doubt; None for no doubt.
 
-    A record that cannot be read, or is of a version that noted nothing, leaves all in doubt.
+    An unreadable record, and a record of a version without `durable`, put the whole file in doubt.
     """
     try:
         noted = _fields(files, record)[_DURABLE]
@@ -119,11 +119,11 @@ def doubt_in(files: Files, record: Path) -> int | None:
 
 
 def _fields(files: Files, record: Path) -> dict[str, str]:
-    """Return what a record says. Raises OSError, ValueError."""
+    """Return the fields of a record. Raises OSError, ValueError."""
     fd = files.open_read(record)
     try:
         text = files.pread(fd, _RECORD_BYTES_MAX, 0).decode()
     finally:
         files.close(fd)
-    # Half a last line is none.
+    # A last line without a newline was cut short and does not count.
     return dict(line.split(" ", 1) for line in text.split("\n")[:-1])

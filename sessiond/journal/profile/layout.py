@@ -1,18 +1,17 @@
-"""The folders and names of a profile.
+"""The folders and paths of a profile.
 
-Law: paths are made and taken apart here and nowhere else; the forms of the names themselves
-stand in `names`.
+Law: only this module makes paths and takes them apart; `names` has the forms of the file names.
 
     <data>/                       $SESSIOND_HOME, else the platform's user data directory
-      locks/<device>-<inode>      who has a session file open, for every profile of this home
+      locks/<device>-<inode>      owners of open session files, for every profile of this home
       profiles/<profile>/
         sessions/2026-01-15T10-30-00-000000_<session id>.jsonl
-        archive/                          the same names: kept, but not in the way
+        archive/                          archived sessions, named as in sessions/
         pending/<session id>.jsonl        drafts: no assistant message yet
-        trash/                            what was deleted, until it is purged
-        catalog.sqlite                    an index that can be thrown away
-        search.sqlite                     another, of what was said; made by the first search
-        daemon.lock                       one daemon per profile
+        trash/                            deleted sessions until they are purged
+        catalog.sqlite                    the index of files; may be thrown away
+        search.sqlite                     the full-text index; made by the first search
+        daemon.lock                       the lock of the profile's one daemon
 """
 
 from __future__ import annotations
@@ -44,24 +43,24 @@ _PROFILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
 def is_profile(name: str) -> bool:
-    """Whether a name may be a profile, and so a folder."""
+    """Return whether a name may be the name of a profile, and so of a folder."""
     return _PROFILE.fullmatch(name) is not None
 
 
 def data_home(environ: Mapping[str, str]) -> Path:
-    """Where all profiles live."""
+    """Return the folder of all profiles."""
     named = Path(environ.get("SESSIOND_HOME", "")).expanduser()
-    # Relative to which folder, the next program that is started elsewhere could not know.
+    # A relative path would mean another folder for a program started elsewhere.
     if named.is_absolute():
         return named
-    # Only the program that has to find its home needs the library.
+    # The import costs time, and a program whose home is named does without it.
     from platformdirs import user_data_path
 
     return user_data_path("sessiond", appauthor=False)
 
 
 class Layout:
-    """The paths of one profile. Makes no call but where it is given `files`."""
+    """The paths of one profile. Only methods that take `files` touch the disk."""
 
     def __init__(self, home: Path, profile: str = DEFAULT_PROFILE) -> None:
         assert is_profile(profile), "the command line refuses such a profile"
@@ -79,10 +78,10 @@ class Layout:
         self.daemon_lock = self.root / "daemon.lock"
 
     def make_folders(self, files: Files) -> None:
-        """Make what is missing, durably: a synced file is lost with an unsynced folder.
+        """Make missing folders, durably: an unsynced folder would lose the synced files in it.
 
-        Below the home, which may be a folder that somebody chose, every folder is 0700.
-        Raises StorageError.
+        Every folder below the home is 0700. An existing home keeps its mode, for the user may have
+        chosen it. Raises StorageError.
         """
         try:
             self._make_all(files)
@@ -100,8 +99,7 @@ class Layout:
         kept = (*self.folders, self.trash)
         for folder in (self.locks, self.root.parent, self.root, *kept):
             files.make_folder(folder)
-        # Also where all were there: whoever made or renamed something may have been cut off
-        # before this.
+        # Existing folders are synced, too: an earlier daemon may have ended before its sync.
         for parent in (self.home, self.root.parent, self.root, *kept):
             files.fsync_folder(parent)
 
@@ -118,31 +116,31 @@ class Layout:
     # -- names -------------------------------------------------------------------
 
     def session_path(self, session_id: str, stamp: str) -> Path:
-        """The place of a session, `stamp` being the moment it was begun."""
+        """Return the path of a session; `stamp` is the moment of its creation."""
         assert is_session_id(session_id), "ids are checked at the edge"
         return self.sessions / f"{stamp}_{session_id}{SUFFIX}"
 
     def pending_path(self, session_id: str) -> Path:
-        """The place of a draft."""
+        """Return the path of a draft."""
         assert is_session_id(session_id), "ids are checked at the edge"
         return self.pending / f"{session_id}{SUFFIX}"
 
     def is_pending(self, path: Path) -> bool:
-        """Whether the file is a draft of this profile."""
+        """Return whether the file is a draft of this profile."""
         return path.parent == self.pending
 
     def trash_name(self, path: Path, session_id: str, stamp: str) -> str:
-        """What the file of a session is called in the trash."""
+        """Return the name that a session's file gets in the trash."""
         if self.id_of(path) == session_id:
             return path.name
         return f"{self.session_path(session_id, stamp).name}.from-{path.name}"
 
     def trashed_id(self, path: Path) -> str | None:
-        """Whose a file in the trash is; None if its name does not say."""
+        """Return the session id of a file in the trash; None if its name does not have one."""
         return trashed_id(path.name)
 
     def trashed(self, files: Files, session_id: str) -> list[Path]:
-        """What is in the trash of a session. Raises StorageError."""
+        """Return the files of a session in the trash. Raises StorageError."""
         named = [
             self.trash / name
             for name in sorted(_names(files, self.trash))
@@ -151,17 +149,17 @@ class Layout:
         return [path for path in named if self.is_trashed(files, path)]
 
     def is_trashed(self, files: Files, path: Path) -> bool:
-        """Whether sessiond put the file into the trash. Raises StorageError."""
-        # A session's file may have been a link, which delete moved as it was. Copies are files.
+        """Return whether sessiond put the file into the trash. Raises StorageError."""
+        # A session's file may have been a link, which delete moved unchanged. Copies are files.
         may_be_link = not is_copy_in_trash(path.name)
         return trashed_id(path.name) is not None and is_regular(files, path, or_link=may_be_link)
 
     def is_archived(self, path: Path) -> bool:
-        """Whether the file is an archived session of this profile."""
+        """Return whether the file is an archived session of this profile."""
         return path.parent == self.archive
 
     def id_of(self, path: Path) -> str | None:
-        """The session id in a name that was made here; None for any other file."""
+        """Return the session id in a path that this class makes; None for any other path."""
         if path.parent in (self.sessions, self.archive):
             return id_in_name(path.name)
         if path.parent == self.pending:
@@ -171,13 +169,13 @@ class Layout:
     # -- what is there -------------------------------------------------------------
 
     def find(self, files: Files, session_id: str) -> Path | None:
-        """The file of a session, archived or not, or of a draft. Raises StorageError."""
+        """Return the file of a session, archived or not, or of a draft. Raises StorageError."""
         found = self.find_all(files, session_id)
         return found[0] if found else None
 
     def find_all(self, files: Files, session_id: str) -> list[Path]:
-        """Every file of this id, the one that is the session first. Raises StorageError."""
-        # Of two files that a copy gave the same id, the older name is the session.
+        """Return every file of this id; the first is the session. Raises StorageError."""
+        # If a copied file has the id of the original, the file with the older name is the session.
         found = [
             folder / name
             for folder in (self.sessions, self.archive)
@@ -191,7 +189,7 @@ class Layout:
         return found
 
     def session_ids(self, files: Files) -> list[str]:
-        """The ids of the sessions, the latest begun first, archived ones last. Raises StorageError."""
+        """Return the ids of all sessions, newest first, archived ones last. Raises StorageError."""
         names = (
             name
             for folder in (self.sessions, self.archive)
@@ -201,9 +199,9 @@ class Layout:
         return list(dict.fromkeys(session_id for session_id in found if session_id is not None))
 
     def scan(self, files: Files, *, drafts: bool) -> Iterator[Path]:
-        """Every file that may be a session, archived ones and what somebody dropped there too.
+        """Yield every file that may be a session, archived or not.
 
-        Raises StorageError.
+        Files that users put into the folders are included. Raises StorageError.
         """
         for folder in (self.sessions, self.archive):
             for name in _names(files, folder):
@@ -213,14 +211,17 @@ class Layout:
             yield from self.drafts(files)
 
     def half_made(self, files: Files) -> Iterator[Path]:
-        """Every file that sessiond was making when it was ended, before the file had its name."""
+        """Yield every unfinished new file that an earlier daemon left. Raises StorageError."""
         for folder in (*self.folders, self.trash):
             for name in _names(files, folder):
                 if is_unfinished(name) and is_regular(files, folder / name):
                     yield folder / name
 
     def cut_ends(self, files: Files) -> Iterator[Path]:
-        """Every copy of a torn end that lies beside a session or a draft."""
+        """Yield every copy of a torn end that lies beside a session or a draft.
+
+        Raises StorageError.
+        """
         for folder in self.folders:
             for name in sorted(_names(files, folder)):
                 own = name[: name.find(SUFFIX) + len(SUFFIX)]
@@ -228,14 +229,14 @@ class Layout:
                     yield folder / name
 
     def drafts(self, files: Files) -> Iterator[Path]:
-        """The files of drafts."""
+        """Yield the files of drafts. Raises StorageError."""
         for name in _names(files, self.pending):
             if draft_id_in(name) is not None:
                 yield self.pending / name
 
 
 def _names_ending(files: Files, folder: Path, ending: str) -> list[str]:
-    # Ids may contain "_", so the ending alone does not decide; but it leaves few to look at.
+    # Ids may contain "_", so the caller checks the few names that have the ending.
     return [name for name in _names(files, folder) if name.endswith(ending)]
 
 

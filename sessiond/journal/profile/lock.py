@@ -1,8 +1,8 @@
-"""Who owns a file: flock for the truth, a record beside it for the reader.
+"""Ownership of a file: flock decides, a record in `locks/` explains.
 
-The lock lives and dies with a descriptor, so it cannot outlast its process. The
-record (`holder`) tells the loser whom to ask, and the next owner what is in doubt;
-who owns the file is not decided by it.
+The lock belongs to a descriptor, so the lock cannot outlive its process. The record
+(`holder`) names the owner to a process that was refused, and tells the next owner which
+bytes are in doubt. The record never decides about ownership.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ __all__ = [
     "owned",
 ]
 
-# What a file system says that has no locks.
+# The errors of file systems without locks.
 _NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
 
 
 class Held(Exception):
-    """Another descriptor has the lock. `holder` is None if it left no readable record."""
+    """Refusal of a lock that another descriptor has. `holder` is None without a readable record."""
 
     def __init__(self, holder: Holder | None) -> None:
         super().__init__(holder)
@@ -50,13 +50,13 @@ class Held(Exception):
 
 
 class FileLock:
-    """A lock that is held. The descriptor stays its owner's to close."""
+    """A held lock and its record. The caller closes the descriptor."""
 
     def __init__(self, files: Files, record: Path, holder: Holder, doubt: int | None) -> None:
         self.doubt = doubt
-        """From which byte on an earlier owner left the file in doubt; None: nowhere."""
+        """The offset from which an earlier owner left the file in doubt; None for no doubt."""
         self.is_noted = False
-        """Whether a later owner would find a record of this one, should this process be killed."""
+        """True if the record is written: a later owner finds it if this process is killed."""
         self._files = files
         self._record = record
         self._holder = holder
@@ -71,33 +71,36 @@ class FileLock:
         *,
         durable: int | None = None,
     ) -> FileLock:
-        """Lock what the descriptor refers to. Raises Held, OSError.
+        """Lock the file of a descriptor. Raises Held, OSError.
 
-        `durable` is how much of the file is known to be on disk if no earlier owner left it in
-        doubt; None is right for an owner that writes nothing into the file.
+        `durable` is the number of bytes known to be on disk if no earlier owner left the file in
+        doubt. None is for an owner that does not write to the file.
         """
         record = record_of(files, fd, locks)
         if not _lock(files, fd):
             holder = read_record(files, record)
-            # A record of somebody who is gone is not the holder's.
+            # A dead process cannot hold the lock, so its record names the wrong holder.
             raise Held(holder if may_live(files, holder) else None)
         holder = Holder(files.pid(), files.host(), rfc3339(files.now()), socket)
         lock = cls(files, record, holder, doubt_in(files, record))
-        # A full disk must not keep a session from being read: the lock itself is taken.
+        # On a full disk sessions can still be read: the lock is held without its record.
         with suppress(OSError):
             lock.note_durable(durable if lock.doubt is None else lock.doubt)
         return lock
 
     def note_durable(self, durable: int | None) -> None:
-        """Record up to which byte the file is known to be on disk; None is all. Raises OSError."""
+        """Record how many bytes of the file are known to be on disk; None for all.
+
+        Raises OSError.
+        """
         write_record(self._files, self._record, self._holder, durable)
         self.is_noted = True
 
     def release(self, *, settled: bool = True) -> None:
-        """Remove the record, or leave it to the next owner if the file is not `settled`.
+        """Remove the record, or leave the record to the next owner if the file is not `settled`.
 
-        Comes before the close that lets go of the lock itself, so that it is never the next
-        owner's record that goes.
+        Call this before closing the descriptor, which releases the lock: so the removed record is
+        never that of the next owner.
         """
         if settled:
             with suppress(OSError):
@@ -105,7 +108,7 @@ class FileLock:
 
 
 class DaemonLock:
-    """One daemon per profile: held until the process is gone, or until `close`."""
+    """The lock of a profile's one daemon, held until `close` or the end of the process."""
 
     def __init__(self, files: Files, fd: int, lock: FileLock) -> None:
         self._files = files
@@ -113,11 +116,11 @@ class DaemonLock:
         self._lock = lock
 
     def leave(self) -> None:
-        """The process is about to end, and the lock with it: take the record away."""
+        """Remove the record, because the process and with it the lock are about to end."""
         self._lock.release()
 
     def close(self) -> None:
-        """Let another daemon serve the profile."""
+        """Release the lock, so that another daemon can serve the profile."""
         self.leave()
         self._files.close(self._fd)
 
@@ -135,9 +138,9 @@ def own_session(files: Files, fd: int, locks: Path, *, durable: int | None = Non
 
 
 def _told(files: Files, fd: int, holder: Holder | None) -> dict[str, int | str | None] | None:
-    """Return who has the file, by its record or by what the system says.
+    """Return the owner of the file from its record, else from the operating system.
 
-    The daemon of another home keeps its records there, so of that one only the pid is known.
+    A daemon with another home keeps its records there, so only its pid is known here.
     """
     if holder is not None:
         return {"pid": holder.pid, "host": holder.host, "since": holder.since}
@@ -147,9 +150,9 @@ def _told(files: Files, fd: int, holder: Holder | None) -> dict[str, int | str |
 
 @contextmanager
 def owned(files: Files, path: Path, locks: Path) -> Generator[int]:
-    """A session's file, locked but not read: for what is done to it as a whole.
+    """Lock a session's file during the block, for operations on the file as a whole.
 
-    Gives a descriptor. Raises SessionLocked, StorageError for what is no regular file.
+    Yields a descriptor. Raises SessionLocked, and StorageError also if the file is not regular.
     """
     with telling("open", path):
         fd = open_regular(files, path, update=True)
@@ -159,10 +162,10 @@ def owned(files: Files, path: Path, locks: Path) -> Generator[int]:
         try:
             yield fd
         finally:
-            # Nothing was written, so a doubt that an earlier owner left is the next one's.
+            # This owner wrote nothing, so a doubt of an earlier owner stays for the next owner.
             lock.release(settled=lock.doubt is None)
     finally:
-        # A close that fails has closed all the same.
+        # A failed close closes the descriptor, too.
         with suppress(OSError):
             files.close(fd)
 
@@ -170,9 +173,8 @@ def owned(files: Files, path: Path, locks: Path) -> Generator[int]:
 def lock_daemon(files: Files, layout: Layout, socket: str | None = None) -> DaemonLock:
     """Become the daemon of a profile whose folders exist. Raises Held, StorageError.
 
-    `socket` is where it will listen, for those who look for it.
-
-    The locked file is never removed: a name that is gone could be locked twice.
+    `socket` is the socket where the daemon will listen; the record tells it to other programs.
+    The locked file is never removed: two daemons could lock two files of that name.
     """
     try:
         try:
@@ -195,6 +197,6 @@ def _lock(files: Files, fd: int) -> bool:
         return files.lock(fd)
     except OSError as error:
         if error.errno in _NO_LOCKS:
-            text = "its file system has no locks (flock), and without them it may get two writers"
+            text = "its file system has no locks (flock), so two programs could write to it at once"
             raise OSError(error.errno, text) from error
         raise

@@ -1,12 +1,12 @@
-"""A new file that is there as a whole or not at all, and takes no other file's place.
+"""New files that exist as a whole or not at all, and never replace another file.
 
-The bytes are written to a hidden file of a random name in the same folder, synced and
-locked; only then the file gets its own name, and only if no other file has the name by
-then. Neither a crash nor a full disk leaves half a session, and of several callers that
-make one path at once exactly one succeeds.
+The bytes are written to a hidden file with a random name in the target's folder, then synced and
+locked. Only then the file gets its own name, and only if the name is still free. So neither a
+crash nor a full disk leaves half a session. If several callers make one path at once, exactly
+one succeeds.
 
-Law: nothing is removed here but what was made here. A crash may leave the hidden file;
-in the folders of a profile the next start removes it.
+Law: this module removes only files that it made. A crash may leave the hidden file behind; the
+daemon removes hidden files from the folders of its profile when it starts.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ from sessiond.system import RENAME_UNSUPPORTED
 
 __all__ = ["NO_LINKS", "fill", "give_name", "make_file", "move", "remove_own", "write_unfinished"]
 
-# What a file system says that cannot give one file two names.
+# The errors of file systems that cannot give one file two names.
 NO_LINKS: Final = frozenset({errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
 
 def make_file(
     files: Files, path: Path, pieces: Iterable[bytes], locks: Path
 ) -> tuple[int, FileLock]:
-    """Make a durable file; give its descriptor and its lock. Raises OSError, and nothing remains."""
+    """Make a durable file; return its descriptor and lock.
+
+    Raises OSError and then leaves no file.
+    """
     if is_taken(files, path):
         raise _taken()
     try:
@@ -44,7 +47,7 @@ def make_file(
     lock: FileLock | None = None
     try:
         lock = FileLock.take(files, fd, locks)
-        # Whatever a record says of an earlier file with this inode; what was written is synced.
+        # A leftover record may describe an earlier file with this inode. This file is synced.
         with suppress(OSError):
             lock.note_durable(files.fstat(fd).st_size)
         give_name(files, unfinished, path)
@@ -60,9 +63,9 @@ def make_file(
 
 
 def write_unfinished(files: Files, folder: Path, pieces: Iterable[bytes]) -> tuple[int, Path]:
-    """Write a synced file that has no name of its own yet; give its descriptor and its path.
+    """Write a synced file under a temporary name; return its descriptor and its path.
 
-    Raises OSError, and nothing remains.
+    Raises OSError and then leaves no file.
     """
     path = folder / unfinished_name(files.random_digits())
     fd = files.create(path)
@@ -71,7 +74,7 @@ def write_unfinished(files: Files, folder: Path, pieces: Iterable[bytes]) -> tup
 
 
 def fill(files: Files, fd: int, path: Path, pieces: Iterable[bytes]) -> None:
-    """Write and sync a file that was just created; if that fails, close and remove the file."""
+    """Write and sync a new file; close and remove the file if that fails. Raises OSError."""
     try:
         for piece in pieces:
             write_all(files, fd, piece)
@@ -98,10 +101,10 @@ def give_name(files: Files, unfinished: Path, path: Path) -> None:
 
 
 def move(files: Files, old: Path, new: Path) -> None:
-    """Move a file of ours to a name of ours. Raises OSError (EEXIST if the name is taken).
+    """Move a file between two names that sessiond makes. Raises OSError (EEXIST if taken).
 
-    The file has one of the names at each moment, so where the system cannot rename without
-    replacing the look for a free name comes first.
+    The file has one of the names at each moment. Where the system cannot rename without replacing,
+    this function checks first that the new name is free.
     """
     try:
         files.rename_new(old, new)
@@ -116,7 +119,7 @@ def move(files: Files, old: Path, new: Path) -> None:
 
 
 def remove_own(files: Files, path: Path, fd: int) -> None:
-    """Remove a name if it is still that of this open file; if that fails, leave it."""
+    """Remove a name if it still is that of this open file; ignore an OSError."""
     with suppress(OSError):
         if has_file(files, path, files.fstat(fd)):
             files.unlink(path)
@@ -140,7 +143,7 @@ def _link(files: Files, unfinished: Path, path: Path) -> None:
 
 
 def _reserve(files: Files, unfinished: Path, path: Path) -> None:
-    """Take the name with an empty file, which only one of several callers can make."""
+    """Take the name with an empty file, which only one of several callers can create."""
     fd = files.create(path)
     try:
         files.rename(unfinished, path)

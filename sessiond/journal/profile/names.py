@@ -1,7 +1,7 @@
-"""The names of files that sessiond makes, each put together and recognised here alone.
+"""The names of the files that sessiond makes. Only this module builds and recognises them.
 
-Law: a file is ours to move, to replace or to remove only if its whole name has one of
-these forms. A name that merely begins like one belongs to the user.
+Law: sessiond moves, replaces or removes a file only if the whole name has one of these
+forms. A file whose name only begins like one of them belongs to the user.
 
     <stamp>_<session id>.jsonl            a session
     <session id>.jsonl                    a draft
@@ -15,7 +15,7 @@ In the trash the name of a session or a draft may be followed by
     .before-repair-<stamp>                the file as it was before session/repair
     .origin                               where the file lay, if its name does not say that
     .from-<name>                          the file lay outside the profile under that name
-    .2                                    last of all: the name without it was taken
+    .2                                    last of all, if the name without this number was taken
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 SUFFIX: Final = ".jsonl"
 
 _STAMP: Final = r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{6}"
-# A number is added to a name that is taken, so the first one is 2.
+# A number is added only to a name that is taken, so the first number is 2.
 _NUMBER: Final = r"(?:[2-9]|[1-9]\d+)"
 _TORN: Final = rf"\.torn-{_STAMP}(?:-{_NUMBER})?"
 _BEGUN: Final = re.compile(_STAMP, re.ASCII)
@@ -77,19 +77,19 @@ def torn_end_name(path: Path, stamp: str, number: int) -> Path:
 
 
 def is_torn_end(name: str, of: str) -> bool:
-    """Whether a name is that of a torn end of the file with the name `of`."""
+    """Return whether a name is that of a torn end of the file with the name `of`."""
     return name.startswith(of) and _TORN_END.fullmatch(name, len(of)) is not None
 
 
 def unfinished_name(digits: str) -> str:
-    """Return the name of a file that is being made, from 32 random hex digits."""
+    """Return the temporary name of a new file, from 32 random hex digits."""
     name = f".sessiond-{digits}.new"
     assert is_unfinished(name), "32 hex digits"
     return name
 
 
 def is_unfinished(name: str) -> bool:
-    """Whether sessiond gave the name to a file that was not finished."""
+    """Return whether a name is the temporary name of an unfinished file."""
     return _UNFINISHED.fullmatch(name) is not None
 
 
@@ -102,22 +102,22 @@ def trashed_id(name: str) -> str | None:
 
 
 def is_copy_in_trash(name: str) -> bool:
-    """Whether a name in the trash may be that of a torn end or of a copy from before a repair."""
+    """Return whether a name in the trash may be that of a torn end, old copy or origin note."""
     return _COPY_ENDING.fullmatch(_split(name)[1]) is not None
 
 
 def is_origin(name: str) -> bool:
-    """Whether a name in the trash is that of a note of where a file lay."""
+    """Return whether a name in the trash is that of a note with the origin of a file."""
     return is_copy_in_trash(name) and _ORIGIN.fullmatch(name) is not None
 
 
 def is_session_in_trash(name: str) -> bool:
-    """Whether a name in the trash is that of a session's file, and of no copy or note."""
+    """Return whether a name in the trash is that of a session's file, not of a copy or note."""
     return trashed_id(name) is not None and not is_copy_in_trash(name)
 
 
 def without_number(name: str) -> str:
-    """Return the name in the trash that a file would have had, had that been free."""
+    """Return a name in the trash without the number that was added because the name was taken."""
     stem, dot, number = name.rpartition(".")
     return stem if dot and _NUMBERED.fullmatch(dot + number) else name
 

@@ -1,6 +1,6 @@
-"""A file to another folder that may be on another device.
+"""Moving and copying of a file to a folder that may be on another device.
 
-Law: the copy is whole and durable before the original goes, and takes no other file's name.
+Law: the copy is whole and durable before the original is removed. A copy never replaces a file.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def carry(files: Files, path: Path, place: Path) -> None:
 
 def _require_same_size(files: Files, path: Path, place: Path) -> None:
     if files.stat(path).st_size != files.stat(place).st_size:
-        raise OSError(errno.EBUSY, "another program wrote to it")
+        raise OSError(errno.EBUSY, "another program wrote to it meanwhile")
 
 
 def copy(files: Files, path: Path, place: Path) -> None:
     """Copy a file to a name that is free. Raises OSError."""
     source = files.open_read(path)
     try:
-        # To the end of the file, also where another program goes on writing meanwhile.
+        # The copy reaches to the end of the file, even if a foreign writer appends meanwhile.
         fd, unfinished = write_unfinished(files, place.parent, chunks_of(files, source))
     finally:
         close_quietly(files, source)

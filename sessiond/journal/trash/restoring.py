@@ -1,8 +1,8 @@
-"""Back from the trash: which file of a session is restored, and to where.
+"""Restoring of deleted sessions: which file comes back from the trash, and to which path.
 
-Law: a file is under its old name or in the trash at each moment, a crash leaves one of them,
-and no file is replaced. Copies from before a repair stay in the trash, where they were
-before the session was deleted.
+Law: at each moment a file is under its old name or in the trash. A crash leaves one of the
+two names, and no file is replaced. Copies made before a repair stay in the trash, where they
+already were before the session was deleted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NOTE_BYTES_MAX: Final = 8192
 
 
 class Trashed(Struct, frozen=True):
-    """The file of a deleted session, and where the file lay; None if nothing says that."""
+    """The file of a deleted session in the trash, and its original path, None if unknown."""
 
     session_id: str
     path: Path
@@ -47,7 +47,7 @@ class Trashed(Struct, frozen=True):
 
 
 class Restoring:
-    """Finds the files of deleted sessions and brings them back."""
+    """A finder of deleted sessions' files that moves them back."""
 
     def __init__(self, layout: Layout, files: Files) -> None:
         self._layout = layout
@@ -55,7 +55,7 @@ class Restoring:
         self._folder = layout.trash
 
     def find(self, session_id: str) -> Trashed | None:
-        """Return the file that a restore brings back: of several the one that was begun last.
+        """Return the file that a restore brings back: of several files the newest.
 
         Raises StorageError.
         """
@@ -63,7 +63,7 @@ class Restoring:
         return found[0] if found else None
 
     def all(self) -> list[Trashed]:
-        """Return every deleted session once, those begun last first. Raises StorageError."""
+        """Return every deleted session once, newest first. Raises StorageError."""
         with telling("list", self._folder):
             try:
                 names = self._files.listdir(self._folder)
@@ -82,14 +82,14 @@ class Restoring:
         return list(found.values())
 
     def restore(self, found: Trashed) -> Path:
-        """Bring a file back to where it lay, durably, with its torn ends. Raises StorageError."""
+        """Move a file and its torn ends back to the original path, durably. Raises StorageError."""
         path = found.origin
         assert path is not None, "the caller has looked"
         files, moved = self._files, list[tuple[Path, Path]]()
         with telling("restore", path):
             self._require_free(path)
             if path.parent in self._layout.folders and is_regular(files, found.path):
-                # So that neither the age of a draft nor a retention sends it here again.
+                # A fresh time keeps the draft limit and the retention from deleting the file again.
                 files.touch(found.path)
             try:
                 for old, new in [*self._torn_ends(found, path), (found.path, path)]:
@@ -98,7 +98,7 @@ class Restoring:
                 files.fsync_folder(path.parent)
                 files.fsync_folder(self._folder)
             except OSError:
-                # What was refused did not happen. If that fails as well it is restored, whole.
+                # A refused restore is undone. If undoing fails too, the file stays restored, whole.
                 for old, new in reversed(moved):
                     with suppress(OSError):
                         self._move(new, old)
@@ -123,7 +123,7 @@ class Restoring:
             carry(self._files, old, new)
 
     def _torn_ends(self, found: Trashed, path: Path) -> Iterator[tuple[Path, Path]]:
-        """What was cut from the file, and where it lay beside the file, if that is free."""
+        """Yield the torn ends of a file in the trash, each with its original path if free."""
         own = without_number(found.path.name)
         for name in sorted(self._files.listdir(self._folder)):
             ending = torn_ending(name, own)
@@ -140,7 +140,7 @@ class Restoring:
         return self._layout.pending / own if draft_id_in(own) is not None else None
 
     def _notes(self, names: list[str]) -> Iterator[tuple[str, Path]]:
-        """The names of files in the trash with the paths that notes say of them."""
+        """Yield the trash name and the original path from each readable origin note."""
         for name in sorted(names):
             if is_origin(name):
                 noted = self._read_note(self._folder / name)
@@ -148,7 +148,7 @@ class Restoring:
                     yield noted
 
     def _read_note(self, path: Path) -> tuple[str, Path] | None:
-        """What a note says; None for one that cannot be read."""
+        """Return the name and the original path in a note; None for an unreadable note."""
         try:
             fd = self._files.open_read(path)
             try:
@@ -160,7 +160,7 @@ class Restoring:
         return (os.fsdecode(name), Path(os.fsdecode(origin))) if zero else None
 
     def _forget_note(self, found: Trashed) -> None:
-        """Remove the notes of a file that is back; one that stays says nothing wrong."""
+        """Remove the origin notes of a restored file; a note that stays does no harm."""
         with suppress(OSError):
             for name in self._files.listdir(self._folder):
                 noted = self._read_note(self._folder / name) if is_origin(name) else None
@@ -169,5 +169,5 @@ class Restoring:
 
 
 def _order(name: str) -> tuple[bool, str]:
-    """Sessions by the moment in their names, behind drafts, which have none."""
+    """Return the sort key of a name: drafts, which have no time, before sessions by their time."""
     return id_in_name(without_number(name).partition(".from-")[0]) is not None, name

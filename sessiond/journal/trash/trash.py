@@ -1,9 +1,9 @@
-"""The trash of a profile: what was deleted stays there until it is purged.
+"""The trash of a profile, which keeps deleted files until they are purged.
 
-Law: a file is under its old name or whole in the trash; a crash may leave both,
-never neither. Nothing in the trash is overwritten. A name there begins with the
-name of the session's file and has one of the forms of `names`: a file of any other name
-is neither moved here nor removed from here.
+Law: a file is under its old name or whole in the trash. A crash may leave both names,
+never neither. No file in the trash is overwritten. A name in the trash begins with the
+name of the session's file and has one of the forms of `names`. A file with any other name
+is neither moved into the trash nor removed from it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ORIGIN: Final = ".origin"
 
 
 class Trash:
-    """Takes files in, and lets go of them for good."""
+    """The trash folder of a profile, with moves into it and final removals."""
 
     def __init__(self, layout: Layout, files: Files) -> None:
         self._layout = layout
@@ -40,17 +40,17 @@ class Trash:
         self._half_purged: set[str] = set()
 
     def of(self, session_id: str) -> list[Path]:
-        """Everything of a session that is in the trash. Raises StorageError."""
+        """Return all files of a session in the trash. Raises StorageError."""
         return self._layout.trashed(self._files, session_id)
 
     def take(self, path: Path, name: str, *, note: bool = False) -> Path:
-        """Move a file in, durably, with the copies of torn ends beside the file. Raises StorageError.
+        """Move a file and the torn ends beside it into the trash, durably. Raises StorageError.
 
-        With `note` a file of its own says where the file lay.
+        With `note`, an origin note records the file's old path.
         """
         with telling("move to the trash", path):
-            # Copies of torn ends go first: if this is cut off the session is still there, and
-            # the next attempt finds them all.
+            # Torn ends go first: if a crash comes between, the session is still there, and the next
+            # attempt finds the rest.
             for beside in self._companions(path):
                 self._move(beside, self._free(name + beside.name.removeprefix(path.name)))
             place = self._free(name)
@@ -59,8 +59,8 @@ class Trash:
             return self._move(path, place)
 
     def _note(self, path: Path, place: Path) -> None:
-        """Write down, durably, where the file lay that is about to get a place in here."""
-        # No name has a zero byte in it.
+        """Record, durably, the old path of a file that is about to move into the trash."""
+        # A zero byte separates the two: no path contains one.
         text = b"%b\0%b" % (os.fsencode(place.name), os.fsencode(path))
         fd, unfinished = write_unfinished(self._files, self._folder, [text])
         try:
@@ -70,7 +70,10 @@ class Trash:
             close_quietly(self._files, fd)
 
     def keep(self, path: Path, name: str) -> Path:
-        """Give a file a second name in here, durably, its own stays. Raises StorageError."""
+        """Give a file a second name in the trash, durably; the first name stays.
+
+        Copies the file where the file system cannot link. Raises StorageError.
+        """
         with telling("keep a copy in the trash of", path):
             place = self._free(name)
             try:
@@ -83,23 +86,26 @@ class Trash:
             return place
 
     def settle(self) -> None:
-        """Make durable what was moved in, also by an attempt that failed half-way."""
+        """Make all moves into the trash durable, those of failed attempts too.
+
+        Raises StorageError.
+        """
         with telling("write", self._folder):
             self._files.fsync_folder(self._folder)
             for folder in self._layout.folders:
                 self._files.fsync_folder(folder)
 
     def has(self, session_id: str) -> bool:
-        """Whether there is anything of a session to be purged. Raises StorageError."""
+        """Return whether there is anything of a session to purge. Raises StorageError."""
         return session_id in self._half_purged or bool(self.of(session_id))
 
     def purge(self, session_id: str) -> None:
-        """Remove what there is of a session, for good; also what follows a file that stays.
+        """Remove all files of a session from the trash for good.
 
-        Raises StorageError for the first file that could not be removed.
+        Goes on after a file that cannot be removed. Raises StorageError for the first such file.
 
-        Until it is `purged` it can be repeated: its files are gone, but what else knows of it
-        may not be done, and a power cut may bring them back.
+        May be repeated until `purged` is called: other records of the session may remain, and a
+        power cut may bring removed files back.
         """
         self._half_purged.add(session_id)
         refused: StorageError | None = None
@@ -107,7 +113,7 @@ class Trash:
             try:
                 self._remove(path)
             except StorageError as error:
-                # The other files have words of the session, too.
+                # The remaining files hold text of the session, too.
                 refused = refused or error
         with telling("empty", self._folder):
             self._files.fsync_folder(self._folder)
@@ -115,7 +121,7 @@ class Trash:
             raise refused
 
     def purged(self, session_id: str) -> None:
-        """Nothing knows of the session any more."""
+        """Record that no trace of the session is left, so that its purge is complete."""
         self._half_purged.discard(session_id)
 
     def _remove(self, path: Path) -> None:
@@ -123,7 +129,7 @@ class Trash:
             self._files.unlink(path)
 
     def _companions(self, path: Path) -> list[Path]:
-        """The copies of torn ends that openings of the file have made beside the file."""
+        """Return the copies of torn ends that lie beside the file."""
         found = [path.with_name(name) for name in self._files.listdir(path.parent)]
         return [
             beside
@@ -141,18 +147,18 @@ class Trash:
             self._files.fsync_folder(path.parent)
             return place
         try:
-            # The new name first: a crash between the two must not find neither.
+            # The new name first: a crash between the two syncs must not lose both names.
             self._files.fsync_folder(self._folder)
             self._files.fsync_folder(path.parent)
         except OSError:
-            # What was refused did not happen. If that fails as well it is in the trash, whole.
+            # A refused move is undone. If undoing fails too, the file is in the trash, whole.
             with suppress(OSError):
                 move(self._files, place, path)
             raise
         return place
 
     def _free(self, name: str) -> Path:
-        """A name that is not taken."""
+        """Return a free path in the trash: the name, with a number if the name is taken."""
         name = name.encode(errors="surrogateescape")[:_NAME_BYTES_MAX].decode(errors="replace")
         place, number = self._folder / name, 1
         while is_taken(self._files, place):
