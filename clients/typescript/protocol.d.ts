@@ -610,7 +610,7 @@ export interface ForkParams {
   _meta?: RequestMeta | null;
 }
 
-/** A hit. */
+/** A hit of a search. */
 export interface Found {
   session_id: string;
   entry_id: string | null;

@@ -1,1 +1,15 @@
-"""What sessions exist: an index over the files that can be deleted at any time."""
+"""The catalog: an index over the session files. The index may be deleted at any time.
+
+catalog.py     the transactions of catalog.sqlite
+file.py        one connection that survives any trouble with catalog.sqlite
+database.py    opening of SQLite files
+schema.py      the tables, and the migration from older versions
+rows.py        the values of one row
+statements.py  the statements about one session
+query.py       the statements of lists, and their cursors
+finding.py     statements that find sessions by a ref or by their parents
+forest.py      sessions as trees by descent
+fulltext.py    the full-text index, search.sqlite
+matching.py    a user's search query as a query of the full-text index
+snippets.py    the text around a search hit
+"""

@@ -1,11 +1,11 @@
-"""Known session files: where they are, under which epoch, and what lists show of them.
+"""The known session files: their paths, their epochs and the rows that lists show.
 
-Rule 1: the catalog is never the truth. A row is believed only while the file has
-the inode, size and time it was written for; deleting `catalog.sqlite` costs a
-scan and gives every session that is not open a new epoch, nothing else.
-Rule 2: every method is one transaction, and none fails because of the catalog's own file.
+Rule 1: the catalog is never the truth. A row is trusted only while the file has the
+inode, size and time that the row records. Deleting `catalog.sqlite` costs a scan and
+gives every session that is not open a new epoch. Nothing else is lost.
+Rule 2: every method is one transaction, and no method fails because of the catalog's own file.
 
-Blocking: called in worker threads, from any of them, one at a time.
+Blocking: any worker thread may call a method; a lock lets one call run at a time.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ T = TypeVar("T")
 
 
 class Catalog:
-    """The tables of one profile."""
+    """The catalog of one profile."""
 
     def __init__(self, path: Path, on_trouble: Callable[[str], None]) -> None:
-        """Open or begin the file. `on_trouble` is told once per trouble with the file."""
+        """Open or create the file. `on_trouble` gets one text per problem with the file."""
         self.file = CatalogFile(path, on_trouble)
         self._path = path
 
@@ -52,28 +52,29 @@ class Catalog:
     # -- one session -----------------------------------------------------------------
 
     def known(self, session_id: str) -> Known | None:
-        """What is noted of a session's file."""
+        """Return the record of a session's file; None if there is none."""
 
         return self.file.use(lambda connection: find_known(connection, session_id))
 
     def place(self, session_id: str, path: str, mark: Mark) -> None:
-        """Note where a session's file is and under which epoch; what lists show stays."""
+        """Record the path and the epoch of a session's file; the list columns stay."""
         self.file.use(lambda connection: place(connection, session_id, path, mark))
 
     def shown(self, session_id: str) -> Shown | None:
-        """What lists show of a session."""
+        """Return what lists show of a session; None if it is not listed."""
         return self.file.use(lambda connection: find_shown(connection, session_id))
 
     # -- many ------------------------------------------------------------------------
 
     def all(self) -> list[Known]:
-        """What is noted of every file."""
+        """Return the records of all files."""
         return self.file.use(all_known)
 
     def put(self, rows: Sequence[Stored], gone: Iterable[str] = ()) -> dict[str, Shown]:
-        """Store rows and list others no more, in one transaction; gives what lists showed before.
+        """Store `rows` and unlist the sessions `gone`, in one transaction.
 
-        What is gone keeps its epoch, in case that it comes back.
+        Returns what lists showed of these sessions before. A session in `gone` keeps its epoch, for
+        its file may come back.
         """
         gone = tuple(gone)
         return self.file.use(lambda connection: _put(connection, rows, gone))
@@ -81,9 +82,11 @@ class Catalog:
     def put_read(
         self, rows: Sequence[tuple[Stored, Mark | None]], gone: Iterable[str] = ()
     ) -> tuple[dict[str, Shown], list[Stored]]:
-        """The same for rows that were read from files, each with what was noted before; gives what was stored.
+        """Store rows that were read from files and unlist the sessions `gone`, in one transaction.
 
-        Who opened a session since has noted under which epoch it is served, and knows better.
+        Each row comes with the mark that the catalog had before the read. A row is skipped if the
+        mark has changed since: then the session was opened meanwhile, and its mark is newer.
+        Returns what lists showed before, and the stored rows.
         """
         gone = tuple(gone)
 
@@ -94,7 +97,7 @@ class Catalog:
         return self.file.use(store)
 
     def forget(self, session_ids: Iterable[str]) -> None:
-        """Drop what is known of sessions; no file is touched."""
+        """Delete the rows of sessions from the catalog; their files stay."""
         dropped = tuple(session_ids)
 
         def drop_all(connection: sqlite3.Connection) -> None:
@@ -104,20 +107,23 @@ class Catalog:
         self.file.use(drop_all)
 
     def erase(self, session_id: str) -> None:
-        """Keep no words of a session that lists do not show: in no page of the file, either.
+        """Erase the text of an unlisted session from its row and from all pages of the file.
 
-        Raises StorageError while another process reads the file, which keeps what it was.
+        Raises StorageError while another process reads the file, because old pages then stay.
         """
         self.file.use(lambda connection: erase(connection, session_id))
         (is_held, *_) = self.file.use(
             lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         )
         if is_held:
-            text = f"{self._path} is being read by another process, which keeps the words in it"
+            text = (
+                f"{self._path} is being read by another process, so deleted words stay in it:"
+                " try again once that process has closed it"
+            )
             raise StorageError(text, errno="EBUSY", path=str(self._path))
 
     def settled_drafts(self) -> dict[str, Fingerprint]:
-        """Return the paths of drafts without an answer, with the files as they were when read."""
+        """Return the paths of drafts without an answer, with each file's identity when read."""
         return self.file.use(find_settled_drafts)
 
     # -- questions -------------------------------------------------------------------
@@ -125,9 +131,9 @@ class Catalog:
     def page(
         self, query: Query, limit: int, after: Position | None
     ) -> tuple[list[tuple[bytes, str | int, str]], bool]:
-        """Rows of a list (what it shows, its sort key, its session id), and whether there are more.
+        """Return rows of a list (info, sort key, session id), and whether more rows follow.
 
-        Up to `limit`, or as many as LIST_BYTES_MAX holds; at least one if there is any.
+        Returns at most `limit` rows and LIST_BYTES_MAX bytes, but at least one row if there is any.
         """
         statement, values = select_page(query, limit + 1, after)
 
@@ -146,23 +152,23 @@ class Catalog:
         return self.file.use(read)
 
     def ids(self, query: Query) -> list[str]:
-        """The sessions of a list that are in files."""
+        """Return the ids of a list's sessions, without the sessions in memory."""
         statement, values = select_ids(query)
         return self.file.use(
             lambda connection: [row[0] for row in connection.execute(statement, values)]
         )
 
     def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        """Answer a question of `finding`."""
+        """Run a function of `finding` in one transaction and return its result."""
         return self.file.use(question)
 
     def raise_revision(self, least: int) -> int:
-        """The next revision: above every one there was, and at least this."""
+        """Return a new revision: greater than all earlier ones, and at least `least`."""
 
         return self.reserve("revision", least, 1)
 
     def reserve(self, name: str, least: int, count: int) -> int:
-        """The first of `count` numbers that were never given under this name, from `least` on."""
+        """Reserve `count` new numbers under a name, from `least` on; return the first."""
 
         def rise(connection: sqlite3.Connection) -> int:
             found = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()

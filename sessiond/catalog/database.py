@@ -1,8 +1,8 @@
-"""Opening catalog.sqlite: private, of this version, and never older than its rows.
+"""Opening of SQLite files: private, of this version, and never with the log of an older file.
 
-A file that is no database, or of a version that has nothing to carry over, is
-begun anew. One that the disk does not let us open is left alone: that is no
-fault of the index, and its epochs cannot be made again. Nor is what is no regular file touched.
+A file that is no database, or of a version without epochs to carry over, is replaced by an
+empty one. A file that cannot be opened because of the disk is left alone: its index is not
+damaged, and its epochs cannot be made again. Anything but a regular file is left alone, too.
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ MEMORY: Final = Path(":memory:")
 
 
 def open_database(path: Path, *, wait: float = LOCKED_SECONDS) -> sqlite3.Connection:
-    """Open or begin the file; `wait` is for another process that holds it. Raises StorageError."""
+    """Open or create the file. Raises StorageError.
+
+    Waits up to `wait` seconds for another process that has the file locked.
+    """
     try:
         return _begun_anew_if_bad(path, wait)
     except (sqlite3.DatabaseError, OtherVersion, OSError) as error:
-        then = "" if path.is_file() else "; move away what is there, it is made again"
+        then = "" if path.is_file() else ": move it away, a new one is made"
         raise refused(error, path, f"cannot open {path}: {error}{then}") from error
 
 
@@ -45,7 +48,7 @@ def open_stand_in(path: Path) -> sqlite3.Connection:
     memory = sqlite3.connect(MEMORY, check_same_thread=False)
     try:
         if path.is_file():
-            # Without waiting, and without the right to change anything.
+            # Read-only, and without waiting for another process.
             with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=0)) as file:
                 copy_rows(file, memory)
         prepare(memory)
@@ -56,18 +59,18 @@ def open_stand_in(path: Path) -> sqlite3.Connection:
 
 
 def copy_rows(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
-    """Copy a database. Raises DatabaseError also when the copy would have to wait."""
+    """Copy a database. Raises DatabaseError, also if the copy would have to wait."""
     source.backup(target, progress=_go_on)
 
 
 def _go_on(status: int, _remaining: int, _total: int) -> None:
-    # Left to itself a backup asks for a locked file again and again, for ever.
+    # By default a backup retries a locked file for ever.
     if status not in {sqlite3.SQLITE_OK, sqlite3.SQLITE_DONE}:
         raise sqlite3.OperationalError("the database is locked")
 
 
 def refused(error: Exception, path: Path, text: str) -> StorageError:
-    """What SQLite said, or the system when the file was made ready for it."""
+    """Return the StorageError for an error of SQLite or of the operating system."""
     name = "ENOSPC" if _code(error) == sqlite3.SQLITE_FULL else "EIO"
     if isinstance(error, OSError):
         name = errno.errorcode.get(error.errno or errno.EIO, "EIO")
@@ -91,7 +94,7 @@ def _begun_anew_if_bad(path: Path, wait: float) -> sqlite3.Connection:
 
 
 def remove_database(path: Path, *, keep: bool = False) -> None:
-    """Remove the file and what SQLite keeps beside it; `keep`: only what is beside it."""
+    """Remove the file and SQLite's files beside it; with `keep` the file itself stays."""
     for suffix in ("-wal", "-shm") if keep else ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
@@ -102,14 +105,17 @@ def connect(
     *,
     wait: float = LOCKED_SECONDS,
 ) -> sqlite3.Connection:
-    """A connection with the tables of this version. Raises sqlite3.Error, OtherVersion, OSError."""
+    """Open a connection and make the tables of this version.
+
+    Raises sqlite3.Error, OtherVersion, OSError.
+    """
     if path is not MEMORY:
         if not path.exists():
-            # The log of a file that was deleted is not this one's.
+            # A log beside a missing file belongs to the deleted file, not to a new one.
             remove_database(path, keep=True)
         elif not path.is_file():
             raise OSError(errno.EINVAL, "it is not a regular file")
-        # SQLite would take the umask's word for it; its -wal and -shm take the mode of this file.
+        # SQLite would use the umask's mode. The -wal and -shm files get the mode of the file.
         path.touch(mode=0o600)
         path.chmod(0o600)
     connection = sqlite3.connect(path, timeout=wait, check_same_thread=False)

@@ -1,9 +1,10 @@
-"""catalog.sqlite as every call uses it: others may delete, damage or lock it at any time.
+"""The connection to catalog.sqlite, which other programs may delete, damage or lock at any time.
 
-Rule 1: neither the start nor a use fails because of the file. One that was deleted, damaged or written to by
-others is begun anew; one that cannot be written, or that another process holds, is left alone, and a
-copy in memory stands in for it until it can. `generation` grows whenever rows were lost.
-Rule 2: nobody waits for another process longer than LOCKED_SECONDS, and only once.
+Rule 1: neither the start nor a use fails because of the file. A file that was deleted, damaged or
+written to by another program is made anew. A file that cannot be written, or that another process
+holds, is left alone, and a copy in memory stands in for the file until the file is usable again.
+`generation` grows whenever rows were lost.
+Rule 2: a wait for another process takes at most LOCKED_SECONDS, and happens only once.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ __all__ = ["CatalogFile"]
 
 T = TypeVar("T")
 
-# The file is as good as it was, but not ours to use now.
+# Errors that leave the file intact but unusable for now.
 _UNUSABLE: Final = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -52,10 +53,10 @@ class CatalogFile:
     """The one connection to the tables, used by one thread at a time."""
 
     def __init__(self, path: Path, on_trouble: Callable[[str], None]) -> None:
-        """Open or begin the file. `on_trouble` is told once per trouble with the file."""
+        """Open or create the file. `on_trouble` gets one text per problem with the file."""
         self.generation = 0
         self.stands_in = False
-        """Whether a copy in memory is used because the file cannot be."""
+        """True while a copy in memory is used because the file is unusable."""
         self._path = path
         self._on_trouble = on_trouble
         self._lock = threading.Lock()
@@ -74,7 +75,7 @@ class CatalogFile:
             self._connection.close()
 
     def look(self) -> None:
-        """Notice a file that others have changed, or one that can be written again."""
+        """Check whether another program changed the file, or whether the file is usable again."""
         with self._lock:
             if self.stands_in:
                 self._try_file()
@@ -84,12 +85,12 @@ class CatalogFile:
                     self._require_untouched()
 
     def refuse(self, why: str) -> None:
-        """Begin anew: what was read from it makes no sense."""
+        """Discard the file and make a new one, because rows that were read make no sense."""
         with self._lock:
             self._discard(why)
 
     def use(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run in one transaction; when the file is the trouble, again without it."""
+        """Run `work` in one transaction; if the file fails, run `work` again without the file."""
         with self._lock:
             if not self.stands_in:
                 self._require_file()
@@ -98,7 +99,7 @@ class CatalogFile:
                     with self._connection:
                         return work(self._connection)
                 except sqlite3.DatabaseError as error:
-                    # The second time it may be the copy that stands in.
+                    # The second failure may be one of the copy in memory.
                     self._do_without(error)
             with self._connection:
                 return work(self._connection)
@@ -106,7 +107,7 @@ class CatalogFile:
     def _require_file(self) -> None:
         found = _identity(self._path)
         if found is None and not self._path.parent.exists():
-            # Its folder may come back with it; nothing else could be made there now.
+            # A new file cannot be made without the folder, and folder and file may come back.
             return
         if found != self._identity:
             self._begin_anew("it was deleted or replaced")
@@ -136,7 +137,7 @@ class CatalogFile:
         self._begin_anew(why)
 
     def _has_our_tables(self) -> bool:
-        """Whether nobody dropped or changed a table; if so the statement was wrong."""
+        """Return whether all tables are intact; if so, the failed statement itself was wrong."""
         fresh = connect(MEMORY)
         try:
             ours = fresh.execute(_TABLES).fetchall()
@@ -161,7 +162,7 @@ class CatalogFile:
             self._on_trouble(f"the catalog is kept in memory: {error}")
 
     def _stand_in(self, why: str) -> None:
-        """Go on with a copy in memory, or with nothing if not even that can be read."""
+        """Switch to a copy in memory; the copy is empty if the file cannot be read."""
         self._on_trouble(f"the catalog is kept in memory: {why}")
         memory = connect(MEMORY)
         try:
@@ -175,7 +176,7 @@ class CatalogFile:
         self.stands_in = True
 
     def _try_file(self) -> None:
-        """Put what stands in into the file, if it can be written by now; waits for nobody."""
+        """Write the copy in memory to the file if the file is usable again, without waiting."""
         try:
             database = open_database(self._path, wait=0)
         except StorageError:
@@ -203,7 +204,7 @@ def _code(error: sqlite3.DatabaseError) -> int:
 
 
 def _version(connection: sqlite3.Connection) -> int:
-    """Another one after every commit of somebody else."""
+    """Return a number that changes after every commit of another process."""
     version: int = connection.execute("PRAGMA data_version").fetchone()[0]
     return version
 
@@ -217,7 +218,10 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
-    """Everything, what is of the connection only, too. Raises DatabaseError also when it would wait."""
+    """Copy all tables, the connection's temporary ones too.
+
+    Raises DatabaseError, also if the copy would have to wait.
+    """
     copy_rows(source, target)
     for table in ("volatile", "volatile_tags"):
         rows = source.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - our names

@@ -1,4 +1,4 @@
-"""Which session is meant, and which sessions come from which: questions of one statement or few.
+"""Statements that find sessions by a ref and list sessions with their parents.
 
 Every function takes a connection and runs inside the transaction of `Catalog.ask`.
 """
@@ -15,7 +15,7 @@ from sessiond.catalog.rows import Brief, Found, Relative
 __all__ = ["Kept", "find_by_ref", "find_kept", "relatives", "twins"]
 
 _PREFIX_MIN: Final = 4
-# Behind every character that an id may have.
+# The upper bound is the prefix and "\x7f", which sorts behind every character of an id.
 _BEGINS: Final = "session_id >= ? AND session_id < ?"
 _RANDOM_END: Final = re.compile(r"[0-9a-f-]{6,36}")
 # A UUID, or the 32 hex digits of a path's hash.
@@ -28,11 +28,11 @@ _RELATIVE: Final = (
 
 
 def find_by_ref(connection: sqlite3.Connection, ref: str, limit: int) -> list[Found]:
-    """The sessions that `ref` may mean: of its readings, the first one that means any.
+    """Return the sessions that `ref` may mean, by the first reading of `ref` that finds any.
 
-    It is an id, or at least four leading characters of ids, or at least six trailing ones of
-    random ids, or a title: exact, whatever its case, or a part of one. Drafts have no title
-    that anybody was shown.
+    The readings, in order: an id; at least four leading characters of an id, or at least six
+    trailing characters of a random id; an exact title; a title in any case; a part of a title.
+    Titles of drafts do not count, because no list has shown them.
     """
     for condition, *values in _readings(ref):
         rows = connection.execute(
@@ -49,8 +49,8 @@ def find_by_ref(connection: sqlite3.Connection, ref: str, limit: int) -> list[Fo
 def _readings(ref: str) -> Iterator[tuple[str, ...]]:
     yield "session_id = ?", ref
     if _RANDOM_END.fullmatch(ref):
-        # UUIDs of version 7 begin alike when they were made in the same minute. Both readings
-        # count, so that the end of one id is never taken for the beginning of another.
+        # UUIDs of version 7 made within a minute begin alike, so their ends tell them apart. A
+        # beginning and an end count as one reading, so that an ambiguous ref finds both sessions.
         is_end = f"(substr(session_id, -length(?)) = ? AND {_IS_RANDOM})"
         yield f"({_BEGINS} OR {is_end})", ref, f"{ref}\x7f", ref, ref
     elif len(ref) >= _PREFIX_MIN and ref.isascii():
@@ -69,7 +69,7 @@ def twins(
     first_message: str | None,
     limit: int,
 ) -> list[str]:
-    """Return the other sessions that began at the same moment with the same first message."""
+    """Return the ids of other sessions with an equal creation time and first message."""
     said = "CASE WHEN json_valid(CAST(info AS TEXT)) THEN json_extract(CAST(info AS TEXT), ?) END"
     rows = connection.execute(
         "SELECT session_id FROM sessions WHERE listed = 1 AND created_at = ? "  # noqa: S608
@@ -80,14 +80,14 @@ def twins(
 
 
 class Kept(NamedTuple):
-    """What the catalog still says of a session that no list shows."""
+    """The title and folder that the catalog keeps of an unlisted session."""
 
     title: str | None
     cwd: str | None
 
 
 def find_kept(connection: sqlite3.Connection, session_id: str) -> Kept | None:
-    """Return what a session was called and where; None if nothing is kept of that."""
+    """Return the title and folder of an unlisted session; None if the catalog has neither."""
     row = connection.execute(
         "SELECT title, cwd FROM sessions WHERE session_id = ? AND cwd != ''", (session_id,)
     ).fetchone()
@@ -95,7 +95,7 @@ def find_kept(connection: sqlite3.Connection, session_id: str) -> Kept | None:
 
 
 def relatives(connection: sqlite3.Connection, cwd: str | None, limit: int) -> list[Relative]:
-    """The sessions of a project, or all, with what each says of its parent."""
+    """Return the sessions of a project folder, or all sessions, with the parents they name."""
     where, values = ("", []) if cwd is None else ("AND cwd = ?", [cwd])
     rows = connection.execute(
         f"SELECT {_RELATIVE} FROM sessions WHERE listed = 1 AND draft = 0 {where} UNION ALL "  # noqa: S608

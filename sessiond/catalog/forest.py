@@ -1,7 +1,7 @@
-"""Sessions by descent: who was forked, merged or rebased from whom, in pre-order.
+"""Sessions as trees by descent (fork, merge, rebase), in pre-order.
 
-Pure. A session whose parent is not there is a root, and so is the oldest one of a
-circle: whatever headers say, every session stands in the forest exactly once.
+Pure. A session whose parent is missing is a root. Of a circle the oldest session is a
+root. So every session is in the forest exactly once, whatever the headers say.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["ForestRow", "plant", "tree_of"]
 
 
 class ForestRow(Struct, frozen=True):
-    """A session and where it stands; `lines` says of each level whether more siblings follow."""
+    """A session and its place; `lines` says for each level whether more siblings follow."""
 
     session: Relative
     parent_id: str | None
@@ -27,7 +27,7 @@ class ForestRow(Struct, frozen=True):
 
 
 def plant(sessions: Sequence[Relative]) -> Iterator[ForestRow]:
-    """Every session once, parents first, siblings in the order given."""
+    """Yield every session once, parents first, siblings in the given order."""
     parents = _parents(sessions)
     children: dict[str | None, list[Relative]] = {}
     for session in sessions:
@@ -52,7 +52,7 @@ def plant(sessions: Sequence[Relative]) -> Iterator[ForestRow]:
 
 
 def tree_of(session_id: str, sessions: Sequence[Relative]) -> list[Relative]:
-    """Those that stand in one tree with this session; none if it is not among them."""
+    """Return the sessions of the tree that contains `session_id`; none if no tree does."""
     found: list[Relative] = []
     holds_it = False
     for row in plant(sessions):
@@ -66,7 +66,7 @@ def tree_of(session_id: str, sessions: Sequence[Relative]) -> list[Relative]:
 
 
 def _parents(sessions: Sequence[Relative]) -> dict[str, str | None]:
-    """Everybody's parent among these sessions, circles cut at the first one given."""
+    """Return the parent of each session; a circle is cut at its first session."""
     ids = {session.session_id for session in sessions}
     by_path = {session.path: session.session_id for session in sessions if session.path}
     parents = {session.session_id: _parent(session, ids, by_path) for session in sessions}
@@ -78,7 +78,7 @@ def _parents(sessions: Sequence[Relative]) -> dict[str, str | None]:
             way[at] = None
             at = parents[at]
         if at is not None and at in way:
-            # The sessions come oldest first, but the way may have led into the circle from below.
+            # `sessions` begins with the oldest, but the walk may have entered the circle anywhere.
             circle = list(way)[list(way).index(at) :]
             oldest = next(one.session_id for one in sessions if one.session_id in circle)
             parents[oldest] = None

@@ -1,9 +1,9 @@
-"""Where words were said: an index over the lines of sessions, in `search.sqlite`.
+"""The full-text index over the lines of sessions, in `search.sqlite`.
 
-Rule 1: it is never the truth. A session's rows are good for the epoch and up to the line that
-they were written for; deleting the file costs reading the sessions again.
-Rule 2: the text that is taken out is overwritten, as far as SQLite can.
-Blocking: called in worker threads, from any of them, one at a time.
+Rule 1: the index is never the truth. A session's rows are valid for the recorded epoch and up to
+the recorded line. Deleting the file costs reading the sessions again.
+Rule 2: removed text is overwritten, as far as SQLite can.
+Blocking: any worker thread may call a method; a lock lets one call run at a time.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ JOIN entries ON entries.row = words.rowid
 JOIN wanted ON wanted.number = entries.number
 JOIN sessions ON sessions.number = entries.number
 WHERE words MATCH ? ORDER BY rank, words.rowid DESC LIMIT ?
-"""  # noqa: S608 - nothing of it comes from outside
+"""  # noqa: S608 - no part comes from outside
 
 
 class Indexed(Struct, frozen=True):
-    """How far a session is in the index: up to line `seq`, which ends before byte `end`."""
+    """The part of a session that is indexed: up to line `seq`, which ends before byte `end`."""
 
     epoch: str
     seq: int
@@ -70,7 +70,7 @@ class Indexed(Struct, frozen=True):
 
 
 class Text(Struct, frozen=True):
-    """What one line says; the header has no entry id."""
+    """The text of one line; the header has no entry id."""
 
     seq: int
     entry_id: str | None
@@ -78,7 +78,7 @@ class Text(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """A hit."""
+    """A hit of a search."""
 
     session_id: str
     entry_id: str | None
@@ -87,10 +87,10 @@ class Found(Struct, frozen=True):
 
 
 class TextIndex:
-    """The index of one profile."""
+    """The full-text index of one profile."""
 
     def __init__(self, path: Path, on_trouble: Callable[[str], None]) -> None:
-        """Nothing is opened or made before the first use."""
+        """Remember the path; the first use opens or creates the file."""
         self._path = path
         self._on_trouble = on_trouble
         self._lock = threading.Lock()
@@ -102,7 +102,7 @@ class TextIndex:
             self._close()
 
     def indexed(self) -> dict[str, Indexed]:
-        """How far each session is in it."""
+        """Return the indexed part of each session."""
 
         def all_of_them(connection: sqlite3.Connection) -> dict[str, Indexed]:
             rows = connection.execute("SELECT session_id, epoch, seq, end FROM sessions")
@@ -111,7 +111,7 @@ class TextIndex:
         return self._use(all_of_them)
 
     def indexed_of(self, session_id: str) -> Indexed | None:
-        """How far one session is in it."""
+        """Return the indexed part of one session; None if the session is not indexed."""
 
         def one(connection: sqlite3.Connection) -> Indexed | None:
             row = connection.execute(
@@ -122,7 +122,10 @@ class TextIndex:
         return self._use(one)
 
     def put(self, session_id: str, mark: Indexed, texts: Sequence[Text], *, anew: bool) -> None:
-        """Add lines of a session and note how far it is, in one transaction."""
+        """Add lines of a session and record the indexed part, in one transaction.
+
+        With `anew` the earlier lines of the session are removed first.
+        """
 
         def store(connection: sqlite3.Connection) -> None:
             if anew:
@@ -138,7 +141,7 @@ class TextIndex:
         self._use(store)
 
     def forget(self, session_ids: Iterable[str]) -> None:
-        """Take sessions out."""
+        """Remove sessions from the index."""
         dropped = tuple(session_ids)
 
         def drop(connection: sqlite3.Connection) -> None:
@@ -149,21 +152,27 @@ class TextIndex:
             self._use(drop)
 
     def purge(self, session_id: str) -> None:
-        """Take a session out for good: its words are in no page of the file afterwards."""
+        """Remove a session and erase its words from all pages of the file.
+
+        Raises StorageError while another process reads the file, because old pages then stay.
+        """
         if not self._path.is_file():
-            # What is something else keeps no words.
+            # A missing file, or something else of that name, holds no words.
             return
         self.forget([session_id])
-        # Rows that are gone leave their words in the index until it is merged.
+        # Deleted rows leave their words in the index until the index is merged.
         self._use(lambda connection: connection.execute(_OPTIMIZE))
-        # What was overwritten is still in the pages that SQLite keeps for those who read them.
+        # Overwritten pages stay in the log until no reader needs them.
         (is_held, *_) = self._use(lambda connection: connection.execute(_EMPTY_LOG).fetchone())
         if is_held:
-            text = f"{self._path} is being read by another process, which keeps the words in it"
+            text = (
+                f"{self._path} is being read by another process, so deleted words stay in it:"
+                " try again once that process has closed it"
+            )
             raise StorageError(text, errno="EBUSY", path=str(self._path))
 
     def find(self, match: str, wanted: Iterable[str], limit: int) -> list[Found]:
-        """The best hits in these sessions, best first."""
+        """Return up to `limit` hits in the sessions `wanted`, best first."""
 
         def search(connection: sqlite3.Connection) -> list[Found]:
             connection.execute("DELETE FROM wanted")
@@ -182,7 +191,7 @@ class TextIndex:
     # -- the file ------------------------------------------------------------
 
     def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run in one transaction; on a new file if this one was deleted or is damaged."""
+        """Run `work` in one transaction; use a new file if the file was deleted or is damaged."""
         with self._lock:
             return self._use_locked(work)
 
@@ -201,7 +210,7 @@ class TextIndex:
         except (sqlite3.OperationalError, OSError) as error:
             raise _refused(error, self._path) from error
         except sqlite3.DatabaseError as error:
-            self._on_trouble(f"the index of searches is made again: {error}")
+            self._on_trouble(f"the search index is made again: {error}")
             self._close()
             remove_database(self._path)
         try:
@@ -248,4 +257,6 @@ def _drop(connection: sqlite3.Connection, session_id: str) -> None:
 
 
 def _refused(error: sqlite3.Error | OSError, path: Path) -> StorageError:
-    return refused(error, path, f"cannot use {path}: {error}; it may be deleted, it is made again")
+    return refused(
+        error, path, f"cannot use {path}: {error}; it may be deleted, a search makes it anew"
+    )

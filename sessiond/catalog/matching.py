@@ -1,6 +1,6 @@
-"""From what a user types to what the index of words understands.
+"""A user's search query as a query of the full-text index.
 
-Law: no query is an error of syntax. It is words and quoted phrases, never a language.
+Law: no query is a syntax error. A query is words and quoted phrases, never a language.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _PARTS: Final = re.compile(r'"([^"]*)"?|([^\s"]+)')
 
 
 def match_of(query: str) -> str | None:
-    """The query in the language of the index; None if there is no word in it.
+    """Return the query in the language of the index; None if the query has no word.
 
-    Every word has to be there, the last letters of a word may be missing; what stands in
-    quotes is there as it stands.
+    A hit has every word; a word of the query may be the beginning of a longer word. A quoted
+    phrase must occur exactly.
     """
     parts: list[str] = []
     for phrase, word in _PARTS.findall(query):
@@ -29,5 +29,5 @@ def match_of(query: str) -> str | None:
 
 
 def _counts(char: str) -> bool:
-    """Whether the tokenizer sees it: letters, numbers, marks; private use is a letter to it."""
+    """Return whether the tokenizer indexes a character: letters, numbers, marks, private use."""
     return unicodedata.category(char)[0] in "LNM" or unicodedata.category(char) == "Co"

@@ -1,8 +1,8 @@
-"""Which sessions a list shows and in which order, as SQL; and the cursor between its pages.
+"""The SQL of lists (filters and order) and the cursors between their pages.
 
-A page goes on behind the sort key and id of the last row, not behind a number
-of rows. So a session that does not change while somebody pages is given exactly
-once, whatever comes, goes or moves around it.
+A page begins behind the sort key and id of the last row, not behind a number of rows.
+So a session that does not change while a client pages is returned exactly once, even
+if other sessions come, go or move.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ _NUMBERS: Final = frozenset({"message_count", "written"})
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """What a list is asked for. Times are RFC 3339 UTC; `after` includes its moment."""
+    """The filters and the order of a list.
+
+    Times are RFC 3339 UTC. An `after` time includes its moment.
+    """
 
     cwd: str | None = None
     tags: tuple[str, ...] = ()
@@ -56,7 +59,7 @@ class Query(Struct, frozen=True, kw_only=True):
     updated_after: str | None = None
     updated_before: str | None = None
     written_before_ns: int | None = None
-    """Files whose own time is earlier, and files whose time the catalog does not know."""
+    """The exclusive upper bound of a file's own time; files of unknown time match, too."""
     root: str | None = None
     drafts: bool = False
     has_assistant: bool = False
@@ -65,29 +68,29 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 def without_slash(folder: str) -> str:
-    """A folder as rows and queries spell it."""
+    """Return a folder as rows and queries spell it: without a slash at the end."""
     return folder.rstrip("/") or folder[:1]
 
 
 class BadCursor(Exception):
-    """A cursor that was not made for this query."""
+    """Refusal of a cursor that was not made for this query."""
 
 
 def cursor_of(query: Query, position: Position) -> str:
-    """Where the next page begins, for the same query only."""
+    """Return the cursor of the next page; it is valid for this query only."""
     value, session_id = position
     text = msgspec.json.encode((_stamp(query), value, session_id))
     return base64.urlsafe_b64encode(text).decode().rstrip("=")
 
 
-# A number as SQLite has them.
+# Numbers are limited to those of SQLite.
 _cursor: Final = msgspec.json.Decoder(
     tuple[str, str | Annotated[int, Meta(ge=0, le=2**63 - 1)], str]
 )
 
 
 def position_of(query: Query, cursor: str) -> Position:
-    """The sort key and id of the last row given. Raises BadCursor."""
+    """Return the sort key and id of the last row before a cursor. Raises BadCursor."""
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         stamp, value, session_id = _cursor.decode(base64.b64decode(padded, b"-_", validate=True))
@@ -103,7 +106,7 @@ def _stamp(query: Query) -> str:
 
 
 def select_page(query: Query, limit: int, after: Position | None) -> tuple[str, list[str | int]]:
-    """The statement and its values; a row is (info, sort key, session_id)."""
+    """Return a statement and its values; a row is (info, sort key, session_id)."""
     column = _COLUMN_OF[query.sort]
     conditions, values = _conditions(query)
     if after is not None:
@@ -121,7 +124,7 @@ def select_page(query: Query, limit: int, after: Position | None) -> tuple[str, 
 
 
 def select_ids(query: Query) -> tuple[str, list[str | int]]:
-    """The statement and its values; a row is a session id. Only sessions in files."""
+    """Return a statement and its values; a row is a session id. Selects only sessions in files."""
     conditions, values = _conditions(query)
     where = " AND ".join(conditions).replace("{tags}", "tags")
     return f"SELECT session_id FROM sessions WHERE {where}", values  # noqa: S608 - our names
@@ -141,7 +144,7 @@ def _conditions(query: Query) -> tuple[list[str], list[str | int]]:
 
 
 def _filters(query: Query) -> Iterator[tuple[str, str | int | tuple[str, str] | None]]:
-    """Conditions with what they compare with; None where nobody asked for it."""
+    """Yield each condition with its value; None for a filter that the query does not set."""
     yield "archived = ?", None if query.archived is None else int(query.archived)
     yield "cwd = ?", query.cwd
     yield "agent = ?", query.agent
@@ -155,7 +158,7 @@ def _filters(query: Query) -> Iterator[tuple[str, str | int | tuple[str, str] | 
         yield "session_id IN (SELECT session_id FROM {tags} WHERE tag = ?)", tag
     yield "created_at >= ?", query.created_after
     yield "updated_at >= ?", query.updated_after
-    # What has no time is neither before nor after anything.
+    # A session without a time is neither before nor after any moment.
     yield "created_at > '' AND created_at < ?", query.created_before
     yield "updated_at > '' AND updated_at < ?", query.updated_before
     yield "mtime_ns < ?", query.written_before_ns

@@ -1,7 +1,7 @@
-"""What a row says of one session, as plain values. Nothing here knows SQLite.
+"""The values of one session's row, independent of SQLite.
 
-Law: the catalog understands only the columns that it filters and sorts by; what
-lists show (`info`) and what was summed up so far (`summary`) are bytes to it.
+Law: the catalog understands only the columns that it filters and sorts by. The object
+that lists show (`info`) and the running summary (`summary`) are opaque bytes to it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class Fingerprint(Struct, frozen=True):
-    """What tells whether a file is still the one a row speaks of."""
+    """The identity of a file, which shows whether a row is stale."""
 
     inode: int
     size: int
@@ -36,12 +36,14 @@ NOTHING = Fingerprint(0, 0, 0)
 
 
 class Mark(Struct, frozen=True):
-    """An epoch, and what it was seen with: a line, by its ordinal, all before it, and the file's inode.
+    """An epoch with the evidence of its file: a line, the bytes up to that line, and the inode.
 
-    `seen_digest` is the SHA-256 of the line, where the line ends in the file, and the checksum of
-    the file up to there; an older version noted the SHA-256 only.
+    `seen_seq` is the ordinal of the line. `seen_digest` has the SHA-256 of the line, the offset
+    where the line ends, and the checksum of the file up to there; an older version recorded the
+    SHA-256 only.
 
-    A line may stand in a copy that went on by itself; an inode is one file's. 0: it was not noted.
+    The inode is needed because a copy of the file has the line too and may have grown on its own.
+    `seen_inode` 0 means that the inode was not recorded.
     """
 
     epoch: str
@@ -51,7 +53,7 @@ class Mark(Struct, frozen=True):
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """What lists filter and sort by. Times are RFC 3339 UTC, "" where there is none."""
+    """The columns that lists filter and sort by. Times are RFC 3339 UTC, or "" if unknown."""
 
     cwd: str
     title: str | None
@@ -70,7 +72,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 
 class Known(Struct, frozen=True):
-    """What is noted of a session's file; `listed` says that the rest was read from it, too."""
+    """The record of a session's file; `listed` says whether the list columns were read, too."""
 
     session_id: str
     path: str
@@ -81,7 +83,7 @@ class Known(Struct, frozen=True):
 
 
 class Stored(Struct, frozen=True):
-    """A row to store: a session as lists show it. A session in memory has no path."""
+    """A row to store. A session in memory has no path."""
 
     session_id: str
     path: str | None
@@ -93,7 +95,7 @@ class Stored(Struct, frozen=True):
 
 
 class Shown(Struct, frozen=True):
-    """What lists show of a session."""
+    """The part of a row that lists show."""
 
     info: bytes
     draft: bool
@@ -102,7 +104,7 @@ class Shown(Struct, frozen=True):
 
 
 class Brief(Struct, frozen=True):
-    """A session in a few words, for whoever has to choose among several."""
+    """A short description of a session, for a choice among several sessions."""
 
     session_id: str
     title: str | None
@@ -111,14 +113,14 @@ class Brief(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """A session that was asked for, and what lists show of it."""
+    """A session that a ref means, and what lists show of the session."""
 
     brief: Brief
     info: bytes
 
 
 class Relative(Struct, frozen=True):
-    """A session and whom it says that it comes from."""
+    """A session and the parent that its header names."""
 
     session_id: str
     path: str

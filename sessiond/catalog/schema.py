@@ -1,8 +1,7 @@
-"""The tables of catalog.sqlite, and how an older file becomes one of this version.
+"""The tables of catalog.sqlite, and the migration of an older file to this version.
 
-Law: nothing but epochs is worth carrying over, because nothing else is lost
-with the file: the rest is read from the sessions again. A file of another
-version that has no epochs to give is refused, and its owner begins anew.
+Law: only epochs are carried over, because everything else can be read from the sessions
+again. A file of another version without epochs is refused, and the caller makes a new one.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ COLUMNS: Final = (
     "message_count, words, parent_id, parent_path, summary, info"
 )
 
-# The narrow columns first: SQLite reads no further than the last one that a query names.
+# Narrow columns come first: SQLite reads a row only up to the last column that a query names.
 _TABLE: Final = """
 CREATE TABLE IF NOT EXISTS {name} (
     session_id TEXT PRIMARY KEY,
@@ -71,13 +70,13 @@ _INDEXES: Final = (
 )
 _META: Final = "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL);"
 
-# Sessions that are in no file must not come into one here either: a table of the
-# connection, which SQLite keeps in memory.
+# Sessions without a file must not be written to this file either. They are in a temporary
+# table of the connection, which SQLite keeps in memory.
 _VOLATILE: Final = _TABLE.format(name="temp.volatile") + _TAGS.format(name="temp.volatile_tags")
 
 
 class OtherVersion(Exception):
-    """The file was written by another version and has nothing to carry over."""
+    """Refusal of a file that another version wrote and that has nothing to carry over."""
 
 
 def prepare(connection: sqlite3.Connection) -> None:
@@ -110,9 +109,10 @@ def prepare(connection: sqlite3.Connection) -> None:
     )
 
 
-# Versions 3 and 4 have the tables of today. Rows of 3 hold the time of the last entry instead of
-# the newest time, rows of both count no message above a record that is a parent and know no
-# model of an answer. A row without the identity of its file is read from the file again.
+# Versions 3 and 4 have today's tables, but some values are outdated. Rows of version 3 have the
+# time of the last entry instead of the newest time. Rows of both versions do not count messages
+# above a record that is a parent, and lack the model of answers. Clearing the identity of its
+# file makes a row stale, so the row is read from the file again.
 _SAME_TABLES: Final = frozenset({3, 4})
 _FORGET_FILES: Final = "UPDATE sessions SET inode = 0, size = 0, mtime_ns = 0;"
 _PUT_ASIDE: Final = "ALTER TABLE sessions RENAME TO older; DROP TABLE IF EXISTS tags;" + "".join(

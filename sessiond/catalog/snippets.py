@@ -1,8 +1,8 @@
-"""The words around a hit of a search, in one line of bounded length.
+"""The text around a search hit, in one line of bounded length.
 
-SQLite counts a snippet in words, and a word may be as long as the entry: base64 is one. And
-the best window of a text costs SQLite the square of the hits in it, ten seconds for 20,000: of
-a long text the window begins at the first hit.
+SQLite counts a snippet in words, and a word may be as long as its entry: base64 is one word.
+Finding the best window costs SQLite time quadratic in the hits, ten seconds for 20,000 hits. So
+the window of a long text begins at the first hit.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from sessiond.limits import SNIPPET_CHARS_MAX
 
 __all__ = ["SNIPPET_SQL", "clipped"]
 
-# What stands before each word that was found, in a snippet of SQLite.
+# The mark that SQLite puts before each hit in a snippet.
 _MARK: Final = "\x01\x02\x03"
 _LONG_CHARS: Final = 4_000
 SNIPPET_SQL: Final = f"""
 CASE WHEN length(words.text) > {_LONG_CHARS} THEN highlight(words, 0, char(1, 2, 3), '')
 ELSE snippet(words, 0, char(1, 2, 3), '', '…', 24) END
 """
-"""The column for `clipped`, of the table `words`."""
+"""The column of the table `words` from which `clipped` makes the snippet."""
 _CHARS_BEFORE: Final = 60
 
 
 def clipped(snippet: str) -> str:
-    """Return one line of a snippet, of which the first hit is a part, without the marks."""
+    """Return a snippet as one line of bounded length that shows the first hit, without marks."""
     before, mark, after = snippet.partition(_MARK)
     if not mark:
         before, after = "", snippet
-    # Blanks are counted only where they are shown.
+    # Only blanks that are shown count.
     before = " ".join(before[-SNIPPET_CHARS_MAX:].split()) + " " * before[-1:].isspace()
     after = " ".join(after.replace(_MARK, "")[: 2 * SNIPPET_CHARS_MAX].split())
     if len(before) + len(after) <= SNIPPET_CHARS_MAX and len(snippet) <= 2 * SNIPPET_CHARS_MAX:

@@ -1,4 +1,4 @@
-"""The row of one session, read and written: from values to columns and back.
+"""The statements that read and write the row of one session.
 
 Every function takes a connection and runs inside the transaction of `CatalogFile.use`.
 """
@@ -34,13 +34,13 @@ _PLACE: Final = (
     "ON CONFLICT (session_id) DO UPDATE SET epoch = excluded.epoch, "
     "seen_seq = excluded.seen_seq, seen_digest = excluded.seen_digest, "
     "seen_inode = excluded.seen_inode, path = excluded.path, "
-    # What lists show was read at the other place.
+    # The list columns were read from the old path, so a new path makes them stale.
     "inode = CASE WHEN path = excluded.path THEN inode ELSE 0 END"
 )
 
 
 def find_known(connection: sqlite3.Connection, session_id: str) -> Known | None:
-    """What is noted of a session's file."""
+    """Return the record of a session's file; None if there is none."""
     row = connection.execute(
         f"SELECT {_KNOWN} FROM sessions WHERE session_id = ?",  # noqa: S608 - our names
         (session_id,),
@@ -49,13 +49,13 @@ def find_known(connection: sqlite3.Connection, session_id: str) -> Known | None:
 
 
 def all_known(connection: sqlite3.Connection) -> list[Known]:
-    """What is noted of every file."""
+    """Return the records of all files."""
     rows = connection.execute(f"SELECT {_KNOWN} FROM sessions")  # noqa: S608 - our names
     return [_known(row) for row in rows]
 
 
 def find_settled_drafts(connection: sqlite3.Connection) -> dict[str, Fingerprint]:
-    """Return where drafts without an assistant message lie, and what the files were then."""
+    """Return the paths of drafts without an answer, with each file's identity when read."""
     rows = connection.execute(
         "SELECT path, inode, size, mtime_ns FROM sessions "
         "WHERE listed = 1 AND draft = 1 AND has_assistant = 0"
@@ -64,13 +64,13 @@ def find_settled_drafts(connection: sqlite3.Connection) -> dict[str, Fingerprint
 
 
 def place(connection: sqlite3.Connection, session_id: str, path: str, mark: Mark) -> None:
-    """Note where a session's file is and under which epoch."""
+    """Record the path and the epoch of a session's file."""
     seen = (mark.epoch, mark.seen_seq, mark.seen_digest, mark.seen_inode)
     connection.execute(_PLACE, (session_id, path, *seen))
 
 
 def find_shown(connection: sqlite3.Connection, session_id: str) -> Shown | None:
-    """What lists show of a session."""
+    """Return what lists show of a session; None if it is not listed."""
     for table in ("sessions", "volatile"):
         row = connection.execute(
             f"SELECT info, draft, archived, has_assistant FROM {table} "  # noqa: S608 - our names
@@ -83,13 +83,13 @@ def find_shown(connection: sqlite3.Connection, session_id: str) -> Shown | None:
 
 
 def drop(connection: sqlite3.Connection, session_id: str) -> None:
-    """Forget a session."""
+    """Delete all rows of a session."""
     for table in ("sessions", "tags", "volatile", "volatile_tags"):
         connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))  # noqa: S608
 
 
 def unlist(connection: sqlite3.Connection, session_id: str) -> None:
-    """List a session no more; its epoch stays."""
+    """Remove a session from lists; its epoch stays."""
     for table in ("tags", "volatile", "volatile_tags"):
         connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))  # noqa: S608
     connection.execute(
@@ -99,7 +99,7 @@ def unlist(connection: sqlite3.Connection, session_id: str) -> None:
 
 
 def erase(connection: sqlite3.Connection, session_id: str) -> None:
-    """Keep nothing that an unlisted session says, only its epoch."""
+    """Erase the text in the row of an unlisted session; its epoch stays."""
     connection.execute(
         "UPDATE sessions SET cwd = '', title = NULL, title_key = '', words = '', agent = NULL, "
         "status = NULL, summary = x'', info = x'' WHERE session_id = ? AND listed = 0",
@@ -108,7 +108,7 @@ def erase(connection: sqlite3.Connection, session_id: str) -> None:
 
 
 def insert(connection: sqlite3.Connection, row: Stored) -> None:
-    """Store a row where there is none; one without a path among those of this process."""
+    """Store the row of a session that has none; without a path, in the temporary tables."""
     facts, mark, seen = row.facts, row.mark, row.fingerprint
     table, tags = ("sessions", "tags") if row.path is not None else ("volatile", "volatile_tags")
     words = (facts.title or "", facts.first_message or "", facts.cwd)
