@@ -62,8 +62,9 @@ export interface AppendParams {
 }
 
 /**
- * A head is about to leave `leaf_id` for an entry. Null is before the first entry; `leaf_id` is
- * null too for a head that is new. A summary of yours is used where the caller sent none.
+ * A request before a head leaves `leaf_id` for another entry. A null id is the place before the
+ * first entry; `leaf_id` is also null for a new head. A summary in the answer is used if the caller
+ * sent none.
  */
 export interface BeforeBranch {
   session_id: string;
@@ -73,9 +74,9 @@ export interface BeforeBranch {
 }
 
 /**
- * A head is about to be compacted. `plan` is what is going to be summarised; null where the caller
- * brought what is to be stored, and then a summary of yours is not used. `automatic`: nobody asked
- * for it.
+ * A request before a head is compacted. `plan` says what will be summarised. `plan` is null if the
+ * caller sent the summary or the messages to store; then a summary in the answer is ignored.
+ * `automatic` is true if no client asked for the compaction.
  */
 export interface BeforeCompact {
   session_id: string;
@@ -85,7 +86,7 @@ export interface BeforeCompact {
   automatic: boolean;
 }
 
-/** A new session is about to be made of this one, up to an entry; null where it is not named. */
+/** A request before a new session is made of this one, up to an entry, null if none is named. */
 export interface BeforeFork {
   session_id: string;
   entry_id: string | null;
@@ -110,7 +111,7 @@ export interface BranchParams {
   _meta?: RequestMeta | null;
 }
 
-/** What was tried on the branch that was left; `from_id` is the abandoned leaf. */
+/** A summary of the branch that a head left; `from_id` is the abandoned leaf. */
 export interface BranchSummary {
   type: "branch_summary";
   /** 1 to 128 characters of A-Z a-z 0-9 _ . : - */
@@ -186,7 +187,7 @@ export interface Capabilities {
   catalog: boolean;
 }
 
-/** What lists show has changed. `session_id` is null for "many". */
+/** A change of what lists show. `session_id` is null for "many". */
 export interface CatalogChanged {
   revision: number;
   session_id: string | null;
@@ -194,8 +195,8 @@ export interface CatalogChanged {
 }
 
 /**
- * Whether the session is archived, or can only be read, is another thing than it was.
- * `read_only_reason` is null while the session can be written to.
+ * A change of a session's archived or read-only state. `read_only_reason` is null while the session
+ * can be written to.
  */
 export interface Changed {
   session_id: string;
@@ -204,7 +205,7 @@ export interface Changed {
   read_only_reason: "bad_line" | null;
 }
 
-/** The session was closed under its subscribers; there are no more events of it. */
+/** Notice that the session was closed under its subscribers; no more of its events follow. */
 export interface Closed {
   session_id: string;
   reason: string;
@@ -250,7 +251,7 @@ export interface CompactResult {
   tokens_after: number | null;
 }
 
-/** Replaces what precedes it: by a summary and a first kept entry, or by messages. */
+/** A compaction: a summary and a first kept entry, or messages, replace what precedes it. */
 export interface Compaction {
   type: "compaction";
   /** 1 to 128 characters of A-Z a-z 0-9 _ . : - */
@@ -270,8 +271,9 @@ export interface Compaction {
 }
 
 /**
- * What to summarise, what is kept, and the prompt that asks for the summary. Bound to the leaf it
- * was made at: `session/compact` takes it while that is still so.
+ * The entries to summarise, the first kept entry, and the prompt for the summary. A plan is bound
+ * to the leaf that it was made at: `session/compact` accepts the plan only while the head has that
+ * leaf.
  */
 export interface CompactionPlan {
   plan_id: string;
@@ -285,7 +287,7 @@ export interface CompactionPlan {
   prompt: string;
 }
 
-/** What is left out is decided by the preset, else by the configuration. */
+/** Compaction settings. The preset, then the configuration, decides about missing ones. */
 export interface CompactionSettings {
   /** Default: null. */
   enabled?: boolean | null;
@@ -304,9 +306,10 @@ export interface CompactionSettings {
 }
 
 /**
- * How a head stands: "recommended" when its context leaves less of the window than the reserve. The
- * others tell of a compaction that the daemon carries out. `tokens_after` is there when it is
- * completed and the disk gives what an estimate takes, `reason` (an error's kind) when it failed.
+ * The state of compaction on a head. "recommended" means that the head's context leaves less of the
+ * window than the reserve. The other states report a compaction that the daemon carries out.
+ * `tokens_after` comes with "completed", unless the lines for the estimate could not be read.
+ * `reason`, an error's kind, comes with "failed".
  */
 export interface CompactionTold {
   session_id: string;
@@ -415,7 +418,7 @@ export interface DaemonLimits {
   open_files: number | null;
 }
 
-/** The daemon stops. Come back after `retry_after_ms`. */
+/** Notice that the daemon stops. Reconnect after `retry_after_ms`. */
 export interface Draining {
   retry_after_ms: number;
 }
@@ -632,8 +635,8 @@ export interface HeadInfo {
 }
 
 /**
- * Line 1 of a native file: immutable, no parent, no node. `version` is always written. `timestamp`
- * is kept as text even where a file spells it as a number.
+ * The first line of a native file: immutable, without a parent, not a node. `version` is always
+ * written. `timestamp` stays as spelled, even if a file spells the time as a number.
  */
 export interface Header {
   type: "session_header";
@@ -679,7 +682,7 @@ export interface HoldingsStatistics {
   connections_refused: number;
 }
 
-/** Nothing, a reason why not, or a summary that is not blank. */
+/** An answer to a hook: empty, a veto with its reason, or a summary that is not blank. */
 export interface HookAnswer {
   /** Default: null. */
   veto?: string | null;
@@ -781,7 +784,7 @@ export interface Known {
 /** An entry of a type that sessiond knows, told apart by `type`. */
 export type KnownEntry = Message | CustomMessage | BranchSummary | Compaction | ThinkingLevelChange | ModelChange | Custom | Label | SessionInfoEntry | Leaf;
 
-/** A name for an entry; null or "" clears it. */
+/** A name for an entry; null or "" clears the name. */
 export interface Label {
   type: "label";
   /** 1 to 128 characters of A-Z a-z 0-9 _ . : - */
@@ -836,8 +839,8 @@ export interface LabelsResult {
 }
 
 /**
- * The connection was full: what follows `seq` is replayed from the file. `dropped_signals` counts
- * the signals that are gone since the last time it was told.
+ * Notice that the connection's buffer was full: entries after `seq` are replayed from the file.
+ * `dropped_signals` counts the signals lost since the previous such notice.
  */
 export interface Lagged {
   session_id: string;
@@ -845,7 +848,7 @@ export interface Lagged {
   dropped_signals: number;
 }
 
-/** Moves a head; a null target is the place before the first entry. */
+/** A move of a head; a null target is the place before the first entry. */
 export interface Leaf {
   type: "leaf";
   /** 1 to 128 characters of A-Z a-z 0-9 _ . : - */
@@ -1003,7 +1006,7 @@ export interface Message {
   ended_at?: string;
 }
 
-/** A setting: which model answers from here on. */
+/** A setting: the model that answers from this entry on. */
 export interface ModelChange {
   type: "model_change";
   /** 1 to 128 characters of A-Z a-z 0-9 _ . : - */
@@ -1018,7 +1021,7 @@ export interface ModelChange {
   provider?: string;
 }
 
-/** Which model answers. */
+/** The name of the model that answers. */
 export interface ModelName {
   model_id: string;
   /** Default: null. */
@@ -1121,8 +1124,9 @@ export interface OpenParams {
 }
 
 /**
- * Who made an entry, or sent a signal; live events only. `request_id` is the id of the request, as
- * it was sent.
+ * The client that made an entry or sent a signal, in live events only. `request_id` is the id of
+ * the request, as the client sent it. `external` is true for an entry that a foreign writer
+ * appended to the file.
  */
 export interface Origin {
   /** Default: null. */
@@ -1227,7 +1231,7 @@ export interface PlanCompactionResult {
   reason?: "compacted" | "empty" | "fits" | null;
 }
 
-/** What is to be summarised and what is kept, without the prompt. */
+/** The entries to summarise and the first kept entry, without the prompt. */
 export interface PlanFacts {
   plan_id: string;
   leaf_id: string;
@@ -1276,13 +1280,13 @@ export interface PresenceResult {
   clients: Present[];
 }
 
-/** Everybody who is present now, in the order in which they came. */
+/** The connections that are present now, in the order in which they came. */
 export interface PresenceTold {
   session_id: string;
   clients: Present[];
 }
 
-/** A connection that says it is there. `since` is when it came into this state. */
+/** A present connection. `since` is the time at which the connection entered its state. */
 export interface Present {
   access: string;
   state: string;
@@ -1296,20 +1300,20 @@ export interface Present {
   data?: unknown;
 }
 
-/** Something in the file that was kept but does not mean what its writer meant. */
+/** A part of the file that was kept but does not mean what its writer meant. */
 export interface Problem {
   line: number;
   kind: "bad_header" | "bad_line" | "bad_time" | "broken_atom" | "duplicate_id" | "first_kept_off_path" | "incomplete_atom" | "long_line" | "orphan" | "other_id" | "other_spelling" | "torn_tail" | "unknown_target";
   detail: string;
 }
 
-/** How far a request is that asked to be told, by the token it gave. */
+/** The progress of the request that gave `token`. */
 export interface ProgressTold {
   token: string | number;
   value: ProgressValue;
 }
 
-/** How far the work is: `done` of `total` (null when that is not known) of a unit. */
+/** The progress of work: `done` of `total` (null if unknown) in `unit`. */
 export interface ProgressValue {
   kind: "begin" | "end" | "report";
   done: number;
@@ -1394,9 +1398,7 @@ export interface RepairParams {
   _meta?: RequestMeta | null;
 }
 
-/**
- * The file is another one than it was: drop what you hold, everything is replayed from its start.
- */
+/** Notice that the file was replaced: drop all known entries, a full replay follows. */
 export interface ReplacedTold {
   session_id: string;
   epoch: string;
@@ -1537,8 +1539,8 @@ export interface ServiceStatistics {
 }
 
 /**
- * One stored entry. `head` and `leaf_id` say which head it moved where, if it moved one. `dropped`
- * is true, and `leaf_id` null, where the entry drops the head; else it is absent.
+ * A stored entry. If the entry moved a head, `head` is that head and `leaf_id` its new leaf.
+ * `dropped` is true, and `leaf_id` null, if the entry drops the head; else `dropped` is absent.
  */
 export interface SessionEvent {
   session_id: string;
@@ -1593,8 +1595,8 @@ export interface SessionInfo {
 }
 
 /**
- * Facts about the session, last write wins per field; null clears. `auto_title` is a title that
- * nobody chose: it is shown while there is no `name`.
+ * Facts about the session. Per field the last write wins; null clears. `auto_title` is a generated
+ * title, which lists show while there is no `name`.
  */
 export interface SessionInfoEntry {
   type: "session_info";
@@ -1642,7 +1644,7 @@ export interface SignalParams {
   _meta?: RequestMeta | null;
 }
 
-/** What a client passes on to those who watch, and stored nowhere; `data` as it was sent. */
+/** A signal of a client to all subscribers, stored nowhere; `data` is as it was sent. */
 export interface SignalTold {
   session_id: string;
   kind: string;
@@ -1695,7 +1697,7 @@ export interface Subscribed {
   replaced?: string;
 }
 
-/** Put `prompt` to a model and answer with what it says. */
+/** A request to send `prompt` to a model and to answer with the model's text. */
 export interface SummarizeParams {
   session_id: string;
   head: string;
@@ -1703,12 +1705,12 @@ export interface SummarizeParams {
   prompt: string;
 }
 
-/** What the model said, not blank. */
+/** The text of the model, which is not blank. */
 export interface Summarized {
   summary: string;
 }
 
-/** A replay has come to `seq`, which was the last one when it began. */
+/** The end of a replay at `seq`, which was the last seq when the replay began. */
 export interface Synced {
   session_id: string;
   seq: number;
@@ -1720,7 +1722,7 @@ export interface TextTree {
   seq: number;
 }
 
-/** A setting: how hard the model thinks from here on. */
+/** A setting: the thinking level from this entry on. */
 export interface ThinkingLevelChange {
   type: "thinking_level_change";
   /** 1 to 128 characters of A-Z a-z 0-9 _ . : - */
@@ -1817,7 +1819,7 @@ export interface UpdateParams {
   _meta?: RequestMeta | null;
 }
 
-/** Tokens and money; 0 for what was not said. `total_tokens` is the provider's own sum. */
+/** Tokens and money; 0 for missing numbers. `total_tokens` is the provider's own sum. */
 export interface Usage {
   /** Default: 0. */
   input_tokens: number;
@@ -1874,7 +1876,7 @@ export interface WatchResult {
   revision: number;
 }
 
-/** A request of the daemon that waits at the client: its answer is not needed any more. */
+/** The cancellation of a request of the daemon: the client need not answer any more. */
 export interface Withdrawn {
   id: number;
 }
@@ -2066,19 +2068,20 @@ export interface Notifications {
 
 /** What the daemon asks of clients that offered to answer it. */
 export interface ClientRequests {
-  /** Put `prompt` to a model and answer with what it says. */
+  /** A request to send `prompt` to a model and to answer with the model's text. */
   "client/summarize": { params: SummarizeParams; result: Summarized };
   /**
-   * A head is about to be compacted. `plan` is what is going to be summarised; null where the
-   * caller brought what is to be stored, and then a summary of yours is not used. `automatic`:
-   * nobody asked for it.
+   * A request before a head is compacted. `plan` says what will be summarised. `plan` is null if
+   * the caller sent the summary or the messages to store; then a summary in the answer is ignored.
+   * `automatic` is true if no client asked for the compaction.
    */
   "client/before_compact": { params: BeforeCompact; result: HookAnswer };
-  /** A new session is about to be made of this one, up to an entry; null where it is not named. */
+  /** A request before a new session is made of this one, up to an entry, null if none is named. */
   "client/before_fork": { params: BeforeFork; result: HookAnswer };
   /**
-   * A head is about to leave `leaf_id` for an entry. Null is before the first entry; `leaf_id` is
-   * null too for a head that is new. A summary of yours is used where the caller sent none.
+   * A request before a head leaves `leaf_id` for another entry. A null id is the place before the
+   * first entry; `leaf_id` is also null for a new head. A summary in the answer is used if the
+   * caller sent none.
    */
   "client/before_branch": { params: BeforeBranch; result: HookAnswer };
 }

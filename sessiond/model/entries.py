@@ -1,9 +1,8 @@
-"""The entry types, as a line and the wire spell them.
+"""The entry types, spelled as on a native line and on the wire.
 
-A struct here is spelled as a native line and as the wire spells it; the field
-order is the order on disk. Payloads (`message`, `content`, `data`, `details`,
-`messages`) are `Raw`: they travel as the bytes that were sent. To add an entry
-type: one struct, its place in `ENTRY_TYPES`, a kind in `model/row.py`, and a sample.
+The order of a struct's fields is their order on disk. Payloads (`message`, `content`, `data`,
+`details`, `messages`) are `Raw`: they travel as the bytes that were sent. An entry type needs
+a struct, its place in `ENTRY_TYPES`, a kind in `model/row.py`, and a sample.
 
     {"type":"message","id":"a1b2c3d4","parent_id":null,
      "timestamp":"2026-01-15T10:30:00.000Z","message":{"role":"user","content":"hi"}}
@@ -41,7 +40,7 @@ __all__ = [
 
 
 HOLDS: Final = "x-holds"
-"""Marks a field whose bytes are passed on: the schema's name for what they spell."""
+"""Key that marks a field with raw bytes; its value is the schema's name for their type."""
 
 EntryBytes = Annotated[Raw, Meta(extra_json_schema={HOLDS: "AnyEntry"})]
 SentEntryBytes = Annotated[Raw, Meta(extra_json_schema={HOLDS: "SentEntry"})]
@@ -49,10 +48,10 @@ MessageBytes = Annotated[Raw, Meta(extra_json_schema={HOLDS: "AgentMessage"})]
 
 
 class Header(Struct, tag="session_header", tag_field="type", omit_defaults=True):
-    """Line 1 of a native file: immutable, no parent, no node.
+    """The first line of a native file: immutable, without a parent, not a node.
 
-    `version` is always written. `timestamp` is kept as text even where a file
-    spells it as a number.
+    `version` is always written. `timestamp` stays as spelled, even if a file spells the time as a
+    number.
     """
 
     version: int | UnsetType = UNSET
@@ -73,10 +72,10 @@ class Header(Struct, tag="session_header", tag_field="type", omit_defaults=True)
 
 
 class Entry(Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True):
-    """What every entry has. The writer fills what a caller left unset.
+    """The fields of every entry. The daemon fills the fields that a caller left unset.
 
-    `atom_of` stands in the first entry of an append of several: the id of the session that the
-    append was made in. It proves after a crash that half an append is sessiond's own.
+    `atom_of` is in the first entry of an append with several entries: the id of the session that
+    the append was made in. After a crash `atom_of` proves that half an append is sessiond's own.
     """
 
     id: NewEntryId | UnsetType = UNSET
@@ -108,7 +107,7 @@ class CustomMessage(Entry, kw_only=True, tag="custom_message"):
 
 
 class BranchSummary(Entry, kw_only=True, tag="branch_summary"):
-    """What was tried on the branch that was left; `from_id` is the abandoned leaf."""
+    """A summary of the branch that a head left; `from_id` is the abandoned leaf."""
 
     summary: str
     from_id: EntryId | None
@@ -116,7 +115,7 @@ class BranchSummary(Entry, kw_only=True, tag="branch_summary"):
 
 
 class Compaction(Entry, kw_only=True, tag="compaction"):
-    """Replaces what precedes it: by a summary and a first kept entry, or by messages."""
+    """A compaction: a summary and a first kept entry, or messages, replace what precedes it."""
 
     summary: str | UnsetType = UNSET
     first_kept_entry_id: EntryId | UnsetType | None = UNSET
@@ -127,13 +126,13 @@ class Compaction(Entry, kw_only=True, tag="compaction"):
 
 
 class ThinkingLevelChange(Entry, kw_only=True, tag="thinking_level_change"):
-    """A setting: how hard the model thinks from here on."""
+    """A setting: the thinking level from this entry on."""
 
     thinking_level: str
 
 
 class ModelChange(Entry, kw_only=True, tag="model_change"):
-    """A setting: which model answers from here on."""
+    """A setting: the model that answers from this entry on."""
 
     model_id: str
     provider: str | UnsetType = UNSET
@@ -147,16 +146,16 @@ class Custom(Entry, kw_only=True, tag="custom"):
 
 
 class Label(Entry, kw_only=True, tag="label"):
-    """A name for an entry; null or "" clears it."""
+    """A name for an entry; null or "" clears the name."""
 
     target_id: EntryId
     label: str | None = None
 
 
 class SessionInfoEntry(Entry, kw_only=True, tag="session_info"):
-    """Facts about the session, last write wins per field; null clears.
+    """Facts about the session. Per field the last write wins; null clears.
 
-    `auto_title` is a title that nobody chose: it is shown while there is no `name`.
+    `auto_title` is a generated title, which lists show while there is no `name`.
     """
 
     name: str | UnsetType | None = UNSET
@@ -175,14 +174,14 @@ class SessionInfoEntry(Entry, kw_only=True, tag="session_info"):
 
 
 class Leaf(Entry, kw_only=True, tag="leaf"):
-    """Moves a head; a null target is the place before the first entry."""
+    """A move of a head; a null target is the place before the first entry."""
 
     target_id: EntryId | None
     reason: Literal["branch", "reset", "rewind", "drop"] | UnsetType = UNSET
 
 
 class Opaque(Struct, kw_only=True):
-    """An entry of a type we do not know: a node whose fields are kept as they came."""
+    """An entry of an unknown type: a node whose fields stay as they were written."""
 
     type: str
     id: str | UnsetType = UNSET

@@ -1,7 +1,7 @@
-r"""Escapes of JSON that are half a character: `\ud83d` without its other half.
+r"""JSON escapes that are half a character: `\ud83d` without its other half.
 
-Law: they are legal to write and stand in real files, but are no text: no UTF-8 can hold them, and
-strict readers, such as the providers' APIs, refuse all of a request that has one.
+Law: JSON allows such escapes and real files have them, but they are no text. UTF-8 cannot encode
+them, and strict readers, such as the providers' APIs, refuse a whole request that has one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ ESCAPES: Final = re.compile(
     rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
-"""Any escape; its group is there for half a character alone."""
+"""Any escape; the group matches only half a character."""
 _REPLACEMENT: Final = rb"\ufffd"
 
 
 def whole_characters(encoded: bytes) -> bytes:
-    """The same JSON with U+FFFD for each half."""
+    """Return the JSON with each half character replaced by U+FFFD."""
     return ESCAPES.sub(_repaired, encoded) if b"\\u" in encoded else encoded
 
 

@@ -1,7 +1,7 @@
-"""What the daemon tells its clients unasked, by name.
+"""The notifications that the daemon sends to its clients, by name.
 
-An event is spliced from stored bytes where it is made (`service/log/events.py`);
-here is its shape, so that the schema, and every test, can hold it to it.
+`service/log/events.py` splices events from stored bytes. The shapes here are those that the
+schema publishes and that tests check the events against.
 """
 
 from __future__ import annotations
@@ -35,12 +35,16 @@ __all__ = [
 ]
 
 
-# Spliced, not decoded: there are numbers in JSON that no decoder here can hold.
+# Spliced, not decoded: JSON allows numbers that no decoder here can represent.
 _Id = Annotated[Raw, Meta(extra_json_schema={"anyOf": [{"type": "string"}, {"type": "number"}]})]
 
 
 class Origin(Struct, frozen=True, omit_defaults=True):
-    """Who made an entry, or sent a signal; live events only. `request_id` is the id of the request, as it was sent."""
+    """The client that made an entry or sent a signal, in live events only.
+
+    `request_id` is the id of the request, as the client sent it. `external` is true for an entry
+    that a foreign writer appended to the file.
+    """
 
     client_id: str | None = None
     request_id: _Id | UnsetType = UNSET
@@ -48,9 +52,9 @@ class Origin(Struct, frozen=True, omit_defaults=True):
 
 
 class SessionEvent(Struct, frozen=True):
-    """One stored entry. `head` and `leaf_id` say which head it moved where, if it moved one.
+    """A stored entry. If the entry moved a head, `head` is that head and `leaf_id` its new leaf.
 
-    `dropped` is true, and `leaf_id` null, where the entry drops the head; else it is absent.
+    `dropped` is true, and `leaf_id` null, if the entry drops the head; else `dropped` is absent.
     """
 
     session_id: str
@@ -64,14 +68,14 @@ class SessionEvent(Struct, frozen=True):
 
 
 class Synced(Struct, frozen=True):
-    """A replay has come to `seq`, which was the last one when it began."""
+    """The end of a replay at `seq`, which was the last seq when the replay began."""
 
     session_id: str
     seq: int
 
 
 class ReplacedTold(Struct, frozen=True):
-    """The file is another one than it was: drop what you hold, everything is replayed from its start."""
+    """Notice that the file was replaced: drop all known entries, a full replay follows."""
 
     session_id: str
     epoch: str
@@ -79,9 +83,9 @@ class ReplacedTold(Struct, frozen=True):
 
 
 class Lagged(Struct, frozen=True):
-    """The connection was full: what follows `seq` is replayed from the file.
+    """Notice that the connection's buffer was full: entries after `seq` are replayed from the file.
 
-    `dropped_signals` counts the signals that are gone since the last time it was told.
+    `dropped_signals` counts the signals lost since the previous such notice.
     """
 
     session_id: str
@@ -90,7 +94,7 @@ class Lagged(Struct, frozen=True):
 
 
 class SignalTold(Struct, frozen=True):
-    """What a client passes on to those who watch, and stored nowhere; `data` as it was sent."""
+    """A signal of a client to all subscribers, stored nowhere; `data` is as it was sent."""
 
     session_id: str
     kind: str
@@ -99,7 +103,7 @@ class SignalTold(Struct, frozen=True):
 
 
 class Present(Struct, frozen=True, omit_defaults=True):
-    """A connection that says it is there. `since` is when it came into this state."""
+    """A present connection. `since` is the time at which the connection entered its state."""
 
     access: str
     state: str
@@ -111,17 +115,19 @@ class Present(Struct, frozen=True, omit_defaults=True):
 
 
 class PresenceTold(Struct, frozen=True):
-    """Everybody who is present now, in the order in which they came."""
+    """The connections that are present now, in the order in which they came."""
 
     session_id: str
     clients: list[Present]
 
 
 class CompactionTold(Struct, frozen=True):
-    """How a head stands: "recommended" when its context leaves less of the window than the reserve.
+    """The state of compaction on a head.
 
-    The others tell of a compaction that the daemon carries out. `tokens_after` is there when it
-    is completed and the disk gives what an estimate takes, `reason` (an error's kind) when it failed.
+    "recommended" means that the head's context leaves less of the window than the reserve. The
+    other states report a compaction that the daemon carries out. `tokens_after` comes with
+    "completed", unless the lines for the estimate could not be read. `reason`, an error's kind,
+    comes with "failed".
     """
 
     session_id: str
@@ -133,13 +139,13 @@ class CompactionTold(Struct, frozen=True):
 
 
 class Withdrawn(Struct, frozen=True):
-    """A request of the daemon that waits at the client: its answer is not needed any more."""
+    """The cancellation of a request of the daemon: the client need not answer any more."""
 
     id: int
 
 
 class Changed(Struct, frozen=True):
-    """Whether the session is archived, or can only be read, is another thing than it was.
+    """A change of a session's archived or read-only state.
 
     `read_only_reason` is null while the session can be written to.
     """
@@ -151,7 +157,7 @@ class Changed(Struct, frozen=True):
 
 
 class Closed(Struct, frozen=True):
-    """The session was closed under its subscribers; there are no more events of it."""
+    """Notice that the session was closed under its subscribers; no more of its events follow."""
 
     session_id: str
     reason: str
@@ -161,7 +167,7 @@ CatalogChange = Literal["created", "updated", "deleted", "archived", "unarchived
 
 
 class CatalogChanged(Struct, frozen=True):
-    """What lists show has changed. `session_id` is null for "many"."""
+    """A change of what lists show. `session_id` is null for "many"."""
 
     revision: int
     session_id: str | None
@@ -169,17 +175,17 @@ class CatalogChanged(Struct, frozen=True):
 
 
 class Draining(Struct, frozen=True):
-    """The daemon stops. Come back after `retry_after_ms`."""
+    """Notice that the daemon stops. Reconnect after `retry_after_ms`."""
 
     retry_after_ms: int
 
 
 Figures = tuple[int, int | None, str]
-"""How much is done, of how much (None: not known), in which unit."""
+"""Progress as a tuple: amount done, total (None if unknown), unit."""
 
 
 class ProgressValue(Struct, frozen=True):
-    """How far the work is: `done` of `total` (null when that is not known) of a unit."""
+    """The progress of work: `done` of `total` (null if unknown) in `unit`."""
 
     kind: Literal["begin", "report", "end"]
     done: int
@@ -188,7 +194,7 @@ class ProgressValue(Struct, frozen=True):
 
 
 class ProgressTold(Struct, frozen=True):
-    """How far a request is that asked to be told, by the token it gave."""
+    """The progress of the request that gave `token`."""
 
     token: str | int
     value: ProgressValue

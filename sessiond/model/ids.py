@@ -1,7 +1,7 @@
-"""The ids of sessions, entries and heads: their grammar and how some are derived.
+"""The ids of sessions, entries and heads: their grammar and the derivation of some ids.
 
-Patterns end in a look-ahead because `$` alone also matches before a trailing
-newline, which is how "abcdefgh\\n" once became a file name in other systems.
+Patterns end in a look-ahead because `$` alone also matches before a trailing newline;
+in other systems "abcdefgh\\n" became a file name that way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 
 SESSION_ID_PATTERN: Final = r"^[A-Za-z0-9_-]{8,128}(?!\n)$"
 
-# An id that names an entry: files of other programs may hold any string.
+# An id that refers to an entry: files of other programs may have any string as an id.
 EntryId = Annotated[str, Meta(min_length=1, max_length=1024)]
 _ENTRY_ID_PATTERN: Final = r"^[A-Za-z0-9_.:-]{1,128}(?!\n)$"
 _HEAD_NAME_PATTERN: Final = r"^[A-Za-z0-9_./:-]{1,64}(?!\n)$"
@@ -34,12 +34,12 @@ PATTERN_WORDS: Final = {
     _ENTRY_ID_PATTERN: "1 to 128 characters of A-Z a-z 0-9 _ . : -",
     _HEAD_NAME_PATTERN: "1 to 64 characters of A-Z a-z 0-9 _ . / : -",
 }
-"""What each pattern asks for, in words."""
+"""A description of each pattern, for error messages and the schema."""
 
 SessionId = Annotated[
     str, Meta(pattern=SESSION_ID_PATTERN, description=PATTERN_WORDS[SESSION_ID_PATTERN])
 ]
-# An id that a client gives to an entry of its own.
+# An id that a client chooses for a new entry.
 NewEntryId = Annotated[
     str, Meta(pattern=_ENTRY_ID_PATTERN, description=PATTERN_WORDS[_ENTRY_ID_PATTERN])
 ]
@@ -54,19 +54,19 @@ _SESSION_ID_CHARACTERS: Final = frozenset(
 
 
 def is_session_id(text: str) -> bool:
-    """Whether `text` may name a session (and so a file)."""
+    """Return whether `text` may be the id of a session (and so part of a file name)."""
     return 8 <= len(text) <= 128 and _SESSION_ID_CHARACTERS.issuperset(text)
 
 
 def derive_entry_id(session_id: str, idempotency_key: str, index: int) -> str:
-    """The id of entry `index` of the call with this key: 32 hex digits of SHA-256.
+    """Return the id of entry `index` of the call with this key: 32 hex digits of SHA-256.
 
-    Only the file has to survive for a retry to be recognised.
+    The id in the file is enough to recognise a retry; no other record is needed.
     """
     text = f"{session_id}\0{idempotency_key}\0{index}"
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def derive_session_id(path: str) -> str:
-    """The session id of a file whose own header id cannot serve: 32 hex digits of SHA-256."""
+    """Return the session id of a file without a usable header id: 32 hex digits of SHA-256."""
     return hashlib.sha256(path.encode(errors="surrogateescape")).hexdigest()[:32]

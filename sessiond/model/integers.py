@@ -1,9 +1,9 @@
 """Integers with a fraction or an exponent (`1.0`, `1e3`), as JSON Schema counts them.
 
 JSON has one kind of number, and Emacs and Lua write whole numbers as `1.0`. The decoder
-wants an integer spelled as one, so where it refuses a value, and only there, the numbers
-that stand where the type has an integer are spelled anew, and the value is decoded again.
-What the type passes on as bytes (`Raw`) is not looked at.
+accepts only the plain spelling of an integer. So only if the decoder refuses a value, its
+numbers at the places of integers are spelled plainly and the value is decoded again.
+Bytes that the type passes on (`Raw`) are never changed.
 
     {"after":{"seq":3.0}}  ->  {"after":{"seq":3}}
 """
@@ -24,7 +24,7 @@ __all__ = ["IntegerDecoder", "decode_integers"]
 T = TypeVar("T")
 
 _number: Final = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?0*[0-9]{1,3})?").fullmatch
-# An integer that any parameter allows has fewer digits than this, so 1e999 is not written out.
+# All integers that parameters allow have fewer digits, so 1e999 is never written out.
 _DIGITS_MAX: Final = 20
 _TEXT_BYTES_MAX: Final = 400
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -33,25 +33,25 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class _Places(Struct):
-    """Where integers stand in a value of one type."""
+    """The places of integers in a value of one type."""
 
     integer: bool = False
     members: Mapping[str, _Places] = {}
     values: _Places | None = None
-    """Every member of an object, whatever its name."""
+    """The places in each member of an object with arbitrary names."""
     items: _Places | None = None
     positions: tuple[_Places, ...] = ()
 
 
 class IntegerDecoder(Generic[T]):
-    """A typed decoder that takes every spelling of an integer."""
+    """A typed decoder that accepts every spelling of an integer."""
 
     def __init__(self, kind: Any) -> None:
         self._kind = kind
         self._decode: Callable[[bytes | Raw], T] = msgspec.json.Decoder(kind).decode
 
     def decode(self, encoded: bytes | Raw) -> T:
-        """Return the typed value. Raises what a decoder of msgspec raises."""
+        """Return the typed value. Raises msgspec.DecodeError and ValidationError."""
         try:
             return self._decode(encoded)
         except ValidationError:
@@ -59,21 +59,21 @@ class IntegerDecoder(Generic[T]):
 
 
 def decode_integers(decode: Callable[[bytes | Raw], T], kind: Any, encoded: bytes | Raw) -> T:
-    """Decode again what `decode` has refused, with its integers spelled as such.
+    """Decode a value that `decode` has refused again, with its integers spelled plainly.
 
-    Raises what `decode` raises, of the value as it was sent where no integer changes.
+    Raises what `decode` raises; if no integer changed, the error is about the value as sent.
     """
     try:
         again = _respelled(bytes(encoded), _places_in(kind))
     except DecodeError:
-        # What is wrong with it is for `decode` to say.
+        # The value is no JSON; `decode` raises the error for that.
         again = None
     return decode(encoded if again is None else again)
 
 
 @cache
 def _places_in(kind: Any) -> _Places:
-    # Imported only where somebody writes 1.0: it is half a megabyte.
+    # The import takes half a megabyte, so it waits for the first client that sends 1.0.
     from msgspec import inspect
 
     return _places_of(inspect.type_info(kind), {})
@@ -90,7 +90,7 @@ def _places_of(info: Any, known: dict[Any, _Places]) -> _Places:
             found.integer = True
         case inspect.UnionType():
             _join(found, [_places_of(part, known) for part in info.types])
-            # There a number may well be none.
+            # A union with floats accepts numbers that are no integers.
             found.integer &= not any(isinstance(part, inspect.FloatType) for part in info.types)
         case inspect.StructType() if not info.array_like:
             if info.cls in known:
@@ -111,7 +111,7 @@ def _places_of(info: Any, known: dict[Any, _Places]) -> _Places:
 
 
 def _join(into: _Places, parts: list[_Places]) -> None:
-    """Let a union have the places of its parts: an object, a list and a number tell apart."""
+    """Add the places of a union's parts; the parts cannot clash, as each is another JSON type."""
     for part in parts:
         into.integer |= part.integer
         into.members = {**into.members, **part.members}
@@ -121,7 +121,7 @@ def _join(into: _Places, parts: list[_Places]) -> None:
 
 
 def _respelled(encoded: bytes, places: _Places) -> bytes | None:
-    """Return the value with its integers spelled as such; None where that changes nothing."""
+    """Return the value with its integers spelled plainly; None if nothing changes."""
     encoded = encoded.strip(b" \t\r\n")
     if encoded[:1] == b"{" and (places.members or places.values is not None):
         members = _members(encoded)
@@ -152,7 +152,7 @@ def _respelled_items(encoded: bytes, places: _Places) -> bytes | None:
 
 
 def _as_integer(encoded: bytes) -> bytes | None:
-    """Return the plain spelling of a whole number; None for any other text, and for a plain one."""
+    """Return the plain spelling of a whole number; None for a plain spelling and other text."""
     if len(encoded) > _TEXT_BYTES_MAX or encoded.lstrip(b"-").isdigit() or not _number(encoded):
         return None
     value = Decimal(encoded.decode())

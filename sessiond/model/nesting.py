@@ -1,4 +1,4 @@
-"""How deeply JSON nests, without decoding it."""
+"""A check of how deeply JSON nests, without decoding."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from sessiond.limits import NESTING_MAX
 
 __all__ = ["SHALLOW_BYTES", "nests_too_deeply"]
 
-# Every level takes a byte to open and one to close: what is no longer needs no look.
+# Each level takes two brackets, so a body of at most this size cannot nest too deeply.
 SHALLOW_BYTES: Final = 2 * NESTING_MAX
 
-# A bracket as a step: 1 down, and -1, read as a signed byte, up again.
+# A bracket as a step: 1 for an opening bracket, -1 as a signed byte for a closing bracket.
 _AS_STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _DOWN_UP: Final = b"\x01\xff"
 _NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 def nests_too_deeply(body: bytes) -> bool:
-    """Whether arrays and objects lie more than NESTING_MAX deep in each other.
+    """Return whether arrays and objects nest more than NESTING_MAX levels deep.
 
-    The decoder has a bound of its own, but one that depends on the stack and on the version of
-    the interpreter: what one thread could store another could not read back, and a file that
-    3.13 wrote would be damaged to 3.11.
+    The decoder's own bound depends on the stack and on the version of the interpreter. With
+    that bound alone, one thread could store a line that another thread could not read, and
+    Python 3.11 would take a file of Python 3.13 for damaged.
     """
     if body.count(b"[") + body.count(b"{") <= NESTING_MAX:
         return False
     outside = body.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2]
     steps = b"".join(outside).translate(_AS_STEPS, _NO_BRACKETS)
     levels = 0
-    # Each pass takes the innermost level away: of what clients send, nearly everything. Once it
-    # takes less than half, adding up is cheaper; passes alone would be one for each level.
+    # Each pass removes the innermost level, which is nearly all brackets of usual bodies. Once
+    # a pass removes less than half, adding up is cheaper than one more pass per level.
     while len(fewer := steps.replace(_DOWN_UP, b"")) * 2 < len(steps):
         steps = fewer
         levels += 1

@@ -1,7 +1,7 @@
-"""What a message says, the same for every dialect.
+"""Decoded messages in one form for all dialects.
 
-Law: pure data. A dialect makes a `Reading` of a payload; whoever estimates, plans or
-shows works on readings and knows no dialect.
+Law: pure data. A dialect decodes a payload into a `Reading`. Code that estimates, plans or
+shows messages works on readings and knows no dialect.
 """
 
 from __future__ import annotations
@@ -16,43 +16,43 @@ __all__ = ["Block", "Command", "Reading", "Summary"]
 
 
 class Block(Struct, frozen=True):
-    """One part of what a message says."""
+    """A content block of a message."""
 
     kind: Literal["text", "thinking", "image", "tool_call", "tool_result", "other"]
     text: str = ""
     id: str = ""
-    """Of a call, or of the call that a result answers."""
+    """Id of a tool call, or of the call that a result answers."""
     name: str = ""
     arguments: Raw | None = None
     is_error: bool = False
     spelling: str = ""
-    """Of a call, and of what is of another kind: its writer's word; "function" for OpenAI's calls."""
+    """Type of a tool call or of an "other" block in its writer's words; "function" for OpenAI."""
     signature: str = ""
-    """Of a thought: by which its provider knows it as its own."""
+    """Signature of a thinking block, by which its provider recognises the block."""
     redacted: bool = False
-    """Of a thought: its signature is all there is."""
+    """True for a thinking block that has only its signature."""
     data: str = ""
-    """Of an image: its bytes in base64, if they are here."""
+    """Bytes of an inline image, in base64."""
     mime_type: str = ""
     url: str = ""
-    """Of an image: where it is, if it is elsewhere."""
+    """Address of an image that is not inline."""
     raw: Raw | None = None
-    """Of what is of another kind: all of it."""
+    """All of a block of the kind "other"."""
     size: int = 0
-    """Of an image: how many characters its data has as it is stored."""
+    """Number of characters of an image's data as stored."""
     parts: tuple[Block, ...] = ()
-    """Of a result: what it consists of; `text` is the texts among them, a line each."""
+    """Blocks of a tool result; its `text` joins their texts, a line each."""
 
     @property
     def said(self) -> str:
-        """Of a result: its texts, one after the other."""
+        """Texts of a tool result, joined without separators."""
         if not self.parts:
             return self.text
         return "".join(part.text for part in self.parts if part.kind == "text")
 
 
 class Command(Struct, frozen=True):
-    """What a user ran beside the conversation, and what came of it."""
+    """A shell command that a user ran beside the conversation, and its outcome."""
 
     command: str
     output: str
@@ -61,11 +61,11 @@ class Command(Struct, frozen=True):
     truncated: bool = False
     full_output_path: str | None = None
     excluded: bool = False
-    """It is shown to the user only."""
+    """True if only the user sees the command, not the model."""
 
 
 class Reading(Struct, frozen=True):
-    """What a message says."""
+    """A decoded message."""
 
     role: str
     blocks: tuple[Block, ...]
@@ -73,22 +73,22 @@ class Reading(Struct, frozen=True):
     provider: str | None = None
     usage: Usage | None = None
     stop_reason: str = ""
-    """Why the model stopped, in its writer's word; "" where it does not say."""
+    """Reason why the model stopped, in its writer's words; "" if unknown."""
     command: Command | None = None
 
     @property
     def text(self) -> str:
-        """Its texts, one after the other."""
+        """Text blocks of the message, joined without separators."""
         return "".join(block.text for block in self.blocks if block.kind == "text")
 
     @property
     def is_result(self) -> bool:
-        """Whether it answers a tool call, so that it makes no sense without the call."""
+        """True if the message answers a tool call, so that it makes no sense without the call."""
         return any(block.kind == "tool_result" for block in self.blocks)
 
 
 class Summary(Struct, frozen=True):
-    """What a compaction, or the summary of a branch, says of the messages it stands for."""
+    """The content of a compaction or branch summary: its text and the files it names."""
 
     text: str | None = None
     read: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What a compaction would summarise, as callers and writers of summaries are told."""
+"""The plan of a compaction, as callers and summarizers get it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class PlannedFiles(Struct, frozen=True):
 
 
 class PlanFacts(Struct, frozen=True):
-    """What is to be summarised and what is kept, without the prompt."""
+    """The entries to summarise and the first kept entry, without the prompt."""
 
     plan_id: str
     leaf_id: str
@@ -28,13 +28,14 @@ class PlanFacts(Struct, frozen=True):
 
 
 class CompactionPlan(PlanFacts, frozen=True):
-    """What to summarise, what is kept, and the prompt that asks for the summary.
+    """The entries to summarise, the first kept entry, and the prompt for the summary.
 
-    Bound to the leaf it was made at: `session/compact` takes it while that is still so.
+    A plan is bound to the leaf that it was made at: `session/compact` accepts the plan only while
+    the head has that leaf.
     """
 
     prompt: str
 
     def facts(self) -> PlanFacts:
-        """The same for somebody who is given the prompt beside it."""
+        """Return the plan without its prompt."""
         return PlanFacts(*(getattr(self, name) for name in PlanFacts.__struct_fields__))

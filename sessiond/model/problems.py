@@ -1,7 +1,6 @@
-"""What can be wrong with a line of a session file, and still be kept.
+"""Problems of lines that a session keeps nevertheless.
 
-The kinds are a closed list: protocol.md has a row for each, and a test holds the
-two together.
+The list of kinds is closed. protocol.md has a row for each kind, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -13,19 +12,19 @@ from msgspec import Struct
 __all__ = ["PROBLEM_KINDS", "Problem", "ProblemKind"]
 
 ProblemKind = Literal[
-    # What a repair leaves out.
+    # Lines that a repair leaves out.
     "bad_line",
     "torn_tail",
     "incomplete_atom",
-    # What no repair can mend.
+    # Problems that no repair can solve.
     "bad_header",
-    # What is told and stays: every line of it can be read.
+    # Problems that are only reported: every line can be read.
     "broken_atom",
     "orphan",
     "duplicate_id",
     "unknown_target",
     "first_kept_off_path",
-    # What only a look at every line sees; an opening does not ask.
+    # Problems that only session/verify reports; an opening does not look for them.
     "bad_time",
     "other_spelling",
     "other_id",
@@ -36,7 +35,7 @@ PROBLEM_KINDS: Final[tuple[ProblemKind, ...]] = get_args(ProblemKind)
 
 
 class Problem(Struct, frozen=True):
-    """Something in the file that was kept but does not mean what its writer meant."""
+    """A part of the file that was kept but does not mean what its writer meant."""
 
     line: int
     kind: ProblemKind

@@ -1,7 +1,7 @@
-"""What the daemon asks of its clients, by name, and what can become of a request.
+"""The requests of the daemon to its clients, by name, and their outcomes.
 
-Law: a client is asked only what it offered with `initialize`, and whatever it does, or does not,
-the daemon goes on: there is a reply in any case.
+Law: the daemon sends a client only requests that the client offered in `initialize`. Every
+request ends with a `Reply`, whatever the client does, so the daemon always goes on.
 """
 
 from __future__ import annotations
@@ -28,19 +28,20 @@ __all__ = [
 ]
 
 Trouble = Literal["busy", "gone", "refused", "malformed", "too_large", "timeout"]
-"""Why there is no result: too much waits for the client already; its connection ended; it
-answered with an error; with what is no answer; with a frame over the limit; not in time."""
+"""Reasons for a missing result: too many requests wait for the client ("busy"); its connection
+ended ("gone"); the client answered with an error ("refused"), with an invalid answer
+("malformed"), with a frame over the limit ("too_large"), or not in time ("timeout")."""
 
 
 class Reply(Struct, frozen=True):
-    """What became of a request: a result, or why there is none."""
+    """The outcome of a request: a result, or the reason why there is none."""
 
     result: Raw | None
     trouble: Trouble | None = None
 
 
 class SummarizeParams(Struct, frozen=True):
-    """Put `prompt` to a model and answer with what it says."""
+    """A request to send `prompt` to a model and to answer with the model's text."""
 
     session_id: str
     head: str
@@ -49,21 +50,22 @@ class SummarizeParams(Struct, frozen=True):
 
 
 class Summarized(Struct, frozen=True):
-    """What the model said, not blank."""
+    """The text of the model, which is not blank."""
 
     summary: str
 
 
 Hook = Literal["before_compact", "before_fork", "before_branch"]
 HOOKS: Final[tuple[Hook, ...]] = get_args(Hook)
-"""What a client may want a word before; the request is called `client/` and this."""
+"""Operations that a client may veto; the request's method is `client/` and this name."""
 
 
 class BeforeCompact(Struct, frozen=True):
-    """A head is about to be compacted.
+    """A request before a head is compacted.
 
-    `plan` is what is going to be summarised; null where the caller brought what is to be stored,
-    and then a summary of yours is not used. `automatic`: nobody asked for it.
+    `plan` says what will be summarised. `plan` is null if the caller sent the summary or the
+    messages to store; then a summary in the answer is ignored. `automatic` is true if no client
+    asked for the compaction.
     """
 
     session_id: str
@@ -73,17 +75,17 @@ class BeforeCompact(Struct, frozen=True):
 
 
 class BeforeFork(Struct, frozen=True):
-    """A new session is about to be made of this one, up to an entry; null where it is not named."""
+    """A request before a new session is made of this one, up to an entry, null if none is named."""
 
     session_id: str
     entry_id: str | None
 
 
 class BeforeBranch(Struct, frozen=True):
-    """A head is about to leave `leaf_id` for an entry.
+    """A request before a head leaves `leaf_id` for another entry.
 
-    Null is before the first entry; `leaf_id` is null too for a head that is new. A summary of yours is
-    used where the caller sent none.
+    A null id is the place before the first entry; `leaf_id` is also null for a new head. A summary
+    in the answer is used if the caller sent none.
     """
 
     session_id: str
@@ -93,7 +95,7 @@ class BeforeBranch(Struct, frozen=True):
 
 
 class HookAnswer(Struct, frozen=True, omit_defaults=True):
-    """Nothing, a reason why not, or a summary that is not blank."""
+    """An answer to a hook: empty, a veto with its reason, or a summary that is not blank."""
 
     veto: str | None = None
     summary: str = ""

@@ -1,7 +1,7 @@
-"""What the index keeps of one entry, the same for every dialect: no payload.
+"""The row that the index keeps of one entry: one form for all dialects, without the payload.
 
-Law: a session is made of rows alone. A dialect gives one a line (its kind, its place,
-its effect) and says by its rules where it differs in what rows do to a session.
+Law: a session is made of rows alone. A dialect turns each line into a row (its kind, its
+place, its effect). The dialect's `Rules` say how its rows act differently on a session.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = [
 
 
 class Kind(IntEnum):
-    """What an ordinal of the file is to the index: one byte an entry."""
+    """The kind of an entry in the index, one byte per line."""
 
-    NONE = 0  # the header, a blank or a bad line: takes a seq, yields no event
+    NONE = 0  # the header, a blank or a bad line: has a seq but no event
     USER = 1
     ASSISTANT = 2
     TOOL = 3
@@ -53,14 +53,14 @@ class Kind(IntEnum):
 
 MESSAGE_KINDS: Final = frozenset({Kind.USER, Kind.ASSISTANT, Kind.TOOL, Kind.OTHER_ROLE})
 
-# What a path puts into a context, a deciding compaction aside.
+# The kinds that a path puts into a context, besides the compaction that decides.
 CONTEXT_KINDS: Final = MESSAGE_KINDS | {
     Kind.CUSTOM_MESSAGE,
     Kind.BRANCH_SUMMARY,
     Kind.CONTEXT_EDIT,
 }
 
-# The type word of a kind. An opaque entry's own word is read from its line.
+# The type name of each kind. The type name of an opaque entry is read from its line.
 TYPE_OF_KIND: Final[dict[int, str]] = {
     Kind.USER: "message",
     Kind.ASSISTANT: "message",
@@ -92,34 +92,34 @@ KIND_OF_TYPE: Final[dict[str, Kind]] = {
 
 
 class ModelName(Struct, frozen=True, omit_defaults=True):
-    """Which model answers."""
+    """The name of the model that answers."""
 
     model_id: str
     provider: str | None = None
 
 
 class LabelEffect(Struct, frozen=True):
-    """`target_id` gets `label`; None clears."""
+    """A new label for `target_id`; None clears the label."""
 
     target_id: str
     label: str | None
 
 
 class LeafEffect(Struct, frozen=True):
-    """The head goes to `target_id`, or is dropped."""
+    """A move of the head to `target_id`, or the drop of the head."""
 
     target_id: str | None
     drop: bool = False
 
 
 class InfoEffect(Struct, frozen=True):
-    """Facts that change, by their field in `SessionInfo`; a value of None clears."""
+    """The changed facts, by their field in `SessionInfo`; a value of None clears the fact."""
 
     facts: dict[str, Any]
 
 
 class CompactionEffect(Struct, frozen=True):
-    """How the context begins below this compaction."""
+    """The beginning of the context below a compaction."""
 
     first_kept_entry_id: str | None
     replacement: bool
@@ -129,35 +129,35 @@ Effect = LabelEffect | LeafEffect | InfoEffect | CompactionEffect
 
 
 class Row(Struct):
-    """What the index needs of one entry, the same for every dialect."""
+    """The part of an entry that the index needs, in one form for all dialects."""
 
     kind: int
     id: str
     parent_id: str | None
     head: str = MAIN
     setting: ModelName | str | None = None
-    """The model that a model change or an answer names, or the level that a change of it sets."""
+    """The model of a model change or answer, or the level of a thinking level change."""
     effect: Effect | None = None
     atom: tuple[int, int] | None = None
     timestamp: str | float | None = None
-    """When the entry was made, as it is spelled; None where the line has no time."""
+    """The time of the entry, as spelled on the line; None if the line has no time."""
     atom_of: str | None = None
-    """Only with `atom`: the session that the entry says its append was made in."""
+    """The session in which the entry's append was made, as the entry says; only with `atom`."""
 
 
 class Rules(Struct, frozen=True):
-    """Where dialects differ in what an entry does to a session."""
+    """The differences between dialects in how entries act on a session."""
 
     records: frozenset[int]
-    """Kinds that stand in no tree and are nobody's parent."""
+    """Kinds that are no nodes of the tree and so cannot be parents."""
     leaf_records: bool
-    """A move of the head is a `leaf` record; otherwise a custom node at the target."""
+    """True if a move of a head is a `leaf` record; else a move is a custom node at the target."""
     named_heads: bool
     replacement: bool
-    """Compaction by replacement messages can be stored."""
+    """True if a compaction by replacement messages can be stored."""
     atoms: bool
-    """Entries of one call carry `atom`, so half a call is recognised after a crash."""
+    """True if entries of one call carry `atom`, so that half a call shows after a crash."""
     auto_title: bool
-    """A title that was made is kept apart from one that somebody chose."""
+    """True if a generated title is kept apart from a title that a user chose."""
     truncates: bool
-    """The file is ours alone and may be cut back; others are only ever appended to."""
+    """True if only sessiond writes the file and may cut it; other files are only appended to."""

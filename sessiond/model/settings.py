@@ -1,4 +1,4 @@
-"""How a session's context is kept small enough, as its owner says it.
+"""The compaction settings of a session.
 
 {"enabled":true,"reserve_tokens":16384,"keep_recent_tokens":20000,
  "context_window":200000,"preset":"pi"}
@@ -28,7 +28,7 @@ TokenizerName = Annotated[str, Meta(min_length=1, max_length=128)]
 
 
 class CompactionSettings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What is left out is decided by the preset, else by the configuration."""
+    """Compaction settings. The preset, then the configuration, decides about missing ones."""
 
     enabled: bool | None = None
     reserve_tokens: Tokens | None = None
@@ -47,7 +47,7 @@ _decoders: Final = {
 
 
 def settings_in(stored: Raw) -> CompactionSettings:
-    """The settings that a file holds; what is none of them says nothing."""
+    """Return the settings in a file; invalid and unknown members are ignored."""
     found: dict[str, Any] = {}
     try:
         members = _members.decode(stored)
@@ -62,5 +62,5 @@ def settings_in(stored: Raw) -> CompactionSettings:
 
 
 def settings_bytes(settings: CompactionSettings | UnsetType | None) -> Raw | UnsetType:
-    """The settings as they are stored; null clears them."""
+    """Return the settings as they are stored; null clears them."""
     return UNSET if isinstance(settings, UnsetType) else Raw(msgspec.json.encode(settings))

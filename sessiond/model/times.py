@@ -1,9 +1,9 @@
 """Times: many spellings in, one spelling out.
 
-A number is seconds since 1970, or milliseconds where it is too large for
-seconds; a text without an offset is UTC. The daemon itself writes RFC 3339 UTC
-with milliseconds. A client's time must be RFC 3339 (`is_rfc3339`); a file of
-another program is read as leniently as Python reads ISO 8601.
+A number is seconds since 1970, or milliseconds if the number is too large for
+seconds. A text without an offset is UTC. The daemon writes RFC 3339 UTC with
+milliseconds. A client's time must be RFC 3339 (`is_rfc3339`). In a file of another
+program a time may have any ISO 8601 spelling that Python reads.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from msgspec import Meta
 __all__ = ["TimeText", "is_rfc3339", "rfc3339", "unix_ms"]
 
 TimeText = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
-"""A time as the wire spells it; whoever takes one from a client asks `is_rfc3339`."""
+"""A time on the wire; code that takes a time from a client checks it with `is_rfc3339`."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# Seconds reach this in the year 5138, milliseconds did in March 1973.
+# As seconds this is a moment in the year 5138, as milliseconds one in March 1973.
 _SECONDS_MAX: Final = 1e11
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
@@ -38,7 +38,7 @@ _rfc3339: Final = re.compile(
 
 
 def rfc3339(value: str | float | None) -> str:
-    """Return a time in the daemon's own spelling; "" for what is no time."""
+    """Return a time in the daemon's own spelling; "" for a value that is no time."""
     if isinstance(value, str) and _own_spelling(value):
         # The usual case, once per line when a file opens.
         try:
@@ -54,7 +54,7 @@ def rfc3339(value: str | float | None) -> str:
 
 
 def unix_ms(value: str) -> int | None:
-    """Return a time as milliseconds since 1970; None for what is no time."""
+    """Return a time as milliseconds since 1970; None for a value that is no time."""
     moment = _moment(value)
     return None if moment is None else (moment - _EPOCH) // timedelta(milliseconds=1)
 

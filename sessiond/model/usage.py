@@ -1,4 +1,4 @@
-"""What model calls cost, as messages say it."""
+"""The cost of model calls, as messages report it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Usage"]
 
 
 class Usage(Struct, frozen=True):
-    """Tokens and money; 0 for what was not said. `total_tokens` is the provider's own sum."""
+    """Tokens and money; 0 for missing numbers. `total_tokens` is the provider's own sum."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -18,7 +18,7 @@ class Usage(Struct, frozen=True):
     cost: float = 0.0
 
     def plus(self, other: Usage) -> Usage:
-        """The sum."""
+        """Return the sum of two usages."""
         return Usage(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
