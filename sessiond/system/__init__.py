@@ -1,10 +1,10 @@
-"""The system calls that are not the same on every Unix: a file for each platform.
+"""The system calls that differ between Unix platforms, in a file per platform.
 
-    SYSTEM.sync_data(fd)     what "durable" means here
+    SYSTEM.sync_data(fd)     make bytes durable, as this platform defines that
     SYSTEM.peer_of(sock)     (uid, pid) of the process at the other end
 
-Law: nothing else in sessiond asks which platform this is in order to make a system call. A
-platform is one file with one instance of `System`, and one line in `PLATFORMS`.
+Law: no other code of sessiond chooses a system call by platform. A platform is one file with
+one instance of `System`, and one line in `PLATFORMS`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,6 @@ from sessiond.system.unix import UNIX
 __all__ = ["PLATFORMS", "RENAME_UNSUPPORTED", "SYSTEM", "System"]
 
 PLATFORMS: Final[dict[str, System]] = {"linux": LINUX, "darwin": MACOS}
-"""By the value of `sys.platform`; `UNIX` is every other Unix."""
+"""The platforms by the value of `sys.platform`; `UNIX` serves every other Unix."""
 
 SYSTEM: Final[System] = PLATFORMS.get(sys.platform, UNIX)

@@ -1,4 +1,4 @@
-"""What a platform does for sessiond."""
+"""The port of a platform, and functions that platforms share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 __all__ = ["RENAME_UNSUPPORTED", "System", "c_library", "rename_failed"]
 
 RENAME_UNSUPPORTED: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
-"""What `rename_new` fails with where the system or the file system cannot rename so."""
+"""The errors of `rename_new` on a system or file system that cannot rename without replacing."""
 
 
 class System(Protocol):
@@ -20,7 +20,7 @@ class System(Protocol):
 
     @property
     def has_inotify(self) -> bool:
-        """Whether the kernel tells of changed files by inotify; else they are looked at."""
+        """True if the kernel reports changed files by inotify; else sessiond polls files."""
         ...
 
     def sync_data(self, fd: int) -> None:
@@ -28,28 +28,31 @@ class System(Protocol):
         ...
 
     def sync(self, fd: int) -> None:
-        """Wait until everything about a file or a folder is on the medium."""
+        """Wait until the bytes and all metadata of a file or folder are on the medium."""
         ...
 
     def rename_new(self, old: Path, new: Path) -> None:
         """Rename a file in one step. Raise FileExistsError if the new name is taken.
 
-        Raise OSError with one of `RENAME_UNSUPPORTED` where that cannot be done.
+        Raise OSError with one of `RENAME_UNSUPPORTED` if the system cannot do this.
         """
         ...
 
     def peer_of(self, sock: socket.socket) -> tuple[int, int]:
-        """Return uid and pid of the process at the other end of a Unix socket; a pid of 0 is unknown."""
+        """Return uid and pid of the process at the other end of a Unix socket.
+
+        A pid of 0 means that the pid is unknown.
+        """
         ...
 
     def holder_of(self, fd: int) -> int:
-        """Return the pid of the process that has locked an open file (flock); 0 is unknown."""
+        """Return the pid of the process that has locked an open file (flock); 0 if unknown."""
         ...
 
 
 @cache
 def c_library() -> Any:
-    """Return the C library; Python has no call of its own for a rename that replaces nothing."""
+    """Return the C library, because Python has no call for a rename that never replaces."""
     # Imported here: most processes never rename a file.
     from ctypes import CDLL
 
@@ -57,5 +60,5 @@ def c_library() -> Any:
 
 
 def rename_failed(code: int, old: Path, new: Path) -> OSError:
-    """Return the error of a rename that failed with an errno."""
+    """Return the OSError for a rename that failed with this errno."""
     return OSError(code, os.strerror(code), str(old), None, str(new))

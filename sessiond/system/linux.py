@@ -1,4 +1,4 @@
-"""Linux."""
+"""The platform Linux."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UCRED: Final = struct.Struct("3i")
 
 
 class Linux(Unix):
-    """`fdatasync`, `renameat2`, `SO_PEERCRED` and inotify."""
+    """Linux with `fdatasync`, `renameat2`, `SO_PEERCRED` and inotify."""
 
     has_inotify = True
 
@@ -29,7 +29,7 @@ class Linux(Unix):
         """Rename by `renameat2`."""
         call = getattr(c_library(), "renameat2", None)
         if call is None:
-            # A C library that is older than the call.
+            # The C library is older than the call.
             raise rename_failed(errno.ENOSYS, old, new)
         names = os.fsencode(old), os.fsencode(new)
         if call(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_NOREPLACE):
@@ -44,7 +44,7 @@ class Linux(Unix):
         return uid, pid
 
     def holder_of(self, fd: int) -> int:
-        """Look into `/proc/locks`, where a process of another pid namespace has a pid below 1."""
+        """Read `/proc/locks`, where a process of another pid namespace has a pid below 1."""
         found = os.fstat(fd)
         device, inode = found.st_dev, found.st_ino
         file = f"{os.major(device):02x}:{os.minor(device):02x}:{inode}"

@@ -1,10 +1,10 @@
-"""macOS. Built from its manual pages, and tested against a stand-in: nobody has run it there yet.
+"""The platform macOS. Written from its manual pages and tested only against a stand-in so far.
 
-`fsync` hands the data to the drive, which may keep it in a cache that a power cut empties;
+`fsync` hands the data to the drive, which may keep the data in a cache that a power cut empties.
 `fcntl(F_FULLFSYNC)` waits for the medium (fsync(2) of macOS). A file system that cannot do that
-(SMB, some FUSE ones) refuses the call, and then `fsync` is all there is: SQLite falls back to it
-as well, etcd gives up. sessiond falls back only where the call is refused. Any other error, EIO
-above all, is a failed sync, and a failed sync is never tried again on the same descriptor.
+(SMB, some FUSE file systems) refuses the call, and only `fsync` is left: SQLite falls back to
+`fsync` as well, etcd gives up. sessiond falls back only if the call is refused. Any other error,
+EIO above all, is a failed sync, and a failed sync is never tried again on the same descriptor.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _PID: Final = struct.Struct("i")
 
 
 class MacOS(Unix):
-    """`F_FULLFSYNC`, `renamex_np`, `LOCAL_PEERCRED` and `LOCAL_PEERPID`; files are looked at."""
+    """macOS with `F_FULLFSYNC`, `renamex_np`, `LOCAL_PEERCRED`, `LOCAL_PEERPID` and polling."""
 
     def sync_data(self, fd: int) -> None:
-        """Wait for the medium; there is no call for the data alone."""
+        """Wait until data and metadata are on the medium; there is no call for the data alone."""
         self.sync(fd)
 
     def sync(self, fd: int) -> None:
-        """Wait for the medium, or for the drive where the file system can do no more."""
+        """Wait for the medium, or for the drive if the file system can do no more."""
         try:
             fcntl.fcntl(fd, _F_FULLFSYNC)
         except OSError as error:
@@ -56,7 +56,7 @@ class MacOS(Unix):
             raise rename_failed(get_errno(), old, new)
 
     def peer_of(self, sock: socket.socket) -> tuple[int, int]:
-        """Ask twice: the credentials have no pid."""
+        """Make two calls, because the credentials have no pid."""
         uid, _ = super().peer_of(sock)
         (pid,) = _PID.unpack(sock.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID, _PID.size))
         return uid, pid

@@ -1,4 +1,4 @@
-"""Any Unix that has no file of its own here: what POSIX has, and the BSDs."""
+"""The platform of any other Unix: the calls of POSIX and of the BSDs."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _sync_data: Final[Callable[[int], None]] = getattr(os, "fdatasync", os.fsync)
 
 
 class Unix:
-    """`fdatasync` where there is one, else `fsync`; peers as the BSDs tell of them."""
+    """Unix with `fdatasync` or else `fsync`, and peers by the BSD call `LOCAL_PEERCRED`."""
 
     has_inotify = False
 
     def sync_data(self, fd: int) -> None:
-        """Wait for the data, or for everything where the system cannot tell them apart."""
+        """Wait until the data is on the medium, with all metadata if there is no separate call."""
         _sync_data(fd)
 
     def sync(self, fd: int) -> None:
-        """Wait for everything."""
+        """Wait until data and metadata are on the medium."""
         os.fsync(fd)
 
     def rename_new(self, old: Path, new: Path) -> None:
@@ -39,12 +39,12 @@ class Unix:
         raise rename_failed(errno.ENOSYS, old, new)
 
     def peer_of(self, sock: socket.socket) -> tuple[int, int]:
-        """Ask by `LOCAL_PEERCRED`, which tells the uid and no pid."""
+        """Call `LOCAL_PEERCRED`, which returns the uid and no pid."""
         found = sock.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_START.size)
         return _XUCRED_START.unpack(found)[1], 0
 
     def holder_of(self, fd: int) -> int:  # noqa: ARG002
-        """Return 0: the BSDs tell of no holder of a flock."""
+        """Return 0: the BSDs do not report the holder of a flock."""
         return 0
 
 
