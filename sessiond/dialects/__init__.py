@@ -1,6 +1,6 @@
-"""The dialects: line to entry and back, one file each.
+"""The dialects: line to entry and back. Each dialect has a file of its own.
 
-To add one: a file here, a line in `DIALECTS`, samples in `tests/samples/<name>/`.
+A new dialect needs a file here, a line in `DIALECTS`, and samples in `tests/samples/<name>/`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ __all__ = ["DIALECTS", "UNKNOWN_HEADER", "recognise", "sniff"]
 DIALECTS: Final[tuple[Dialect, ...]] = (NATIVE, PI)
 
 UNKNOWN_HEADER: Final = "is no session header of a known format"
-# What a dialect says of a line that was never meant for it.
+# The reasons that a dialect gives for a line that was never meant for that dialect.
 _NOT_MINE: Final = frozenset({"is no session header", "is empty"})
 
 
 def recognise(first_line: bytes) -> tuple[Dialect, Header]:
-    """The dialect whose header this is, and the header. Raises BadHeader.
+    """Return the dialect of a header line, and the decoded header. Raises BadHeader.
 
-    The reason is that of the dialect the line was meant for, if it was meant for one.
+    The error's reason comes from the dialect for which the line seems to be meant, if there is one.
     """
     reason: BadHeader | None = None
     for dialect in DIALECTS:
@@ -37,7 +37,7 @@ def recognise(first_line: bytes) -> tuple[Dialect, Header]:
 
 
 def sniff(first_line: bytes) -> Dialect | None:
-    """The dialect whose header this is; None if it is nobody's."""
+    """Return the dialect of a header line; None if no dialect accepts the line."""
     try:
         return recognise(first_line)[0]
     except BadHeader:

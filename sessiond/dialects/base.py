@@ -1,8 +1,8 @@
-"""What a dialect is: how lines of a file become entries and back.
+"""The port of a dialect, which turns lines of a file into entries and back.
 
-A session file keeps the dialect it was written in. Everything above this layer
-speaks native names and RFC 3339 times; a dialect translates the envelope both
-ways and leaves payloads alone. Everything here is pure.
+A session file keeps the dialect that it was written in. All layers above use native names and
+RFC 3339 times. A dialect translates the envelope both ways and leaves payloads alone. All
+functions of a dialect are pure.
 """
 
 from __future__ import annotations
@@ -30,130 +30,139 @@ __all__ = [
 
 
 class BadLine(Exception):
-    """A line that is no entry of this dialect; the text says why, without its content."""
+    """Refusal of a line that is no entry of this dialect; the text says why, without content."""
 
 
 class BadHeader(Exception):
-    """A first line that is no header of this dialect; the text says why."""
+    """Refusal of a first line that is no header of this dialect; the text says why."""
 
 
 class ContextLine(Struct, frozen=True):
-    """One entry of a context: its id, its `Kind`, and its line without the newline."""
+    """An entry of a context: its id, its `Kind`, and its line without the newline."""
 
     id: str
     kind: int
     line: bytes
     kept: bool = False
-    """It stands before the compaction that the context begins with."""
+    """True if the entry is before the compaction with which the context begins."""
 
 
 class ContextMessage(Struct, frozen=True):
-    """One message the model sees, as JSON bytes, and the entry it comes from."""
+    """A message that the model sees, as JSON bytes, and the entry that the message comes from."""
 
     source: str
     body: bytes
 
 
 class Place(Struct, frozen=True):
-    """Where a copy of an entry stands."""
+    """The place of an entry's copy in another file."""
 
     id: str
     parent_id: str | UnsetType | None = UNSET
-    """UNSET where it is below the same entry as in its own file."""
+    """Id of the new parent; UNSET keeps the parent that the entry has in its own file."""
     ids: Mapping[str, str] = {}
-    """What entries are called here that have another id in their own file."""
+    """New ids of entries, by the ids that they have in their own file."""
     first_kept_id: str | UnsetType | None = UNSET
-    """Where a compaction's kept part begins here, None for nowhere; UNSET leaves it as it is."""
+    """First kept entry of a compaction, None for no entry; UNSET leaves the member unchanged."""
     messages: int | None = None
-    """How many of a compaction's messages it keeps; None for all."""
+    """Number of a compaction's messages that the copy keeps; None for all."""
     without: tuple[str, ...] = ()
-    """Members that mean something in the file it comes from only."""
+    """Members that have a meaning only in the entry's own file, so that the copy lacks them."""
 
 
 class Dialect(Protocol):
-    """One spelling on disk. A line never contains its newline; a trailing CR is not part of it."""
+    """A spelling on disk. A line never contains its newline, nor a CR before the newline."""
 
     @property
     def name(self) -> str:
-        """The word for it in `dialect` and `format`."""
+        """Name of the dialect in the fields `dialect` and `format`."""
         ...
 
     @property
     def rules(self) -> Rules:
-        """Where it differs in what an entry does."""
+        """Differences from other dialects in how an entry acts on its session."""
         ...
 
     def decode_header(self, line: bytes) -> Header:
-        """The header in native terms. Raises BadHeader."""
+        """Return the header in native terms. Raises BadHeader."""
         ...
 
     def encode_header(self, header: Header) -> bytes:
-        """A first line for a new file."""
+        """Return the first line of a new file."""
         ...
 
     def migrate(self, lines: Sequence[bytes]) -> list[bytes]:
-        """The lines of a file of any version, header first, as today's. Raises BadHeader."""
+        """Convert the lines of a file of any version, header first, to the current version.
+
+        Raises BadHeader.
+        """
         ...
 
     def row(self, line: bytes) -> Row:
-        """What the index needs of a stored line. Raises BadLine."""
+        """Return the row of a stored line. Raises BadLine."""
         ...
 
     def row_of(self, entry: Entry | Opaque) -> Row:
-        """The same of an entry about to be stored. Raises EntryInvalid if it may not be stored."""
+        """Return the row of an entry to store.
+
+        Raises EntryInvalid if the entry may not be stored.
+        """
         ...
 
     def encode(self, entry: Entry | Opaque) -> bytes:
-        """Exactly one line; `row(encode(e)) == row_of(e)`."""
+        """Return the entry as exactly one line; `row(encode(e)) == row_of(e)`."""
         ...
 
     def placed(self, line: bytes, place: Place) -> bytes:
-        """The line of an entry's copy in another file of this dialect."""
+        """Return the line of an entry's copy in another file of this dialect."""
         ...
 
     def wire(self, line: bytes) -> bytes:
-        """The entry as clients see it; in a native file the line itself."""
+        """Return the entry as clients see it; in a native file that is the line itself."""
         ...
 
     def timestamp(self, line: bytes) -> str:
-        """When the entry was made, RFC 3339 UTC; "" where the line has none."""
+        """Return the time of the entry, RFC 3339 UTC; "" if the line has no time."""
         ...
 
     def context(self, lines: Sequence[ContextLine]) -> list[ContextMessage]:
-        """The messages these entries give, in order.
+        """Return the messages of these entries, in order.
 
-        When the first line is a compaction it stands for everything before the rest.
+        If the first line is a compaction, it stands for all entries before the next line.
         """
         ...
 
     def model(self, line: bytes) -> ModelName | None:
-        """The model that a model change or an assistant message names."""
+        """Return the model that a model change or assistant message names; None for no model."""
         ...
 
     def thinking_level(self, line: bytes) -> str:
-        """The level that a thinking level change sets; "none" reads as "off"."""
+        """Return the level that a thinking level change sets; "none" becomes "off"."""
         ...
 
     def preview(self, line: bytes, chars: int = PREVIEW_CHARS) -> str:
-        """The first words of the entry for a list or tree, cut to `chars` and "..."."""
+        """Return the first words of the entry for a list or tree, cut to `chars` and "..."."""
         ...
 
     def usage(self, line: bytes) -> Usage | None:
-        """What the message of a line says it cost; reads that member of the payload only."""
+        """Return the usage that the message of a line reports; None if there is none.
+
+        Reads only the member `usage` of the payload.
+        """
         ...
 
     def reading(self, line: bytes) -> Reading | None:
-        """What the message of a line says; None if the line holds none. Reads the payload."""
+        """Return the decoded message of a line; None if the line has none. Reads the payload."""
         ...
 
     def read(self, message: bytes) -> Reading | None:
-        """The same of a message of a context; None if it is no object."""
+        """Decode a message of a context; None if the message is no object."""
         ...
 
     def summary(self, line: bytes) -> Summary:
-        """What the summary in a line says and which files it names."""
+        """Return the text of the summary in a line and the files that it names."""
         ...
 
     def file_details(self, read: Sequence[str], modified: Sequence[str]) -> Raw:
-        """The `details` of a summary that name these files."""
+        """Return the `details` of a summary that name these files."""
         ...

@@ -1,6 +1,6 @@
-"""An entry in another place: the same line but for its id, its parent and what it refers to.
+"""Copies of entries: lines with another id, another parent and other references.
 
-Law: a payload passes through as bytes, and a line that stands as it stood is the same line.
+Law: a payload passes through as bytes. A line in which no member changes stays byte for byte.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Names(Struct, frozen=True):
-    """What a dialect calls the members that refer to entries."""
+    """The names of the members that refer to entries, in one dialect."""
 
     parent_id: str
     first_kept_id: str
@@ -28,7 +28,7 @@ class Names(Struct, frozen=True):
 
 
 def placed(line: bytes, place: Place, names: Names) -> bytes:
-    """The line of the copy."""
+    """Return the line of the copy."""
     found = fields(line)
     made = {name: value for name, value in found.items() if name not in place.without}
     _refer(made, "id", place.id)
@@ -43,7 +43,7 @@ def placed(line: bytes, place: Place, names: Names) -> bytes:
 
 
 def _renamed(made: Mapping[str, Raw], name: str, place: Place) -> str | UnsetType | None:
-    """What a member refers to here; UNSET where that is what it says already."""
+    """Return the new id that a member refers to; UNSET if the reference does not change."""
     old = reference(made.get(name))
     return UNSET if old is None else place.ids.get(old, UNSET)
 

@@ -1,10 +1,10 @@
-"""Taking a JSON object apart into raw fields when a strict decoder will not.
+"""Lenient parsing of a JSON object into raw fields, also where a strict decoder refuses.
 
-Law: what comes out is the bytes that went in. Values stay `Raw`; a caller
-decodes the few strings it needs with `text`. msgspec refuses an escape that is
-half of a surrogate pair (`\\ud83d` alone), which is legal JSON grammar and
-stands in real files: such escapes are swapped for stand-ins of the same length
-while the structure is read, and put back into every slice.
+Law: values come out as the bytes that went in. Values stay `Raw`; a caller decodes the
+few strings that it needs with `text`. msgspec refuses an escape that is half of a
+surrogate pair (`\\ud83d` alone), but JSON's grammar allows such escapes and real files
+have them. They are replaced by stand-ins while the structure is read, and put back into
+every slice.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _PRIVATE_USE: Final = range(0xE000, 0xF900)
 
 
 class _Masked(Struct, frozen=True):
-    """A line whose lone surrogates are stand-ins: a marker character, then which spelling."""
+    """A line with stand-ins for lone surrogates: a marker, then the number of the spelling."""
 
     line: bytes
     marker: bytes
     spellings: tuple[bytes, ...]
 
     def restore(self, piece: bytes) -> bytes:
-        """The piece as the line had it."""
+        """Return a piece of the line with its original escapes."""
         return re.sub(re.escape(self.marker) + rb"(...)", self._spelling, piece, flags=re.DOTALL)
 
     def _spelling(self, found: re.Match[bytes]) -> bytes:
@@ -60,7 +60,7 @@ class _Masked(Struct, frozen=True):
 
 
 def fields(line: bytes | Raw) -> dict[str, Raw]:
-    """The members of an object, byte for byte. Raises BadLine."""
+    """Return the members of an object, byte for byte. Raises BadLine."""
     try:
         return _fields.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -75,7 +75,7 @@ def fields(line: bytes | Raw) -> dict[str, Raw]:
 
 
 def lenient(line: bytes | Raw) -> dict[str, Raw]:
-    """The members of what should be an object; none if it is not."""
+    """Return the members of an object; no members for any other value."""
     try:
         return fields(line)
     except BadLine:
@@ -83,18 +83,18 @@ def lenient(line: bytes | Raw) -> dict[str, Raw]:
 
 
 def join(members: Mapping[str, Raw]) -> bytes:
-    """An object of these members, in their order."""
+    """Return an object with these members, in their order."""
     parts = (msgspec.json.encode(name) + b":" + bytes(value) for name, value in members.items())
     return b"{" + b",".join(parts) + b"}"
 
 
 def with_field(line: bytes, name: str, value: bytes) -> bytes:
-    """The object with one member set, every other as it was. Raises BadLine."""
+    """Return the object with one member set and all others unchanged. Raises BadLine."""
     return join(fields(line) | {name: Raw(value)})
 
 
 def require_readable(line: bytes) -> None:
-    """Raise BadLine for a line that no client could be sent: not UTF-8, or nested too deeply."""
+    """Raise BadLine for a line that cannot be sent to clients: not UTF-8, or nested too deeply."""
     if len(line) > SHALLOW_BYTES and nests_too_deeply(line):
         raise BadLine(_TOO_DEEP)
     try:
@@ -104,7 +104,7 @@ def require_readable(line: bytes) -> None:
 
 
 def items(raw: bytes | Raw) -> list[Raw] | None:
-    """The items of an array, byte for byte; None if it is no array."""
+    """Return the items of an array, byte for byte; None for any other value."""
     try:
         return _items.decode(raw)
     except (msgspec.DecodeError, RecursionError):
@@ -119,7 +119,7 @@ def items(raw: bytes | Raw) -> list[Raw] | None:
 
 
 def text(raw: bytes | Raw | None) -> str | None:
-    """The string that `raw` is; None if it is none. A lone surrogate reads as U+FFFD."""
+    """Return the string in `raw`; None for any other value. A lone surrogate becomes U+FFFD."""
     if raw is None:
         return None
     try:
@@ -135,7 +135,7 @@ def text(raw: bytes | Raw | None) -> str | None:
 
 
 def reference(raw: Raw | None) -> str | None:
-    """The id that a field refers to. What is no string refers to nothing that exists."""
+    """Return the id that a field refers to. A value that is no string matches no existing id."""
     if is_null(raw):
         return None
     found = text(raw)
@@ -143,12 +143,12 @@ def reference(raw: Raw | None) -> str | None:
 
 
 def is_null(raw: Raw | None) -> bool:
-    """Whether a field is absent or null."""
+    """Return whether a field is absent or null."""
     return raw is None or raw == _NULL
 
 
 def one_line(encoded: bytes) -> bytes:
-    """The same value without the newlines that a sender put between tokens."""
+    """Return the value without the newlines that its sender put between tokens."""
     if b"\n" in encoded:
         return msgspec.json.format(encoded, indent=-1)
     return encoded
@@ -163,7 +163,7 @@ def _reason(error: Exception) -> str:
 
 
 def _mask(line: bytes) -> _Masked | None:
-    """The line with stand-ins, or None when there is nothing to stand in for."""
+    """Return the line with stand-ins; None if the line has no lone surrogates."""
     spellings: dict[bytes, bytes] = {}
     marker = next(
         (found for code in _PRIVATE_USE if (found := chr(code).encode()) not in line), None

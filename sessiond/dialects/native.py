@@ -1,9 +1,9 @@
 """The native dialect: lines are spelled as the wire spells entries.
 
-Law: a payload passes through as bytes. `row` reads the role of a message and
-whether it names a model, because the index needs them, and nothing else of it.
-Readers take what others wrote (numbers as timestamps, missing parents, unknown
-keys and types, any key order); the writer has one spelling, `type` first.
+Law: a payload passes through as bytes. `row` reads only the role of a message and the
+model that it names, because the index needs these two. Readers accept the lines of
+foreign writers (numbers as timestamps, missing parents, unknown keys and types, any order
+of keys). The writer has one spelling, with `type` first.
 
     {"type":"session_header","version":1,"id":"019a…","timestamp":"…","cwd":"/my/project"}
     {"type":"message","id":"a1b2c3d4","parent_id":null,"timestamp":"…",
@@ -54,40 +54,40 @@ _RULES: Final = Rules(
 
 
 class Native:
-    """See `Dialect`."""
+    """The native dialect; `Dialect` describes the methods."""
 
     @property
     def name(self) -> str:
-        """The word for it."""
+        """Name of the dialect."""
         return "native"
 
     @property
     def rules(self) -> Rules:
-        """Everything sessiond can do."""
+        """Rules that allow everything sessiond can do."""
         return _RULES
 
     def decode_header(self, line: bytes) -> Header:
-        """The header. Raises BadHeader."""
+        """Return the header. Raises BadHeader."""
         return native_header.decode(line)
 
     def encode_header(self, header: Header) -> bytes:
-        """A first line for a new file."""
+        """Return the first line of a new file."""
         return native_header.encode(header)
 
     def migrate(self, lines: Sequence[bytes]) -> list[bytes]:
-        """The lines: there is one version."""
+        """Return the lines unchanged: there is only one version."""
         return list(lines)
 
     def row(self, line: bytes) -> Row:
-        """What the index needs of a stored line. Raises BadLine."""
+        """Return the row of a stored line. Raises BadLine."""
         return native_rows.row(line)
 
     def row_of(self, entry: Entry | Opaque) -> Row:
-        """The same of an entry about to be stored. Raises EntryInvalid."""
+        """Return the row of an entry to store. Raises EntryInvalid."""
         return native_rows.row_of(entry)
 
     def encode(self, entry: Entry | Opaque) -> bytes:
-        """Exactly one line."""
+        """Return the entry as exactly one line."""
         if isinstance(entry, Entry):
             return one_line(_encoder.encode(entry))
         spelled: dict[str, Any] = {"type": entry.type}
@@ -99,54 +99,54 @@ class Native:
         return one_line(_encoder.encode(spelled | own))
 
     def placed(self, line: bytes, place: Place) -> bytes:
-        """The line of an entry's copy in another native file."""
+        """Return the line of an entry's copy in another native file."""
         return placed(line, place, _NAMES)
 
     def wire(self, line: bytes) -> bytes:
-        """The line itself: file and wire have one spelling."""
+        """Return the line itself: file and wire have one spelling."""
         return line
 
     def timestamp(self, line: bytes) -> str:
-        """When the entry was made."""
+        """Return the time of the entry."""
         return raw_rfc3339(lenient(line).get("timestamp"))
 
     def context(self, lines: Sequence[ContextLine]) -> list[ContextMessage]:
-        """The messages these entries give, in order; payloads are sliced, not read."""
+        """Return the messages of these entries, in order; payloads are sliced, not decoded."""
         return messages_of(lines)
 
     def model(self, line: bytes) -> ModelName | None:
-        """The model that a model change or an assistant message names."""
+        """Return the model that a model change or assistant message names; None for no model."""
         found = lenient(line)
         if text(found.get("type")) == "message":
             return model_name(lenient(found.get("message", b"")), "model")
         return model_name(found, "model_id")
 
     def thinking_level(self, line: bytes) -> str:
-        """The level that a thinking level change sets."""
+        """Return the level that a thinking level change sets."""
         return level_name(text(lenient(line).get("thinking_level")))
 
     def preview(self, line: bytes, chars: int = PREVIEW_CHARS) -> str:
-        """The first words of the entry."""
+        """Return the first words of the entry."""
         return entry_preview(lenient(line), chars)
 
     def usage(self, line: bytes) -> Usage | None:
-        """What the message of a line says it cost."""
+        """Return the usage that the message of a line reports."""
         return usage_of(line)
 
     def reading(self, line: bytes) -> Reading | None:
-        """What a message says."""
+        """Return the decoded message of a line."""
         return reading_of(line)
 
     def read(self, message: bytes) -> Reading | None:
-        """The same of a message of a context."""
+        """Decode a message of a context."""
         return read_message(message)
 
     def summary(self, line: bytes) -> Summary:
-        """What the summary in a line says."""
+        """Return the content of the summary in a line."""
         return summary_of(line)
 
     def file_details(self, read: Sequence[str], modified: Sequence[str]) -> Raw:
-        """The `details` that name these files."""
+        """Return the `details` that name these files."""
         return Raw(
             msgspec.json.encode(
                 dict(zip(("read_files", "modified_files"), (read, modified), strict=True))

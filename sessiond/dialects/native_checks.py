@@ -1,4 +1,4 @@
-"""What may be written into a native file. Reading is lenient, writing is not."""
+"""The checks of entries to write into a native file. Reading is lenient, writing is not."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ _settings: Final = IntegerDecoder[CompactionSettings | None](CompactionSettings 
 
 
 def check(entry: Entry | Opaque) -> None:
-    """Raises EntryInvalid, naming the field, if the entry may not be stored."""
+    """Raise EntryInvalid, which names the field, if the entry may not be stored."""
     checker = _CHECKS.get(type(entry))
     if checker is not None:
         checker(entry)
 
 
 def require_message(message: Raw, path: str) -> str:
-    """The role of what must be a message. Raises EntryInvalid."""
+    """Return the role of a message. Raises EntryInvalid if the value is no message."""
     try:
         role = _role.decode(message).role
     except (msgspec.DecodeError, RecursionError):
         role = ""
     if not role:
         if bytes(message).lstrip()[:1] != b"{":
-            raise EntryInvalid("a message is an object", path=path)
-        raise EntryInvalid("a message has a role, a text", path=f"{path}.role")
+            raise EntryInvalid("a message must be an object", path=path)
+        raise EntryInvalid("a message must have a role, which is a text", path=f"{path}.role")
     return role
 
 
@@ -67,13 +67,13 @@ def _require_text(value: str | UnsetType, path: str) -> None:
 
 def _require_content(content: Raw) -> None:
     if bytes(content).lstrip()[:1] not in {b'"', b"["}:
-        raise EntryInvalid("content is a text or a list of blocks", path="content")
+        raise EntryInvalid("content must be a text or a list of blocks", path="content")
 
 
 def _message(entry: Message) -> None:
     require_message(entry.message, "message")
     if not isinstance(entry.blocks, UnsetType) and bytes(entry.blocks).lstrip()[:1] != b"[":
-        raise EntryInvalid("blocks is a list", path="blocks")
+        raise EntryInvalid("blocks must be a list", path="blocks")
 
 
 def _custom_message(entry: CustomMessage) -> None:
@@ -87,12 +87,14 @@ def _compaction(entry: Compaction) -> None:
         return
     for name in ("summary", "first_kept_entry_id"):
         if not isinstance(getattr(entry, name), UnsetType):
-            raise EntryInvalid("a compaction has a summary or messages, not both", path=name)
+            raise EntryInvalid(
+                "a compaction must have either a summary or messages, not both", path=name
+            )
     for index, message in enumerate(entry.messages):
         role = require_message(message, f"messages[{index}]")
         if index == 0 and (role in RESULT_ROLES or read_payload(message).is_result):
             raise EntryInvalid(
-                "a tool result cannot be the first message: nothing before it calls for it",
+                "a tool result cannot be the first message: its tool call must come before it",
                 path="messages[0]",
             )
 
@@ -103,15 +105,17 @@ def _session_info(entry: SessionInfoEntry) -> None:
     try:
         _settings.decode(entry.compaction)
     except msgspec.DecodeError as error:
-        raise EntryInvalid(f"no settings of compaction: {error}", path="compaction") from None
+        raise EntryInvalid(f"invalid compaction settings: {error}", path="compaction") from None
 
 
 def _opaque(entry: Opaque) -> None:
     _require_text(entry.type, "type")
     if entry.type in HEADER_TYPES:
-        raise EntryInvalid("a header is the first line and nothing else", path="type")
+        raise EntryInvalid("a header can only be the first line of a file", path="type")
     if entry.type in ENTRY_TYPES:
-        raise EntryInvalid("an entry of a known type has its fields", path="type")
+        raise EntryInvalid(
+            "an entry of a known type must have the fields of that type", path="type"
+        )
 
 
 _CHECKS: Final[dict[type[Any], Callable[[Any], None]]] = {

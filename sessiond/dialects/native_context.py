@@ -1,7 +1,7 @@
-"""The messages that entries of a native file give.
+"""The messages that entries of a native file put into a context.
 
-Law: payloads are sliced out of their lines, never read. A message that stands
-for another entry has that entry's own fields, as the line spells them:
+Law: payloads are sliced out of their lines, never decoded. A message that stands for
+an entry of another type has the fields of that entry, as the line spells them:
 
     {"role":"compaction_summary","timestamp":"…","summary":"…","first_kept_entry_id":"b2c3d4e5"}
 """
@@ -36,13 +36,13 @@ _message_line: Final = msgspec.json.Decoder(_MessageLine)
 
 
 def messages_of(lines: Sequence[ContextLine]) -> list[ContextMessage]:
-    """The messages, in order."""
+    """Return the messages of these entries, in order."""
     found: list[ContextMessage] = []
     for index, entry in enumerate(lines):
         if entry.kind in MESSAGE_KINDS:
             found.append(ContextMessage(entry.id, message_of(entry.line)))
         elif entry.kind == Kind.COMPACTION:
-            # An older compaction inside the kept range stands for nothing.
+            # An older compaction inside the kept range gives no message.
             found.extend(_compaction(entry) if index == 0 else ())
         elif entry.kind in _ROLE:
             found.extend(_stand_in(entry, fields(entry.line)))
@@ -50,7 +50,7 @@ def messages_of(lines: Sequence[ContextLine]) -> list[ContextMessage]:
 
 
 def message_of(line: bytes) -> bytes:
-    """The payload of a line of kind message."""
+    """Return the payload of a message line."""
     try:
         return bytes(_message_line.decode(line).message)
     except (msgspec.DecodeError, RecursionError):
@@ -66,12 +66,12 @@ def _compaction(entry: ContextLine) -> list[ContextMessage]:
 
 
 def _stand_in(entry: ContextLine, found: dict[str, Raw]) -> list[ContextMessage]:
-    """The message that stands for an entry which is none."""
+    """Return the message that stands for an entry of another type, or no message."""
     if entry.kind == Kind.BRANCH_SUMMARY and not text(found.get("summary")):
         return []
     members = {"role": _ROLE[entry.kind]}
     if "role" in found:
-        # The role of the message itself is what it stands for; who speaks comes beside it.
+        # `role` names the type that the message stands for, so the speaker gets a name of its own.
         members["custom_role"] = found["role"]
     members |= {name: value for name, value in found.items() if name not in _ENVELOPE}
     return [ContextMessage(entry.id, join(members))]

@@ -1,7 +1,7 @@
-"""What an entry does to its session: labels, moves, facts, compactions.
+"""The effects of entries on their session: labels, moves, facts, compactions.
 
-Two readings that must agree: of a typed entry about to be written, and of the
-raw fields of a stored line, where a field of the wrong type changes nothing.
+Two functions that must agree: one takes a typed entry to write, the other the raw
+fields of a stored line. There a field of the wrong type has no effect.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _flag: Final = msgspec.json.Decoder(bool)
 
 
 def effect_of_entry(entry: Entry | Opaque) -> Effect | None:
-    """The effect of an entry about to be written."""
+    """Return the effect of an entry to write."""
     match entry:
         case Label():
             return LabelEffect(entry.target_id, entry.label or None)
@@ -56,7 +56,7 @@ def effect_of_entry(entry: Entry | Opaque) -> Effect | None:
 
 
 def effect_of_fields(kind: int, found: Mapping[str, Raw]) -> Effect | None:
-    """The effect of a stored line."""
+    """Return the effect of a stored line."""
     match kind:
         case Kind.LABEL:
             target = reference(found.get("target_id"))
@@ -89,7 +89,7 @@ def _info_of_fields(found: Mapping[str, Raw]) -> InfoEffect:
 
 
 def _fact(name: str, raw: Raw) -> Any:
-    """The value of a fact; None if it is of the wrong type."""
+    """Return the value of a fact; None for a value of the wrong type."""
     if name in _TEXT_FACTS:
         return text(raw)
     try:
@@ -99,7 +99,7 @@ def _fact(name: str, raw: Raw) -> Any:
 
 
 def _info(facts: dict[str, Any]) -> InfoEffect:
-    """Facts by their field in SessionInfo, where `name` is the title and "" is none."""
+    """Return the facts by their field in SessionInfo; `name` becomes `title`, "" becomes None."""
     for name in _RAW_FACTS:
         value = facts.get(name)
         if isinstance(value, Raw):
@@ -110,11 +110,11 @@ def _info(facts: dict[str, Any]) -> InfoEffect:
 
 
 def _compact(raw: Raw) -> Raw | None:
-    """A copy of its own in one spelling, so that it does not keep its whole line in memory."""
+    """Return a compact copy of the value, so that its whole line does not stay in memory."""
     encoded = bytes(raw)
     try:
         encoded = msgspec.json.format(encoded, indent=-1)
     except (msgspec.DecodeError, RecursionError):
-        # Half a surrogate pair or very deep: legal in a file, shown as it stands.
+        # Half a surrogate pair or deep nesting is legal in a file and stays as spelled.
         return Raw(encoded)
     return None if encoded == b"null" else Raw(encoded)

@@ -29,7 +29,7 @@ _words: Final = msgspec.json.Decoder(list[str])
 
 
 def decode(line: bytes) -> Header:
-    """The header in native terms. Raises BadHeader."""
+    """Return the header in native terms. Raises BadHeader."""
     found = header_fields(line)
     if text(found.get("type")) != "session_header":
         raise BadHeader("is no session header")
@@ -59,7 +59,7 @@ def decode(line: bytes) -> Header:
 
 
 def encode(header: Header) -> bytes:
-    """The line; version and time have one spelling."""
+    """Return the header line; version and time have one spelling."""
     version = HEADER_VERSION if isinstance(header.version, UnsetType) else header.version
     timestamp = header.timestamp
     written = msgspec.structs.replace(
@@ -71,7 +71,7 @@ def encode(header: Header) -> bytes:
 
 
 def header_fields(line: bytes) -> dict[str, Raw]:
-    """The members of a first line. Raises BadHeader."""
+    """Return the members of a first line. Raises BadHeader."""
     if line.startswith(_BYTE_ORDER_MARK):
         raise BadHeader("begins with a byte order mark")
     try:
@@ -85,7 +85,7 @@ def header_fields(line: bytes) -> dict[str, Raw]:
 
 
 def header_version(found: dict[str, Raw]) -> int:
-    """The version a header states, 1 if it states none. Raises BadHeader."""
+    """Return the version that a header states, 1 if the header states none. Raises BadHeader."""
     raw = found.get("version")
     if raw is None or is_null(raw):
         return 1

@@ -1,7 +1,7 @@
-"""What the index needs of a native line.
+"""The rows of native lines.
 
-Law: the usual message costs one decode of a few short fields; everything else
-may cost more but stays an entry. This runs once per line when a file opens.
+Law: a usual message costs one decode of a few short fields. Any other line may cost more,
+but gets a row too. An opening calls `row` once per line.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PLAIN_BEGINNINGS: Final = tuple(beginning + b'"' for beginning in _PLAIN_KINDS)
 
 
 class _Said(Struct, gc=False):
-    """What the index reads of a payload."""
+    """The members of a payload that the index reads."""
 
     role: Annotated[str, Meta(min_length=1)]
     model: str | None = None
@@ -50,7 +50,7 @@ class _Said(Struct, gc=False):
 
 
 class _Line(Struct, gc=False):
-    """What the index reads of a line of the usual shape."""
+    """The members of a usual line that the index reads."""
 
     type: str
     id: str
@@ -69,12 +69,12 @@ _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError
 
 
 def row(line: bytes) -> Row:
-    """The row of a stored line. Raises BadLine."""
+    """Return the row of a stored line. Raises BadLine."""
     try:
         found = _line.decode(line)
     except _DECODE_ERRORS:
         return _unusual_row(line)
-    # The decoder does not look at the encoding of what it skips, and clients are sent the line.
+    # The decoder does not check the encoding of skipped members, but clients get the whole line.
     if len(line) > SHALLOW_BYTES or not line.isascii():
         require_readable(line)
     said = found.message
@@ -92,11 +92,11 @@ def row(line: bytes) -> Row:
 
 
 def row_of(entry: Entry | Opaque) -> Row:
-    """The same of an entry about to be stored. Raises EntryInvalid."""
+    """Return the row of an entry to store. Raises EntryInvalid."""
     kind: int = Kind.OPAQUE
     setting: ModelName | str | None = None
     if isinstance(entry, Message):
-        # One look at the payload serves the check and the index.
+        # One decode of the payload serves both the check and the row.
         kind, setting = _message_kind(entry.message)
         if kind == Kind.OPAQUE or entry.blocks is not UNSET:
             check(entry)
@@ -135,7 +135,7 @@ def _tag(entry: Entry) -> str:
 
 
 def _unusual_row(line: bytes) -> Row:
-    """The row of any entry, field by field."""
+    """Return the row of any entry, decoded field by field. Raises BadLine."""
     require_readable(line)
     found = fields(line)
     word, entry_id = text(found.get("type")), text(found.get("id"))
@@ -167,10 +167,10 @@ def _unusual_row(line: bytes) -> Row:
 
 
 def _plain_kind(message: bytes) -> int | None:
-    """The kind of a message whose first words say it, so that the rest need not be parsed.
+    """Return the kind of a message that begins with its role; None if the rest must be parsed.
 
-    Its JSON was checked where it came in. An assistant may name a model further on, and a
-    role may be said again, also with an escape in its name: those are parsed.
+    The JSON was checked when it arrived. The rest must be parsed for an assistant, which may name
+    a model, and for a message that may have `role` twice, perhaps with an escape in its name.
     """
     if not message.startswith(_PLAIN_BEGINNINGS):
         return None
@@ -210,5 +210,5 @@ def _atom(raw: Raw | None) -> tuple[int, int] | None:
 
 
 def _sane(atom: tuple[int, int]) -> tuple[int, int] | None:
-    """An atom whose numbers mean something."""
+    """Return the atom; None if its numbers make no sense."""
     return atom if 1 <= atom[0] <= atom[1] else None

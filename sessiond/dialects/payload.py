@@ -1,9 +1,8 @@
-"""What a message says, read from its payload.
+"""The decoding of message payloads into readings.
 
-Law: this is the only place that turns a payload into values, and `read_payload`
-is the only door to it. Whatever passes a message on (file, event, context,
-list, tree) never comes here; a test counts the visits. What a message cost is
-the one member that lists need of it: `usage` reads that and nothing else.
+Law: only this module decodes payloads, and only through `read_payload`. Code that passes a
+message on (file, event, context, list, tree) never calls this module; a test counts the calls.
+Lists need one member of a payload, `usage`, which the module `usage` reads alone.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _message_line: Final = msgspec.json.Decoder(_MessageLine)
 
 
 def reading_of(line: bytes) -> Reading | None:
-    """What the message of a stored line says; None if the line holds none."""
+    """Return the decoded message of a stored line; None if the line has none."""
     try:
         message: Raw | None = _message_line.decode(line).message
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -51,7 +50,7 @@ def reading_of(line: bytes) -> Reading | None:
 
 
 def read_message(message: bytes | Raw) -> Reading | None:
-    """What a message says; None if it is no object."""
+    """Return the decoded message; None if the message is no object."""
     try:
         return read_payload(Raw(message))
     except BadLine:
@@ -59,7 +58,7 @@ def read_message(message: bytes | Raw) -> Reading | None:
 
 
 def read_payload(message: Raw) -> Reading:
-    """What a message says. Raises BadLine if it is no object."""
+    """Return the decoded message. Raises BadLine if the message is no object."""
     usual = usual_reading(message)
     return _read(fields(message)) if usual is None else usual
 
@@ -67,7 +66,7 @@ def read_payload(message: Raw) -> Reading:
 def _read(found: dict[str, Raw]) -> Reading:
     role = text(found.get("role")) or ""
     if role == "custom" and text(found.get("custom_role")) == "assistant":
-        # It stands for an entry, but the assistant is who says it.
+        # The message stands for an extension's entry, but the assistant is its speaker.
         role = "assistant"
     content = found.get("content", found.get("contents"))
     said = _blocks(content)
@@ -125,7 +124,7 @@ def _block(raw: Raw) -> Block:
 
 
 def _untold(found: dict[str, Raw]) -> str:
-    """The kind of a block that does not say it, by what it has."""
+    """Return the type of a block without a `type`, guessed from its members."""
     if "thinking" in found:
         return "thinking"
     if "mimeType" in found:
@@ -136,7 +135,7 @@ def _untold(found: dict[str, Raw]) -> str:
 
 
 def _image(found: dict[str, Raw]) -> Block:
-    """An image: pi's, Anthropic's `source`, or a data URL as OpenAI takes it."""
+    """Return an image block from pi's form, Anthropic's `source` or an OpenAI data URL."""
     size = max((len(raw) for raw in found.values()), default=0)
     within = found | lenient(found.get("source", b"")) | lenient(found.get("image_url", b""))
     data = text(within.get("data")) or ""
@@ -149,7 +148,7 @@ def _image(found: dict[str, Raw]) -> Block:
 
 
 def _call(found: dict[str, Raw], word: str = "function") -> Block:
-    """A call; OpenAI's has its name and arguments one level down."""
+    """Return a tool call block; OpenAI nests name and arguments in `function`."""
     within = lenient(found.get("function", b""))
     arguments = next((found[n] for n in ("arguments", "args", "input") if n in found), None)
     return Block(
@@ -162,7 +161,7 @@ def _call(found: dict[str, Raw], word: str = "function") -> Block:
 
 
 def _as_result(found: dict[str, Raw], said: list[Block]) -> list[Block]:
-    """A message that is one result, unless it holds results already."""
+    """Return the blocks as one tool result, unless they contain tool results already."""
     if any(block.kind == "tool_result" for block in said):
         return said
     return [_result(found, said)]
@@ -198,5 +197,5 @@ def _is_true(found: dict[str, Raw], name: str) -> bool:
 
 
 def _first(found: dict[str, Raw], names: tuple[str, ...]) -> str:
-    """The first of these members that is a text with something in it, else ""."""
+    """Return the first of these members that is a text and not empty, else ""."""
     return next((said for name in names if (said := text(found.get(name)))), "")

@@ -1,10 +1,9 @@
-"""The pi dialect: files that pi 0.73 and 1.5 write and go on reading.
+"""The pi dialect: files that pi 0.73 and 1.5 write and can still read afterwards.
 
-Law: a file of pi's stays pi's. Entries are written with pi's names and rules;
-nothing in it is ever rewritten. pi has no record of where its leaf is, so a
-move is a `custom` entry that stands at the target; labels and session_info are
-entries like any other and can be parents. Versions 1 and 2 are read through
-`pi_migrate`.
+Law: a pi file stays a pi file. Entries are written with pi's names and rules, and no
+line is ever rewritten. pi does not record the leaf, so a move is a `custom` entry below
+the target. Labels and session_info are ordinary entries and can be parents. `pi_migrate`
+converts files of versions 1 and 2.
 
     {"type":"session","version":3,"id":"…","timestamp":"2026-02-01T09:00:00.000Z","cwd":"/x"}
     {"type":"message","id":"10000003","parentId":"10000002","timestamp":"…",
@@ -69,7 +68,7 @@ _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError
 
 
 class _Said(Struct, gc=False):
-    """What the index reads of a payload."""
+    """The members of a payload that the index reads."""
 
     role: str
     model: str | None = None
@@ -77,7 +76,7 @@ class _Said(Struct, gc=False):
 
 
 class _Line(Struct, gc=False, rename={"parent_id": "parentId"}):
-    """What the index reads of a line of the usual shape."""
+    """The members of a usual line that the index reads."""
 
     type: str
     id: str
@@ -90,32 +89,32 @@ _line: Final = msgspec.json.Decoder(_Line)
 
 
 class Pi:
-    """See `Dialect`."""
+    """The pi dialect; `Dialect` describes the methods."""
 
     @property
     def name(self) -> str:
-        """The word for it."""
+        """Name of the dialect."""
         return "pi"
 
     @property
     def rules(self) -> Rules:
-        """One head, no records, append only."""
+        """Rules: one head, no records, append only."""
         return _RULES
 
     def decode_header(self, line: bytes) -> Header:
-        """The header of any version. Raises BadHeader."""
+        """Return the header of a file of any version. Raises BadHeader."""
         return pi_header.decode(line)
 
     def encode_header(self, header: Header) -> bytes:
-        """A first line for a new file."""
+        """Return the first line of a new file."""
         return pi_header.encode(header)
 
     def migrate(self, lines: Sequence[bytes]) -> list[bytes]:
-        """The lines of a file of any version as version 3. Raises BadHeader."""
+        """Convert the lines of a file of any version to version 3. Raises BadHeader."""
         return migrate(lines)
 
     def row(self, line: bytes) -> Row:
-        """What the index needs of a stored line. Raises BadLine."""
+        """Return the row of a stored line. Raises BadLine."""
         try:
             found = _line.decode(line)
         except _DECODE_ERRORS:
@@ -132,66 +131,66 @@ class Pi:
         return made
 
     def row_of(self, entry: Entry | Opaque) -> Row:
-        """The same of an entry about to be stored. Raises EntryInvalid."""
+        """Return the row of an entry to store. Raises EntryInvalid."""
         check(entry)
         return self.row(pi_names.encode(entry))
 
     def encode(self, entry: Entry | Opaque) -> bytes:
-        """Exactly one line."""
+        """Return the entry as exactly one line."""
         return pi_names.encode(entry)
 
     def placed(self, line: bytes, place: Place) -> bytes:
-        """The line of an entry's copy in another file of pi's."""
+        """Return the line of an entry's copy in another pi file."""
         if place.first_kept_id is None:
-            # Keeping nothing is spelled as keeping from the compaction itself on.
+            # pi spells "keep no entry" as "the first kept entry is the compaction itself".
             place = msgspec.structs.replace(place, first_kept_id=place.id)
         return placed(line, place, _NAMES)
 
     def wire(self, line: bytes) -> bytes:
-        """The entry in native names and times; payloads as they are."""
+        """Return the entry with native names and times; payloads stay unchanged."""
         return pi_names.wire(line)
 
     def timestamp(self, line: bytes) -> str:
-        """When the entry was made."""
+        """Return the time of the entry."""
         return raw_rfc3339(lenient(line).get("timestamp"))
 
     def context(self, lines: Sequence[ContextLine]) -> list[ContextMessage]:
-        """The messages that pi would send for these entries."""
+        """Return the messages that pi would send for these entries."""
         return messages_of(lines)
 
     def model(self, line: bytes) -> ModelName | None:
-        """The model that a model change or an assistant message names."""
+        """Return the model that a model change or assistant message names; None for no model."""
         found = lenient(line)
         if text(found.get("type")) == "message":
             return model_name(lenient(found.get("message", b"")), "model")
         return model_name(found, "modelId")
 
     def thinking_level(self, line: bytes) -> str:
-        """The level that a thinking level change sets."""
+        """Return the level that a thinking level change sets."""
         return level_name(text(lenient(line).get("thinkingLevel")))
 
     def preview(self, line: bytes, chars: int = PREVIEW_CHARS) -> str:
-        """The first words of the entry."""
+        """Return the first words of the entry."""
         return entry_preview(lenient(line), chars)
 
     def usage(self, line: bytes) -> Usage | None:
-        """What the message of a line says it cost."""
+        """Return the usage that the message of a line reports."""
         return usage_of(line)
 
     def reading(self, line: bytes) -> Reading | None:
-        """What a message says."""
+        """Return the decoded message of a line."""
         return reading_of(line)
 
     def read(self, message: bytes) -> Reading | None:
-        """The same of a message of a context."""
+        """Decode a message of a context."""
         return read_message(message)
 
     def summary(self, line: bytes) -> Summary:
-        """What the summary in a line says."""
+        """Return the content of the summary in a line."""
         return summary_of(line)
 
     def file_details(self, read: Sequence[str], modified: Sequence[str]) -> Raw:
-        """The `details` that name these files."""
+        """Return the `details` that name these files."""
         return Raw(
             msgspec.json.encode(
                 dict(zip(("readFiles", "modifiedFiles"), (read, modified), strict=True))
@@ -203,7 +202,7 @@ PI: Final = Pi()
 
 
 def _unusual_row(line: bytes) -> Row:
-    """The row of any entry; slower than the usual message needs."""
+    """Return the row of any entry, decoded field by field. Raises BadLine."""
     require_readable(line)
     found = fields(line)
     word, entry_id = text(found.get("type")), text(found.get("id"))

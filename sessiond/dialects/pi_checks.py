@@ -1,4 +1,4 @@
-"""What may be written into a file of pi's, so that pi goes on reading it."""
+"""The checks of entries to write into a pi file, so that pi can still read the file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sessiond.model.ids import MAIN
 
 __all__ = ["check"]
 
-# Roles that pi stores. It makes branchSummary and compactionSummary up as it goes.
+# The roles that pi stores. pi generates branchSummary and compactionSummary messages itself.
 _CONTENT: Final = {
     "user": b'"[',
     "assistant": b"[",
@@ -51,9 +51,9 @@ _blocks: Final = msgspec.json.Decoder(list[_Block])
 
 
 def check(entry: Entry | Opaque) -> None:
-    """Raises EntryInvalid, naming the field, if the entry may not be stored."""
+    """Raise EntryInvalid, which names the field, if the entry may not be stored."""
     if not isinstance(entry.head, UnsetType) and entry.head != MAIN:
-        raise EntryInvalid("files of pi have one head, main", path="head")
+        raise EntryInvalid("a pi file has only the head main", path="head")
     if isinstance(entry, Opaque) and entry.type == "context_edit":
         _context_edit(entry.fields)
         return
@@ -67,12 +67,12 @@ def _message(entry: Message) -> None:
     role = require_message(entry.message, "message")
     if role not in _ROLES:
         raise EntryInvalid(
-            f"pi stores messages of {', '.join(sorted(_ROLES))}", path="message.role"
+            f"pi stores only messages of {', '.join(sorted(_ROLES))}", path="message.role"
         )
     found = fields(entry.message)
     for name in _TEXTS.get(role, ()):
         if text(found.get(name)) is None:
-            raise EntryInvalid(f"{name} is a text", path=f"message.{name}")
+            raise EntryInvalid(f"{name} must be a text", path=f"message.{name}")
     if role in _CONTENT:
         _content(found.get("content"), "message.content", _CONTENT[role])
 
@@ -81,29 +81,33 @@ def _content(content: Raw | None, path: str, begins: bytes) -> None:
     first = bytes(content)[:1] if content is not None else b""
     if content is None or first not in {bytes([code]) for code in begins}:
         kinds = "a list of blocks" if begins == b"[" else "a text or a list of blocks"
-        raise EntryInvalid(f"content is {kinds}", path=path)
+        raise EntryInvalid(f"content must be {kinds}", path=path)
     if first != b"[":
         return
     try:
         blocks = _blocks.decode(content)
     except (msgspec.DecodeError, RecursionError):
-        raise EntryInvalid("each block is an object with a type, a text", path=path) from None
+        raise EntryInvalid(
+            "each block must be an object with a type, which is a text", path=path
+        ) from None
     for index, block in enumerate(blocks):
         if block.type != "text":
             continue
         if isinstance(block.text, UnsetType) or bytes(block.text)[:1] != b'"':
-            raise EntryInvalid("a text block has a text", path=f"{path}[{index}].text")
+            raise EntryInvalid("a text block must have a text", path=f"{path}[{index}].text")
 
 
 def _custom_message(entry: CustomMessage) -> None:
     if entry.role == "assistant":
-        raise EntryInvalid("pi gives an extension's message to the model as user", path="role")
+        raise EntryInvalid(
+            "pi sends an extension's message to the model only with the role user", path="role"
+        )
     _content(entry.content, "content", b'"[')
 
 
 def _compaction(entry: Compaction) -> None:
     if not isinstance(entry.messages, UnsetType):
-        raise EntryInvalid("files of pi hold no replacement messages", path="messages")
+        raise EntryInvalid("a pi file cannot hold replacement messages", path="messages")
 
 
 def _session_info(entry: SessionInfoEntry) -> None:
@@ -111,29 +115,31 @@ def _session_info(entry: SessionInfoEntry) -> None:
         if name in Entry.__struct_fields__ or name == "name":
             continue
         if not isinstance(getattr(entry, name), UnsetType):
-            raise EntryInvalid("files of pi keep only a name", path=name)
+            raise EntryInvalid("a session_info of a pi file can only have a name", path=name)
     if isinstance(entry.name, UnsetType):
-        # To pi the last session_info is the name, so one without would clear it.
-        raise EntryInvalid("a session_info of pi has a name", path="name")
+        # pi takes the name from the last session_info, so one without a name would clear it.
+        raise EntryInvalid("a session_info of a pi file must have a name", path="name")
 
 
 def _leaf(_: Leaf) -> None:
-    raise EntryInvalid("files of pi have no leaf record; branch makes a custom entry", path="type")
+    raise EntryInvalid(
+        "a pi file cannot hold a leaf record: move the head with session/branch", path="type"
+    )
 
 
 def _context_edit(found: Mapping[str, Raw]) -> None:
     target = found.get("target_id", found.get("targetId"))
     if text(target) is None:
-        raise EntryInvalid("a context edit names its target", path="target_id")
+        raise EntryInvalid("a context edit must name its target", path="target_id")
     replacement = found.get("replacement")
     if replacement is None:
-        raise EntryInvalid("replacement is null or has content", path="replacement")
+        raise EntryInvalid("replacement must be null or have content", path="replacement")
     if is_null(replacement):
         return
     try:
         content = fields(replacement).get("content")
     except BadLine:
-        raise EntryInvalid("replacement is null or has content", path="replacement") from None
+        raise EntryInvalid("replacement must be null or have content", path="replacement") from None
     _content(content, "replacement.content", b'"[')
 
 

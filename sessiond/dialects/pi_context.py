@@ -1,10 +1,10 @@
-"""The messages that pi would send for the entries of a context, byte for byte where it can.
+"""The messages that pi would send for the entries of a context.
 
-Stored messages are sliced out of their lines. What pi generates (the summary
-of a compaction or a branch, an extension's message) is spliced from the
-entry's own fields. Since 1.5 a compaction may carry the system prompt, entries
-may edit what earlier ones contribute, and a missing content reads as an empty
-one; files of 0.73 have none of these, so one reading serves both.
+Stored messages are sliced out of their lines byte for byte. Messages that pi generates (for
+a compaction, a branch summary or an extension's message) are spliced from the fields of the
+entry. Since pi 1.5 a compaction may carry the system prompt, entries may edit the messages
+of earlier entries, and a missing content means an empty content. Files of pi 0.73 have none
+of these, so one implementation serves both versions.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _EMPTY_CONTENT: Final = {
     "custom": b"[]",
     "system": b'""',
 }
-# Roles whose content is always blocks; a text in an edit becomes one block.
+# Roles whose content is always a list of blocks; a text in an edit becomes one block.
 _ONLY_BLOCKS: Final = frozenset({"assistant", "toolResult"})
 
 
 def messages_of(lines: Sequence[ContextLine]) -> list[ContextMessage]:
-    """The messages, in order."""
+    """Return the messages of these entries, in order."""
     edits = _edits(lines)
     found: list[ContextMessage] = []
     compacted = bool(lines) and lines[0].kind == Kind.COMPACTION
     for index, entry in enumerate(lines):
         if entry.kind == Kind.COMPACTION:
-            # An older compaction inside the kept range stands for nothing.
+            # An older compaction inside the kept range gives no message.
             found.extend(_compaction(entry) if index == 0 else ())
             continue
         body = _body(entry)
@@ -66,7 +66,7 @@ def _body(entry: ContextLine) -> bytes | None:
 
 
 def _with_content(message: bytes) -> bytes:
-    """The message; an absent content is written out. Looks inside only on suspicion."""
+    """Return the message with an empty content if it has none; parse it only if that may be so."""
     if b'"content"' in message and b"null" not in message:
         return message
     found = fields(message)
@@ -78,7 +78,10 @@ def _with_content(message: bytes) -> bytes:
 
 
 def _is_system(entry: ContextLine, body: bytes) -> bool:
-    """Whether it is a system message: a compaction carries the state that the kept ones gave."""
+    """Return whether the message is a system message.
+
+    Kept system messages are left out, because the compaction carries the state that they set.
+    """
     return (
         entry.kind == Kind.OTHER_ROLE
         and b'"system"' in body
@@ -121,7 +124,7 @@ def _ms(found: dict[str, Raw]) -> Raw:
 
 
 def _edits(lines: Sequence[ContextLine]) -> dict[str, Raw | None]:
-    """By target: the content that replaces its own, None where it is left out. The latest wins."""
+    """Return the new content by target, None to leave the target out; the latest edit wins."""
     found: dict[str, Raw | None] = {}
     for entry in lines:
         if entry.kind != Kind.CONTEXT_EDIT:

@@ -1,7 +1,7 @@
-"""The first line of a file of pi's.
+"""The first line of a pi file.
 
-`lineage` is ours: pi passes over members that it does not know, so a copy can say
-more of where it comes from than `parentSession`, the path of the file.
+`lineage` is sessiond's own member. pi ignores unknown members, so a copy can describe its
+origin with more than `parentSession`, the path of the original file.
 
     {"type":"session","version":3,"id":"…","timestamp":"2026-02-01T09:00:00.000Z","cwd":"/x",
      "parentSession":"/sessions/a.jsonl"}
@@ -26,7 +26,7 @@ __all__ = ["decode", "encode"]
 
 
 def decode(line: bytes) -> Header:
-    """The header of any version. Raises BadHeader."""
+    """Return the header of a file of any version. Raises BadHeader."""
     found = header_fields(line)
     if text(found.get("type")) != "session":
         raise BadHeader("is no session header")
@@ -52,7 +52,7 @@ def decode(line: bytes) -> Header:
 
 
 def encode(header: Header) -> bytes:
-    """A first line for a new file."""
+    """Return the first line of a new file."""
     timestamp = header.timestamp
     members: dict[str, Any] = {
         "type": "session",

@@ -1,8 +1,8 @@
-"""Files of pi's first two versions, line by line as version 3.
+"""The migration of files of pi's versions 1 and 2 to version 3.
 
-Version 1 is a list: its entries get ids and parents. Version 2 knows one role
-by another name. The ids are derived, so that migrating a file twice gives the
-same entries. Lines that do not parse stay as they are.
+Version 1 is a list; its entries get ids and parents. Version 2 has another name for one
+role. The ids are derived, so migrating a file twice gives identical entries. Lines that
+do not parse stay unchanged.
 
     {"type":"compaction","timestamp":"…","summary":"…","firstKeptEntryIndex":3,"tokensBefore":9000}
 """
@@ -30,7 +30,7 @@ _integer: Final = IntegerDecoder[int](int)
 
 
 def migrate(lines: Sequence[bytes]) -> list[bytes]:
-    """The lines of a file, header first, in the current version. Raises BadHeader."""
+    """Convert the lines of a file, header first, to the current version. Raises BadHeader."""
     if not lines:
         raise BadHeader("is empty")
     header = header_fields(lines[0])
@@ -54,7 +54,7 @@ def migrate(lines: Sequence[bytes]) -> list[bytes]:
 
 
 def _header(found: Mapping[str, Raw]) -> bytes:
-    """The header with its version, which stands behind the type if it is new."""
+    """Return the header with the current version; a new `version` comes right after `type`."""
     members: dict[str, Raw] = {}
     for name, value in found.items():
         members[name] = value
@@ -65,17 +65,17 @@ def _header(found: Mapping[str, Raw]) -> bytes:
 
 
 class _Numbering:
-    """Gives the entries of a list their ids and makes each the child of the one before."""
+    """The ids and parents for the entries of a list; each entry is the child of the one before."""
 
     def __init__(self, header_id: str) -> None:
         self._header_id = header_id
-        # By index in pi's list of the lines that parse; the header is 0 and has none.
+        # The ids by index in pi's list of parsed lines; the header has index 0 and no id.
         self._ids: list[str | None] = [None]
         self._taken: set[str] = set()
         self._parent_id: str | None = None
 
     def place(self, found: dict[str, Raw]) -> dict[str, Raw]:
-        """The entry with id, parent and first kept entry."""
+        """Return the entry with id, parent and first kept entry."""
         if text(found.get("type")) == "session":
             self._ids.append(None)
             return found
@@ -108,7 +108,7 @@ class _Numbering:
         raise AssertionError("a hundred digests begin alike")
 
     def _first_kept(self, raw: Raw) -> dict[str, Raw]:
-        """The id for an index; nothing for the header, a later entry or no index at all."""
+        """Return the member with the id for an index; no member for any index without an id."""
         try:
             index = _integer.decode(raw)
         except msgspec.DecodeError:
@@ -118,7 +118,10 @@ class _Numbering:
 
 
 def _rename_role(found: dict[str, Raw], line: bytes | None) -> bytes:
-    """The entry as a line; `line` is how it stands if nothing was changed so far."""
+    """Return the entry as a line, with `hookMessage` renamed to `custom`.
+
+    `line` is the stored line if the entry is unchanged so far, else None.
+    """
     message = found.get("message")
     if message is not None and b"hookMessage" in bytes(message):
         try:

@@ -1,7 +1,7 @@
-"""The envelope of pi's entries in native names, and back.
+"""The translation of pi's envelope to native names and back.
 
-Law: only the envelope is translated. Payloads and fields of types that nobody
-knows keep their names and bytes.
+Law: only the envelope is translated. Payloads, and fields of unknown types, keep their
+names and bytes.
 
     {"type":"compaction","id":"1000000b","parentId":"1000000a",
      "timestamp":"2026-02-01T09:00:20.000Z","summary":"…","firstKeptEntryId":"10000009",
@@ -31,10 +31,10 @@ from sessiond.model.times import rfc3339
 
 __all__ = ["KIND_OF_PI_TYPE", "ROOT", "encode", "wire"]
 
-# What pi writes for "before the first entry" in a branch summary.
+# pi's spelling of "before the first entry" in a branch summary.
 ROOT: Final = "root"
 
-# A `leaf` line is news from another program: pi itself reads it as an entry like any other.
+# pi knows no `leaf` record: pi reads such a line of another program as an ordinary entry.
 KIND_OF_PI_TYPE: Final[dict[str, Kind]] = {
     **{word: kind for word, kind in KIND_OF_TYPE.items() if word != "leaf"},
     "context_edit": Kind.CONTEXT_EDIT,
@@ -65,7 +65,7 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 def wire(line: bytes) -> bytes:
-    """The entry in native names and times."""
+    """Return the entry of a stored line with native names and times."""
     found = fields(line)
     word = text(found.get("type")) or ""
     members = {
@@ -79,7 +79,7 @@ def wire(line: bytes) -> bytes:
         if name in _ENVELOPE:
             continue
         native = _NATIVE_NAMES.get(name, name) if known else name
-        # A stray key that is spelled like a native name does not hide pi's own field.
+        # A stray key with a native name does not replace the field that pi uses.
         if name not in members:
             members[native] = bytes(value)
     _to_native(word, members)
@@ -87,12 +87,12 @@ def wire(line: bytes) -> bytes:
 
 
 def encode(entry: Entry | Opaque) -> bytes:
-    """The entry as a line of pi's."""
+    """Return the entry as a line of a pi file."""
     assert isinstance(entry.id, str), "the writer gives every entry an id"
     parent_id = None if isinstance(entry.parent_id, UnsetType) else entry.parent_id
     members: dict[str, Any] = {"type": _word(entry), "id": entry.id, "parentId": parent_id}
     if not isinstance(entry.timestamp, UnsetType):
-        # The one spelling that JavaScript is sure to read.
+        # The only spelling that every JavaScript engine reads.
         members["timestamp"] = rfc3339(entry.timestamp)
     if isinstance(entry, Opaque):
         known = entry.type in _KNOWN_TYPES
@@ -118,10 +118,10 @@ def _word(entry: Entry | Opaque) -> str:
 
 
 def _to_pi(entry: Entry, own: dict[str, Any]) -> None:
-    """What pi spells differently, not only names differently."""
+    """Convert values that pi spells differently, beyond the names of their members."""
     match entry:
         case Compaction():
-            # Keeping nothing is spelled as keeping from the compaction itself on.
+            # pi spells "keep no entry" as "the first kept entry is the compaction itself".
             own["firstKeptEntryId"] = own.get("firstKeptEntryId") or entry.id
             own.setdefault("tokensBefore", 0)
         case BranchSummary():
@@ -137,7 +137,7 @@ def _to_pi(entry: Entry, own: dict[str, Any]) -> None:
 
 
 def _to_native(word: str, members: dict[str, bytes]) -> None:
-    """The same the other way."""
+    """Convert values that pi spells differently back to their native spelling."""
     match word:
         case "compaction" if members.get("first_kept_entry_id") == members["id"]:
             members["first_kept_entry_id"] = b"null"
@@ -152,7 +152,7 @@ def _to_native(word: str, members: dict[str, bytes]) -> None:
 
 
 def _parent(raw: Raw | None) -> bytes:
-    """An empty parent is a root to pi."""
+    """Return the native parent; an empty parent means a root in pi files."""
     if raw is None or is_null(raw) or bytes(raw) == b'""':
         return b"null"
     return bytes(raw)

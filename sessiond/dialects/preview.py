@@ -1,6 +1,6 @@
-"""The first words of an entry, for a list or a tree.
+"""Previews: the first words of an entry, for a list or a tree.
 
-Law: a preview costs the length of the preview. A payload is sliced, never
+Law: the cost of decoding depends on the length of the preview. A payload is sliced, never
 decoded: only the beginning of the one string that is shown becomes text.
 """
 
@@ -18,7 +18,7 @@ from sessiond.limits import PREVIEW_CHARS
 
 __all__ = ["cut", "entry_preview", "first_line"]
 
-# Enough for a character even if it is an escaped pair and a space.
+# Enough bytes for a character, even for an escaped surrogate pair and a space.
 _BYTES_A_CHAR: Final = 16
 _WHOLE_ESCAPES: Final = re.compile(rb'"(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*')
 _BLOCKS_MAX: Final = 16
@@ -40,7 +40,7 @@ _WORDS: Final = (
 
 
 def entry_preview(found: Mapping[str, Raw], chars: int = PREVIEW_CHARS) -> str:
-    """The preview of an entry by the members of its line, native or pi's."""
+    """Return the preview of an entry from the members of its line, native or pi's."""
     match text(found.get("type")):
         case "message":
             return _message_preview(found.get("message"), chars)
@@ -52,23 +52,23 @@ def entry_preview(found: Mapping[str, Raw], chars: int = PREVIEW_CHARS) -> str:
 
 
 def first_line(words: str, chars: int) -> str:
-    """The first line that says something, in at most `chars` characters with its "..."."""
+    """Return the first line that is not blank, cut to `chars` characters including "..."."""
     line = next((line for line in words.splitlines() if line.strip()), "")
     whole = cut(line, chars)
     return whole if len(whole) <= chars else cut(line, chars - len("..."))
 
 
 def cut(words: str, chars: int = PREVIEW_CHARS) -> str:
-    """One line of at most `chars` characters, and "..." if there is more.
+    """Return one line of at most `chars` characters, and "..." if there is more.
 
-    What a terminal would obey instead of showing it (escapes, changes of direction) is U+FFFD.
+    Characters that control a terminal (escapes, changes of direction) become U+FFFD.
     """
     line = _OBEYED.sub("\ufffd", " ".join(words.split()))
     return line if len(line) <= chars else line[:chars].rstrip() + "..."
 
 
 def _message_preview(message: Raw | None, chars: int) -> str:
-    """What a message says first, or which tools it calls."""
+    """Return the first text of a message, or the first tool that it calls, or its role."""
     if message is None:
         return ""
     try:
@@ -83,7 +83,7 @@ def _message_preview(message: Raw | None, chars: int) -> str:
 
 
 def _content_preview(content: Raw | None, chars: int) -> str:
-    """The first text in a content: a string, or blocks."""
+    """Return the first text in a content, which is a string or a list of blocks."""
     if content is None:
         return ""
     if bytes(memoryview(content)[:1]) == b'"':
@@ -113,7 +113,7 @@ def _block_name(block: Mapping[str, Raw]) -> str:
 
 
 def _beginning(raw: Raw | None, chars: int) -> str:
-    """The first characters of a raw string, without decoding the rest."""
+    """Return the first characters of a raw string, without decoding the rest."""
     if raw is None:
         return ""
     bytes_max = chars * _BYTES_A_CHAR

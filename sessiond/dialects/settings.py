@@ -1,4 +1,4 @@
-"""The model and the thinking level that a line names, the same for every dialect."""
+"""The model and the thinking level that a line of any dialect names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a compaction or the summary of a branch says, and which files it names.
+"""The content of a compaction or branch summary: its text and the files it names.
 
-Law: the same words in every dialect here but for how they are joined: `readFiles` and
-`read_files`. What an extension wrote (`fromHook`) names no files that can be relied on.
+Law: the dialects differ only in the spelling of the names, `readFiles` and `read_files`. The
+files in a summary of an extension (`fromHook`) are ignored, because they are not reliable.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["summary_of"]
 
 
 def summary_of(line: bytes) -> Summary:
-    """The summary in a stored line; one without text if there is none."""
+    """Return the summary in a stored line; a summary without text if the line has none."""
     found = lenient(line)
     foreign = any(bytes(found.get(name, b"")) == b"true" for name in ("fromHook", "from_hook"))
     details = {} if foreign else lenient(found.get("details", b""))

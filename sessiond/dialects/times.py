@@ -1,4 +1,4 @@
-"""Times as raw fields of a line, shown as the wire spells them."""
+"""Times in raw fields of a line, converted to the spelling of the wire."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _number: Final = msgspec.json.Decoder(float)
 
 
 def raw_rfc3339(raw: Raw | None) -> str:
-    """The time that a raw field holds; "" for what is no time."""
+    """Return the time in a raw field; "" for a value that is no time."""
     return rfc3339(raw_time(raw))
 
 

@@ -1,7 +1,7 @@
-"""What an assistant message says it cost, whatever its writer calls the numbers.
+"""The usage that an assistant message reports, under any common names of the numbers.
 
-Law: of a payload only `usage` is decoded, and nothing in it can fail: a member
-that is no sensible number counts nothing.
+Law: only the member `usage` of a payload is decoded, and no value there is an error: a
+member that is no sensible number counts as 0.
 
     {"input":1200,"output":80,"cacheRead":9000,"cacheWrite":0,"totalTokens":10280,"cost":{"total":0.02}}
     {"prompt_tokens":1200,"completion_tokens":80,"total_tokens":1280}
@@ -41,7 +41,7 @@ _CACHE_WRITE: Final = (
     "cache_creation_input_tokens",
 )
 _TOTAL: Final = ("totalTokens", "total_tokens", "total")
-# More than any call has cost; what is above it is no count.
+# Far above the real figures of any call; a greater number is no count.
 _TOKENS_MAX: Final = 1e12
 _COST_MAX: Final = 1e9
 
@@ -51,7 +51,7 @@ class _Cost(Struct, gc=False):
 
 
 class _Counts(Struct, gc=False):
-    """The usual members with the usual values; anything else is looked at one by one."""
+    """The usual members with values of the usual types."""
 
     input: int = 0
     output: int = 0
@@ -82,7 +82,7 @@ _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError
 
 
 def usage_of(line: bytes) -> Usage | None:
-    """The usage in the message of a stored line; None if it has none."""
+    """Return the usage in the message of a stored line; None if there is none."""
     if b'"usage"' not in line:
         return None
     try:
@@ -94,7 +94,7 @@ def usage_of(line: bytes) -> Usage | None:
 
 
 def usage_in(usage: Raw) -> Usage | None:
-    """The same of the `usage` of a message; None for what is no object with members."""
+    """Return the usage in a message's member `usage`; None for no object or an empty one."""
     try:
         usual = _counted(_counts.decode(usage))
     except _DECODE_ERRORS:
@@ -106,7 +106,7 @@ def usage_in(usage: Raw) -> Usage | None:
 
 
 def _counted(counts: _Counts) -> Usage | None:
-    """The usual numbers; None where a look at each member may say more."""
+    """Return the usage from the usual members; None if each member must be examined."""
     cost = counts.cost.total if isinstance(counts.cost, _Cost) else counts.cost or 0.0
     usage = Usage(
         counts.input or counts.input_tokens,
@@ -129,7 +129,7 @@ def _unusual(line: bytes) -> Usage | None:
 def _usage(found: _Members) -> Usage:
     read, within = _tokens(found, _CACHE_READ), 0
     if not read and "prompt_tokens_details" in found:
-        # There they are part of the prompt; each token is counted once.
+        # These cached tokens are part of the prompt tokens; each token counts only once.
         read = within = _tokens(lenient(found["prompt_tokens_details"]), ("cached_tokens",))
     sent, got = _tokens(found, _INPUT), _tokens(found, _OUTPUT)
     sent = max(0, sent - within)
@@ -146,7 +146,7 @@ def _tokens(found: _Members, names: tuple[str, ...]) -> int:
 
 
 def _cost(raw: Raw | None) -> float:
-    """A number, an object with a total, or the sum of its parts."""
+    """Return the cost: a number, an object's `total`, or the sum of an object's members."""
     if raw is None:
         return 0.0
     parts = lenient(raw)

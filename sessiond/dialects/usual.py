@@ -1,8 +1,8 @@
-"""Messages of the usual shape, read in one pass.
+"""Messages of the usual shape, decoded in one pass.
 
-Law: an answer of None says nothing; what comes out is what the long way would give, to the
-last member. Every member that the long way looks at is named here, so that one that makes a
-message unusual is noticed.
+Law: a reading from here equals the reading of `payload`'s general way in every member; None
+means only that the general way must decide. Every member that the general way reads is named
+here, so that a member that makes a message unusual is noticed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _decoder: Final = msgspec.json.Decoder(_Message)
 
 
 def usual_reading(message: Raw) -> Reading | None:
-    """What a message says; None for one that has to be read the long way."""
+    """Return the decoded message; None for a message that needs the general way."""
     try:
         found = _decoder.decode(message)
     except _DECODE_ERRORS:

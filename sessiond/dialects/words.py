@@ -1,7 +1,7 @@
-"""What a search finds an entry by: what people and models said, summaries and names.
+"""The searchable text of entries: words of users and models, summaries and names.
 
-Law: thinking, calls and what tools gave back are not searched; they are most of a file and
-hardly ever what somebody remembers.
+Law: thinking, tool calls and tool results are not searched. They are most of a file, and users
+hardly ever search for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SPEAKERS: Final = frozenset({"user", "assistant"})
 
 
 def entry_words(line: bytes) -> str:
-    """The text of a stored line, native or pi's; "" for what is not searched."""
+    """Return the searchable text of a stored line, native or pi's; "" if there is none."""
     return _words(line)[:SEARCH_TEXT_CHARS_MAX]
 
 
@@ -32,7 +32,7 @@ def _words(line: bytes) -> str:
         case "message":
             return _said(found.get("message"), _SPEAKERS)
         case "custom_message":
-            # It has its content where a message has it.
+            # Such an entry has a `content` like a message.
             return _said(Raw(line), None)
         case "compaction" | "branch_summary":
             return text(found.get("summary")) or ""
@@ -53,5 +53,5 @@ def _said(message: Raw | None, roles: frozenset[str] | None) -> str:
 
 
 def header_words(header: Header) -> str:
-    """The same of a header: the project and the title that a session began with."""
+    """Return the searchable text of a header: the project folder and the first title."""
     return "\n".join(word for word in (header.cwd, header.title) if word)
