@@ -1,17 +1,17 @@
 """Pure data that every layer above may import.
 
-entries.py     the entry types
-row.py         the row of an entry in the index
-events.py      the notifications to clients
-requests.py    the requests to clients
-reading.py     decoded messages
-usage.py       tokens and cost
-plans.py       the plan of a compaction
-problems.py    the problems of lines
-settings.py    the compaction settings
-ids.py         the ids of sessions, entries and heads
-times.py       the spellings of times
-integers.py    the spellings of integers
-escapes.py     JSON escapes that are half a character
-nesting.py     the depth of JSON
+entries.py         the entry types
+row.py             the row of an entry in the index
+events.py          the notifications to clients
+requests.py        the requests to clients
+parsed_message.py  decoded messages
+usage.py           tokens and cost
+plans.py           the plan of a compaction
+problems.py        the problems of lines
+settings.py        the compaction settings
+ids.py             the ids of sessions, entries and heads
+times.py           the spellings of times
+integers.py        the spellings of integers
+escapes.py         JSON escapes that are half a character
+nesting.py         the depth of JSON
 """
