@@ -1,0 +1,60 @@
+#!/usr/bin/env node
+// A client of sessiond in one file, to copy and own: Node 20.11 or newer, nothing to install.
+import { execFile } from "node:child_process";
+import { realpathSync } from "node:fs";
+import { createConnection } from "node:net";
+import { promisify } from "node:util";
+const sessiond = async (command) => (await promisify(execFile)("sessiond", [command])).stdout.trim();
+
+/** Yield what the daemon sends, one JSON object a line, until the connection ends. */
+async function* read(connection) {
+  let rest = "";
+  for await (const chunk of connection.setEncoding("utf8")) {
+    const lines = (rest + chunk).split("\n");
+    rest = lines.pop();
+    yield* lines.map((line) => JSON.parse(line));
+  }
+}
+/** Send a request; yield the result and the messages behind it. After a failure, send the request again. */
+export async function* exchange(method, params) {
+  const path = process.env.SESSIOND_SOCKET || (await sessiond("sockname"));
+  for (let failures = 0; ; await sessiond("start")) {
+    const connection = createConnection(path);
+    try {
+      connection.write(JSON.stringify({ id: 1, method, params }) + "\n");
+      for await (const message of read(connection)) {
+        const { error, result = message } = message;
+        if (error) throw new Error(`refused: ${JSON.stringify(error)}`, { cause: error });
+        if (["session/closed", "server/draining"].includes(message.method)) break;
+        failures = 0;
+        yield result;
+      }
+      throw new Error("the daemon ended the connection");
+    } catch (error) {
+      if (error.cause?.data.retryable === false || ++failures === 30) throw error;
+    } finally { connection.destroy(); }
+  }
+}
+/** Return the result of a request that is safe to send again. */
+export const call = async (method, params) => { for await (const result of exchange(method, params)) return result; };
+/** Store a message exactly once: every try has the same entry id, so the daemon knows a repetition. */
+export const append = (session_id, message) =>
+  call("session/append", { session_id, entry: { type: "message", id: crypto.randomUUID(), message } });
+
+/** Yield every event behind the cursor, once and in order, also over restarts of the daemon. */
+export async function* watch(session_id, cursor) {
+  const params = { session_id, after: cursor };
+  for await (const message of exchange("session/subscribe", params)) {
+    if (message.method === "session/event") params.after = { seq: message.params.seq, epoch: message.params.epoch };
+    yield message;
+  }
+}
+if (realpathSync(process.argv[1] ?? ".") === import.meta.filename) {
+  process.on("uncaughtException", (error) => { console.error(error.message); process.exit(1); });
+  const [command, session_id, word = '{"seq":0}'] = process.argv.slice(2);
+  const show = (value) => console.log(JSON.stringify(value));
+  if (command === "append") show(await append(session_id, { role: "user", content: word }));
+  else if (command === "context") show(await call("session/build_context", { session_id }));
+  else if (command === "watch") for await (const message of watch(session_id, JSON.parse(word))) show(message);
+  else throw new Error("usage: stub.mjs append SESSION TEXT | watch SESSION [CURSOR] | context SESSION");
+}

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""A client of sessiond in one file, to copy and own: Python 3.10, standard library only.
+Usage: stub.py append SESSION TEXT | watch SESSION [CURSOR] | context SESSION"""
+
+import json, os, socket, subprocess, sys, time
+
+
+def exchange(method, params):
+    """Send a request; yield the result and what follows. After a failure, send it again."""
+    path = os.environ.get("SESSIOND_SOCKET") or subprocess.getoutput("sessiond sockname")
+    failures = 0
+    while True:
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(path)
+                request = {"id": 1, "method": method, "params": params}
+                connection.sendall(json.dumps(request, separators=(",", ":")).encode() + b"\n")
+                for message in map(json.loads, connection.makefile("rb")):
+                    if error := message.get("error"):
+                        raise (OSError if error["data"]["retryable"] else RuntimeError)(error)
+                    if message.get("method") in {"session/closed", "server/draining"}:
+                        break
+                    failures = 0
+                    yield message.get("result", message)
+            raise ConnectionError("the daemon ended the connection")
+        except (OSError, ValueError):  # a ValueError is half a line
+            failures += 1
+            if failures == 30:
+                raise
+        subprocess.run(["sessiond", "start"], check=True, stdout=subprocess.DEVNULL)
+        time.sleep(0.2)
+
+
+def append(session_id, message):
+    """Store a message exactly once: each try has the same entry id, so a repetition is known."""
+    entry = {"type": "message", "id": os.urandom(16).hex(), "message": message}
+    return next(exchange("session/append", {"session_id": session_id, "entry": entry}))
+
+
+def watch(session_id, cursor):
+    """Yield every event behind the cursor, once and in order, also over restarts of the daemon."""
+    params = {"session_id": session_id, "after": cursor}
+    for message in exchange("session/subscribe", params):
+        if message.get("method") == "session/event":
+            params["after"] = {name: message["params"][name] for name in ("seq", "epoch")}
+        yield message
+
+
+if __name__ == "__main__":
+    sys.tracebacklimit = 0  # an error is one line
+    match sys.argv[1:]:
+        case ["append", session, text]:
+            print(json.dumps(append(session, {"role": "user", "content": text})))
+        case ["watch", session, *cursor]:
+            for message in watch(session, json.loads(*cursor or ['{"seq": 0}'])):
+                print(json.dumps(message), flush=True)
+        case ["context", session]:
+            print(json.dumps(next(exchange("session/build_context", {"session_id": session}))))
+        case _:
+            sys.exit(__doc__)

@@ -1,0 +1,60 @@
+#!/bin/sh
+# A client of sessiond in one file, to copy and own: a POSIX shell and socat.
+# Usage: stub.sh append SESSION TEXT | watch SESSION [CURSOR] | context SESSION | call METHOD PARAMS
+socat -V >/dev/null && socket=${SESSIOND_SOCKET:-$(sessiond sockname)} || exit
+trap '' PIPE # writing to a daemon that is gone fails, and does not end the shell
+
+quote() { # quote TEXT: print the text as JSON
+    printf '%s\n' "$1" | LC_ALL=C awk '
+        BEGIN { for (i = 1; i < 32; i++) code[sprintf("%c", i)] = sprintf("\\u%04x", i)
+                code["\\"] = "\\\\"; code["\""] = "\\\""; printf "\"" }
+        { if (NR > 1) printf "\\n"
+          for (i = 1; i <= length($0); i++) { c = substr($0, i, 1); printf "%s", (c in code) ? code[c] : c } }
+        END { printf "\"" }'
+}
+try() { # try METHOD PARAMS: send a request on a new connection; set $result; what follows is on descriptor 4
+    pipes=$(mktemp -d) && mkfifo "$pipes/in" "$pipes/out" || exit
+    exec 3>&- 4<&-
+    socat - "UNIX-CONNECT:$socket" <"$pipes/in" >"$pipes/out" 2>/dev/null &
+    exec 3>"$pipes/in" 4<"$pipes/out" && rm -r "$pipes"
+    printf '{"id":1,"method":"%s","params":%s}\n' "$1" "$2" >&3
+    while IFS= read -r line <&4; do
+        case $line in
+        '{"jsonrpc":"2.0","id":1,"result":'*) result=${line#*'"result":'}; result=${result%?}; return ;;
+        '{"jsonrpc":"2.0","id":'*'"retryable":true'*) return 1 ;;
+        '{"jsonrpc":"2.0","id":'*) line=${line#*'"error":'}; printf 'refused: %s\n' "${line%?}" >&2; exit 1 ;;
+        esac
+    done
+    return 1
+}
+call() { # call METHOD PARAMS: send a request, again after a failure, and print the result
+    failures=0
+    until try "$1" "$2"; do
+        [ $((failures += 1)) -lt 30 ] || { echo "no answer from $socket" >&2; exit 1; }
+        sessiond start >/dev/null || exit
+    done
+    printf '%s\n' "$result" || exit
+}
+watch() { # watch SESSION CURSOR: print every event behind the cursor, once and in order, also over restarts
+    after=$2
+    while call session/subscribe "{\"session_id\":$(quote "$1"),\"after\":$after}"; do
+        while IFS= read -r line <&4; do
+            case $line in
+            '{"jsonrpc":"2.0","method":"session/event"'*)
+                after=${line#*'"epoch":'}; after="{\"epoch\":${after%%,\"entry\":*}}" ;; # with epoch and seq
+            '{"jsonrpc":"2.0","method":"session/closed"'* | '{"jsonrpc":"2.0","method":"server/draining"'*) break ;;
+            esac
+            printf '%s\n' "$line" || exit
+        done
+    done
+}
+case ${1-} in
+append) # every try has the same entry id, so the daemon knows a repetition
+    id=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+    entry="{\"type\":\"message\",\"id\":\"$id\",\"message\":{\"role\":\"user\",\"content\":$(quote "$3")}}"
+    call session/append "{\"session_id\":$(quote "$2"),\"entry\":$entry}" ;;
+watch) watch "$2" "${3:-"{\"seq\":0}"}" ;;
+context) call session/build_context "{\"session_id\":$(quote "$2")}" ;;
+call) call "$2" "$3" ;;
+*) sed -n 3p "$0" >&2; exit 2 ;;
+esac

@@ -1,0 +1,369 @@
+"""The stubs of clients/stubs, as processes, against a daemon that is killed.
+
+`run` is the command line of a stub, in an environment with a home of the test's own. Nobody but
+the stubs starts a daemon in most of these tests: a stub that finds none starts one.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import sessiond_client
+from tests.interop.test_conformance import CASES, skipped, with_daemon
+from tests.processes.harness.daemon import SESSIOND, Daemon
+
+pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(240)]
+
+STUBS: Final = Path(__file__).resolve().parents[2] / "clients" / "stubs"
+ADAPTER: Final = Path(__file__).with_name("conformance_stubs.py")
+KINDS: Final = ["py", "mjs", "sh"]
+PATIENCE_SECONDS: Final = 60
+SESSION: Final = "session-of-stubs"
+TEXT: Final = 'She said "why?" \\ and\ttwo lines:\n日本 \u2028 é 😀 $HOME `id` %s\n'
+# The cases about what a stub does.
+CONCERNED: Final = [
+    name
+    for name in CASES
+    if name.startswith(("append-", "atom-", "context-", "retry-", "session-not", "subscribe-"))
+    or name in {"branch-and-context", "payload-after-restart", "text-beyond-ascii"}
+]
+NEVER_LEFT_OUT: Final = {
+    "append-atom",
+    "append-message",
+    "atom-survives-kill",
+    "branch-and-context",
+    "retry-after-kill",
+    "session-not-found",
+    "subscribe-replays",
+    "subscribe-resumes-across-kill",
+}
+EVENT: Final = "session/event"
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="session", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """The end of a stub's name."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def interpreter(
+    kind: str, request: pytest.FixtureRequest, program: Callable[[str], str]
+) -> list[str]:
+    """What runs the stub; what the stub needs of the machine is there."""
+    if kind == "mjs":
+        return [str(request.getfixturevalue("node"))]
+    if kind == "sh":
+        program("socat")
+        return [program("sh")]
+    return [sys.executable]
+
+
+@pytest.fixture
+def stub(kind: str, interpreter: list[str]) -> list[str]:
+    """The command of the stub, without its arguments."""
+    return [*interpreter, str(STUBS / f"stub.{kind}")]
+
+
+@pytest.fixture
+def environment(home: Path) -> Iterator[Mapping[str, str]]:
+    """A user's environment with an empty home; the daemon that serves it is stopped."""
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(SESSIOND).parent}{os.pathsep}{os.environ['PATH']}",
+        "SESSIOND_HOME": str(home / "data"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    yield environment
+    run([SESSIOND, "stop"], environment)
+
+
+def run(command: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+
+
+def said(command: list[str], environment: Mapping[str, str]) -> Any:
+    """What a command that must succeed prints, as JSON."""
+    done = run(command, environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@contextmanager
+def python_client(environment: Mapping[str, str]) -> Iterator[sessiond_client.BlockingClient]:
+    """The Python client at the daemon that `environment` means."""
+    place = said([SESSIOND, "start", "--json"], environment)["socket"]
+    with sessiond_client.connect_blocking(place) as client:
+        yield client
+
+
+def new_session(environment: Mapping[str, str]) -> None:
+    with python_client(environment) as client:
+        client.create(cwd="/my/project", session_id=SESSION, persist="immediate")
+
+
+def say(environment: Mapping[str, str], *texts: str) -> None:
+    with python_client(environment) as client:
+        for text in texts:
+            client.append(SESSION, message={"role": "user", "content": text})
+
+
+def contents(environment: Mapping[str, str]) -> list[str]:
+    """The text of every message that is stored, by `seq`."""
+    with python_client(environment) as client:
+        rows = client.entries(SESSION).entries
+    return [row.entry["message"]["content"] for row in rows]
+
+
+class Watch:
+    """A stub that watches."""
+
+    def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        # A wait in vain ends with the end of the output, not never.
+        self._watchdog = threading.Timer(PATIENCE_SECONDS, self._process.kill)
+        self._watchdog.start()
+
+    def events(self, upto: int) -> list[Json]:
+        """The params of the events that come, up to the one with this `seq`."""
+        assert self._process.stdout is not None
+        found: list[Json] = []
+        for line in self._process.stdout:
+            message = json.loads(line)
+            if message.get("method") == EVENT:
+                found.append(message["params"])
+                if message["params"]["seq"] == upto:
+                    return found
+        raise AssertionError(f"it ended after {found}: {self._process.communicate()[1]}")
+
+    def end(self) -> None:
+        self._watchdog.cancel()
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
+
+
+@contextmanager
+def watching(command: list[str], environment: Mapping[str, str]) -> Iterator[Watch]:
+    watch = Watch(command, environment)
+    try:
+        yield watch
+    finally:
+        watch.end()
+
+
+@contextmanager
+def stopped_at_the_end(environment: Mapping[str, str], daemon: Daemon) -> Iterator[None]:
+    """End the daemon that was started here, and the one that a stub started."""
+    try:
+        yield
+    finally:
+        daemon.discard()
+        run([SESSIOND, "stop"], environment)
+
+
+def kill_the_daemon(environment: Mapping[str, str]) -> None:
+    os.kill(said([SESSIOND, "status", "--json"], environment)["pid"], signal.SIGKILL)
+
+
+# -- what they are ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stub_is_one_file_of_sixty_lines(kind: str) -> None:
+    text = (STUBS / f"stub.{kind}").read_text("utf-8")
+    assert text.count("\n") <= 60
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_the_stubs_need_the_standard_library_only() -> None:
+    tree = ast.parse((STUBS / "stub.py").read_text("utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    (names,) = [[alias.name for alias in node.names] for node in imports]
+    assert set(names) <= sys.stdlib_module_names
+    sources = re.findall(
+        r'^import .* from "(.*)";', (STUBS / "stub.mjs").read_text("utf-8"), re.MULTILINE
+    )
+    assert sources
+    assert [name for name in sources if not name.startswith("node:")] == []
+
+
+def test_the_page_of_the_stubs_names_each() -> None:
+    page = (STUBS / "README.md").read_text("utf-8")
+    assert [kind for kind in KINDS if f"stub.{kind}" not in page] == []
+
+
+# -- what they do -------------------------------------------------------------------------------
+
+
+def test_a_stub_starts_the_daemon_and_appends_any_text(
+    stub: list[str], environment: Mapping[str, str]
+) -> None:
+    new_session(environment)
+    run([SESSIOND, "stop"], environment)
+    stored = said([*stub, "append", SESSION, TEXT], environment)
+    assert (stored["seq"], stored["duplicate"], stored["durability"]) == (1, False, "disk")
+    assert contents(environment) == [TEXT]
+
+
+@pytest.mark.parametrize("is_stored", [False, True], ids=["before-it-stored", "after-it-stored"])
+def test_an_append_is_stored_once_when_the_daemon_dies_before_it_answers(
+    stub: list[str],
+    environment: Mapping[str, str],
+    home: Path,
+    socket_path: Path,
+    is_stored: bool,
+) -> None:
+    """The test listens where the daemon should, and hands the request on, or does not."""
+    daemon = Daemon(socket_path.with_name("real"), home / "data")
+    environment = {**environment, "SESSIOND_SOCKET": str(socket_path)}
+    with stopped_at_the_end(environment, daemon), socket.socket(socket.AF_UNIX) as listener:
+        daemon.start()
+        with daemon.connect() as link:
+            link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        listener.bind(str(socket_path))
+        listener.listen()
+        process = subprocess.Popen(
+            [*stub, "append", SESSION, TEXT], env=environment, stdout=subprocess.PIPE, text=True
+        )
+        with process, listener.accept()[0] as connection:
+            request = connection.makefile("rb").readline()
+            if is_stored:
+                with daemon.connect() as link:
+                    link.send(request)
+                    assert not link.message()["result"]["duplicate"]
+            daemon.end(signal.SIGKILL)
+            listener.close()
+            socket_path.unlink()
+            connection.close()
+            answer, _ = process.communicate(timeout=PATIENCE_SECONDS)
+        assert json.loads(answer)["duplicate"] is is_stored
+        assert contents(environment) == [TEXT]
+
+
+def test_a_watch_goes_on_over_a_killed_daemon_without_gap_or_double(
+    stub: list[str], environment: Mapping[str, str]
+) -> None:
+    new_session(environment)
+    say(environment, "one", "two", "three")
+    with watching([*stub, "watch", SESSION], environment) as watch:
+        events = watch.events(upto=3)
+        for round_ in range(2):
+            say(environment, f"before {round_}")
+            events += watch.events(upto=4 + 3 * round_)
+            kill_the_daemon(environment)
+            say(environment, f"meanwhile {round_}", f"after {round_}")
+            events += watch.events(upto=6 + 3 * round_)
+    assert [event["seq"] for event in events] == list(range(1, 10))
+    shown = [event["entry"]["message"]["content"] for event in events]
+    assert shown == contents(environment)
+
+
+def test_a_watch_begins_behind_a_cursor(stub: list[str], environment: Mapping[str, str]) -> None:
+    new_session(environment)
+    say(environment, "one", "two", "three")
+    with python_client(environment) as client:
+        row = client.entries(SESSION).entries[1]
+    cursor = json.dumps({"seq": row.seq, "entry_id": row.entry["id"]})
+    with watching([*stub, "watch", SESSION, cursor], environment) as watch:
+        assert [event["seq"] for event in watch.events(upto=3)] == [3]
+
+
+def test_a_watch_ends_with_the_session(stub: list[str], environment: Mapping[str, str]) -> None:
+    new_session(environment)
+    say(environment, "one")
+    watch = subprocess.Popen(
+        [*stub, "watch", SESSION],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert watch.stdout is not None
+        while "session/synced" not in watch.stdout.readline():
+            pass
+        with python_client(environment) as client:
+            client.delete(SESSION)
+        _, errors = watch.communicate(timeout=PATIENCE_SECONDS)
+    finally:
+        watch.kill()
+    assert watch.returncode not in {0, None}
+    assert "session_not_found" in errors
+
+
+def test_a_context_is_the_one_that_the_python_client_gets(
+    stub: list[str], environment: Mapping[str, str]
+) -> None:
+    new_session(environment)
+    say(environment, TEXT, "and more", "x" * 100_000)
+    with python_client(environment) as client:
+        wanted = client.build_context(SESSION)
+    got = said([*stub, "context", SESSION], environment)
+    assert got["messages"] == list(wanted.messages)
+    assert (got["leaf_id"], got["seq"]) == (wanted.leaf_id, wanted.seq)
+    assert len(got["messages"]) == 3
+
+
+@pytest.mark.parametrize("words", [["append", "hi"], ["watch"], ["context"]], ids=lambda w: w[0])
+def test_a_session_that_is_not_there_is_an_error_that_says_so(
+    stub: list[str], environment: Mapping[str, str], words: list[str]
+) -> None:
+    command, *rest = words
+    done = run([*stub, command, "no-such-session", *rest], environment)
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert "session_not_found" in done.stderr
+    assert "no session of this id" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_words_that_are_no_command_get_the_usage(
+    stub: list[str], environment: Mapping[str, str]
+) -> None:
+    done = run([*stub, "dance"], environment)
+    assert done.returncode != 0
+    assert "append SESSION TEXT | watch SESSION" in done.stderr
+
+
+def test_the_conformance_kit_runs_the_stubs(kind: str, interpreter: list[str]) -> None:
+    client = shlex.join([sys.executable, str(ADAPTER), kind, *interpreter])
+    code, outcomes = with_daemon("--client", client, *CONCERNED)
+    left_out = skipped(outcomes)
+    assert code == 0
+    # What a stub is for is never left out; the shell's stub passes numbers on as they are spelled.
+    spelled = {"retry-same-ids", "retry-same-key", "payload-after-restart"}
+    assert NEVER_LEFT_OUT | (spelled if kind == "sh" else set()) <= outcomes.keys() - left_out
