@@ -22,7 +22,7 @@ ALL := .venv/ready-all
 .PHONY: help demo test pythons elsewhere luck check lint check-slow torture fuzz mutants bench schema fix lock bare-root clean
 
 help:
-	@echo 'make demo        four processes write one session, nothing is lost (under three minutes)'
+	@echo 'make demo        four programs on one session, without sessiond and with it; ARGS=--tree'
 	@echo 'make test        the tests; make test ARGS="-k torn tests/unit" for some of them'
 	@echo 'make pythons     make test with every Python of this machine, 3.11 or newer, in clones'
 	@echo 'make elsewhere   the same tests on a stand-in for macOS: no fdatasync, no inotify, no /proc'
