@@ -1,4 +1,4 @@
-"""Every command that the README or a --help shows is run here, against a real daemon.
+"""Every command that the README, docs/commands.md or a --help shows is run here.
 
 What the examples take for granted is made in harness/shell.py: a session titled my-session
 with the id my-session-id and the entries entry-1 and entry-2, its copy session.jsonl, and
@@ -22,6 +22,7 @@ import pytest
 
 from sessiond.cli import CONTENTS
 from tests.processes.harness.shell import Shell
+from tests.processes.harness.terminal import script_on_a_terminal
 
 pytestmark = pytest.mark.slow
 
@@ -99,9 +100,9 @@ def examples_of(command: click.Command) -> list[str]:
     return [line.strip() for line in examples.splitlines() if line.strip()]
 
 
-def readme_blocks() -> list[str]:
-    """Every block of code in the README, indented or fenced, a fence's language before it."""
-    text = (REPOSITORY / "README.md").read_text("utf-8")
+def blocks_of(page: str) -> list[str]:
+    """Every block of code of a page, indented or fenced, a fence's language before it."""
+    text = (REPOSITORY / page).read_text("utf-8")
     fenced = re.findall(r"^```(.*?)^```", text, re.MULTILINE | re.DOTALL)
     rest = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     indented = re.findall(r"(?:^ {4}.*\n)+", rest, re.MULTILINE)
@@ -111,8 +112,25 @@ def readme_blocks() -> list[str]:
     ]
 
 
-def shell_blocks() -> list[str]:
-    return [block for block in readme_blocks() if re.search(r"^\n.*\bsessiond\b", block, re.DOTALL)]
+def shell_blocks(page: str) -> list[str]:
+    """The blocks of a page that are command lines of sessiond, and no story with output."""
+    return [
+        block
+        for block in blocks_of(page)
+        if block.startswith("\n") and "sessiond" in block and not is_about_a_checkout(block)
+    ]
+
+
+def is_about_a_checkout(block: str) -> bool:
+    """Return whether every line is one that installs or makes something."""
+    starts = ("make ", "pip install .", "pipx install .")
+    return all(line.startswith(starts) for line in block.strip().splitlines())
+
+
+def story(block: str) -> list[tuple[str, str]]:
+    """Each command of a block with `$` before its commands, and the output below it."""
+    parts = re.split(r"^\$ (.*)\n", block.partition("\n")[2], flags=re.MULTILINE)
+    return list(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def check(done: subprocess.CompletedProcess[str]) -> None:
@@ -135,23 +153,59 @@ def test_every_command_shows_an_example_of_itself(name: str) -> None:
         assert any(f"sessiond {name}" in line for line in examples_of(COMMANDS[name]))
 
 
-def test_the_blocks_of_the_readme_run(shell: Shell, program: Callable[[str], str]) -> None:
-    blocks = shell_blocks()
-    assert len(blocks) >= 3
+def test_the_tour_of_the_readme_draws_what_it_shows(
+    shell: Shell, program: Callable[[str], str]
+) -> None:
+    """The ten lines, in one shell on a terminal; then the block that goes on with their session."""
+    (tour,) = [block for block in blocks_of("README.md") if block.startswith("console\n")]
+    lines = story(tour)
+    assert len(lines) == 10
+    between = "- - - - -"
+    script = "\n".join(f"{command}; echo '{between}'" for command, _ in lines)
+    drawn = script_on_a_terminal(shell, 100, script).split(f"{between}\n")
+    for (command, shown), happened in zip(lines, drawn, strict=False):
+        assert elided(happened) == elided(shown), command
+    assert len(drawn) == len(lines) + 1
+    program("socat")
+    (with_socat,) = shell_blocks("README.md")
+    done = shell.run(with_socat)
+    check(done)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [answer["id"] for answer in answers] == [1, 2]
+    assert answers[1]["result"]["messages"][-1]["content"] == "hi"
+
+
+def elided(drawn: str) -> list[str]:
+    """The lines without the ids that are made by chance, and without the columns' widths."""
+    without_ids = re.sub(r"\b[0-9a-f]{8,32}\b", "ID", drawn)
+    return [re.sub(" {2,}", "  ", line).rstrip() for line in without_ids.splitlines()]
+
+
+def test_the_blocks_of_the_page_on_commands_run(shell: Shell) -> None:
+    blocks = shell_blocks("docs/commands.md")
+    assert len(blocks) == 4
     for block in blocks:
-        if "socat" in block:
-            program("socat")
         check(shell.run(block))
 
 
-def test_every_block_of_the_readme_is_run_or_of_a_kind_that_is_not_for_this_test() -> None:
-    for block in readme_blocks():
-        is_make = all(line.startswith("make ") for line in block.strip().splitlines())
-        assert is_make or block.startswith("python\n") or block in shell_blocks(), block
+@pytest.mark.parametrize("page", ["README.md", "docs/commands.md", "docs/developing.md"])
+def test_every_block_of_a_page_is_run_or_of_a_kind_that_another_test_runs(page: str) -> None:
+    for block in blocks_of(page):
+        # The demo is run by test_demo.py, Python below.
+        is_elsewhere = block.startswith(("console\n", "python\n", "text\n$ make demo\n"))
+        assert is_elsewhere or is_about_a_checkout(block) or block in shell_blocks(page), block
+
+
+def test_targets_that_a_page_names_are_in_the_makefile() -> None:
+    makefile = (REPOSITORY / "Makefile").read_text("utf-8")
+    pages = [(REPOSITORY / page).read_text("utf-8") for page in ("README.md", "docs/developing.md")]
+    named = set(re.findall(r"(?:^ {4}|`|\$ )make ([a-z-]+)", "\n".join(pages), re.MULTILINE))
+    assert {"demo", "test", "torture"} <= named
+    assert [name for name in named if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
 
 
 def test_the_session_of_the_readmes_python_is_listed_and_goes_by_its_title(shell: Shell) -> None:
-    (block,) = [block for block in readme_blocks() if block.startswith("python\n")]
+    (block,) = [block for block in blocks_of("README.md") if block.startswith("python\n")]
     body = textwrap.indent(block.removeprefix("python\n"), "    ")
     # It follows the session for ever: what it prints first is its end here.
     script = f"""

@@ -1,4 +1,4 @@
-"""What a command draws on a terminal of a certain size."""
+"""What a command, or a script of commands, draws on a terminal of a certain size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Final
 from tests.processes.harness.daemon import SESSIOND
 from tests.processes.harness.shell import PATIENCE_SECONDS, Shell
 
-__all__ = ["on_a_terminal"]
+__all__ = ["on_a_terminal", "script_on_a_terminal"]
 
 COLOURS: Final = re.compile("\x1b\\[[0-9;]*m")
 
@@ -28,13 +28,24 @@ def on_a_terminal(
     environment: Mapping[str, str] | None = None,
 ) -> str:
     """Return what `sessiond` draws with these arguments, without colours; it must succeed."""
+    return _drawn(shell, [SESSIOND, *arguments], columns, lines, environment or {})
+
+
+def script_on_a_terminal(shell: Shell, columns: int, script: str) -> str:
+    """Return what a script draws, without colours; every command of it must succeed."""
+    return _drawn(shell, ["bash", "-euo", "pipefail", "-c", script], columns, 40, {})
+
+
+def _drawn(
+    shell: Shell, command: list[str], columns: int, lines: int, environment: Mapping[str, str]
+) -> str:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-    variables = {**shell.environment, "TERM": "xterm", **(environment or {})}
+    variables = {**shell.environment, "TERM": "xterm", **environment}
     for name in ("COLUMNS", "LINES"):
         variables.pop(name, None)
     process = subprocess.Popen(
-        [SESSIOND, *arguments],
+        command,
         cwd=shell.folder,
         env=variables,
         stdin=theirs,
