@@ -15,7 +15,7 @@ export interface AcquireParams {
   wait_ms?: number;
 }
 
-/** A cursor: the last seq a subscriber saw, and what it saw there. */
+/** Cursor: the last seq that a subscriber saw, with the entry id or epoch seen there. */
 export interface After {
   seq: number;
   entry_id?: string;
@@ -38,7 +38,9 @@ type Stored<E> = E extends unknown
  */
 export type AnyEntry = Stored<KnownEntry> | (OpaqueEntry & { id: string });
 
-/** One of `message`, `entry`, `entries`; the place to append at; the condition to meet. */
+/**
+ * Entries to store (one of `message`, `entry`, `entries`), their place, and the condition to meet.
+ */
 export interface AppendParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -240,8 +242,8 @@ export interface CompactParams {
 }
 
 /**
- * The compaction, and what it saved. The figures are estimates unless given; null where the disk
- * does not give what they take.
+ * Stored compaction, and the tokens saved. The figures are estimates unless the caller sent them;
+ * null if the disk cannot read their lines.
  */
 export interface CompactResult {
   entry: EntryRef;
@@ -470,7 +472,7 @@ export interface EntryParams {
   _meta?: RequestMeta | null;
 }
 
-/** An entry by id and seq. */
+/** Entry by id and seq. */
 export interface EntryRef {
   id: string;
   seq: number;
@@ -513,7 +515,7 @@ export interface ExportResult {
   notes?: string[];
 }
 
-/** A session that should have gone and is still there, and why. */
+/** Session that should have gone but could not be moved, and why. */
 export interface Failed {
   session_id: string;
   kind: string;
@@ -627,7 +629,7 @@ export interface Gutter {
   show: boolean;
 }
 
-/** A named head: its entry and the seq of the line that moved it last. */
+/** Named head: its entry and the seq of the line that moved it last. */
 export interface HeadInfo {
   name: string;
   leaf_id: string | null;
@@ -673,7 +675,7 @@ export interface HeadsResult {
   heads: HeadInfo[];
 }
 
-/** How much is kept, and what was refused for want of room. */
+/** Bytes kept, and what was refused for lack of room. */
 export interface HoldingsStatistics {
   buffered_bytes: number;
   large_frames: number;
@@ -698,7 +700,7 @@ export interface HostStatistics {
   hub: HubStatistics;
 }
 
-/** How busy a hub is. */
+/** Counters of a hub. */
 export interface HubStatistics {
   subscribers: number;
   replaying: number;
@@ -883,7 +885,7 @@ export interface Limits {
   max_waiting_requests: number;
 }
 
-/** Where a session comes from. */
+/** Origin of a session. */
 export interface Lineage {
   /** Default: null. */
   parent_id?: string | null;
@@ -1108,7 +1110,7 @@ export interface OpaqueEntry {
   [name: string]: unknown;
 }
 
-/** One of `session_id`, `path`, `entry_id`; with `create`, an unknown id is created. */
+/** Session by `session_id`, `path` or `entry_id`; with `create`, an unknown id is created. */
 export interface OpenParams {
   /** Default: null. */
   session_id?: string | null;
@@ -1526,7 +1528,7 @@ export interface ServerInfo {
   version: string;
 }
 
-/** How busy the daemon is. */
+/** Counters of the daemon. */
 export interface ServiceStatistics {
   sessions_open: number;
   sessions_in_memory: number;
@@ -1554,7 +1556,7 @@ export interface SessionEvent {
 }
 
 /**
- * A session as lists and answers show it. Times are RFC 3339 UTC. The last four may be long:
+ * Session as lists and answers show it. Times are RFC 3339 UTC. The last four fields may be long:
  * answers about one session have them, lists do not.
  */
 export interface SessionInfo {
@@ -1686,7 +1688,7 @@ export interface SubscribeParams {
   _meta?: RequestMeta | null;
 }
 
-/** Where a subscription begins. */
+/** Start of a subscription. */
 export interface Subscribed {
   epoch: string;
   seq: number;

@@ -96,7 +96,7 @@ class Summarizer(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
-    """All configurable values."""
+    """Complete configuration."""
 
     socket: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"

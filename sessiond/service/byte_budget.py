@@ -1,10 +1,10 @@
-"""What all connections together make the daemon keep in memory for them, in bytes.
+"""Bytes that all connections together make the daemon keep in memory.
 
-Rule 1: nobody waits here: who would pass the bound is refused, and what is refused can be
-had later (events from the log, questions and large frames by asking again).
-Rule 2: events have half of it. What only events fill may stay full for ever, since nobody
-closes a client that takes none; answers and frames always have the other half.
-Rule 3: half of a large frame that has not grown for a while gives way to who needs the room.
+Rule 1: no caller waits here: a request over the bound is refused, and what is refused can be had
+later (events from the log, answers and large frames by another request).
+Rule 2: events may use half of the bound. That half may stay full for ever, since a client that
+takes no events is not closed; answers and frames always have the other half.
+Rule 3: a large frame that has not grown for a while gives way to one that needs the room.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ __all__ = ["HalfFrame", "Holdings", "HoldingsStatistics"]
 
 
 class HalfFrame(Protocol):
-    """A large frame of which a part has come."""
+    """Large frame of which a part has come."""
 
     def give_way(self) -> None:
-        """Drop the part and `end_half`; its sender is told."""
+        """Drop the part and call `end_half`; the sender is told."""
         ...
 
 
 class HoldingsStatistics(Struct, frozen=True):
-    """How much is kept, and what was refused for want of room."""
+    """Bytes kept, and what was refused for lack of room."""
 
     buffered_bytes: int
     large_frames: int
-    """That have begun and not ended."""
+    """Large frames that have begun and not ended."""
     frames_refused: int
     answers_refused: int
     connections_refused: int
 
 
 class Holdings:
-    """The sum over all connections. Whoever keeps bytes for one adds them to `held_bytes`."""
+    """Sum over all connections. Each holder of bytes adds them to `held_bytes`."""
 
     def __init__(self, bytes_max: int = BUFFERED_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
@@ -46,20 +46,23 @@ class Holdings:
         self.frames_refused = 0
         self.answers_refused = 0
         self.connections_refused = 0
-        # The one that has not grown for longest comes first.
+        # In order of growth: the frame that has not grown for longest comes first.
         self._halves: dict[HalfFrame, float] = {}
 
     @property
     def is_full_for_events(self) -> bool:
-        """Whether events have to wait in the log."""
+        """True if events have to wait in the log."""
         return self.held_bytes * 2 > self.bytes_max
 
     def admits_answer(self, size: int) -> bool:
-        """Whether so large an answer to a question may wait for its asker."""
+        """Return whether an answer of this size may wait for its client."""
         return self.held_bytes + size <= self.bytes_max
 
     def grow_half(self, half: HalfFrame, now: float) -> bool:
-        """A large frame has grown, which is counted already; False if there is no room for it."""
+        """Note that a large frame, whose bytes are counted already, has grown.
+
+        Returns False if there is no room for it.
+        """
         self._halves.pop(half, None)
         self._halves[half] = now
         while self.held_bytes > self.bytes_max:
@@ -71,11 +74,11 @@ class Holdings:
         return True
 
     def end_half(self, half: HalfFrame) -> None:
-        """It is whole, or nobody wants it any more."""
+        """Forget a large frame that is complete or dropped."""
         self._halves.pop(half, None)
 
     def statistics(self) -> HoldingsStatistics:
-        """How busy it is."""
+        """Return the counters."""
         return HoldingsStatistics(
             buffered_bytes=self.held_bytes,
             large_frames=len(self._halves),

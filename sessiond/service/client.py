@@ -1,4 +1,4 @@
-"""A connected client: who it is, what it may do, what it watches."""
+"""Connected client: its identity, its access, its subscriptions, leases and presences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Access = Literal["write", "read", "status"]
 
 
 class After(Struct, frozen=True, forbid_unknown_fields=True):
-    """A cursor: the last seq a subscriber saw, and what it saw there."""
+    """Cursor: the last seq that a subscriber saw, with the entry id or epoch seen there."""
 
     seq: Annotated[int, Meta(ge=0)]
     entry_id: str | UnsetType = UNSET
@@ -35,19 +35,19 @@ class After(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Subscribed(Struct, frozen=True, omit_defaults=True):
-    """Where a subscription begins."""
+    """Start of a subscription."""
 
     epoch: str
     seq: int
     leaf_id: str | None
     heads: list[HeadInfo]
     clients: list[Present] = []
-    """Who is present, for who wants signals; what changes is told."""
+    """Clients that are present, for a subscriber that wants signals; changes are notified."""
     replaced: str | UnsetType = UNSET
 
 
 class Client:
-    """One connection, as the service sees it."""
+    """Connection as the service sees it."""
 
     def __init__(self, service: Service, listener: Partner) -> None:
         self.service = service
@@ -56,9 +56,9 @@ class Client:
         self.name: str | None = None
         self.access: Access = "write"
         self.summarizes = False
-        """Whether it offered to write summaries."""
+        """True if the client offered to write summaries."""
         self.subscriptions: dict[str, tuple[Host, Subscription]] = {}
-        # Weak: who is present does not keep a session that was closed under it.
+        # Weak references: presence and leases do not keep a closed session in memory.
         self._present_in: WeakValueDictionary[str, Host] = WeakValueDictionary()
         self._leases_in: WeakValueDictionary[str, Host] = WeakValueDictionary()
         self._reads: CapacityLimiter | None = None
@@ -66,7 +66,7 @@ class Client:
         self._asks_no_more = False
 
     def subscribe(self, host: Host, after: After | None, want: Variant) -> Subscribed:
-        """Watch a session; a subscription on it that this connection had is replaced."""
+        """Subscribe to a session, in place of an earlier subscription of this connection."""
         self.require_here()
         self._require_share(host.session_id)
         opened = host.opened
@@ -91,17 +91,20 @@ class Client:
 
     @property
     def reads(self) -> CapacityLimiter:
-        """Places for reads under way: one who asks a thousand leaves threads and memory to others."""
+        """Limiter of this connection's running reads.
+
+        The limit leaves threads and memory to the other connections.
+        """
         if self._reads is None:
             self._reads = CapacityLimiter(READS_PER_CONNECTION_MAX)
         return self._reads
 
     def watches(self, session_id: str) -> bool:
-        """Whether this connection has a subscription on the session."""
+        """Return whether this connection has a subscription on the session."""
         return session_id in self.subscriptions
 
     def subscription(self, session_id: str) -> Subscription:
-        """This connection's subscription on a session. Raises SubscriptionNotFound."""
+        """Return this connection's subscription on a session. Raise SubscriptionNotFound."""
         held = self.subscriptions.get(session_id)
         if held is None or held[1].closed:
             raise SubscriptionNotFound(
@@ -110,12 +113,12 @@ class Client:
         return held[1]
 
     def unsubscribe(self, session_id: str) -> None:
-        """Stop watching. Raises SubscriptionNotFound."""
+        """End the subscription. Raise SubscriptionNotFound."""
         self.subscription(session_id)
         self.leave(session_id)
 
     def leave(self, session_id: str) -> None:
-        """Stop watching a session, if it was watched."""
+        """End the subscription on a session, if there is one."""
         held = self.subscriptions.pop(session_id, None)
         if held is not None:
             host, subscription = held
@@ -123,7 +126,7 @@ class Client:
             host.touch()
 
     def acquire(self, host: Host, wish: Wish, ticket: Ticket) -> Any:
-        """A lease that ends with this connection at the latest, or LATER. Raises LeaseHeld."""
+        """Return a lease that ends with this connection at the latest, or LATER. Raise LeaseHeld."""
         self.require_here()
         self._require_share(host.session_id)
         self._leases_in[host.session_id] = host
@@ -146,11 +149,11 @@ class Client:
             host.leases_changed()
 
     def signal(self, host: Host, body: bytes) -> None:
-        """Pass a notification on to whoever watches the session and wants signals."""
+        """Pass a notification on to the session's subscribers that want signals."""
         host.hub.signal(body, self.listener)
 
     def appear(self, host: Host, present: Present) -> None:
-        """Be present in a session in this state, and tell if that is news. Raises Overloaded."""
+        """Set this connection's presence in a session, and notify a change. Raise Overloaded."""
         self.require_here()
         self._require_share(host.session_id)
         hub = host.hub
@@ -159,7 +162,7 @@ class Client:
         self._present_in[host.session_id] = host
 
     def disappear(self, session_id: str) -> None:
-        """Be no longer present in a session, if it was."""
+        """End this connection's presence in a session, if there is one."""
         host = self._present_in.pop(session_id, None)
         if host is None:
             return
@@ -168,15 +171,16 @@ class Client:
             host.hub.tell_presence(None if self._gone else self.listener)
 
     def require_here(self) -> None:
-        """Raises Cancelled when the connection has ended."""
+        """Raise Cancelled if the connection has ended."""
         if self._gone:
-            # It left while the session was being opened; nobody would ever end what it begins.
+            # The connection ended while the session was being opened: no later event would end
+            # what this call begins.
             raise Cancelled("the connection is gone")
 
     def _require_share(self, session_id: str) -> None:
-        """Raises Overloaded when it keeps as many sessions open as one connection may."""
+        """Raise Overloaded if the connection keeps as many sessions open as its limit allows."""
         limit = self.service.bounds.sessions_per_connection
-        # A lease that is over counts until somebody asks: most connections never come so far.
+        # Ended leases count until the limit is reached; most connections never reach it.
         if len(self.subscriptions) + len(self._present_in) + len(self._leases_in) < limit:
             return
         for leased, host in list(self._leases_in.items()):
@@ -185,33 +189,33 @@ class Client:
         kept = {*self.subscriptions, *self._present_in, *self._leases_in}
         if len(kept) >= limit and session_id not in kept:
             raise Overloaded(
-                "this connection watches, leases or is present in as many sessions as it may; "
-                "leave some, or use another connection",
+                "this connection watches, leases or is present in as many sessions as its limit"
+                " allows: leave some, or use another connection",
                 limit=limit,
                 retry_after_ms=RETRY_AFTER_MS,
             )
 
     def _let_go(self, session_id: str, subscription: Subscription) -> None:
-        """The session was closed: nobody keeps it in memory for a watcher that is told nothing."""
+        """Drop a subscription on a closed session, which would keep the session in memory."""
         held = self.subscriptions.get(session_id)
         if held is not None and held[1] is subscription:
             del self.subscriptions[session_id]
 
     def chunk_done(self) -> None:
-        """Everything of one read was asked: sessions without a disk are served now."""
+        """Serve the sessions in memory: all requests of one read are queued now."""
         self.service.hosts.run_ready()
 
     def input_ended(self) -> None:
-        """Nothing more is asked: it waits for no lease, which would end with it at once.
+        """Wait for no lease any more, since the client can send no further request.
 
-        Else a client that was killed while it waits would keep what it has until its turn comes.
+        Otherwise a client that was killed while it waits would keep its sessions until its turn comes.
         """
         self._asks_no_more = True
         for host in list(self._leases_in.values()):
             host.leases.stop_waiting(self)
 
     def closed(self) -> None:
-        """The connection ended: everything it watched or leased is let go."""
+        """End all subscriptions, leases and presences of the ended connection."""
         self._gone = True
         for session_id in list(self.subscriptions):
             self.leave(session_id)
@@ -230,13 +234,14 @@ def connect(service: Service, listener: Partner) -> Client:
 
 
 def _misfit(host: Host, after: After) -> str | None:
-    """Why a cursor does not fit this file; None when it does."""
+    """Return the reason why a cursor does not fit this file; None if it fits."""
     if after.seq == 0:
         return None
     session = host.opened.session
     if isinstance(after.entry_id, UnsetType) and isinstance(after.epoch, UnsetType):
         raise InvalidParams(
-            "after.seq > 0 needs entry_id or epoch, else a replaced file goes unnoticed",
+            "after.seq > 0 needs entry_id or epoch beside it: send one, so that a replaced file is"
+            " noticed",
             path="after.entry_id",
         )
     if after.seq > session.seq:

@@ -1,4 +1,4 @@
-"""Asking a client something, for a while: there is a reply in any case."""
+"""Request to a client with a time limit: every request gets a reply."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ask_client"]
 
 
 async def ask_client(partner: Partner, method: str, params: bytes, seconds: float) -> Reply:
-    """The client's reply, or why there is none after so many seconds."""
+    """Return the client's reply, or the reason why none came within `seconds`."""
     replies: list[Reply] = []
     settled = anyio.Event()
 

@@ -1,8 +1,8 @@
-"""Clients that want a word before a compaction, a fork or a branch: a veto, or a summary of theirs.
+"""Hooks of clients before a compaction, a fork or a branch: a veto, or a summary from the client.
 
-Law 1: where no client offered a hook nobody is asked and nothing waits.
-Law 2: all who offered it are asked at the same time, for HOOK_SECONDS at most. Who is silent, wrong
-or gone has nothing against it. Any veto wins, at once; of summaries the first to arrive.
+Law 1: without a client that offered the hook no request is sent and no call waits.
+Law 2: all clients that offered the hook are asked at once, for HOOK_SECONDS at most. A client that
+is silent, wrong or gone has no objection. Any veto wins, at once; of summaries the first to arrive.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ _NOTHING: Final = HookAnswer()
 
 
 class Hooks:
-    """Who offered what."""
+    """Clients by the hooks that they offered."""
 
     def __init__(self) -> None:
         self._offering: dict[Hook, dict[Consulted, None]] = {hook: {} for hook in HOOKS}
 
     def offer(self, client: Consulted, hooks: frozenset[Hook]) -> None:
-        """From now on a client is asked before these, and no others."""
+        """Ask a client before these hooks from now on, and before no other ones."""
         for hook, clients in self._offering.items():
             clients.pop(client, None)
             if hook in hooks:
                 clients[client] = None
 
     def wanted(self, hook: Hook) -> bool:
-        """Whether anybody is to be asked."""
+        """Return whether a client offered the hook."""
         return bool(self._offering[hook])
 
     async def before(self, hook: Hook, about: Struct) -> str | None:
-        """Ask everybody; gives the first summary that was supplied. Raises Vetoed."""
+        """Ask every client that offered the hook; return the first summary. Raise Vetoed."""
         params = _encode(about)
         summaries: list[str] = []
         vetoes: list[Vetoed] = []
@@ -54,7 +54,7 @@ class Hooks:
             answer = _answer_in(reply)
             if answer.veto is not None:
                 vetoes.append(_vetoed(client, answer.veto))
-                # What the others say makes no difference any more, and they are told so.
+                # Further answers make no difference: the remaining requests are cancelled.
                 tasks.cancel_scope.cancel()
             elif _is_summary(answer.summary):
                 summaries.append(answer.summary)
@@ -82,7 +82,7 @@ def _is_summary(text: str) -> bool:
 
 def _vetoed(client: Consulted, reason: str) -> Vetoed:
     return Vetoed(
-        "a client that has a say in this does not want it; settle it there, or do something else",
+        "a client that offered this hook vetoed the call: see its reason, or ask its user",
         by=client.client_id or client.name,
         reason=reason[:VETO_REASON_CHARS_MAX],
     )

@@ -1,8 +1,7 @@
-"""What is in force for the context of a session, and who counts its tokens.
+"""Policies in force for the contexts of sessions, and the counters of tokens.
 
-Law: a tokenizer is somebody else's code. It is loaded when it is first needed, in a worker
-thread, and whatever it does, an estimate comes out: one that fails is reported once and
-replaced by the usual one.
+Law: a tokenizer is foreign code. It is loaded on first use, in a worker thread, and an estimate
+results in every case: a tokenizer that fails is reported once and replaced by a count of characters.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ __all__ = ["NO_TOKENIZERS", "Policies", "Tokenizers"]
 
 
 class Tokenizers(Protocol):
-    """The tokenizers that were plugged in."""
+    """Installed tokenizers."""
 
     def names(self) -> Sequence[str]:
-        """What they are called."""
+        """Return the names of the tokenizers."""
         ...
 
     def load(self, name: str) -> Callable[[str], int]:
-        """Something that counts the tokens of a text. Blocks; raises whatever its code raises."""
+        """Return a function that counts the tokens of a text. Blocks; raises the errors of its code."""
         ...
 
 
@@ -46,7 +45,7 @@ NO_TOKENIZERS: Tokenizers = _None()
 
 
 class Policies:
-    """The configured settings, and the sessions' own on top of them."""
+    """Configured settings, and the sessions' own settings on top of them."""
 
     def __init__(
         self,
@@ -55,22 +54,22 @@ class Policies:
         report_trouble: Callable[[str], None] = lambda _text: None,
     ) -> None:
         self.usual = usual or CompactionSettings()
-        """As configured; may be replaced while the daemon runs."""
+        """Configured settings; they may be replaced while the daemon runs."""
         self._tokenizers = tokenizers
         self._report_trouble = report_trouble
         self._counted: dict[str, Counted] = {}
 
     def of(self, opened: Opened) -> Policy:
-        """What is in force for a session now."""
+        """Return the policy in force for a session now."""
         own = opened.compaction
         return policy_of(settings_in(own) if own is not None else CompactionSettings(), self.usual)
 
     def may_be_automatic(self, opened: Opened) -> bool:
-        """Whether it is worth asking `of`; a look, for every change of a session."""
+        """Return whether the policy may be automatic; a cheap test for every change of a session."""
         return bool(self.usual.auto) or opened.compaction is not None
 
     def estimator(self, policy: Policy) -> Estimator:
-        """Who counts under a policy."""
+        """Return the estimator of a policy."""
         name = policy.tokenizer
         if name is None:
             return policy.preset.estimator
@@ -81,19 +80,19 @@ class Policies:
         return self._counted[name]
 
     def require_known(self, settings: CompactionSettings | UnsetType | None) -> None:
-        """Raises InvalidParams for a tokenizer that is not there."""
+        """Raise InvalidParams for a tokenizer that is not installed."""
         name = settings.tokenizer if isinstance(settings, CompactionSettings) else None
         if name is None or name in (names := self._tokenizers.names()):
             return
         there = ", ".join(sorted(names)) or "none"
         raise InvalidParams(
-            f"no tokenizer of this name is installed beside sessiond; there are: {there}",
+            f"no tokenizer of this name is installed beside sessiond; installed: {there}",
             path="compaction.tokenizer",
         )
 
 
 class _Careful:
-    """A tokenizer that always gives a number."""
+    """Tokenizer that always returns a number."""
 
     def __init__(
         self, name: str, tokenizers: Tokenizers, report_trouble: Callable[[str], None]
@@ -108,7 +107,7 @@ class _Careful:
             if self._count is None:
                 self._count = self._tokenizers.load(self._name)
             return int(self._count(text))
-        except Exception as failure:  # noqa: BLE001 - it is not our code
+        except Exception as failure:  # noqa: BLE001 - foreign code may raise any error
             if self._count is not _by_characters:
                 kind = type(failure).__name__
                 self._report_trouble(f"tokenizer {self._name} failed ({kind}); characters count")

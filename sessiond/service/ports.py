@@ -1,7 +1,7 @@
-"""What the service needs of the outside, as small protocols.
+"""Protocols for the outside of the service.
 
-The service knows no JSON-RPC and no sockets: a `Ticket` is somebody waiting for
-an answer, and a `Listener` is a connection that takes bytes.
+The service knows no JSON-RPC and no sockets: a `Ticket` is a request that waits for its answer,
+and a `Listener` is a connection that takes bytes.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ __all__ = [
 
 
 class Listener(Protocol):
-    """A connection, as far as subscriptions go. Nothing here waits but `wait_room`."""
+    """Connection as subscriptions see it. Only `wait_room` waits."""
 
     @property
     def encode(self) -> Callable[[bytes], bytes]:
-        """Frames a body; one function per framing, so it also says which frames can be shared."""
+        """Function that frames a body; one per framing, so its identity tells which frames are shared."""
         ...
 
     def offer(self, frames: bytes) -> bool:
-        """Queue framed events; False when the outbox is full."""
+        """Queue framed events; return False if the outbox is full."""
         ...
 
     def put(self, frame: bytes) -> None:
@@ -48,16 +48,16 @@ class Listener(Protocol):
         ...
 
     async def wait_room(self) -> None:
-        """Until events are welcome again."""
+        """Wait until there is room for events again."""
         ...
 
     @property
     def replay_turn(self) -> anyio.Lock:
-        """Held by the one replay that reads lines for this connection."""
+        """Lock of the one replay that reads lines for this connection."""
         ...
 
     def close(self) -> None:
-        """Read no more, answer what was asked, then close."""
+        """Read no more, answer the received requests, then close."""
         ...
 
     def start(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
@@ -66,80 +66,80 @@ class Listener(Protocol):
 
 
 class Partner(Listener, Protocol):
-    """A connection that can also be asked something."""
+    """Connection that can also be sent requests."""
 
     def request(
         self, method: str, params: bytes, settle: Callable[[Reply], None]
     ) -> Callable[[], None]:
-        """Queue a question to the client, whose reply goes to `settle`, once.
+        """Queue a request to the client; its reply goes to `settle`, once.
 
-        What it gives withdraws the question, if there is no reply yet.
+        The returned function withdraws the request if there is no reply yet.
         """
         ...
 
 
 class Consulted(Protocol):
-    """A client, as far as it does something for the daemon."""
+    """Client as a helper of the daemon."""
 
     @property
     def client_id(self) -> str | None:
-        """What it calls itself."""
+        """Id that the client chose."""
         ...
 
     @property
     def name(self) -> str | None:
-        """Which program it is."""
+        """Name of the client's program."""
         ...
 
     @property
     def summarizes(self) -> bool:
-        """Whether it offered to write summaries."""
+        """True if the client offered to write summaries."""
         ...
 
     @property
     def listener(self) -> Partner:
-        """Its connection."""
+        """Connection of the client."""
         ...
 
     def watches(self, session_id: str) -> bool:
-        """Whether it has subscribed to a session."""
+        """Return whether the client has subscribed to a session."""
         ...
 
 
 class Progress(Protocol):
-    """Where work says how far it is, for whoever waits for it and asked to be told."""
+    """Progress of work, for a client that asked for it."""
 
     @property
     def token(self) -> str | int | None:
-        """What the asker calls its request by; None when it did not ask."""
+        """Token that the client chose for its request; None if it asked for no progress."""
         ...
 
     @property
     def latest(self) -> Figures | None:
-        """What was reported last."""
+        """Latest report."""
         ...
 
     def report(self, done: int, total: int | None, unit: str) -> None:
-        """So much is done, of so much (None: not known). From any thread, for every item."""
+        """Report how much is done, of how many (None: unknown). From any thread, for every item."""
         ...
 
 
 class Ticket(Protocol):
-    """Somebody who waits for an answer. Settled once, by `answer` or `fail`."""
+    """Request that waits for its answer. Settled once, by `answer` or `fail`."""
 
     @property
     def client(self) -> Any:
-        """The `Client` that asked."""
+        """The `Client` that sent the request."""
         ...
 
     @property
     def told_id(self) -> Raw | UnsetType:
-        """The id of the request for others to see, as it was sent."""
+        """Id of the request for events, as it was sent."""
         ...
 
     @property
     def progress(self) -> Progress:
-        """Where to report how far the work on it is; never None."""
+        """Progress of the work on the request; never None."""
         ...
 
     def answer(self, result: Any) -> None:
@@ -155,22 +155,22 @@ class Ticket(Protocol):
         ...
 
     def defer(self, on_cancel: Callable[[], None]) -> None:
-        """Say that the answer comes later and how to give it up."""
+        """Declare that the answer comes later, and how the request is cancelled."""
         ...
 
 
 class NoSummary(Exception):
-    """A summary was asked for in vain; the text says why, in a few words."""
+    """Failed request for a summary; the text says why, in a few words."""
 
 
 class Summarizer(Protocol):
-    """Something outside that writes summaries when no client does."""
+    """Program outside that writes summaries if no client does."""
 
     @property
     def is_there(self) -> bool:
-        """Whether one is configured."""
+        """True if a program is configured."""
         ...
 
     async def summarize(self, prompt: str) -> str:
-        """What it says, as it is. Raises NoSummary."""
+        """Return the program's summary, unchecked. Raise NoSummary."""
         ...

@@ -1,9 +1,9 @@
-"""`$/progress`: telling one client how far its request is, while the work goes on elsewhere.
+"""`$/progress`: reports to one client about its request, while the work goes on elsewhere.
 
-Rule 1: `begin` comes first, `end` comes right before the answer, and either both
-do or none: work that reports nothing, or never found room, is not spoken of.
-Rule 2: between them at most one `report` every PROGRESS_SECONDS, and only of
-what changed. One that finds the outbox full is dropped: the next one says more.
+Rule 1: `begin` comes first, `end` comes right before the answer, and both are sent or neither:
+work that reports nothing, or never found room, sends neither.
+Rule 2: between them at most one `report` every PROGRESS_SECONDS, and only of changes. A report
+that finds the outbox full is dropped: the next report says more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["ProgressTeller"]
 
 
 class ProgressTeller:
-    """Tells whoever waits for a ticket's answer, and gave a token for it."""
+    """Sender of progress to a client that waits for a ticket's answer and gave a token."""
 
     def __init__(self, ticket: Ticket) -> None:
         self._progress = ticket.progress
@@ -31,22 +31,22 @@ class ProgressTeller:
         self._over = False
 
     def start(self) -> None:
-        """Tell from now on, in a task of the asker's connection."""
+        """Begin to report, in a task of the client's connection."""
         self._listener.start(self._keep_telling)
 
     def end(self) -> None:
-        """The work is over: what comes next is the answer. Queues, and does not send."""
+        """Queue the last report; the answer follows. Sends nothing."""
         self._over = True
         self._telling.cancel()
         if self._progress.latest is not None and self._begun():
-            # Not offered: a client that was told of a beginning is told of its end.
+            # `put` cannot drop it: a client that got `begin` must get `end`.
             self._listener.put(self._frame("end", self._progress.latest))
 
     async def _keep_telling(self) -> None:
         with self._telling:
             while True:
                 await anyio.sleep(PROGRESS_SECONDS)
-                # Cancelling does not reach a task whose sleep is over already.
+                # Cancelling does not reach a task whose sleep is already over.
                 if self._over:
                     return
                 self._tell()
@@ -56,13 +56,13 @@ class ProgressTeller:
         if latest is None or not self._begun():
             return
         done, total, _ = latest
-        # That all is done is for `end` to say.
+        # The completion of the work is told by `end`.
         if latest != self._told and done != total and self._offer("report", latest):
             self._told = latest
         self._listener.flush()
 
     def _begun(self) -> bool:
-        """Whether the client knows of the work by now."""
+        """Return whether the client has got `begin` by now."""
         if self._told is None and self._progress.latest is not None:
             _, total, unit = self._progress.latest
             nothing_done = (0, total, unit)
@@ -74,7 +74,7 @@ class ProgressTeller:
         return bool(self._listener.offer(self._frame(kind, figures)))
 
     def _frame(self, kind: Literal["begin", "report", "end"], figures: Figures) -> bytes:
-        assert self._progress.token is not None, "only who gave a token is told"
+        assert self._progress.token is not None, "started for a token only"
         value = ProgressValue(kind, *figures)
         told = ProgressTold(self._progress.token, value)
         framed: bytes = self._listener.encode(notification("$/progress", told))

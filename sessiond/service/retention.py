@@ -1,10 +1,9 @@
-"""Old sessions into the trash: those whose files nobody has written to for a while and nobody uses.
+"""Retention: unused sessions whose files are old go to the trash.
 
-Rule 1: only sessions of this profile that have their place, never an archived one,
-never one that is open for a client.
-Rule 2: the age is that of the file, by the disk's clock; the times that entries say of
-themselves decide nothing here, since a client may have sent any. Right before a
-file goes, its time is looked at again.
+Rule 1: only sessions of this profile that have their place, never an archived session, never one
+that is open for a client.
+Rule 2: the age is that of the file, by the disk's clock. Times in entries decide nothing here,
+since a client may have sent any. Right before a file goes, its time is checked again.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 class Failed(Struct, frozen=True):
-    """A session that should have gone and is still there, and why."""
+    """Session that should have gone but could not be moved, and why."""
 
     session_id: str
     kind: str
@@ -39,7 +38,7 @@ class Failed(Struct, frozen=True):
 
 
 class Retention(Struct, frozen=True):
-    """The sessions that went to the trash, or would; at most PAGE_ROWS_MAX in one run."""
+    """Sessions that went to the trash, or would go; at most PAGE_ROWS_MAX in one run."""
 
     sessions: list[Raw]
     failed: list[Failed]
@@ -56,7 +55,7 @@ _named = msgspec.json.Decoder(_Named)
 async def retain(
     service: Service, max_age_hours: float, *, dry_run: bool, progress: Progress
 ) -> Retention:
-    """Move what is older to the trash, or only say what that would be. Raises Draining, StorageError."""
+    """Move older sessions to the trash, or only list them. Raise Draining, StorageError."""
     done = Retention([], [], dry_run)
     before = service.store.keeping.now() - max_age_hours * _HOUR_SECONDS
     if before <= 0:
@@ -70,7 +69,7 @@ async def retain(
             if dry_run or await _discard(service, session_id, before_ns):
                 done.sessions.append(info)
         except SessionNotFound:
-            # Somebody deleted it meanwhile.
+            # The session was deleted meanwhile.
             continue
         except SessiondError as error:
             done.failed.append(Failed(session_id, error.kind, error.message))
@@ -78,7 +77,7 @@ async def retain(
 
 
 async def _older(service: Service, before_ns: int, progress: Progress) -> list[Raw]:
-    """Return what lists show of the sessions that are due, the oldest first."""
+    """Return the list rows of the sessions that are due, the oldest first."""
     folder = service.store.keeping.folder
     query = Query(written_before_ns=before_ns, root=str(folder), sort="written", descending=False)
     found: list[tuple[int, bytes]] = []
@@ -97,8 +96,8 @@ async def _older(service: Service, before_ns: int, progress: Progress) -> list[R
 def _due(keeping: Keeping, infos: Sequence[bytes], before_ns: int) -> list[tuple[int, bytes]]:
     """Return the sessions whose files are old, with the files' times.
 
-    The catalog does not know the time of a file that was written a moment ago. A file that
-    cannot be looked at now may be due: whoever moves it says why it stays.
+    The catalog does not know the time of a file that was written a moment ago. A file that cannot be
+    examined now may be due: the move reports why it stays.
     """
     found: list[tuple[int, bytes]] = []
     for info in infos:
@@ -119,7 +118,7 @@ def _unused(service: Service, session_id: str) -> bool:
 
 
 async def _discard(service: Service, session_id: str, before_ns: int) -> bool:
-    """Whether it went; not if it is used, or was written to, by now."""
+    """Return whether the session went; a session in use, or written to by now, stays."""
     if not _unused(service, session_id):
         return False
     keeping = service.store.keeping

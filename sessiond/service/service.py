@@ -1,7 +1,7 @@
-"""The sessions of one daemon, and who uses them.
+"""Sessions and clients of one daemon.
 
-What concerns one session goes to its host; what concerns several, or a file
-that may be none, is looked up here, in worker threads.
+Requests on one session go to its actor. Requests on several sessions, or on a file that may be no
+session, are served here, in worker threads.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["Service", "ServiceStatistics"]
 
 
 class ServiceStatistics(Struct, frozen=True):
-    """How busy the daemon is."""
+    """Counters of the daemon."""
 
     sessions_open: int
     sessions_in_memory: int
@@ -51,9 +51,9 @@ class ServiceStatistics(Struct, frozen=True):
 
 
 class Service:
-    """The open sessions and the clients of one daemon."""
+    """Open sessions and clients of one daemon."""
 
-    def __init__(  # noqa: PLR0913 - what one daemon has
+    def __init__(  # noqa: PLR0913 - the parts of one daemon
         self,
         store: Store,
         environment: Environment,
@@ -100,7 +100,7 @@ class Service:
         self.note_use()
 
     def forget(self, client: Consulted) -> None:
-        """A client's connection ended."""
+        """Count out a client whose connection ended."""
         self.clients.pop(client, None)
         self.hooks.offer(client, frozenset())
         self.note_use()
@@ -109,7 +109,7 @@ class Service:
 
     @property
     def bounds(self) -> Bounds:
-        """What may be open at once and how long, as configured."""
+        """Configured limits of open sessions, connections and buffers."""
         return self.hosts.room.bounds
 
     @bounds.setter
@@ -119,64 +119,64 @@ class Service:
 
     @property
     def in_use(self) -> bool:
-        """Whether somebody is connected, or a session would be lost with the daemon."""
+        """True if a client is connected, or a session would be lost with the daemon."""
         return bool(self.clients) or self.hosts.any_in_memory
 
     def note_use(self) -> None:
-        """What `in_use` says, or what follows from it, may be another now."""
+        """Wake the waiters of `use_changed`: `in_use` or a setting may have changed."""
         self._use.set()
         self._use = anyio.Event()
 
     async def use_changed(self) -> None:
-        """Until the next `note_use`."""
+        """Wait for the next `note_use`."""
         await self._use.wait()
 
     # -- sessions ------------------------------------------------------------------
 
     def host(self, session_id: str) -> Host:
-        """The host of a session, opened on demand. Raises Overloaded, Draining."""
+        """Return the actor of a session, opened on demand. Raise Overloaded, Draining."""
         return self.hosts.host(session_id)
 
     def find(self, session_id: str) -> Host | None:
-        """The host of a session if it is open or about to be."""
+        """Return the actor of a session that is open or being opened, else None."""
         return self.hosts.find(session_id)
 
     def unload_idle(self) -> None:
-        """Let go of every session that nobody has used for a while."""
+        """Close every session that was idle for long."""
         self.hosts.room.unload_idle()
 
     @property
     def draining(self) -> bool:
-        """Whether the daemon is stopping and takes nothing new."""
+        """True if the daemon is stopping and takes no new requests."""
         return self.hosts.draining
 
-    # -- work that is no single session's --------------------------------------------
+    # -- work on several sessions, or on files ---------------------------------------
 
     def work(self, ticket: Ticket, job: Callable[[], Awaitable[Any]]) -> None:
         """Answer a request from a task that ends with the asker's connection."""
         answer_later(ticket, job, self.environment)
 
     async def info(self, session_id: str) -> SessionInfo:
-        """What a session is, once it is open and summed up."""
+        """Return the description of a session, once it is open and summed up."""
         return await _info(self.host(session_id))
 
     async def opened_host(self, session_id: str) -> Host:
-        """The host of a session, open. Raises what the opening came to."""
+        """Return the open actor of a session. Raise the errors of opening."""
         while True:
             host = self.host(session_id)
             await host.ready()
-            # It may have been let go of before this task had its turn.
+            # The actor may have been closed before this task had its turn.
             if self.find(session_id) is host:
                 return host
 
     async def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> SessionInfo:
-        """A new session of these lines, durable as a whole. Raises SessionExists, StorageError.
+        """Make a new session of these lines, durable as a whole. Raise SessionExists, StorageError.
 
-        Once begun it is not given up: it may be there although its asker cancelled.
+        Once begun the work is not cancelled: the session may exist although its asker cancelled.
         """
         first = self.hosts.begin(session_id, lambda: self.store.make(session_id, chunks))
         host = self.host(session_id)
-        # A stop of the daemon waits for the answer: it was made, and who asked is told so.
+        # A stop of the daemon waits for the answer: the session exists, and the asker must know.
         let_go = host.keep_open()
         try:
             with CancelScope(shield=True):
@@ -188,33 +188,33 @@ class Service:
             let_go()
 
     async def is_known(self, session_id: str) -> bool:
-        """Whether a file of this id is noted, in the lists or not. Raises StorageError."""
+        """Return whether a file of this id is recorded, listed or not. Raise StorageError."""
         keeping = self.store.keeping
         return await to_thread.run_sync(lambda: keeping.find(session_id) is not None)
 
     async def identify(self, path: Path) -> str:
-        """The session id of a file."""
+        """Return the session id of a file."""
         return await to_thread.run_sync(self.store.identify, path)
 
     async def find_entry(self, entry_id: str) -> str | None:
-        """A session that has the entry: an open one, else the first file that does."""
+        """Return a session that has the entry: an open one, else the first file that has it."""
         for host in self.hosts.open_hosts():
             if entry_id in host.opened.session.ids:
                 return host.session_id
-        # The file of an open session may hold what is not durable yet: its index decides.
+        # The file of an open session may hold lines that are not durable yet: its index decides.
         known = {host.session_id for host in self.hosts.open_hosts()}
         return await to_thread.run_sync(self.store.find_entry, entry_id, known)
 
     # -- the end -------------------------------------------------------------------
 
     async def deserted(self) -> None:
-        """Until the last client is gone."""
+        """Wait until the last client is gone."""
         while self.clients:
             self._deserted = anyio.Event()
             await self._deserted.wait()
 
     def statistics(self) -> ServiceStatistics:
-        """How busy it is."""
+        """Return the counters."""
         hosts = list(self.hosts.open_hosts())
         return ServiceStatistics(
             sessions_open=len(hosts),
@@ -229,7 +229,7 @@ class Service:
 
 
 async def _info(host: Host) -> SessionInfo:
-    """What a session is, once it is open and summed up; until then it stays open."""
+    """Return the description of a session, which stays open until it is summed up."""
     let_go = host.keep_open()
     try:
         opened = await host.ready()

@@ -1,7 +1,7 @@
-"""The end of a service, in the order that keeps its promises.
+"""End of a service, in the order that keeps its promises.
 
-Everybody is told, then what was asked is served and made durable, then every
-answer is sent, then the files are let go.
+Every client is told, then the received requests are served and made durable, then every answer is
+sent, then the files are closed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from sessiond.service.service import Service
 
 __all__ = ["end_service"]
 
-# How long the last answers may take to be read once everything is served.
+# How long clients may take to read the last answers once all requests are served.
 _LAST_ANSWERS_SECONDS: Final = 5.0
 
 
 async def end_service(service: Service) -> None:
-    """Tell everybody, serve what was asked, let go of every file, close every connection."""
+    """Tell every client, serve the received requests, close every file and connection."""
     told = notification("server/draining", Draining(RETRY_AFTER_MS))
     for client in service.clients:
         client.listener.put(client.listener.encode(told))

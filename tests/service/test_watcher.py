@@ -406,7 +406,7 @@ async def test_one_watch_too_many_is_looked_at_and_told_once(
             write_as_another(path, line("native", f"bbbbbbb{n}", "aaaaaaa2"))
             assert (await event(wire))["id"] == f"bbbbbbb{n}"
     assert reported == [
-        "as many files are watched as fs.inotify.max_user_watches allows; others are looked at"
+        "fs.inotify.max_user_watches files are watched; further session files are polled"
     ]
 
 
@@ -437,7 +437,7 @@ def test_without_inotify_files_are_looked_at(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(inotify, "Inotify", refuse)
     monkeypatch.setattr(inotify, "SYSTEM", LINUX)
     assert isinstance(inotify.best_watching(Files(), reported.append), Looking)
-    assert reported == ["session files are looked at twice a second: inotify: Too many open files"]
+    assert reported == ["session files are polled twice a second: inotify: Too many open files"]
     monkeypatch.setattr(inotify, "SYSTEM", MACOS)
     assert isinstance(inotify.best_watching(Files(), reported.append), Looking)
     assert len(reported) == 1

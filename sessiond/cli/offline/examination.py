@@ -40,7 +40,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
 
 
 def told(finding: Finding) -> Finding:
-    """Return the finding with printable names, whatever bytes the names hold."""
+    """Return the finding with printable names, also for names that are not UTF-8."""
     then = None if finding.next is None else printable(finding.next)
     return structs.replace(finding, what=printable(finding.what), next=then)
 

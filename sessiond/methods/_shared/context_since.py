@@ -42,7 +42,7 @@ class _Answer(Struct, frozen=True):
 
 
 class ContextQuestion(Struct, frozen=True):
-    """One call of session/build_context: leaf, last line, known context, view."""
+    """Call of session/build_context: leaf, last line, known context, view."""
 
     host: Host
     leaf: int

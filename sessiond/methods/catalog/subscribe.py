@@ -16,7 +16,7 @@ class WatchResult(Struct, frozen=True):
 
 
 def handle(client: Client, _params: Params, _call: Call[Client]) -> WatchResult:
-    """Register the connection in the same step as the answer, so that no change falls between."""
+    """Register the connection in one step with the answer, so that no change falls between."""
     roster = client.service.roster
     roster.feed.add(client.listener)
     return WatchResult(roster.revision)

@@ -30,7 +30,7 @@ __all__ = ["METHOD"]
 
 
 class AppendParams(MoveParams):
-    """One of `message`, `entry`, `entries`; the place to append at; the condition to meet."""
+    """Entries to store (one of `message`, `entry`, `entries`), their place, and the condition to meet."""
 
     message: MessageBytes | UnsetType = UNSET
     entry: SentEntryBytes | UnsetType = UNSET

@@ -75,7 +75,7 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
 
 
 async def _twins_of(service: Service, made: SessionInfo, call: Call[Client]) -> list[str]:
-    """Return the ids of the listed sessions that began at the same moment with an equal first message."""
+    """Return the ids of the listed sessions with an equal beginning: creation time and first message."""
     try:
         return await service.roster.ask(
             lambda catalog: catalog.ask(

@@ -24,7 +24,7 @@ __all__ = ["METHOD"]
 
 
 class OpenParams(Params):
-    """One of `session_id`, `path`, `entry_id`; with `create`, an unknown id is created."""
+    """Session by `session_id`, `path` or `entry_id`; with `create`, an unknown id is created."""
 
     session_id: SessionId | None = None
     path: str | None = None

@@ -35,7 +35,7 @@ class EntryMeant(Struct, frozen=True):
 
 
 class EntryMatch(EntryMeant, frozen=True):
-    """One of several entries that a ref may name."""
+    """Entry among several that a ref may name."""
 
     label: str | None
 

@@ -28,7 +28,7 @@ class SubscribeParams(SessionParams):
 
 
 def handle(client: Client, params: SubscribeParams, call: Call[Client]) -> Any:
-    """Register in the same step as the answer, so that no event falls between."""
+    """Register in one step with the answer, so that no event falls between."""
     signals = params.bodies if params.signals is None else params.signals
     if client.access == "status" and (params.bodies or signals):
         raise PermissionDenied(

@@ -1,1 +1,1 @@
-"""One open session: its inbox, its writer, its leases, and its end."""
+"""Actor of one open session: its inbox, its writer, its leases, and its end."""

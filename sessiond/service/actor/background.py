@@ -1,4 +1,4 @@
-"""Answers that take longer than a step: a task each, which ends with the connection."""
+"""Answers that take longer than a step: one task each, which ends with the connection."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def answer_later(
     environment: Environment,
     give_up: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Start `job` and answer with its result; cancelling the request cancels it, if `give_up` says so.
+    """Start `job` and answer with its result.
 
-    A job that gives LATER has put the request in line elsewhere.
-    What the job reports to `ticket.progress` is told while it runs.
+    Cancelling the request cancels the job if `give_up` allows it. A job that returns LATER has queued
+    the request elsewhere. What the job reports to `ticket.progress` is told while it runs.
     """
     scope = CancelScope()
 
@@ -36,18 +36,18 @@ def answer_later(
             scope.cancel()
 
     ticket.defer(cancel)
-    # Most requests do not ask, and then there is nobody to tell.
+    # Most requests ask for no progress and need no teller.
     teller = ProgressTeller(ticket) if ticket.progress.token is not None else None
 
     async def outcome() -> Callable[[], None]:
-        """What there is to say in the end: an answer or a refusal."""
+        """Return the function that sends the answer or the error."""
         try:
             with scope:
                 result = await job()
                 return _word(ticket, result)
         except SessiondError as error:
             return partial(ticket.fail, error)
-        except Exception as bug:  # noqa: BLE001 - one request's bug must not end the others
+        except Exception as bug:  # noqa: BLE001 - one request's bug must not end other requests
             short = exhausted(bug, RETRY_AFTER_MS)
             if short is not None:
                 return partial(ticket.fail, short)
@@ -68,7 +68,10 @@ def answer_later(
 
 
 def _word(ticket: Ticket, result: Any) -> Callable[[], None]:
-    """How to answer; where somebody else does, to have it served: no chunk of a connection ends here."""
+    """Return the function that sends the answer.
+
+    For LATER it serves the sessions in memory, since no connection's chunk ends here.
+    """
     if result is LATER:
         run_ready: Callable[[], None] = ticket.client.chunk_done
         return run_ready

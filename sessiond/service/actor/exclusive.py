@@ -1,10 +1,9 @@
-"""An act on a session's file as a whole, for which its host has to let go of it.
+"""Exclusive operation on a session's whole file, for which its actor has to close the file.
 
-    delete, purge, repair: stop the host, serve what waits, close the file, act,
-    tell the subscribers, and only then may the next request open the session.
+    delete, purge, repair: stop the actor, serve the waiting requests, close the file, run
+    the operation, tell the subscribers, and only then may the next request open the session.
 
-It runs once, whoever asked stays or goes: a file that was moved is not moved
-back because a connection ended.
+The operation runs once, even if the asking connection ends: a moved file is not moved back.
 """
 
 from __future__ import annotations
@@ -24,26 +23,26 @@ __all__ = ["Retirement"]
 
 
 class Retirement:
-    """One such act, and what came of it."""
+    """Exclusive operation and its outcome."""
 
     def __init__(
         self, reason: str, act: Callable[[Opened | None], Any], environment: Environment
     ) -> None:
         self.done = anyio.Event()
         self.told = reason
-        """What subscribers are told: the reason, or the kind of error that it came to."""
+        """Reason for the subscribers: the given one, or the kind of the operation's error."""
         self._act = act
         self._environment = environment
         self._result: Any = None
         self._error: SessiondError | None = None
 
     async def run(self, opened: Opened | None) -> None:
-        """Act in a worker thread."""
+        """Run the operation in a worker thread."""
         try:
             self._result = await to_thread.run_sync(self._act, opened)
         except SessiondError as error:
             self._error = error
-        except Exception as bug:  # noqa: BLE001 - whoever waits must be told
+        except Exception as bug:  # noqa: BLE001 - the waiting request must get an answer
             self._error = exhausted(bug, RETRY_AFTER_MS) or Internal(
                 "a bug in sessiond",
                 incident_id=self._environment.report_bug("act on a session's file", bug),
@@ -52,7 +51,7 @@ class Retirement:
             self.told = self._error.kind
 
     async def outcome(self) -> Any:
-        """What the act gave, or raises what it came to. Waiting for it cannot be cancelled."""
+        """Return the operation's result, or raise its error. The wait cannot be cancelled."""
         with anyio.CancelScope(shield=True):
             await self.done.wait()
         if self._error is not None:

@@ -1,7 +1,7 @@
-"""A mutation that a task of the daemon makes and waits for, instead of a connection.
+"""Mutation that a task of the daemon makes and waits for, instead of a connection.
 
-It has its place in line like any other. Given up while it waits there, it changes nothing; once
-the writer has taken it, it completes, and whoever waits hears what became of it.
+The mutation has its place in the inbox. Cancelled while it waits there, it changes nothing. Once
+the writer has taken it, it completes, and the waiting task gets the result.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ __all__ = ["Nobody", "carried_out"]
 
 
 class _NoListener:
-    """What is sent to nobody."""
+    """Listener that drops every frame."""
 
     def put(self, frame: bytes) -> None:
-        """Drop it."""
+        """Drop the frame."""
 
     def flush(self) -> None:
-        """There is nothing."""
+        """Do nothing."""
 
     def request(
         self, _method: str, _params: bytes, settle: Callable[[Reply], None]
     ) -> Callable[[], None]:
-        """Nobody answers."""
+        """Reply at once that the client is gone."""
         settle(Reply(None, "gone"))
         return self.flush
 
 
 class Nobody:
-    """Stands for a client where the daemon does something by itself."""
+    """Client of the daemon's own mutations."""
 
     client_id = None
     name = None
@@ -54,11 +54,11 @@ class _Unheard:
     latest: Figures | None = None
 
     def report(self, done: int, total: int | None, unit: str) -> None:
-        """Nobody asked to be told."""
+        """Do nothing."""
 
 
 class _Awaited:
-    """The ticket of one mutation."""
+    """Ticket of one mutation."""
 
     progress = _Unheard()
 
@@ -71,31 +71,34 @@ class _Awaited:
         self.give_up: Callable[[], None] = _nothing
 
     def answer(self, result: Any) -> None:
-        """It was stored."""
+        """Keep the result and wake the waiting task."""
         self.result = result
         self.settled.set()
 
     def fail(self, error: SessiondError) -> None:
-        """It was refused."""
+        """Keep the error and wake the waiting task."""
         self.error = error
         self.settled.set()
 
     def flush(self) -> None:
-        """Nothing is sent."""
+        """Do nothing."""
 
     def defer(self, on_cancel: Callable[[], None]) -> None:
-        """This is how it is given up."""
+        """Keep the function that cancels the mutation."""
         self.give_up = on_cancel
 
 
 async def carried_out(
     host: Host, stage: Callable[[Draft], Any], client: Any, told_id: Raw | UnsetType = UNSET
 ) -> Any:
-    """The receipt of a mutation, made in the name of a client (or `Nobody`). Raises its refusal."""
+    """Return the receipt of a mutation made in the name of a client (or `Nobody`).
+
+    Raises the error that refused the mutation.
+    """
     ticket = _Awaited(client, told_id)
     host.submit(Command(ticket, lambda receipt, _durability: receipt, stage))
     if host.in_memory:
-        # No chunk of a connection ends here to have it served.
+        # No connection's chunk ends here, which would serve a session in memory.
         host.run_ready()
     try:
         await ticket.settled.wait()
@@ -110,4 +113,4 @@ async def carried_out(
 
 
 def _nothing() -> None:
-    """It is in no line yet."""
+    """Do nothing: the mutation is not in the inbox yet."""

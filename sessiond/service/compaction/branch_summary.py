@@ -1,4 +1,4 @@
-"""What a head leaves when it goes to another branch, read from the session's lines."""
+"""Entries that a head abandons when it goes to another branch, read from the session's lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SUMMARIES = frozenset({int(Kind.COMPACTION), int(Kind.BRANCH_SUMMARY)})
 def told_of_branch(
     opened: Opened, places: tuple[int, int], policy: Policy, estimator: Estimator, budget: int
 ) -> Told:
-    """What to summarise when a head goes from one place to another. Blocks.
+    """Return what to summarise when a head goes from one place to another. Blocks.
 
     Raises StorageError, TooLarge.
     """
@@ -30,7 +30,8 @@ def told_of_branch(
     size = sum(map(opened.journal.line_bytes, seqs))
     if size > PLAN_BYTES_MAX:
         raise TooLarge(
-            "the branch is more than a plan looks at; send a summary to session/branch",
+            "the branch is larger than a plan may read: send a summary of your own to"
+            " session/branch",
             limit=PLAN_BYTES_MAX,
             size=size,
         )
@@ -44,11 +45,11 @@ def _steps(opened: Opened, seqs: Sequence[int], estimator: Estimator) -> list[Le
 
 def _step(opened: Opened, seq: int, line: bytes, estimator: Estimator) -> LeftStep:
     name, kind = opened.session.names[seq], opened.session.kinds[seq]
-    # The last one speaks: what comes before it is the system's, kept by a compaction.
+    # Only the last message is the entry's own; earlier ones are the system's, kept by a compaction.
     messages = opened.dialect.context([ContextLine(name, kind, line)])[-1:]
     reading = opened.dialect.read(messages[0].body) if messages else None
     if kind == Kind.BRANCH_SUMMARY and reading is None:
-        # It says nothing to a context, but it is one of the things that were left.
+        # An empty summary adds nothing to a context, but it is one of the abandoned entries.
         reading = Reading("branch_summary", ())
     return LeftStep(
         name,

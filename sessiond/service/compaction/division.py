@@ -1,8 +1,7 @@
-"""Plans of compactions: what the session's lines say, put to the pure planner.
+"""Division of a session's lines into what a compaction summarises and keeps.
 
-Law: a plan changes nothing and is not kept, but for the files of the last ones: they go
-into the details of the compaction that is made of it, and are looked up again when a
-restart has forgotten them.
+Law: a plan changes nothing and is not kept, except the touched files of the latest plans: they go
+into the details of the compaction, and are read again after a restart.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = ["Division", "files_before", "plan_at"]
 
 
 class Division(Struct, frozen=True):
-    """What a compaction at an entry would summarise and keep."""
+    """Parts that a compaction at an entry would summarise and keep."""
 
     past: Past
     parts: Parts
@@ -36,7 +35,7 @@ class Division(Struct, frozen=True):
 def plan_at(
     opened: Opened, leaf: int, policy: Policy, estimator: Estimator, budget: int | None
 ) -> Division | Reason:
-    """What to summarise at `leaf` so that about `budget` tokens are kept, or why nothing.
+    """Return what to summarise at `leaf` so that about `budget` tokens are kept, or why nothing.
 
     Without a budget the policy decides. Blocks; raises StorageError, TooLarge.
     """
@@ -51,7 +50,7 @@ def plan_at(
 
 
 def files_before(opened: Opened, leaf: int, first_kept: int, policy: Policy) -> Files:
-    """The files of what a compaction at `leaf` stands for that keeps from an entry on. Blocks."""
+    """Return the touched files before `first_kept` for a compaction at `leaf`. Blocks."""
     past, steps = _read(opened, leaf, policy.preset.estimator)
     kept = opened.session.names[first_kept]
     readings: list[Reading] = list(past.messages)
@@ -64,13 +63,14 @@ def files_before(opened: Opened, leaf: int, first_kept: int, policy: Policy) -> 
 
 
 def _read(opened: Opened, leaf: int, estimator: Estimator) -> tuple[Past, list[Step]]:
-    """What an earlier compaction left, and the entries since, with those it kept."""
+    """Return what an earlier compaction left, and the entries since, with those that it kept."""
     session, dialect = opened.session, opened.dialect
     seqs = plan_context(session, leaf).seqs
     size = sum(map(opened.journal.line_bytes, seqs))
     if size > PLAN_BYTES_MAX:
         raise TooLarge(
-            "the context is more than a plan looks at; compact with summary and first_kept_entry_id",
+            "the context is larger than a plan may read: compact with summary and"
+            " first_kept_entry_id",
             limit=PLAN_BYTES_MAX,
             size=size,
         )
@@ -94,7 +94,7 @@ def _read(opened: Opened, leaf: int, estimator: Estimator) -> tuple[Past, list[S
 
 
 def _seqs(opened: Opened, compaction: int, leaf: int) -> list[int]:
-    """The path: what the last compaction kept, and everything after it."""
+    """Return the path from the first entry that the last compaction kept, without that compaction."""
     session = opened.session
     found: list[int] = []
     at = leaf
@@ -133,7 +133,7 @@ def _past(
 
 
 def _budget(opened: Opened, policy: Policy, estimator: Estimator) -> int:
-    """What is kept: what the policy says, less what the summary and the system prompt take."""
+    """Return the tokens to keep: the policy's, less those of the summary and the system prompt."""
     preset = policy.preset
     keep = policy.keep_recent_tokens
     if preset.overhead_tokens:

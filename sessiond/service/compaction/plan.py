@@ -1,4 +1,4 @@
-"""A whole plan of a compaction: what is summarised and kept, and the prompt that asks for it."""
+"""Complete plan of a compaction: what is summarised and kept, and the prompt for the summary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["PlanWish", "make_plan"]
 
 
 class PlanWish(Struct, frozen=True):
-    """Of which head; how much of the newest is kept; what the summary shall mind above all."""
+    """Head; number of newest tokens to keep; focus of the summary."""
 
     head: str = MAIN
     keep_recent_tokens: int | None = None
@@ -25,9 +25,9 @@ class PlanWish(Struct, frozen=True):
 
 
 def make_plan(host: Host, leaf: int, wish: PlanWish) -> CompactionPlan | Reason:
-    """The plan at a leaf of the head, or why there is nothing to do. Blocks.
+    """Return the plan at a leaf of the head, or the reason why there is nothing to do. Blocks.
 
-    Its files are remembered for the compaction under it. Raises StorageError, TooLarge.
+    The plan's files are remembered for its compaction. Raises StorageError, TooLarge.
     """
     policies = host.environment.policies
     policy = policies.of(host.opened)

@@ -1,11 +1,11 @@
-"""Telling whoever watches a session that a context has become too large, or seeing to it.
+"""Recommendation of compactions to subscribers, and automatic compactions.
 
-Law: off the way of an append. A change costs a look at two sets; what a context comes to is
-worked out shortly after, once for all that changed meanwhile, and only for sessions that
-somebody watches or that are compacted by themselves. No message is read while its size alone
-tells that the context stays small, or stays too large. It is told once each time a head gets
-there, to those that take signals and have room: it is a hint, the truth is session/usage. A
-compaction is begun at most once for where a head stands.
+Law: off the way of an append. A change costs a look at two sets. The tokens of a context are
+computed shortly after, once for all changes meanwhile, and only for sessions that have a
+subscriber or compact automatically. No message is read while its size alone tells that the context
+stays small, or stays too large. A recommendation is sent once each time a head gets too large, to
+subscribers that take signals and have room: it is a hint, session/usage tells the truth. An
+automatic compaction begins at most once per position of a head.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ __all__ = ["Recommending"]
 
 
 class _Judged(Struct, frozen=True):
-    """Where a head stood when it was looked at, and whether its context was too large."""
+    """Leaf of a head at the last check, and whether its context was too large."""
 
     leaf: int
     over: bool
     tokens: int
-    """Of its context, or more than it has while that is not too much."""
+    """Tokens of the context, or an upper bound while the bound is not too much."""
     policy: Policy
 
 
 class Recommending:
-    """The sessions that changed since they were looked at."""
+    """Sessions that changed since the last check."""
 
     def __init__(self, tasks: TaskGroup, runs: Runs) -> None:
         self._tasks = tasks
@@ -49,7 +49,7 @@ class Recommending:
         self._judged: dict[Host, dict[str, _Judged]] = {}
 
     def touch(self, host: Host) -> None:
-        """The session changed."""
+        """Note that the session changed."""
         if host in self._changed:
             return
         if not (host.hub or host.environment.policies.may_be_automatic(host.opened)):
@@ -60,12 +60,12 @@ class Recommending:
             self._tasks.start_soon(self._look)
 
     def forget(self, host: Host) -> None:
-        """The session was closed."""
+        """Forget a closed session."""
         self._changed.discard(host)
         self._judged.pop(host, None)
 
     async def _look(self) -> None:
-        """Look at what changed, until nothing does any more."""
+        """Check the changed sessions until no session is left."""
         while self._changed:
             await anyio.sleep(COMPACTION_LOOK_SECONDS)
             changed, self._changed = self._changed, set()
@@ -73,9 +73,9 @@ class Recommending:
                 try:
                     await self._judge(host)
                 except StorageError:
-                    # Nobody asked; whoever reads the session next is told.
+                    # No client asked for this; the next reader of the session gets the error.
                     continue
-                except Exception as bug:  # noqa: BLE001 - what nobody asked for ends nothing
+                except Exception as bug:  # noqa: BLE001 - a failed recommendation must end nothing
                     self._complain(host, bug)
         self._looking = False
 
@@ -113,7 +113,7 @@ class Recommending:
 
 
 async def _judged(live: Live, policies: Policies, leaf: int, known: _Judged | None) -> _Judged:
-    """Whether the context at `leaf` is too large, from what was known of the head before."""
+    """Return whether the context at `leaf` is too large, using the head's earlier check."""
     opened, estimates = live.opened, live.estimates
     messages = messages_seen(opened.session, leaf)
     if known is not None and known.policy == policies.of(opened):

@@ -1,4 +1,4 @@
-"""What a compaction came to, as its caller is told: the entry, and what it saved."""
+"""Result of a compaction for its caller: the entry, and the tokens saved."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["CompactResult", "EntryRef", "compacted", "tokens_around"]
 
 
 class EntryRef(Struct, frozen=True):
-    """An entry by id and seq."""
+    """Entry by id and seq."""
 
     id: str
     seq: int
 
 
 class CompactResult(Struct, frozen=True):
-    """The compaction, and what it saved.
+    """Stored compaction, and the tokens saved.
 
-    The figures are estimates unless given; null where the disk does not give what they take.
+    The figures are estimates unless the caller sent them; null if the disk cannot read their lines.
     """
 
     entry: EntryRef
@@ -36,9 +36,9 @@ class CompactResult(Struct, frozen=True):
 def compacted(
     host: Host, ticket: Ticket, result: CompactResult, said: int | None
 ) -> CompactResult | Any:
-    """The result with its figures; LATER when estimating them takes a while.
+    """Return the result with its figures, or LATER while they are estimated.
 
-    `said` is the figure before, where it needs no estimate.
+    `said` is the figure before the compaction, if it needs no estimate.
     """
 
     async def estimate() -> CompactResult:
@@ -49,7 +49,7 @@ def compacted(
         before = host.estimates.now(above) if said is None else said
         after = host.estimates.now(result.entry.seq)
     except StorageError:
-        # It is stored all the same, which is what the caller has to know.
+        # The compaction is stored, which matters more to the caller than the figures.
         return _with(result, said, None)
     if before is None or after is None:
         return host.later(ticket, estimate)
@@ -57,7 +57,7 @@ def compacted(
 
 
 async def tokens_around(host: Host, result: CompactResult, said: int | None) -> CompactResult:
-    """The result with its figures."""
+    """Return the result with its figures."""
     seq = result.entry.seq
     above = host.opened.session.parents[seq]
     try:

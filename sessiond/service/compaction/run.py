@@ -1,4 +1,4 @@
-"""One compaction that the daemon carries out: whose it is, how far it is, and what it came to."""
+"""One compaction that the daemon carries out: its asker, its state, and its result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Run", "RunWish"]
 
 
 class RunWish(Struct, frozen=True):
-    """Of which head; what the summary shall mind; under which lease and key it is stored."""
+    """Head to compact; focus of the summary; lease and idempotency key of the commit."""
 
     head: str
     instructions: str | None = None
@@ -26,7 +26,7 @@ class RunWish(Struct, frozen=True):
 
 
 class Run:
-    """One compaction under way."""
+    """Running compaction."""
 
     def __init__(
         self, host: Host, wish: RunWish, asker: Any, told_id: Raw | UnsetType, *, automatic: bool
@@ -37,7 +37,7 @@ class Run:
         self.told_id = told_id
         self.automatic = automatic
         self.waiting: set[Ticket] = set()
-        """Whoever is told what it came to."""
+        """Tickets that wait for the result."""
         self.committing = False
         self.plan: CompactionPlan | None = None
         self.scope = anyio.CancelScope()
@@ -46,7 +46,7 @@ class Run:
         self.error: SessiondError | None = None
 
     def stop(self, error: SessiondError) -> None:
-        """End it, unless it is past its write."""
+        """End the run, unless it has reached its write."""
         if not self.committing:
             self.error = error
             self.scope.cancel()

@@ -1,10 +1,10 @@
 """Compactions that the daemon carries out itself: plan, have a summary written, commit.
 
-Law 1: one run a head. Whoever asks meanwhile joins it and gets the same entry.
-Law 2: a run ends when nobody waits for it any more, unless it began by itself; with its session
-too. What is past its write completes and is answered.
-Law 3: it is never in anybody's way: reading is done in worker threads, the summary is waited for
-in a task, and the commit takes a place in line like any other and may be refused.
+Law 1: one run per head. A caller that comes meanwhile joins the run and gets its entry.
+Law 2: a run ends when no caller waits for it any more, unless it is automatic; it also ends with
+its session. A run that has reached its write completes and is answered.
+Law 3: a run blocks no other work: it reads in worker threads, waits for the summary in a task, and
+its commit takes a place in the inbox like any other and may be refused.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = ["Runs"]
 
 
 class Runs:
-    """The compactions under way in one daemon."""
+    """Running compactions of one daemon."""
 
     def __init__(
         self, tasks: TaskGroup, environment: Environment, summaries: Summaries, hooks: Hooks
@@ -60,10 +60,10 @@ class Runs:
         self._environment = environment
         self._summaries = summaries
         self._hooks = hooks
-        # They leave threads and memory to what is asked meanwhile.
+        # A limit, so that plans leave threads and memory to other requests.
         self._planning = CapacityLimiter(RUN_PLANS_MAX)
         self._runs: dict[tuple[Host, str], Run] = {}
-        # Until when a head rests on the monotonic clock, because an automatic run of it failed.
+        # End of a head's rest after a failed automatic run, on the monotonic clock.
         self._resting: dict[tuple[Host, str], float] = {}
 
     def __len__(self) -> int:
@@ -72,10 +72,7 @@ class Runs:
     # -- beginning -------------------------------------------------------------------
 
     def join(self, host: Host, ticket: Ticket, wish: RunWish) -> Any:
-        """Answer LATER with the compaction of a head that is under way, or is begun now.
-
-        Raises Overloaded, Cancelled.
-        """
+        """Join the head's run, or begin one; return LATER. Raise Overloaded, Cancelled."""
         ticket.client.require_here()
         run = self._runs.get((host, wish.head))
         if run is None:
@@ -89,12 +86,12 @@ class Runs:
                 self._leave(run, ticket)
             if run.error is not None:
                 raise run.error
-            assert run.result is not None, "a run that is done has come to something"
+            assert run.result is not None, "a run that is done has a result or an error"
             return run.result
 
         def give_up() -> bool:
-            # At once: a summary that is there already must not be committed after the word that
-            # nothing was.
+            # At once: a summary that has arrived must not be committed after the answer
+            # "cancelled".
             if not run.committing:
                 self._leave(run, ticket)
             return not run.committing
@@ -103,17 +100,17 @@ class Runs:
         return LATER
 
     def begin_by_itself(self, host: Host, head: str) -> None:
-        """Begin a run that nobody asked for, unless there is no point in it now."""
+        """Begin an automatic run, unless it is pointless now."""
         key = (host, head)
         resting = self._resting.get(key, 0.0) > self._environment.monotonic()
         if key in self._runs or resting or len(self._runs) >= RUNS_MAX:
             return
-        # Who has leased the head compacts it himself.
+        # The holder of a head's lease compacts the head itself.
         if self._summaries.anybody and not host.leases.is_held(head):
             self._begin(host, RunWish(head), Nobody(), UNSET, automatic=True)
 
     def end(self, host: Host, error: SessiondError) -> None:
-        """The session is being closed."""
+        """Stop the runs of a session that is being closed."""
         for key, run in list(self._runs.items()):
             if key[0] is host:
                 run.stop(error)
@@ -131,7 +128,7 @@ class Runs:
     ) -> Run:
         if len(self._runs) >= RUNS_MAX:
             raise Overloaded(
-                "as many compactions are under way as may be; ask again later, or send a summary",
+                "the limit of running compactions is reached: try again later, or send a summary",
                 limit=RUNS_MAX,
                 retry_after_ms=RETRY_AFTER_MS,
             )
@@ -141,13 +138,13 @@ class Runs:
         return run
 
     def _leave(self, run: Run, ticket: Ticket) -> None:
-        """This one waits no more; a run that nobody waits for ends."""
+        """Remove a waiting ticket; a run that no ticket waits for ends."""
         run.waiting.discard(ticket)
         if run.waiting or run.automatic or run.done.is_set() or run.committing:
             return
-        # Whoever comes now begins another one.
+        # The next caller begins another run.
         self._forget(run)
-        run.stop(Cancelled("nobody waited for the compaction any more"))
+        run.stop(Cancelled("no caller waited for the compaction any more"))
 
     def _forget(self, run: Run) -> None:
         key = (run.host, run.wish.head)
@@ -196,7 +193,7 @@ class Runs:
             summary = await self._hooks.before("before_compact", about)
         if summary is None:
             summary = await self._summaries.write(plan, host.session_id, wish.head, run.asker)
-        # Somebody may have ended it in the step in which the summary came.
+        # The run may have been stopped in the step in which the summary came.
         await checkpoint_if_cancelled()
         run.committing = True
         receipt: Receipt = await carried_out(

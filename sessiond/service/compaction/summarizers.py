@@ -1,7 +1,7 @@
-"""Who writes a summary: a client that offered it, one after the other, else the configured command.
+"""Writers of summaries: clients that offered it, one after another, else the configured command.
 
-Law: the daemon calls no model. Whoever is asked may be slow, wrong or gone; then the next one
-is, and in the end the caller gets the plan back, with what became of each.
+Law: the daemon calls no model. A writer may be slow, wrong or gone; then the next one is asked.
+If all fail, the caller gets the plan back, with the failure of each.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Summaries", "Tried"]
 
 
 class Tried(Struct, frozen=True):
-    """Who was asked in vain, by what it calls itself, and why it came to nothing."""
+    """Writer that was asked in vain, by its name, and why it failed."""
 
     by: str
     reason: str
@@ -38,7 +38,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Summaries:
-    """Everybody who may be asked."""
+    """Writers of summaries."""
 
     def __init__(self, clients: Callable[[], Iterable[Consulted]], command: Summarizer) -> None:
         self._clients = clients
@@ -46,16 +46,16 @@ class Summaries:
 
     @property
     def anybody(self) -> bool:
-        """Whether there is somebody to ask now."""
+        """True if there is a writer to ask now."""
         return self._command.is_there or any(client.summarizes for client in self._clients())
 
     async def write(self, plan: CompactionPlan, session_id: str, head: str, asker: Any) -> str:
-        """A summary for a plan; `asker` is asked first. Raises SummarizerUnavailable."""
+        """Return a summary for a plan; `asker` is asked first. Raise SummarizerUnavailable."""
         params = _encode(SummarizeParams(session_id, head, plan.facts(), plan.prompt))
         asked: set[Consulted] = set()
         tried: list[Tried] = []
         while len(asked) < SUMMARIZERS_ASKED_MAX:
-            # Looked at anew each time: some have left since, others have come.
+            # Chosen anew each time: clients come and go meanwhile.
             client = self._next(asked, asker, session_id)
             if client is None:
                 break
@@ -73,7 +73,7 @@ class Summaries:
         raise _unavailable(plan, tried)
 
     def _next(self, asked: set[Consulted], asker: Any, session_id: str) -> Consulted | None:
-        """The caller, else one that calls itself the same, else one that watches, else any."""
+        """Return the next client: the caller, one with its client_id, a subscriber, any."""
 
         def rank(client: Consulted) -> int:
             if client is asker:
@@ -96,7 +96,7 @@ def _summary_in(reply: Reply) -> str:
 
 
 def _checked(summary: str) -> str:
-    """A summary as it may be stored. Raises NoSummary."""
+    """Return a summary that may be stored. Raise NoSummary."""
     if not summary.strip():
         raise NoSummary("empty")
     if len(summary.encode(errors="replace")) > SUMMARY_BYTES_MAX:
@@ -107,13 +107,13 @@ def _checked(summary: str) -> str:
 def _unavailable(plan: CompactionPlan, tried: list[Tried]) -> SummarizerUnavailable:
     if tried:
         became = "; ".join(f"{one.by}: {one.reason}" for one in tried)
-        reason = f"everybody who could be asked for a summary failed ({became})"
+        reason = f"every writer of summaries failed ({became})"
     else:
-        reason = "nobody here writes summaries"
+        reason = "there is no writer of summaries"
     return SummarizerUnavailable(
-        f"{reason}; write it by the plan's prompt and send plan_id and summary, or call again when"
-        " a client that offered to summarize is there or summarizer.command is configured",
-        # Encoded once: many may have joined the call, and each is told.
+        f"{reason}: write one by the plan's prompt and send plan_id and summary, or call again when"
+        " a client that offered to summarize is connected or summarizer.command is configured",
+        # Encoded once: several callers may have joined, and each gets it.
         plan=Raw(_encode(plan)),
         tried=tried,
     )

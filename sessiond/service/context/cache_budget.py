@@ -1,7 +1,7 @@
-"""What the caches of all open sessions keep together, in bytes.
+"""Bytes that the caches of all open sessions keep together.
 
-Law: a cache says how much it keeps whenever it keeps more; when all of them keep too much, the
-one that was used longest ago is emptied, whole. The one in use stays: it has a bound of its own.
+Law: a cache reports its size whenever it grows. If all caches together keep too much, the least
+recently used one is emptied completely. The cache in use stays: it has a bound of its own.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ __all__ = ["Cache", "Caches"]
 
 
 class Cache(Protocol):
-    """Something that can be made again."""
+    """Store of values that can be computed again."""
 
     def clear(self) -> None:
-        """Keep nothing."""
+        """Drop all values."""
         ...
 
 
 class Caches:
-    """The caches of one daemon, the one that was used longest ago first."""
+    """Caches of one daemon, the least recently used one first."""
 
     def __init__(self, bytes_max: int = CACHES_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
@@ -31,12 +31,12 @@ class Caches:
         self._sizes: OrderedDict[Cache, int] = OrderedDict()
 
     def touch(self, cache: Cache) -> None:
-        """It was used just now."""
+        """Mark a cache as used now."""
         if cache in self._sizes:
             self._sizes.move_to_end(cache)
 
     def keeps(self, cache: Cache, size: int) -> None:
-        """It was used just now, and keeps so much."""
+        """Mark a cache as used now, and record its size in bytes."""
         self.forget(cache)
         self._sizes[cache] = size
         self.held_bytes += size
@@ -46,5 +46,5 @@ class Caches:
             oldest.clear()
 
     def forget(self, cache: Cache) -> None:
-        """It keeps nothing any more."""
+        """Remove a cache that keeps nothing any more."""
         self.held_bytes -= self._sizes.pop(cache, 0)

@@ -1,8 +1,8 @@
-"""What the model sees, spliced from stored bytes and kept while it is asked for.
+"""Contexts spliced from stored bytes, and kept while they are in use.
 
-A context at an entry never changes, so it is cached by its leaf. The next turn
-extends the cached one by the entries since, unless a compaction or an edit lies
-between; then it is spliced anew, in a worker thread when it is not small.
+A context at an entry never changes, so it is cached by its leaf. The next turn extends the cached
+context by the new entries, unless a compaction or an edit lies between. Then the context is
+spliced anew, in a worker thread if it is not small.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Context", "ContextCache", "build_context"]
 
 
 class Context(Struct, frozen=True):
-    """A built context. The lists may have grown for a later leaf: `count` bounds this one."""
+    """Built context. The lists may have grown for a later leaf: `count` bounds this context."""
 
     leaf: int
     plan: ContextPlan
@@ -43,17 +43,17 @@ class Context(Struct, frozen=True):
     size: int
 
     def messages(self, start: int = 0) -> Sequence[bytes]:
-        """The message bytes from `start` on."""
+        """Return the message bytes from `start` on."""
         return self.bodies[start : self.count]
 
     def shared(self, other: Context) -> int:
-        """Return how many messages two have in common from the start: their bytes and sources."""
+        """Return the length of the common prefix of two contexts, in bytes and sources of messages."""
         sources = shared_prefix(self.sources[: self.count], other.sources[: other.count])
         return min(sources, shared_prefix(self.messages(), other.messages()))
 
 
 class ContextCache:
-    """The contexts of one session that were asked for lately, bounded in bytes."""
+    """Recently used contexts of one session, bounded in bytes."""
 
     def __init__(self, caches: Caches | None = None) -> None:
         self._contexts: OrderedDict[int, Context] = OrderedDict()
@@ -61,12 +61,12 @@ class ContextCache:
         self._caches = caches or Caches()
 
     def clear(self) -> None:
-        """Keep nothing."""
+        """Drop all contexts."""
         self._contexts.clear()
         self._size = 0
 
     def get(self, leaf: int) -> Context | None:
-        """The context at `leaf`, if it is kept."""
+        """Return the context at `leaf` if it is kept."""
         found = self._contexts.get(leaf)
         if found is not None:
             self._contexts.move_to_end(leaf)
@@ -74,7 +74,7 @@ class ContextCache:
         return found
 
     def put(self, context: Context) -> None:
-        """Keep a context; the least recently asked ones go when it is too much."""
+        """Keep a context; drop the least recently used ones over the limit."""
         self._forget(context.leaf)
         self._contexts[context.leaf] = context
         self._size += context.size
@@ -91,7 +91,7 @@ class ContextCache:
             self._size -= gone.size
 
     def build_now(self, opened: Opened, leaf: int) -> Context | None:
-        """The context at `leaf` if that is cheap: kept, a small step further, or small itself."""
+        """Return the context at `leaf` if that is cheap: kept, few new entries, or small."""
         found = self.get(leaf) or self._extend(opened, leaf)
         if found is not None:
             return found
@@ -105,7 +105,7 @@ class ContextCache:
         return context
 
     def _extend(self, opened: Opened, leaf: int) -> Context | None:
-        """The context at `leaf` from a kept one at an ancestor of it."""
+        """Return the context at `leaf` grown from a kept one at an ancestor, or None."""
         session = opened.session
         for base in reversed(self._contexts.values()):
             if session.compaction_refs[leaf] != base.plan.compaction or base.leaf > leaf:
@@ -151,7 +151,7 @@ class ContextCache:
 
 
 def build_context(opened: Opened, leaf: int) -> Context:
-    """The context at `leaf` from the file. Blocks; changes nothing."""
+    """Return the context at `leaf` from the file. Blocks; changes nothing."""
     plan = plan_context(opened.session, leaf)
     bodies, sources = _read(opened, plan.seqs, plan.compaction)
     return Context(

@@ -1,7 +1,7 @@
-"""How a context may have changed, at a glance at what was added to it.
+"""Upper bounds of a context's change, from a glance at the added lines.
 
-Law: it says too much rather than too little, or that only reading every message would tell. It
-serves hints: whoever asks for figures gets estimates.
+Law: the answer is an upper bound, or None if only reading every message would tell. It serves
+hints: a request for figures gets estimates.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["growth", "may_be_less"]
 
 _USAGE: Final = b'"usage"'
 _TELLING: Final = (_USAGE, b"image")
-"""A message with one of these may come to more, or less, than its size says."""
+"""Words of a message whose tokens its size does not bound."""
 
 
 def growth(opened: Opened, estimator: Estimator, since: int, leaf: int) -> int | None:
-    """How many tokens more than at `since` the context at `leaf` may have at most. Reads lines."""
+    """Return an upper bound of the tokens that the context gained from `since` to `leaf`. Reads lines."""
     added = _added(opened, since, leaf)
     if added is None:
         return None
@@ -36,9 +36,10 @@ def growth(opened: Opened, estimator: Estimator, since: int, leaf: int) -> int |
 
 
 def may_be_less(opened: Opened, since: int, leaf: int) -> bool:
-    """Whether the context at `leaf` may have fewer tokens than at `since`. Reads the model's lines.
+    """Return whether the context at `leaf` may have fewer tokens than at `since`.
 
-    What is added only adds, but for an answer that says what its whole request has cost.
+    Reads the model's lines. New entries only add tokens, except an answer that reports the cost of its
+    whole request.
     """
     added = _added(opened, since, leaf)
     if added is None:
@@ -49,7 +50,7 @@ def may_be_less(opened: Opened, since: int, leaf: int) -> bool:
 
 
 def _added(opened: Opened, since: int, leaf: int) -> list[int] | None:
-    """What the context at `leaf` has behind that at `since`, None if it is no more of the same."""
+    """Return the context entries added from `since` to `leaf`; None if the context did not only grow."""
     session = opened.session
     added: list[int] = []
     at = leaf

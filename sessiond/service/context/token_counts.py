@@ -1,9 +1,9 @@
-"""How many tokens the model sees at an entry, from the stored lines.
+"""Tokens of the context at an entry, estimated from the stored lines.
 
-Law: what an entry comes to never changes, so it is read once; the next turn costs its own
-entries. An answer that says what its whole request has cost ends the walk, so that
-hardly anything is read of a session whose messages say so. What has to read much is
-done in a worker thread; in any thread the same numbers come out.
+Law: the tokens of an entry never change, so its line is read once; the next turn costs its own
+entries. An answer that reports the cost of its whole request ends the walk, so little is read of
+a session whose messages report usage. Large reads happen in a worker thread; every thread
+computes equal numbers.
 """
 
 from __future__ import annotations
@@ -34,23 +34,26 @@ _PLACE: Final = array("q", (_UNKNOWN,))
 
 
 class _Table(Struct):
-    """What is known by one estimator: per entry its own tokens, and those of the context there."""
+    """Figures by one estimator: the tokens of each entry, and of the context at each entry."""
 
     estimator: Estimator
     quick: bool
-    """It is ours and may count on the loop."""
+    """True if the estimator is our own code and may count on the loop."""
     own: array[int]
     totals: array[int]
 
     def reach(self, seq: int) -> None:
-        """Have places up to a line. Two threads may both do so: too many places do no harm."""
+        """Extend the columns up to a line.
+
+        Two threads may both extend them: too many places do no harm.
+        """
         for column in (self.own, self.totals):
             if len(column) <= seq:
                 column.extend(_PLACE * (seq + 1 - len(column)))
 
 
 class Estimates:
-    """The estimates of one session."""
+    """Token figures of one session."""
 
     def __init__(self, opened: Opened, policies: Policies) -> None:
         self._opened = opened
@@ -58,7 +61,7 @@ class Estimates:
         self._table: _Table | None = None
 
     def now(self, leaf: int) -> int | None:
-        """The tokens of the context at `leaf`, if that is cheap to say. Raises StorageError."""
+        """Return the tokens of the context at `leaf` if that is cheap, else None. Raise StorageError."""
         table = self._current(leaf)
         if table.totals[leaf] != _UNKNOWN:
             return table.totals[leaf]
@@ -67,17 +70,17 @@ class Estimates:
         return _settle(table, self._opened, leaf)
 
     async def ask(self, leaf: int) -> int:
-        """The same, by way of a worker thread if need be."""
+        """Return the tokens of the context at `leaf`, counted in a worker thread if necessary."""
         tokens = self.now(leaf)
         return await to_thread.run_sync(self.find, leaf) if tokens is None else tokens
 
     async def growth(self, since: int, leaf: int) -> int | None:
-        """How many tokens more than at `since` there are at `leaf` at most; None if it takes `ask`."""
+        """Return an upper bound of the tokens added from `since` to `leaf`; None if only `ask` can tell."""
         look = partial(growth, self._opened, self._current(leaf).estimator, since, leaf)
         return look() if self._is_near(since, leaf) else await to_thread.run_sync(look)
 
     async def may_be_less(self, since: int, leaf: int) -> bool:
-        """Whether there may be fewer tokens at `leaf` than at `since`."""
+        """Return whether there may be fewer tokens at `leaf` than at `since`."""
         look = partial(may_be_less, self._opened, since, leaf)
         return look() if self._is_near(since, leaf) else await to_thread.run_sync(look)
 
@@ -87,11 +90,11 @@ class Estimates:
         return self._opened.journal.span_bytes(since + 1, leaf) <= INLINE_READ_BYTES
 
     def find(self, leaf: int) -> int:
-        """The same; reads whatever it takes. For worker threads."""
+        """Return the tokens of the context at `leaf`; read all that is necessary. For worker threads."""
         return _settle(self._current(leaf), self._opened, leaf)
 
     def _current(self, leaf: int) -> _Table:
-        """What is known by the estimator in force."""
+        """Return the table of the estimator in force."""
         policy = self._policies.of(self._opened)
         estimator = self._policies.estimator(policy)
         table = self._table
@@ -103,7 +106,7 @@ class Estimates:
 
 
 def _is_small(table: _Table, opened: Opened, leaf: int) -> bool:
-    """Whether finding the tokens at `leaf` walks and reads little even if no usage is found."""
+    """Return whether the tokens at `leaf` need few steps and reads even if no usage is found."""
     session, size = opened.session, 0
     for steps, at in enumerate(session.up(leaf)):
         if table.totals[at] != _UNKNOWN:
@@ -122,7 +125,7 @@ def _is_small(table: _Table, opened: Opened, leaf: int) -> bool:
 
 
 def _settle(table: _Table, opened: Opened, leaf: int) -> int:
-    """Find the tokens at `leaf`, and with them those at every entry on the way down to it."""
+    """Return the tokens at `leaf`, and record those of every entry on the way down to it."""
     session, totals = opened.session, table.totals
     way: list[int] = []
     at = leaf
@@ -146,7 +149,7 @@ def _settle(table: _Table, opened: Opened, leaf: int) -> int:
 
 
 def _next_up(table: _Table, opened: Opened, leaf: int) -> list[int]:
-    """The next entries from `leaf` up that nothing is known of, not too many bytes."""
+    """Return the next entries from `leaf` up without a figure, about INLINE_READ_BYTES at most."""
     session, size = opened.session, 0
     found: list[int] = []
     for at in session.up(leaf):
@@ -160,9 +163,9 @@ def _next_up(table: _Table, opened: Opened, leaf: int) -> list[int]:
 
 
 def _read(table: _Table, opened: Opened, seqs: Sequence[int]) -> int:
-    """Learn what each of these comes to, the newest first.
+    """Record the tokens of each of these entries, the newest first.
 
-    Ends at the first that says what everything up to it has cost, and gives it; else 0.
+    Stops at the first message that reports the cost of everything up to it, and returns its seq; else 0.
     """
     for seq, line in _lines(opened, seqs):
         table.own[seq], reading = _own(table, opened, seq, line)
@@ -173,10 +176,11 @@ def _read(table: _Table, opened: Opened, seqs: Sequence[int]) -> int:
 
 
 def _at_beginning(table: _Table, opened: Opened, seq: int) -> int:
-    """The tokens at a compaction or an edit, where every message is estimated.
+    """Return the tokens at a compaction or an edit, where every message is estimated.
 
-    Usually that is the sum of what each is known to come to. What depends on its neighbours
-    (an edited message, or the system's, which a compaction may replace) is read among them.
+    Usually that is the sum of the known figures of the messages. Messages that depend on their
+    neighbours (an edited message, or one of the system, which a compaction may replace) are read
+    together with them.
     """
     session = opened.session
     seqs = plan_context(session, seq).seqs
@@ -195,7 +199,7 @@ def _at_beginning(table: _Table, opened: Opened, seq: int) -> int:
 
 
 def _own(table: _Table, opened: Opened, seq: int, line: bytes) -> tuple[int, Reading | None]:
-    """What an entry alone comes to; with its reading if it is a message."""
+    """Return the tokens of one entry, with its reading if it is a message."""
     kind = opened.session.kinds[seq]
     if kind in MESSAGE_KINDS:
         reading = opened.dialect.reading(line)
@@ -205,14 +209,14 @@ def _own(table: _Table, opened: Opened, seq: int, line: bytes) -> tuple[int, Rea
 
 
 def _estimate(table: _Table, opened: Opened, lines: Sequence[ContextLine]) -> int:
-    """The tokens of the messages that these lines give together."""
+    """Return the tokens of the messages that these lines make together."""
     messages = opened.dialect.context(lines)
     readings = (opened.dialect.read(message.body) for message in messages)
     return sum(table.estimator.message(reading) for reading in readings if reading is not None)
 
 
 def _lines(opened: Opened, seqs: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-    """The lines of what gives a context something, a chunk at a time; b"" for all others."""
+    """Yield the lines that add to a context, read a chunk at a time; b"" for all other lines."""
     kinds = opened.session.kinds
     for chunk in chunks(opened, seqs):
         said = [seq for seq in chunk if kinds[seq] in CONTEXT_KINDS or kinds[seq] in BEGINS]
@@ -222,7 +226,7 @@ def _lines(opened: Opened, seqs: Sequence[int]) -> Iterator[tuple[int, bytes]]:
 
 
 def _bytes(opened: Opened, seqs: Iterable[int]) -> int:
-    """The size of the lines that would be read of these."""
+    """Return the size of those lines among these that would be read."""
     kinds, line_bytes = opened.session.kinds, opened.journal.line_bytes
     return sum(
         line_bytes(seq) for seq in seqs if kinds[seq] in CONTEXT_KINDS or kinds[seq] in BEGINS

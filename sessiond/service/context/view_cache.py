@@ -1,8 +1,8 @@
-"""Contexts as they are asked for, mended or shaped, kept while they are.
+"""Views of contexts, repaired or in a provider's shape, and kept while they are in use.
 
-Law: what is settled of one is shared with every later one that grew from it, so the next turn
-shows its own messages only, and two of them are compared from where they may differ. What
-has to read much is shown in a worker thread; only the loop changes what is kept.
+Law: the settled messages of a view are shared with every later view that grew from it. So the next
+turn shows its own messages only, and two views are compared from where they may differ. Large
+reads happen in a worker thread; only the loop changes the cache.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ __all__ = ["Viewed", "Views", "shared"]
 
 
 class _Trunk(Struct, eq=False):
-    """What is settled; it grows for the newest and stays as it is for all others."""
+    """Settled messages; grows for the newest view and stays unchanged for the older ones."""
 
     bodies: list[bytes]
     sources: list[str]
     system: list[str]
     called: dict[str, int]
-    """The ids of calls, and the message of the context that each is in first."""
+    """Ids of tool calls, with the first message of the context that holds each."""
     size: int = 0
 
     def upto(self, after: Settled, said: int) -> _Trunk:
-        """This one, or if it grew another way since, another that may grow."""
+        """Return this trunk, or a copy that may grow if this one has grown another way since."""
         settled = after.shown
         if (len(self.bodies), len(self.system)) == (settled, said):
             return self
@@ -49,7 +49,7 @@ class _Trunk(Struct, eq=False):
         return _Trunk(bodies, sources, system, called, sum(map(len, bodies)))
 
     def grow(self, part: Part) -> None:
-        """Take in what settled."""
+        """Add the messages that settled."""
         self.bodies.extend(body for _, body in part.settled)
         self.sources.extend(source for source, _ in part.settled)
         self.system.extend(part.system[0])
@@ -59,7 +59,7 @@ class _Trunk(Struct, eq=False):
 
 
 class _Used(Struct, frozen=True):
-    """The ids of the calls among so many messages of a trunk's contexts."""
+    """Ids of the tool calls among the first `taken` messages of a trunk's contexts."""
 
     called: dict[str, int]
     taken: int
@@ -70,7 +70,7 @@ class _Used(Struct, frozen=True):
 
 
 class Viewed(Struct, frozen=True, eq=False):
-    """A context in a view: so much of a trunk, and the rest."""
+    """Context in a view: a prefix of a trunk, and the remaining messages."""
 
     leaf: int
     view: View
@@ -78,42 +78,42 @@ class Viewed(Struct, frozen=True, eq=False):
     trunk: _Trunk
     part: Part
     said: int
-    """How many of the trunk's texts of the system are its own."""
+    """Number of the trunk's system texts that belong to this view."""
 
     @property
     def settled(self) -> int:
-        """How many messages of the trunk are its own."""
+        """Number of the trunk's messages that belong to this view."""
         return self.part.after.shown
 
     @property
     def count(self) -> int:
-        """How many messages it has."""
+        """Number of messages."""
         return self.settled + len(self.part.rest)
 
     def bodies(self, start: int = 0) -> list[bytes]:
-        """The messages from `start` on."""
+        """Return the messages from `start` on."""
         rest = [body for _, body in self.part.rest]
         return self.trunk.bodies[start : self.settled] + rest[max(0, start - self.settled) :]
 
     def sources(self, start: int = 0) -> list[str]:
-        """The entries they come from."""
+        """Return the source entries of the messages from `start` on."""
         rest = [source for source, _ in self.part.rest]
         return self.trunk.sources[start : self.settled] + rest[max(0, start - self.settled) :]
 
     def system(self) -> list[str]:
-        """What the messages of the system say."""
+        """Return the texts of the system's messages."""
         return self.trunk.system[: self.said] + self.part.system[1]
 
 
 def shared(one: Viewed, other: Viewed) -> int:
-    """Return how many messages two have in common from the start: their bytes and sources."""
+    """Return the length of the common prefix of two views, in bytes and sources of messages."""
     same = min(one.settled, other.settled) if one.trunk is other.trunk else 0
     sources = shared_prefix(one.sources(same), other.sources(same))
     return same + min(sources, shared_prefix(one.bodies(same), other.bodies(same)))
 
 
 class Views:
-    """The views of one session's contexts that were asked for lately, bounded in bytes."""
+    """Recently used views of one session's contexts, bounded in bytes."""
 
     def __init__(self, opened: Opened, caches: Caches | None = None) -> None:
         self._opened = opened
@@ -121,11 +121,11 @@ class Views:
         self._caches = caches or Caches()
 
     def clear(self) -> None:
-        """Keep nothing."""
+        """Drop all views."""
         self._kept.clear()
 
     def kept(self, leaf: int, view: View) -> Viewed | None:
-        """The context at `leaf` in a view, if it is kept."""
+        """Return the context at `leaf` in a view, if it is kept."""
         found = self._kept.get((leaf, view))
         if found is not None:
             self._kept.move_to_end((leaf, view))
@@ -133,7 +133,7 @@ class Views:
         return found
 
     def now(self, context: Context, view: View) -> Viewed | None:
-        """The context in a view if that is cheap: kept, a small step further, or small itself."""
+        """Return the context in a view if that is cheap: kept, few new messages, or small."""
         found = self.kept(context.leaf, view)
         if found is not None:
             return found
@@ -145,7 +145,7 @@ class Views:
         return None
 
     async def ask(self, context: Context, view: View) -> Viewed:
-        """The same, by way of a worker thread if need be."""
+        """Return the context in a view, made in a worker thread if necessary."""
         found = self.now(context, view)
         if found is not None:
             return found
@@ -154,11 +154,11 @@ class Views:
         if part is None:
             base = None
             part = await to_thread.run_sync(_show, self._opened, context, view, None)
-        assert part is not None, "there is nothing before that it could change"
+        assert part is not None, "without a base no settled message can change"
         return self._keep(context, view, base, part)
 
     def _base(self, context: Context, view: View) -> Viewed | None:
-        """One that is kept, of an ancestor, whose messages are the beginning of this context's."""
+        """Return a kept view of an ancestor whose messages are a prefix of this context's, or None."""
         if context.plan.edited:
             return None
         session = self._opened.session
@@ -196,14 +196,14 @@ class Views:
 
 
 def _size(context: Context, base: Viewed | None) -> int:
-    """The bytes of the messages that would be read."""
+    """Return the bytes of the messages that would be read."""
     if base is None:
         return context.size
     return sum(map(len, context.messages(base.part.after.taken)))
 
 
 def _show(opened: Opened, context: Context, view: View, base: Viewed | None) -> Part | None:
-    """The messages behind what is settled in `base`; None if they change that."""
+    """Return the messages behind the settled ones of `base`; None if they change settled ones."""
     before = NOTHING if base is None else base.part.after
     used = () if base is None else _Used(base.trunk.called, before.taken)
     told: list[Told] = []

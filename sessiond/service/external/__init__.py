@@ -1,1 +1,1 @@
-"""What foreign writers do to the file of an open session, and who tells of it."""
+"""Foreign writers of an open session's file: their lines, and the notices of their changes."""

@@ -1,8 +1,7 @@
-"""Whether one open session's file has to be looked at.
+"""Monitor of one open session's file: decides when to look at the file.
 
-Law: being told costs a flag; that our own appends are told too costs a look at the size.
-Where the name may have another file, the watch is made anew, and what happened before it
-was is looked for.
+Law: a notice sets a flag. Notices of our own appends cost one look at the file's size. If another
+file may have the name, the watch is made anew, followed by a look for changes before the new watch.
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ __all__ = ["Attention", "Follower"]
 
 
 class Follower(Protocol):
-    """What takes the lines of foreign writers into the session: the session's writer."""
+    """Reader that takes the lines of foreign writers into the session: the session's writer."""
 
     @property
     def others(self) -> Others:
-        """Return what foreign writers have appended and the session does not have yet."""
+        """Foreign lines that the session does not have yet."""
         ...
 
     async def look(self) -> bool:
-        """Take in what foreign writers appended; return whether they did. Raises Replaced."""
+        """Take in foreign lines; return whether there were any. Raise Replaced."""
         ...
 
 
 class Attention:
-    """What was told of the file since the last look; `wake` is called when there is something."""
+    """Notices about the file since the last look; `wake` is called on each notice."""
 
     def __init__(self, watching: Watching, wake: Callable[[], None]) -> None:
         self._watching = watching
@@ -42,10 +41,10 @@ class Attention:
         self._name_changed = False
         self._may_have_grown = False
         self.is_urgent = False
-        """A read found other lines than were stored: look before anything else is served."""
+        """True if a read found other lines than were stored: look before any request is served."""
 
     def turn_to(self, opened: Opened) -> None:
-        """From here on it is about the file of this session."""
+        """Monitor the file of this session from now on."""
         self._may_have_grown = True
         self._watch.end()
         self._watched = opened.journal
@@ -53,38 +52,38 @@ class Attention:
             self._watch = self._watching.watch(lambda: opened.path, self.changed)
 
     def end(self) -> None:
-        """No more."""
+        """End the watch."""
         self._watch.end()
 
-    def changed(self, name_too: bool) -> None:  # noqa: FBT001 - what `Changed` is called with
-        """Something happened to the file."""
+    def changed(self, name_too: bool) -> None:  # noqa: FBT001 - the signature of `Changed`
+        """Note a change of the file."""
         self._name_changed = self._name_changed or name_too
         self._may_have_grown = True
         self._wake()
 
     def doubt(self) -> None:
-        """A read found other lines than were stored."""
+        """Note that a read found other lines than were stored."""
         self.is_urgent = True
         self._wake()
 
     def is_due(self, opened: Opened, writer: Follower) -> bool:
-        """Whether to look now. Waits for no disk."""
+        """Return whether to look at the file now. Waits for no disk."""
         if self._watched is not opened.journal:
-            # It came to be a file.
+            # The session was in memory and has a file now.
             self.turn_to(opened)
         may_have_grown, self._may_have_grown = self._may_have_grown, False
         grown = may_have_grown and opened.journal.has_grown()
         return self.is_urgent or self._name_changed or grown or writer.others.half_due_in <= 0
 
     async def look(self, opened: Opened, writer: Follower) -> bool:
-        """Take in what others wrote; gives whether there was anything. Raises Replaced."""
+        """Take in foreign lines; return whether there were any. Raise Replaced."""
         name_changed, was_lost = self._name_changed, writer.others.lost
         self._name_changed = self.is_urgent = False
         changed = await writer.look()
-        # The rest of it comes next, behind the batches that wait.
+        # The next look takes the rest, behind the waiting batches.
         self._may_have_grown = self._may_have_grown or (changed and opened.journal.behind_bytes > 0)
         if (name_changed and not self._watch.looks) or (was_lost and not writer.others.lost):
-            # Another file may have the name; one that is back can be told of again.
+            # Another file may have the name, or a lost file is back: both need a new watch.
             self.turn_to(opened)
             changed = await writer.look() or changed
         return changed

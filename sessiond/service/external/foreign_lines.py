@@ -1,8 +1,8 @@
-"""What other programs write to the file of an open session.
+"""Lines that foreign writers append to the file of an open session.
 
-Law: their lines get their seqs in the order of the file, durable first, and are events like
-any other, a bounded piece of them at a time however much they wrote. Half a line is left to whoever writes it, but not for long: one that has not
-grown for HALF_LINE_SECONDS is closed, kept and reported, and an append waits for it
+Law: foreign lines get their seqs in the order of the file, durable first, and become ordinary
+events, a bounded piece at a time. Half a line is left to its writer for a limited time: after
+HALF_LINE_SECONDS without growth it is closed, kept and reported. An append waits for half a line
 HALF_LINE_WAIT_SECONDS at most.
 """
 
@@ -31,7 +31,7 @@ __all__ = ["Others"]
 
 
 class Others:
-    """What the writer of one session asks about them; `in_thread` is where it waits for the disk."""
+    """Foreign lines for the writer of one session; `in_thread` waits for the disk."""
 
     def __init__(
         self, opened: Opened, hub: Hub, in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -39,27 +39,27 @@ class Others:
         self._opened = opened
         self._hub = hub
         self._in_thread = in_thread
-        # Half a line that an opening found is closed before a change only, never by the clock.
+        # Half a line found at opening is closed before the next change only, never by the clock.
         self._half_bytes: int = opened.journal.half_bytes
         self._half_since = current_time() - opened.journal.half_age if self._half_bytes else inf
         self._goes_by_clock = False
         self.lost = False
-        """The file could not be looked at; there may be none."""
+        """True if the file could not be looked at; it may not exist."""
 
     @property
     def half_due_in(self) -> float:
-        """In how many seconds half a line at the end is to be closed unasked; inf for never."""
+        """Seconds until half a line at the end is closed by the clock; inf for never."""
         return self._half_stays_for if self._goes_by_clock else inf
 
     @property
     def _half_stays_for(self) -> float:
-        """How many seconds a change has to wait until half a line may be closed."""
+        """Seconds that a change has to wait until half a line may be closed."""
         return self._half_since + HALF_LINE_SECONDS - current_time()
 
     async def look(self) -> bool:
-        """Take in what they wrote, some at a time; gives whether there was anything. Raises Replaced.
+        """Take in foreign lines, some at a time; return whether there were any. Raise Replaced.
 
-        What the disk refuses now is looked at again with the next write, which says so.
+        An error of the disk is not raised: the next write looks again and reports it.
         """
         before = self._state
         self.lost = True
@@ -75,11 +75,11 @@ class Others:
 
     @property
     def _state(self) -> tuple[int, int]:
-        """What lists are to know of: the last line, and which file it is in."""
+        """Facts that lists must follow: the last line, and the file that holds it."""
         return self._opened.session.seq, self._opened.journal.inode
 
     async def come_first(self) -> None:
-        """Take in what an append found, and half a line of theirs when it is whole. Raises Replaced."""
+        """Take in foreign lines before an append, with half a line once it is whole. Raise Replaced."""
         self.take_in()
         try:
             await self._catch_up()
@@ -93,11 +93,11 @@ class Others:
                     await sleep(HALF_LINE_LOOK_SECONDS)
                     await self._look()
         except SessiondError:
-            # The write that follows meets it too, and says so.
+            # The following write meets the error too, and reports it.
             self.take_in()
 
     def take_in(self) -> None:
-        """What was found, into the index and to whoever watches."""
+        """Index the found lines and send them to the subscribers."""
         touched: dict[Listener, None] = {}
         self.publish(touched)
         self.tell_standing(touched)
@@ -105,19 +105,19 @@ class Others:
             listener.flush()
 
     def publish(self, touched: dict[Listener, None]) -> None:
-        """The same for a writer that flushes by itself."""
+        """Index the found lines and offer them, for a writer that flushes by itself."""
         for piece in _pieces(self._opened.adopt()):
             self._hub.publish(piece, touched)
 
     def tell_standing(self, touched: dict[Listener, None]) -> None:
-        """Tell subscribers if the session became archived or read-only, or is so no longer."""
+        """Tell subscribers if the session became archived or read-only, or ceased to be."""
         opened = self._opened
         self._hub.tell_standing(
             archived=opened.archived, read_only=opened.read_only, touched=touched
         )
 
     async def _catch_up(self) -> None:
-        """Take in what is there now; who writes without end is not waited for."""
+        """Take in the lines that are there now; a foreign writer without end is not waited for."""
         journal = self._opened.journal
         goal = journal.size_bytes + journal.behind_bytes
         while journal.behind_bytes and journal.size_bytes < goal:
@@ -141,11 +141,11 @@ class Others:
         size: int = self._opened.journal.half_bytes
         if size != self._half_bytes:
             self._half_bytes, self._half_since = size, current_time() if size else inf
-            # Whoever only reads a file elsewhere changes nothing in it.
+            # A file outside the profile that is only read must not be changed.
             self._goes_by_clock = not self._opened.elsewhere
 
     def _put_off_half(self) -> None:
-        """What cannot be closed now is not tried again at once: that would be without end."""
+        """Wait again for half a line that cannot be closed now, instead of trying without end."""
         if self.half_due_in <= 0:
             self._half_since = current_time()
 
@@ -158,9 +158,10 @@ class Others:
 
 
 def _pieces(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
-    """Events in order, so many at once as a replay reads.
+    """Yield events in order, as many at once as a replay reads.
 
-    Nothing bounds what others write between two looks, and an empty outbox takes a piece of any size.
+    No bound limits what foreign writers append between two looks, and an empty outbox takes a piece of
+    any size.
     """
     first = size = 0
     for end, event in enumerate(events, 1):

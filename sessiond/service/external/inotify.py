@@ -1,7 +1,7 @@
-"""Changes of files as Linux tells of them: no wake-up while nothing changes.
+"""Changes of files as Linux reports them: no wake-up while no file changes.
 
-A watch is on the file, not on its name: it stays with a file that is moved, and a file
-that takes its place is another, to be watched anew by whoever is told.
+A watch is on the file, not on its name: it follows a file that is moved. A file that takes its
+place is another file, for which the receiver of the notice makes a new watch.
 """
 
 from __future__ import annotations
@@ -30,14 +30,17 @@ _READ_BYTES: Final = 64 * 1024
 
 
 def best_watching(files: Files, report: Callable[[str], None]) -> Watching:
-    """Inotify where there is, else looks. `report` is told in a few words why not, once."""
+    """Return inotify if the system has it, else polling.
+
+    `report` gets the reason for polling in a few words, once.
+    """
     looking = Looking(files)
     if not SYSTEM.has_inotify:
         return looking
     try:
         return Inotify(looking, report)
     except OSError as error:
-        report(f"session files are looked at twice a second: inotify: {error.strerror}")
+        report(f"session files are polled twice a second: inotify: {error.strerror}")
         return looking
 
 
@@ -53,7 +56,7 @@ class _Told:
 
 
 class Inotify:
-    """One descriptor for all files. What it cannot watch is looked at. Raises OSError."""
+    """Descriptor that watches all files; files that cannot be watched are polled. Raises OSError."""
 
     def __init__(self, looking: Looking, report: Callable[[str], None]) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -65,11 +68,11 @@ class Inotify:
         self._told: dict[int, Changed] = {}
 
     def watch(self, path: PathOf, changed: Changed) -> Watch:
-        """See `Watching`. A file that is not there, or one too many, is looked at."""
+        """Watch a file as `Watching` says. A missing file, or one over the system's limit, is polled."""
         name = path()
         try:
             if name is None:
-                raise FileNotFoundError(errno.ENOENT, "it has no path")
+                raise FileNotFoundError(errno.ENOENT, "the session has no path")
             mask = _MODIFY | _ATTRIB | _DELETE_SELF | _MOVE_SELF
             number = self._call(
                 self._libc.inotify_add_watch(self._fd, os.fsencode(name), ctypes.c_uint32(mask))
@@ -78,49 +81,51 @@ class Inotify:
             if error.errno == errno.ENOSPC and not self._full:
                 self._full = True
                 self._report(
-                    "as many files are watched as fs.inotify.max_user_watches allows; others are looked at"
+                    "fs.inotify.max_user_watches files are watched; further session files are polled"
                 )
             return self._looking.watch(path, changed)
         self._told[number] = changed
         return _Told(self, number)
 
     def forget(self, number: int) -> None:
-        """No more calls for this watch."""
+        """End the calls for this watch."""
         if self._told.pop(number, None) is not None:
-            # The file may be gone, and the watch with it.
+            # No check of the result: the file may be gone, and the watch with it.
             self._libc.inotify_rm_watch(self._fd, number)
 
     async def run(self) -> None:
-        """See `Watching`. Closes the descriptor in the end."""
+        """Report changes as `Watching` says. Closes the descriptor in the end."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._looking.run)
                 while True:
                     for changed, name_too in await self._next_changes():
                         changed(name_too)
-                    # An append of ours costs a wake-up only once in a while.
+                    # A pause, so that our own appends cost few wake-ups.
                     await anyio.sleep(WATCH_SECONDS)
         finally:
             with suppress(OSError):
                 os.close(self._fd)
 
     async def _next_changes(self) -> list[tuple[Changed, bool]]:
-        """Wait for changes. While the system fails to tell of changes every file is looked at."""
+        """Wait for changes. While inotify fails every file counts as changed."""
         try:
             await anyio.wait_readable(self._fd)
             return self._changes()
         except OSError as error:
             if not self._failed:
                 self._failed = True
-                self._report(f"changes of session files are not told: inotify: {error.strerror}")
+                self._report(
+                    f"changes of session files are not reported: inotify: {error.strerror}"
+                )
             await anyio.sleep(WATCH_POLL_SECONDS)
             with suppress(OSError):
-                # What was told meanwhile would wake the loop again and again.
+                # Unread events would wake the loop again and again.
                 self._changes()
             return self._all
 
     def _changes(self) -> list[tuple[Changed, bool]]:
-        """Whom to tell, and whether of more than bytes."""
+        """Return the receivers of the pending events, and whether more than bytes changed."""
         try:
             data = os.read(self._fd, _READ_BYTES)
         except BlockingIOError:
@@ -131,13 +136,13 @@ class Inotify:
             number, mask, _cookie, name_bytes = _EVENT.unpack_from(data, at)
             at += _EVENT.size + name_bytes
             if mask & _OVERFLOW:
-                # Some were not told of: all may have changed.
+                # Events were lost: every file may have changed.
                 return self._all
             changed = self._told.get(number)
             if changed is not None:
                 masks[changed] = masks.get(changed, 0) | mask
                 if mask & _IGNORED:
-                    # The number may be given to another file.
+                    # The system may reuse the number for another file.
                     del self._told[number]
         return [(changed, bool(mask & ~_MODIFY)) for changed, mask in masks.items()]
 

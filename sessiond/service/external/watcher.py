@@ -1,12 +1,12 @@
-"""Who is told when another program writes to the file of an open session.
+"""Notices of changes to the file of an open session.
 
-    watching = best_watching(files, report)     inotify where there is, else looks
-    watch = watching.watch(path, changed)       told at least once after every change
+    watching = best_watching(files, report)     inotify if the system has it, else polling
+    watch = watching.watch(path, changed)       at least one notice after every change
     watch.end()
 
-Law: telling is all; what changed is for the session's writer to find out, and its own
-writes are told too. So changes are collected for a moment, and then told once. Nothing
-wakes up while nothing changes, unless files have to be looked at.
+Law: a notice says only that something changed; the session's writer finds out what. Its own writes
+cause notices too, so changes are collected for a moment and told once. Without changes there is no
+wake-up, unless files have to be polled.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from sessiond.limits import WATCH_POLL_SECONDS
 __all__ = ["NO_WATCH", "Changed", "Looking", "PathOf", "Unwatched", "Watch", "Watching"]
 
 Changed = Callable[[bool], None]
-"""Called on the loop: True if the path may have another file now, or none."""
+"""Called on the loop; True if the path may have another file now, or none."""
 PathOf = Callable[[], Path | None]
 
 
 class Watch(Protocol):
-    """One file under watch."""
+    """Watched file."""
 
     @property
     def looks(self) -> bool:
-        """Whether it is looked at now and then; nobody tells by himself when it changes."""
+        """True if the file is polled, False if the system reports its changes."""
         ...
 
     def end(self) -> None:
-        """No more calls. Safe to repeat."""
+        """End the notices. Safe to repeat."""
         ...
 
 
 class Watching(Protocol):
-    """One way to learn of changes."""
+    """Source of notices about changes."""
 
     def watch(self, path: PathOf, changed: Changed) -> Watch:
-        """Tell of each change of the file that has the path."""
+        """Call `changed` for each change of the file that has the path."""
         ...
 
     async def run(self) -> None:
-        """Tell, until cancelled."""
+        """Deliver notices until cancelled."""
         ...
 
 
@@ -64,7 +64,7 @@ _NOTHING: Final = _Seen(0, 0, 0)
 
 
 class _Looked:
-    """A file that is looked at."""
+    """Polled file."""
 
     looks = True
 
@@ -79,7 +79,7 @@ class _Looked:
 
 
 class Looking:
-    """Looks at every watched file each `seconds`, and rests while there is none."""
+    """Polling of every watched file each `seconds`; rests while there is none."""
 
     def __init__(self, files: Files, seconds: float = WATCH_POLL_SECONDS) -> None:
         self._files = files
@@ -88,14 +88,14 @@ class Looking:
         self._wanted = anyio.Event()
 
     def watch(self, path: PathOf, changed: Changed) -> Watch:
-        """See `Watching`. What happened just before is told, too."""
+        """Watch a file as `Watching` says. Changes just before the call are told too."""
         watch = _Looked(path, changed, self._looked)
         self._looked[watch] = None
         self._wanted.set()
         return watch
 
     async def run(self) -> None:
-        """See `Watching`."""
+        """Poll as `Watching` says."""
         while True:
             await self._wanted.wait()
             while self._looked:
@@ -104,7 +104,7 @@ class Looking:
                 for watch, found in zip(watched, seen, strict=True):
                     if watch in self._looked and found != watch.seen:
                         watch.seen = found
-                        watch.changed(True)  # noqa: FBT003 - nobody can say
+                        watch.changed(True)  # noqa: FBT003 - polling cannot tell whether the name changed
                 await anyio.sleep(self._seconds)
             self._wanted = anyio.Event()
 
@@ -125,19 +125,19 @@ class _NoWatch:
     looks = False
 
     def end(self) -> None:
-        """There is nothing to end."""
+        """Do nothing."""
 
 
 NO_WATCH: Final[Watch] = _NoWatch()
 
 
 class Unwatched:
-    """Nobody is told: what others write is found with the next write."""
+    """Source without notices: the next write finds foreign lines."""
 
     def watch(self, path: PathOf, changed: Changed) -> Watch:
-        """See `Watching`."""
+        """Return a watch without notices."""
         del path, changed
         return NO_WATCH
 
     async def run(self) -> None:
-        """There is nothing to do."""
+        """Return at once."""

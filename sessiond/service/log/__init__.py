@@ -1,1 +1,1 @@
-"""The lines of an opened session and what they come to; actors and files share this."""
+"""Lines of an open session and figures from them; actors and files share this package."""

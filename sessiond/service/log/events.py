@@ -1,4 +1,4 @@
-"""Notifications as bytes: an event is encoded once and shared by everyone who gets it.
+"""Notifications as bytes: an event is encoded once and shared by all its receivers.
 
 {"jsonrpc":"2.0","method":"session/event","params":{"session_id":"…","epoch":"…",
  "seq":7,"entry":{…the stored line…},"head":"main","leaf_id":"a1b2c3d4",
@@ -23,7 +23,7 @@ _HEAD: Final = b'{"jsonrpc":"2.0","method":"%s","params":%s}'
 
 
 class Event(Struct):
-    """One entry on its way to subscribers."""
+    """Entry on its way to subscribers."""
 
     seq: int
     row: Row
@@ -32,23 +32,23 @@ class Event(Struct):
 
 
 def type_word(kind: int, wire: bytes) -> str:
-    """The entry's type as the wire spells it."""
+    """Return the entry's type in the spelling of the wire."""
     return TYPE_OF_KIND.get(kind) or text(lenient(wire).get("type")) or ""
 
 
 def notification(method: str, params: Struct) -> bytes:
-    """A notification's body."""
+    """Return the body of a notification."""
     return _HEAD % (method.encode(), _encoder.encode(params))
 
 
 def event_prefix(session_id: str, epoch: str) -> bytes:
-    """What all events of a session start with, up to the seq."""
+    """Return the beginning of all events of a session, up to the seq."""
     named = _encoder.encode({"session_id": session_id, "epoch": epoch})
     return b'{"jsonrpc":"2.0","method":"session/event","params":' + named[:-1] + b',"seq":'
 
 
 def event_body(prefix: bytes, event: Event, rules: Rules, *, bodies: bool) -> bytes:
-    """The event's body, with the whole entry or only its id, type and parent."""
+    """Return the event's body, with the whole entry or only its id, type and parent."""
     row = event.row
     parts = [prefix, b"%d" % event.seq, b',"entry":']
     if bodies:

@@ -1,10 +1,10 @@
-"""From stored lines to a session's index: the same when a file is opened and when others write to it.
+"""Index of a session from stored lines: one way for opened files and for foreign lines.
 
-A line that does not parse keeps its ordinal and is reported; in a file that sessiond alone
-should write it also makes the session read-only, since something went wrong that repair
-should look at. Half a line of another program went no further wrong than that: it was
-closed with a blank before its newline, so it is told from damage for good, and so is the
-rest that may come behind it. A file of another dialect may have such lines anyway.
+A line that does not parse keeps its ordinal and is reported. In a file that only sessiond should
+write, the line also makes the session read-only, because repair should examine the damage. Half a
+line of a foreign writer is no damage: it was closed with a blank before its newline, which tells it
+from damage for good, as it does the rest of that line that may follow. A file of another dialect may
+have such lines anyway.
 
 The first line of an append of several shows that sessiond wrote the append here if the line names
 this session as `atom_of`, brings a new id, and has a parent that is here. A line that another
@@ -30,9 +30,10 @@ _LINES_ARE_MISSING: Final = "lines of this append are missing; what is there is 
 
 
 class Intake:
-    """Takes a file's lines behind the header, in order. `strict` refuses one that is no entry.
+    """Indexer of a file's lines behind the header, in order.
 
-    `session_ids` are the ids under which sessiond writes to the file.
+    `strict` refuses a line that is no entry. `session_ids` are the ids under which sessiond writes to
+    the file.
     """
 
     def __init__(
@@ -47,13 +48,13 @@ class Intake:
         self.atoms = Atoms()
         self._session_ids = session_ids
         self._strict = strict
-        # Looked up once: these run for every line of a file.
+        # Bound once: these run for every line of a file.
         self._row = dialect.row
         self._fold = session.fold
         self._closed_halves = 0
 
     def take(self, seq: int, line: bytes) -> None:
-        """The next line. Raises BadLine if strict."""
+        """Index the next line. Raise BadLine if strict."""
         try:
             row = self._row(line)
         except BadLine as bad:
@@ -67,16 +68,16 @@ class Intake:
             self._follow_atom(seq, row.atom, is_ours=is_ours)
 
     def take_later(self, lines: Iterable[bytes]) -> int:
-        """Lines that were found behind the last one; gives the first's seq."""
+        """Index lines that were found behind the last one; return the seq of the first."""
         first = self.session.seq + 1
-        # What was half a line when the file was opened is a whole one now, good or bad.
+        # The half line of the opening is a whole line now, good or bad.
         self.session.withdraw(first + 1, "torn_tail")
         for seq, line in enumerate(lines, first):
             self.take(seq, line)
         return first
 
     def end_atom(self) -> None:
-        """Report what is unfinished: the next line does not go on with the append."""
+        """Report an unfinished append: the next line does not continue it."""
         if self.atoms.first is not None:
             self._follow_atom(self.session.seq + 1, None)
 
@@ -115,15 +116,15 @@ class Intake:
 
 
 def is_closed_half(line: bytes) -> bool:
-    """Whether a line that does not parse is half of one that sessiond put an end to."""
+    """Return whether a line that does not parse is a half line that sessiond closed."""
     return line.endswith(b" ")
 
 
 def too_long(line: LongLine) -> str:
-    """Say what is wrong with a line over LINE_BYTES_MAX."""
+    """Return the problem of a line over LINE_BYTES_MAX."""
     return f"is {line.size} bytes long, more than the {LINE_BYTES_MAX} that a line may have"
 
 
 def is_zeros(line: bytes) -> bool:
-    """Whether there is something, and all of it zero bytes."""
+    """Return whether the line is not empty and holds only zero bytes."""
     return bool(line) and not line.strip(b"\0")

@@ -1,7 +1,7 @@
-"""Reading an open session's lines without blocking the loop.
+"""Reader of an open session's lines that never blocks the loop.
 
-Small reads come from the page cache and are done in place; larger ones in a
-worker thread. What is read is what was durable when the question was asked.
+Small reads come from the page cache and happen in place, larger ones in a worker thread. A reader
+sees the lines that were durable when the question was asked.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ __all__ = ["LogReader", "chunks"]
 
 
 class LogReader:
-    """The stored lines of one session."""
+    """Stored lines of one session."""
 
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
 
     @property
     def seq(self) -> int:
-        """The last durable line."""
+        """Last durable line."""
         return self._opened.session.seq
 
     def span(self, after: int, upto: int, bytes_max: int) -> int:
-        """The last seq of a chunk after `after`: at least one line, about `bytes_max`."""
+        """Return the last seq of a chunk after `after`: at least one line, about `bytes_max`."""
         line_bytes = self._opened.journal.line_bytes
         last, size = after + 1, line_bytes(after + 1)
         while last < upto and size < bytes_max:
@@ -41,7 +41,7 @@ class LogReader:
         return last
 
     async def read_events(self, first: int, last: int) -> list[Event]:
-        """The entries of these lines as events without origin."""
+        """Return the entries of these lines as events without origin."""
         if self._opened.journal.span_bytes(first, last) <= INLINE_READ_BYTES:
             await checkpoint()
             return self._events(first, last)
@@ -61,7 +61,7 @@ class LogReader:
             raise changed(opened.path) from error
 
     async def read_many(self, seqs: Sequence[int]) -> list[bytes]:
-        """The lines at these ordinals, in that order."""
+        """Return the lines at these ordinals, in that order."""
         journal = self._opened.journal
         if sum(map(journal.line_bytes, seqs)) <= INLINE_READ_BYTES:
             return journal.read_many(seqs)
@@ -69,7 +69,7 @@ class LogReader:
 
 
 def chunks(opened: Opened, seqs: Iterable[int]) -> Iterator[list[int]]:
-    """Lines to read at a time, so that a long answer does not hold a long file."""
+    """Yield lists of lines to read at once, so that a long answer does not hold a long file."""
     chunk: list[int] = []
     size = 0
     for seq in seqs:

@@ -1,4 +1,4 @@
-"""What opening a session file gives: its index, its lines on disk, its dialect, its facts."""
+"""Open session: its index, its lines on disk, its dialect, its metadata."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ EXTERNAL: Final = Origin(external=True)
 
 
 class Opened(Struct, eq=False):
-    """An open session. The index is changed by its writer only.
+    """Open session. Only its writer changes the index.
 
-    `place` is where the file of a draft will go once it is a conversation.
+    `place` is the future path of a draft's file, once the draft is a conversation.
     """
 
     session_id: str
@@ -46,33 +46,33 @@ class Opened(Struct, eq=False):
     created_at: str
     created: bool = False
     elsewhere: bool = False
-    """It lies in no folder of the profile: it is another program's, or its user's."""
+    """True if the file lies in no folder of the profile: it is another program's or the user's."""
     hidden: bool = False
-    """It lies elsewhere and was only read: no list shows it until it is changed."""
+    """True if the file lies elsewhere and was only read: lists show it after its first change."""
     archived: bool = False
-    """It lies in the archive: kept to be read, no longer to be changed."""
+    """True if the file lies in the archive: it can be read, not changed."""
     dirty: bool = False
-    """The file has entries that no sync has covered yet."""
+    """True if the file has entries that no sync has covered yet."""
     summary: Summary = Summary()
-    """What the messages up to some line come to; whoever shows it catches up first."""
+    """Summary of the messages up to some line; `sum_up` brings it up to date."""
 
     @property
     def pending(self) -> bool:
-        """A draft that has no place among the sessions yet."""
+        """True for a draft that has no place among the sessions yet."""
         return self.place is not None
 
     @property
     def path(self) -> Path | None:
-        """The file; None in memory."""
+        """Path of the file; None in memory."""
         return self.journal.path
 
     @property
     def read_only(self) -> bool:
-        """Whether a line that does not parse forbids changes."""
+        """True if a line that does not parse forbids changes."""
         return self.session.read_only_line is not None
 
     def info(self) -> SessionInfo:
-        """What the wire says of the session now."""
+        """Return the current description of the session for the wire."""
         session, header = self.session, self.header
         settings = self.stated.at(session, session.heads[MAIN].leaf)
         return SessionInfo(
@@ -109,7 +109,7 @@ class Opened(Struct, eq=False):
         )
 
     def whole(self) -> SessionInfo:
-        """The same with what may be long."""
+        """Return the description with the fields that may be long."""
         header = self.header
         return msgspec.structs.replace(
             self.info(),
@@ -121,12 +121,12 @@ class Opened(Struct, eq=False):
 
     @property
     def stated(self) -> Stated:
-        """What the header and the `session_info` entries say of the model and the thinking level."""
+        """Model and thinking level that the header and the `session_info` entries state."""
         return Stated.of(self.session, self.header.model)
 
     @property
     def compaction(self) -> Raw | None:
-        """The session's own settings for keeping its context small, as they were sent."""
+        """The session's own compaction settings, as they were sent."""
         own: Raw | None = self._fact("compaction", _given(self.header.compaction))
         return own
 
@@ -134,20 +134,20 @@ class Opened(Struct, eq=False):
 
     @property
     def summary_lacks_bytes(self) -> int:
-        """What `sum_up` would read."""
+        """Number of bytes that `sum_up` would read."""
         return unread_bytes(self.summary, self.session, self.journal)
 
     def sum_up(self, upto: int | None = None) -> Summary:
-        """The summary up to now, or to a line. Reads what is not summed up yet; in any thread.
+        """Return the summary up to now, or up to a line. Reads missing lines; in any thread.
 
-        What the disk does not give now is left for the next look.
+        Lines that the disk cannot read now are left for the next call.
         """
         summary = self.summary
         seq = self.session.seq if upto is None else upto
         if summary.seq < seq:
             with suppress(StorageError):
                 summary = catch_up(summary, self.session, self.journal, self.dialect, seq)
-            # Of two that were made at the same time the further one stays.
+            # Another thread may have made a further summary meanwhile: the further one stays.
             if summary.seq > self.summary.seq:
                 self.summary = summary
         return summary
@@ -157,16 +157,16 @@ class Opened(Struct, eq=False):
     def store(
         self, lines: Sequence[bytes], *, sync: bool, has_assistant: bool, late: bool = False
     ) -> SessiondError | None:
-        """Write the lines, durably if `sync`, with all that came before.
+        """Write the lines, durably if `sync`, with all earlier lines.
 
-        Gives a draft its place once it is a conversation. Raises Overtaken when others wrote first, Replaced when it is another file. With `late`
-        what others wrote comes before these lines.
+        Moves a draft to its place once it is a conversation. Raises Overtaken if a foreign writer appended
+        first, Replaced for another file. With `late` foreign lines come before these lines.
         """
         try:
             if lines:
                 self.journal.append(lines, sync=sync, late=late)
             elif sync:
-                # What is synced has to be the file that is found under its name.
+                # The synced file must be the one that has the name.
                 self.journal.look()
                 self.journal.sync()
         except SessiondError as error:
@@ -177,7 +177,7 @@ class Opened(Struct, eq=False):
         return None
 
     def promote(self) -> None:
-        """Move a draft into the sessions folder. A failure is tried again at the next append."""
+        """Move a draft into the sessions folder; the next append tries again after a failure."""
         assert self.place is not None, "a pending session knows where it will go"
         try:
             self.journal.move(self.place)
@@ -186,7 +186,7 @@ class Opened(Struct, eq=False):
         self.place = None
 
     def adopt(self) -> list[Event]:
-        """Lines that others wrote, or a refused batch left, into the index; those that are entries."""
+        """Index foreign lines and lines left by a refused batch; return the entries as events."""
         found = self.journal.take_found()
         if not found:
             return []
@@ -198,18 +198,18 @@ class Opened(Struct, eq=False):
         ]
 
     def event(self, seq: int, line: bytes, origin: Origin | None = None) -> Event:
-        """A stored entry as an event, without origin unless one is given."""
+        """Return a stored entry as an event, without origin unless one is given."""
         row = self.dialect.row(line)
         effect = row.effect
         if isinstance(effect, LeafEffect) and effect.target_id is not None and not effect.drop:
-            # As at replay: what is no earlier entry moves nothing, a record means where it stands.
+            # As at replay: an unknown target moves no head; a record stands for its parent.
             target = self.session.target_of(effect.target_id, seq)
             row.effect = None if target is None else LeafEffect(self.session.id_of(target))
         return Event(seq, row, self.dialect.wire(line), origin)
 
     @property
     def durability(self) -> str:
-        """What every entry can count on."""
+        """Durability of every entry up to now."""
         if not self.journal.blocking:
             return "memory"
         return "os" if self.dirty else "disk"
@@ -218,7 +218,7 @@ class Opened(Struct, eq=False):
         return self.session.facts.get(name, default)
 
     def line_time(self, seq: int) -> str:
-        """When the entry at `seq` was made; reads its line."""
+        """Return the time of the entry at `seq`; reads its line."""
         return self.dialect.timestamp(self.journal.read(seq, seq)[0])
 
 

@@ -1,8 +1,8 @@
-"""Stored lines that are not what was indexed: another program has written the file anew in place.
+"""Stored lines that differ from the index: another program has rewritten the file in place.
 
 Every line that the index has as an entry was decoded once. If the line cannot be decoded later,
-the file has changed, and the reader is told so; the next look at the file gives the session a new
-epoch.
+the file has changed, and the reader gets an error; the next look at the file gives the session a
+new epoch.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ __all__ = ["NOT_AS_INDEXED", "as_stored", "changed", "is_rewritten"]
 
 T = TypeVar("T")
 
-# What decoding a stored line raises that was no such line when it was indexed.
+# Errors of decoding a stored line that differs from the indexed one.
 NOT_AS_INDEXED: Final = (BadLine, msgspec.DecodeError)
 
 
 def changed(path: Path | None) -> StorageError:
     """Return the error that tells a reader that the file was changed."""
-    error = OSError(errno.ESTALE, "it was changed by another program")
+    error = OSError(errno.ESTALE, "another program has changed it")
     return storage_error(error, "read", path or Path("memory"))
 
 
 def is_rewritten(journal: SessionLog) -> bool:
-    """Return whether the stored lines are others now. Waits for the disk."""
+    """Return whether the stored lines differ from the indexed ones. Waits for the disk."""
     try:
         return journal.is_rewritten()
     except OSError:
@@ -43,9 +43,9 @@ def is_rewritten(journal: SessionLog) -> bool:
 
 
 def as_stored(opened: Opened, pieces: Iterable[T]) -> Iterator[T]:
-    """Yield what is made of the stored lines. Raises StorageError if the lines are others now.
+    """Yield what is made of the stored lines. Raise StorageError if the lines differ now.
 
-    The file is read once more only where another program has changed the file meanwhile.
+    The file is read once more only if another program has changed the file meanwhile.
     """
     journal = opened.journal
     try:

@@ -1,6 +1,6 @@
-"""How lists and answers show a session: the shapes, and what they take from a header.
+"""Sessions as lists and answers show them: the shapes, and the fields from a header.
 
-Law: these are the wire's words; what a session is, is `Opened` and `Session`.
+Law: these are the wire's words; `Opened` and `Session` hold the session itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Persist = Literal["on_assistant", "immediate", "never"]
 
 
 class HeadInfo(Struct, frozen=True):
-    """A named head: its entry and the seq of the line that moved it last."""
+    """Named head: its entry and the seq of the line that moved it last."""
 
     name: str
     leaf_id: str | None
@@ -29,7 +29,7 @@ class HeadInfo(Struct, frozen=True):
 
 
 class Lineage(Struct, frozen=True, omit_defaults=True):
-    """Where a session comes from."""
+    """Origin of a session."""
 
     parent_id: str | None = None
     parent_path: str | None = None
@@ -43,9 +43,9 @@ class Lineage(Struct, frozen=True, omit_defaults=True):
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
-    """A session as lists and answers show it. Times are RFC 3339 UTC.
+    """Session as lists and answers show it. Times are RFC 3339 UTC.
 
-    The last four may be long: answers about one session have them, lists do not.
+    The last four fields may be long: answers about one session have them, lists do not.
     """
 
     id: str
@@ -85,7 +85,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
 
 
 def head_infos(session: Session) -> list[HeadInfo]:
-    """Every head, main first, then by name."""
+    """Return every head, main first, then by name."""
 
     def shown(name: str, head: Head) -> HeadInfo:
         return HeadInfo(name, session.id_of(head.leaf), head.seq)
@@ -98,7 +98,7 @@ _lineage_decoder = msgspec.json.Decoder(Lineage)
 
 
 def lineage_of(header: Header, session_id: str) -> Lineage:
-    """The header's own account, completed by what its other fields say."""
+    """Return the header's lineage, completed by the header's other fields."""
     lineage = Lineage()
     if not isinstance(header.lineage, UnsetType):
         lineage = _decode_lineage(header.lineage)
@@ -113,5 +113,5 @@ def _decode_lineage(raw: Raw) -> Lineage:
     try:
         return _lineage_decoder.decode(raw)
     except msgspec.DecodeError:
-        # A header of another program; its lineage is not ours to interpret.
+        # The lineage in another program's header may have another shape.
         return Lineage()

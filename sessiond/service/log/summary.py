@@ -1,7 +1,7 @@
-"""What a session's messages come to, for lists: how it begins, what it has cost.
+"""Summary of a session's messages for lists: the first message, the usage.
 
-A summary is of everything up to a line and never changes; the next one is it
-and the lines since. Only those are read, in any thread, beside an append.
+A summary covers everything up to a line and never changes; the next summary adds the lines since.
+Only those lines are read, in any thread, beside an append.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["SUMMED_KINDS", "Summary", "Tally", "catch_up", "decode_summary", "un
 _USER: Final = int(Kind.USER)
 _ASSISTANT: Final = int(Kind.ASSISTANT)
 SUMMED_KINDS: Final = bytes(kind in {_USER, _ASSISTANT} for kind in range(256))
-"""For each kind, whether its lines say anything that is summed up."""
+"""One byte per kind: 1 if its lines add to a summary."""
 
 
 class Summary(Struct, frozen=True):
-    """What the lines up to `seq` come to."""
+    """First message and usage of the lines up to `seq`."""
 
     seq: int = 0
     first_message: str | None = None
@@ -39,7 +39,7 @@ _decoder: Final = msgspec.json.Decoder(Summary)
 
 
 def decode_summary(saved: bytes) -> Summary:
-    """A saved one; that of no line if it was saved by another version, or never."""
+    """Return a saved summary; the empty one if another version, or no version, saved it."""
     try:
         return _decoder.decode(saved)
     except msgspec.DecodeError:
@@ -47,7 +47,7 @@ def decode_summary(saved: bytes) -> Summary:
 
 
 class Tally:
-    """A summary under way: takes users' and assistants' lines in order."""
+    """Summary under construction: takes users' and assistants' lines in order."""
 
     def __init__(self, dialect: Dialect, base: Summary) -> None:
         self._dialect = dialect
@@ -55,7 +55,7 @@ class Tally:
         self._usage = base.usage
 
     def take(self, kind: int, line: bytes) -> None:
-        """One more line, of a kind among SUMMED_KINDS."""
+        """Add one line, of a kind among SUMMED_KINDS."""
         if kind == _ASSISTANT:
             usage = self._dialect.usage(line)
             if usage is not None:
@@ -64,14 +64,14 @@ class Tally:
             self._first_message = self._dialect.preview(line, FIRST_MESSAGE_CHARS - len("..."))
 
     def summary(self, seq: int) -> Summary:
-        """Of everything up to `seq`."""
+        """Return the summary of everything up to `seq`."""
         return Summary(seq, self._first_message, self._usage)
 
 
 def catch_up(
     base: Summary, session: Session, journal: SessionLog, dialect: Dialect, upto: int
 ) -> Summary:
-    """The summary up to a line. Reads what `base` has not seen; raises StorageError."""
+    """Return the summary up to a line. Reads the lines after `base`; raises StorageError."""
     tally = Tally(dialect, base)
     chunk: list[int] = []
     size = 0
@@ -86,7 +86,7 @@ def catch_up(
 
 
 def unread_bytes(base: Summary, session: Session, journal: SessionLog) -> int:
-    """What bringing a summary up to date has to read."""
+    """Return how many bytes an update of the summary reads."""
     return sum(map(journal.line_bytes, _unread(base, session, session.seq)))
 
 
@@ -96,7 +96,7 @@ def _take(tally: Tally, session: Session, journal: SessionLog, seqs: list[int]) 
 
 
 def _unread(base: Summary, session: Session, upto: int) -> Iterator[int]:
-    """The lines behind `base` that are summed up: every assistant's, and the first user's."""
+    """Yield the lines behind `base` that add to the summary: every assistant's, the first user's."""
     kinds = session.kinds
     first = kinds.find(_USER, base.seq + 1, upto + 1) if base.first_message is None else -1
     if first >= 0:

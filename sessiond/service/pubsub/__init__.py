@@ -1,1 +1,1 @@
-"""Fan-out: the subscribers of a session, their cursors, their replays, and who is present."""
+"""Fan-out: subscribers of a session, their cursors and replays, and presence."""

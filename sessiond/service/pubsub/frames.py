@@ -1,6 +1,6 @@
-"""The frames of events: each is made once for all subscribers who want the same.
+"""Frames of events: each frame is made once for all subscribers with equal wishes.
 
-Nothing is made that nobody wants.
+A frame that no subscriber wants is never made.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Framed = dict[tuple[Callable[[bytes], bytes], bool, int], bytes]
 
 
 class Frames:
-    """How the events of one session are spelled. `encoded` counts the frames that were made."""
+    """Encoder of one session's events. `encoded` counts the frames that were made."""
 
     def __init__(self, session_id: str, epoch: str, rules: Rules) -> None:
         self.encoded = 0
@@ -26,7 +26,7 @@ class Frames:
         self._rules = rules
 
     def of(self, variant: Variant, events: Sequence[Event], framed: Framed) -> bytes:
-        """The frames of the wanted events. `framed` has what other variants are given already."""
+        """Return the frames of the wanted events. `framed` holds the frames of other variants."""
         encode, bodies = variant.encode, variant.bodies
         frames: list[bytes] = []
         for event in events:
@@ -48,5 +48,5 @@ def _wanted(variant: Variant, event: Event) -> bool:
         return False
     if variant.heads is None:
         return True
-    # Records about the session move no head and concern everyone.
+    # Records about the session move no head, so the filter of heads does not apply to them.
     return row.head in variant.heads or row.kind in {Kind.LABEL, Kind.INFO}

@@ -1,10 +1,9 @@
 """Fan-out: every subscriber of one session gets every entry, in order, once.
 
-A subscription is a cursor over the log, not a queue. A live one is handed the
-bytes that were just stored; one whose connection is full is demoted and reads
-the log instead, from where it stopped, until it has caught up. So a stuck
-reader costs its cursor, and publishing never waits. Signals are not in the log: who
-has no room, or replays, misses them and is told how many.
+A subscription is a cursor over the log, not a queue. A live subscription gets the bytes that were
+just stored. If its connection is full it is demoted: it reads the log from where it stopped, until
+it has caught up. So a stuck reader costs its cursor, and publishing never waits. Signals are not
+in the log: a subscriber without room, or in a replay, misses them and is told how many.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ __all__ = ["Hub", "HubStatistics"]
 
 
 class HubStatistics(Struct, frozen=True):
-    """How busy a hub is."""
+    """Counters of a hub."""
 
     subscribers: int
     replaying: int
@@ -43,7 +42,7 @@ class HubStatistics(Struct, frozen=True):
 
 
 class Hub:
-    """The subscriptions of one session."""
+    """Subscriptions of one session."""
 
     def __init__(self, log: Log, session_id: str, epoch: str, rules: Rules) -> None:
         self._log = log
@@ -68,13 +67,13 @@ class Hub:
 
     @property
     def has_live(self) -> bool:
-        """Whether anybody takes events as they happen; whoever replays reads them later."""
+        """True if a subscription takes events as they happen; one in a replay reads them later."""
         return bool(self._live)
 
     # -- coming and going ----------------------------------------------------
 
     def add(self, subscription: Subscription, *, replay: bool) -> None:
-        """Register; with `replay`, hand over everything after its position first."""
+        """Register a subscription; with `replay`, hand over everything after its position first."""
         if replay:
             self._start_replay(subscription)
         else:
@@ -108,7 +107,7 @@ class Hub:
         subscription.listener.start(self._replay, subscription, subscription.replay, self._replays)
 
     def begin_again(self, log: Log, epoch: str, rules: Rules, reason: ReplacedReason) -> None:
-        """The file is another one: everyone is told so, and gets it from its first entry."""
+        """Tell all subscribers that the file was replaced, and replay it from its first entry."""
         self._replays.end()
         self._log = log
         self._frames = Frames(self._session_id, epoch, rules)
@@ -124,7 +123,7 @@ class Hub:
     # -- events ----------------------------------------------------------------
 
     def publish(self, events: Sequence[Event], touched: dict[Listener, None]) -> None:
-        """Offer just stored entries to everyone live; never waits, never sends.
+        """Offer just stored entries to every live subscription; never waits, never sends.
 
         `touched` collects the connections that now have something to send.
         """
@@ -146,7 +145,7 @@ class Hub:
     def tell_standing(
         self, *, archived: bool, read_only: bool, touched: dict[Listener, None]
     ) -> None:
-        """Tell every subscriber that the session became archived or read-only, or is so no longer.
+        """Tell every subscriber that the session became archived or read-only, or ceased to be.
 
         A subscriber that replays, or has no room, is told when it has caught up.
         """
@@ -163,38 +162,41 @@ class Hub:
                 subscription.missed_standing = True
                 self._demote(subscription, self._log.seq)
 
-    # -- what is stored nowhere ----------------------------------------------------
+    # -- signals and presence, stored nowhere --------------------------------------
 
     def signal(self, body: bytes, asker: Listener | None) -> None:
-        """Pass a signal on to whoever wants it; who has no room, or replays, misses it."""
+        """Pass a signal on; a subscriber that replays, or has no room, misses it."""
         self._signals += 1
         for subscription in self._offer(body, asker):
             subscription.dropped_signals += 1
             self._signals_dropped += 1
 
     def tell_presence(self, asker: Listener | None) -> None:
-        """Tell who is present now; who has no room, or replays, is told once it has caught up."""
+        """Tell who is present now; a subscriber without room is told once it has caught up."""
         for subscription in self._offer(self.presence.body(), asker):
             subscription.missed_presence = True
 
     def _offer(self, body: bytes, asker: Listener | None) -> list[Subscription]:
-        """Offer it to whoever wants signals; gives those that did not get it.
+        """Offer a body to the subscribers that want signals; return those that did not get it.
 
-        All that got it are flushed, but for the asker, whose answer goes with it.
+        All receivers are flushed, except the asker, whose answer is flushed with it.
         """
         missed = [one for one in self._replaying if one.variant.signals]
         full = self._offer_live(body, asker)
         for subscription in full:
-            # A replay of nothing: it is told what it missed as soon as there is room.
+            # An empty replay: the subscriber is told what it missed as soon as there is room.
             self._demote(subscription, self._log.seq)
         return missed + full
 
     def hint(self, body: bytes) -> None:
-        """Tell whoever wants signals and has room now; it can be asked for, so nobody misses it."""
+        """Tell the subscribers that want signals and have room now.
+
+        A hint can be asked for, so a subscriber without room is not told later.
+        """
         self._offer_live(body, None)
 
     def _offer_live(self, body: bytes, asker: Listener | None) -> list[Subscription]:
-        """Offer it to those that are live; gives those that are full."""
+        """Offer a body to the live subscriptions that want signals; return the full ones."""
         full: list[Subscription] = []
         framed: dict[Callable[[bytes], bytes], bytes] = {}
         for variant, group in self._live.items():
@@ -224,13 +226,13 @@ class Hub:
             with scope:
                 await replays.catch_up(subscription)
         except StorageError as error:
-            # Never silence: whoever cannot be given the rest is told so.
+            # A subscriber that cannot get the rest is told so instead of getting silence.
             if not subscription.closed and not replays.ended:
                 self.remove(subscription)
                 self.tell_closed(subscription, error.kind)
 
     def close(self) -> list[Subscription]:
-        """No more events for anyone; gives everyone who watched."""
+        """Remove all subscriptions; return those that were there."""
         watching = self._all()
         for subscription in watching:
             self.remove(subscription)
@@ -247,7 +249,7 @@ class Hub:
         subscription.listener.flush()
 
     def statistics(self) -> HubStatistics:
-        """How busy it is."""
+        """Return the counters."""
         return HubStatistics(
             subscribers=sum(map(len, self._live.values())) + len(self._replaying),
             replaying=len(self._replaying),

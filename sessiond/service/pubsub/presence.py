@@ -1,7 +1,7 @@
-"""Who is present in one session: connections that said so, and in which state they are.
+"""Presence in one session: connections that reported a state.
 
-Law: it is told as a whole, never as a change, so whoever missed some knows all again
-with the next. Nothing of it is stored; it ends with its connection.
+Law: presence is told as a whole, never as a change, so a subscriber that missed a notification
+knows everything with the next one. It is stored nowhere and ends with its connection.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Presence"]
 
 
 class Presence:
-    """The connections present in a session, in the order in which they came."""
+    """Connections present in a session, in the order in which they appeared."""
 
     def __init__(self, session_id: str) -> None:
         self._session_id = session_id
@@ -29,14 +29,14 @@ class Presence:
         return len(self._present)
 
     def set(self, who: Hashable, present: Present) -> bool:
-        """Say how somebody is present; gives whether that is news. Raises Overloaded.
+        """Record a connection's presence; return whether it changed. Raise Overloaded.
 
-        Who stays in a state keeps the time it began.
+        A connection that keeps its state keeps the time at which the state began.
         """
         before = self._present.get(who)
         if before is None and len(self._present) >= PRESENT_CLIENTS_MAX:
             raise Overloaded(
-                "as many connections are present in this session as may be",
+                "this session has reached its limit of present connections: try again later",
                 limit=PRESENT_CLIENTS_MAX,
                 retry_after_ms=RETRY_AFTER_MS,
             )
@@ -46,13 +46,13 @@ class Presence:
         return present != before
 
     def clear(self, who: Hashable) -> bool:
-        """Somebody is no longer present; gives whether they were."""
+        """End a connection's presence; return whether there was one."""
         return self._present.pop(who, None) is not None
 
     def clients(self) -> list[Present]:
-        """Everybody who is present."""
+        """Return the present clients."""
         return [*self._present.values()]
 
     def body(self) -> bytes:
-        """The notification that tells of everybody."""
+        """Return the notification of all present clients."""
         return notification("session/presence", PresenceTold(self._session_id, self.clients()))

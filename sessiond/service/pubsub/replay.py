@@ -1,9 +1,9 @@
-"""Replays: what the log holds behind a subscription's cursor, handed over as its connection takes it.
+"""Replays: the log behind a subscription's cursor, handed over at the speed of its connection.
 
-Law 1: a replay tells where it begins to lag and when it has caught up, and hands the
-subscription back in the very step in which nothing is left to tell.
-Law 2: lines are read when there is room for them, by one replay of a connection at a time. So
-what waits for a client that takes nothing is a cursor a subscription, and no lines.
+Law 1: a replay tells where it begins to lag and when it has caught up, and makes the subscription
+live in the very step in which nothing is left to tell.
+Law 2: lines are read when there is room for them, by one replay of a connection at a time. So a
+client that takes nothing costs one cursor per subscription, and no lines.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ __all__ = ["Log", "Replays", "SharedState"]
 
 
 class Log(Protocol):
-    """The stored entries, as a replay reads them."""
+    """Stored entries as a replay reads them."""
 
     @property
     def seq(self) -> int:
-        """The last durable line."""
+        """Last durable line."""
         ...
 
     def span(self, after: int, upto: int, bytes_max: int) -> int:
-        """The last seq of a chunk that starts after `after`: one line or more, about `bytes_max`."""
+        """Return the last seq of a chunk after `after`: one line or more, about `bytes_max`."""
         ...
 
     async def read_events(self, first: int, last: int) -> list[Event]:
-        """The entries of these lines; lines that are no entry are left out."""
+        """Return the entries of these lines; lines that are no entry are left out."""
         ...
 
 
 class SharedState(NamedTuple):
-    """What is not in the log, and told to a subscriber that missed it when it has caught up."""
+    """State outside the log, told to a subscriber that missed it once it has caught up."""
 
     presence: Presence
     standing: Standing
 
 
 class Replays:
-    """How subscriptions of one session catch up; `go_live` takes one that has."""
+    """Replays of one session; `go_live` takes a subscription that has caught up."""
 
     def __init__(
         self,
@@ -65,22 +65,25 @@ class Replays:
         self.ended = False
 
     def end(self) -> None:
-        """There is another log: what is under way hands nothing over any more."""
+        """Stop all replays of this log: another log has taken its place."""
         self.ended = True
 
     def _is_over(self, subscription: Subscription) -> bool:
         return subscription.closed or self.ended
 
     async def catch_up(self, subscription: Subscription) -> None:
-        """Everything after its position, then live; ends when it is closed. Raises StorageError."""
+        """Hand over everything after the cursor, then make the subscription live.
+
+        Ends when the subscription is closed. Raises StorageError.
+        """
         while not self._is_over(subscription):
             if subscription.lagged:
                 await self._tell_lagged(subscription)
             elif subscription.position < self._log.seq:
                 await self._replay_chunk(subscription, self._log.seq)
             elif subscription.listener.offer(self._last_words(subscription)):
-                # No await since the last look: nothing can be published in between, so whoever
-                # is told that it has caught up has its events before its answers from here on.
+                # No await since the last look, so no entry can be published in between: from here
+                # on the subscriber gets its events before its answers.
                 subscription.dropped_signals = 0
                 subscription.missed_presence = subscription.missed_standing = False
                 subscription.listener.flush()
@@ -90,11 +93,11 @@ class Replays:
                 await subscription.listener.wait_room()
 
     def _last_words(self, subscription: Subscription) -> bytes:
-        """That it has caught up, and what passed it by meanwhile, as one piece."""
+        """Return the notification of having caught up, with everything missed meanwhile."""
         synced = notification("session/synced", Synced(self._session_id, subscription.position))
         bodies = [synced]
         if subscription.dropped_signals:
-            # A replay of nothing tells of them.
+            # An empty replay (lagged, synced) tells of the dropped signals.
             bodies += [self._lagged(subscription), synced]
         if subscription.missed_presence:
             bodies.append(self._state.presence.body())
@@ -107,10 +110,10 @@ class Replays:
         return notification("session/lagged", Lagged(self._session_id, position, dropped))
 
     async def _tell_lagged(self, subscription: Subscription) -> None:
-        """Say where it fell behind, and how many signals are gone by the time it hears of it."""
+        """Tell where the subscriber fell behind, and how many signals it has missed."""
         listener = subscription.listener
         while not self._is_over(subscription):
-            # Only then: there is a place for few words long before there is one for a signal.
+            # Wait first: a small frame finds room long before a signal does.
             await listener.wait_room()
             if self._is_over(subscription):
                 return
@@ -131,7 +134,7 @@ class Replays:
             subscription.advance(last)
 
     async def _hand_over(self, subscription: Subscription, frames: bytes) -> None:
-        """Put frames into the connection's outbox as soon as events are welcome there."""
+        """Put frames into the connection's outbox as soon as it has room for events."""
         listener = subscription.listener
         while frames and not self._is_over(subscription):
             if listener.offer(frames):

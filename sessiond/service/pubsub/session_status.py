@@ -1,7 +1,7 @@
-"""Whether a session is archived, or can only be read, as its subscribers are told.
+"""Status of a session for its subscribers: archived, read-only.
 
-Law: the state is told as a whole, never as a change, so a subscriber that missed one
-notification knows all of it with the next. Nothing of it is stored here.
+Law: the status is told as a whole, never as a change, so a subscriber that missed one notification
+knows all of it with the next. It is not stored here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Standing"]
 
 
 class Standing:
-    """The state of one session that forbids or allows changes."""
+    """Status of one session that forbids or allows changes."""
 
     __slots__ = ("_session_id", "_state")
 
@@ -24,12 +24,12 @@ class Standing:
         self._state = (False, False)
 
     def take(self, *, archived: bool, read_only: bool) -> bool:
-        """Take the state as it is now; return whether it is another one."""
+        """Record the current status; return whether it changed."""
         before, self._state = self._state, (archived, read_only)
         return self._state != before
 
     def body(self) -> bytes:
-        """Return the notification of the state."""
+        """Return the notification of the status."""
         archived, read_only = self._state
         reason: Literal["bad_line"] | None = "bad_line" if read_only else None
         return notification(

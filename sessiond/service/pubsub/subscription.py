@@ -1,7 +1,7 @@
-"""One connection's cursor over the log of one session, and what it wants to see.
+"""Cursor of one connection over the log of one session, and its filter.
 
-Law: a subscription holds a position and no events, so what a slow reader costs does
-not grow. The hub alone moves it.
+Law: a subscription holds a position and no events, so the cost of a slow reader does not grow.
+Only the hub moves the position.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Subscription", "Variant"]
 
 
 class Variant(Struct, frozen=True):
-    """What a subscriber wants to see. Subscribers alike in this share their frames."""
+    """Filter and framing of a subscriber. Subscribers with equal variants share their frames."""
 
     encode: Callable[[bytes], bytes]
     bodies: bool = True
@@ -27,7 +27,7 @@ class Variant(Struct, frozen=True):
 
 
 class Subscription:
-    """One connection's cursor. `position` is the last seq handed over while it replays."""
+    """Cursor of one connection. `position` is the last seq handed over during a replay."""
 
     __slots__ = (
         "_waiters",
@@ -51,32 +51,32 @@ class Subscription:
         self.live = False
         self.lagged = False
         self.dropped_signals = 0
-        """Since it was last told of them."""
+        """Number of signals missed since the subscriber was last told of missed ones."""
         self.missed_presence = False
-        """Somebody came or went, and it could not be told."""
+        """True if a change of presence could not be told."""
         self.missed_standing = False
-        """The session became archived or read-only, or is so no longer, and it could not be told."""
+        """True if a change of the session's status (archived, read-only) could not be told."""
         self.closed = False
         self.replay: anyio.CancelScope | None = None
-        """The replay under way, which ends with the subscription wherever it waits."""
+        """Running replay, which ends with the subscription wherever it waits."""
         self.on_close: Callable[[], None] | None = None
-        """Whoever holds it is told when there will be no more events."""
+        """Function to call when there will be no more events."""
         self._waiters: list[tuple[int, anyio.Event]] = []
 
     def advance(self, position: int) -> None:
-        """Everything up to `position` was handed over."""
+        """Record that everything up to `position` was handed over."""
         self.position = position
         if self._waiters:
             self._tell_waiters()
 
     def go_live(self) -> None:
-        """From here on events are handed over as they happen."""
+        """Hand over events as they happen, from now on."""
         self.live = True
         self.replay = None
         self._tell_waiters()
 
     async def reached(self, seq: int) -> None:
-        """Until everything up to `seq` was handed over, or there is nobody to hand it to."""
+        """Wait until everything up to `seq` was handed over, or the subscription ended."""
         if self.live or self.closed or self.position >= seq:
             return
         event = anyio.Event()
@@ -84,14 +84,14 @@ class Subscription:
         await event.wait()
 
     def begin_again(self) -> None:
-        """Nothing of the log as it is now was handed over."""
+        """Go back to the start of a new log."""
         if self.replay is not None:
             self.replay.cancel()
         self.position = 0
         self.live = self.lagged = False
 
     def close(self) -> None:
-        """No more events."""
+        """End the events."""
         self.closed = True
         if self.replay is not None:
             self.replay.cancel()

@@ -1,1 +1,1 @@
-"""Which sessions of a daemon are open, and whose turn a session's file is."""
+"""Open sessions of a daemon, and the turns of requests that need a session's file."""
