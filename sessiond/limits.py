@@ -1,7 +1,7 @@
-"""Every bound of the daemon, with what happens when it is reached.
+"""The bounds of the daemon, each with its overflow policy.
 
-A bound has one owner (named in its comment) and one overflow policy. Sizes are
-bytes, times are seconds unless the name says otherwise.
+A bound has one owner, which its comment names, and one overflow policy. Sizes are
+bytes and times are seconds unless the name says otherwise.
 """
 
 from __future__ import annotations
@@ -11,287 +11,297 @@ from typing import Final, NamedTuple
 # rpc: one message. NDJSON answers too_large and goes on at the next line;
 # Content-Length skips the body.
 FRAME_BYTES_MAX: Final = 32 * 1024 * 1024
-# rpc: header block of a Content-Length frame; more closes the connection.
+# rpc: the header block of a Content-Length frame; a longer one closes the connection.
 HEADER_BYTES_MAX: Final = 8 * 1024
-# rpc: arrays and objects inside each other; more is a parse_error. Well below what the
-# decoder can do on any stack, so that what was taken can always be read back.
+# rpc: nested levels of arrays and objects; more is a parse_error. The bound is far below what
+# the decoder can do on any stack, so that accepted JSON can always be read back.
 NESTING_MAX: Final = 512
-# rpc: an id of a request that is longer comes back with the answer, but is left out of the
-# `origin` that others are told with every event.
+# rpc: the id of a request in the `origin` of events; a longer id is left out there, but comes back
+# with the answer.
 ORIGIN_ID_BYTES_MAX: Final = 256
-# methods: the name a client gives itself, told to others in the same place.
+# methods: characters of the id that a client gives itself, also part of `origin`.
 CLIENT_ID_CHARS_MAX: Final = 128
-# methods: and the name it has among those who are present; a longer one is cut.
+# methods: characters of a client's name in presence; a longer name is cut.
 CLIENT_NAME_CHARS_MAX: Final = 128
-# rpc: a frame with half surrogate pairs that is looked at for its id, so that its sender hears what
-# is wrong under it; in a longer one they are a parse_error without an id.
+# rpc: a frame with half surrogate pairs that is searched for its id, so that the error carries the
+# id; a longer frame with them is a parse_error without an id.
 HALVES_BYTES_MAX: Final = 1024 * 1024
 # rpc: members of one batch; more is too_large.
 BATCH_MEMBERS_MAX: Final = 100
 
-# transports: one read. 256 KiB reads allocate and unmap each time (perf-goals).
+# transports: bytes of one read; reads of 256 KiB would allocate and unmap memory each time.
 READ_BYTES: Final = 64 * 1024
-# transports: what may wait for one connection's socket. Events beyond it demote
-# the subscription to replay; answers beyond it stop the reading.
+# transports: bytes that may wait for one connection's socket. Events beyond the bound demote the
+# subscription to a replay; answers beyond it stop the reading.
 OUTBOX_BYTES_MAX: Final = 1024 * 1024
-# transports: messages of one connection that are dispatched before others have their turn.
+# transports: messages of one connection that are dispatched before other connections get a turn.
 TURN_MESSAGES_MAX: Final = 512
-# transports: requests of one connection that wait for an answer, and their bytes; more stops the
-# reading.
+# transports: requests of one connection without an answer, and their bytes; more stops the reading.
 IN_FLIGHT_MAX: Final = 1024
 IN_FLIGHT_BYTES_MAX: Final = FRAME_BYTES_MAX
-# rpc: requests of the daemon that one client has not answered; it is not asked more then.
+# rpc: requests of the daemon that one client has not answered; the client gets no more until then.
 OUTGOING_MAX: Final = 64
-# service/byte_budget: bytes that all connections together make the daemon keep: halves of frames,
-# requests without an answer, what waits for sockets. Beyond it large frames and large answers to
-# questions are overloaded; events have half of it and then stay in the log.
+# service/byte_budget: bytes that the daemon keeps for all connections: partial frames, requests
+# without an answer, output that waits for sockets. Beyond it large frames and large answers to
+# queries are overloaded; events may use half of it and then stay in the log.
 BUFFERED_BYTES_MAX: Final = 512 * 1024 * 1024
-# rpc: an answer to a question up to this size is given however much waits already.
+# rpc: an answer to a query up to this size is sent however much output waits already.
 SMALL_ANSWER_BYTES: Final = 64 * 1024
-# transports: open connections, all of one user, and those of one process among them; one more is
-# told that it is overloaded and closed.
+# transports: open connections, all of them of one user, and those of one process among them; one
+# more connection is answered overloaded and closed.
 CONNECTIONS_MAX: Final = 4096
 CONNECTIONS_PER_PROCESS_MAX: Final = 2048
-# transports: connections have at most this part of the descriptors that the process may have, and one
-# process this part of the connections: session files, the catalog and searches keep the rest.
+# transports: connections use at most the descriptors of the process divided by the first number,
+# and one client process at most the connections divided by the second; session files, the catalog
+# and searches use the rest of the descriptors.
 CONNECTION_DESCRIPTORS_PART: Final = 2
 PROCESS_CONNECTIONS_PART: Final = 2
-# transports: how often refused connections are logged.
+# transports: time between two log lines about refused connections.
 REFUSALS_LOGGED_SECONDS: Final = 10.0
-# service: reads in worker threads that one connection has under way; the others wait for them.
+# service: reads of one connection that run in worker threads at a time; further reads wait.
 READS_PER_CONNECTION_MAX: Final = 4
-# service: sessions that one connection keeps open by watching, leasing or being present; one more
-# is overloaded.
+# service: sessions that one connection keeps open by subscriptions, leases or presence; one more is
+# overloaded.
 SESSIONS_PER_CONNECTION_MAX: Final = 256
-# transports: how long a start waits for whoever changes the sockets of the same folder.
+# transports: how long a start waits for another process that changes the sockets of the folder.
 FOLDER_LOCK_SECONDS: Final = 5.0
-# transports: a socket that takes no byte this long while an answer waits is closed.
+# transports: a socket that accepts no byte for this long while an answer waits is closed.
 STUCK_SOCKET_SECONDS: Final = 30.0
 
-# service/actor/inbox: commands that wait for one session's writer; more is overloaded.
+# service/actor/inbox: commands that wait for the writer of one session; one more is overloaded.
 INBOX_COMMANDS_MAX: Final = 8192
-# service/actor/inbox: bytes of entries that wait there; more is overloaded, but for a single command.
+# service/actor/inbox: bytes of entries in one inbox; more is overloaded, except a single command.
 INBOX_BYTES_MAX: Final = 128 * 1024 * 1024
 # service/actor/inbox: entries and bytes that one write and one fdatasync carry.
 BATCH_ENTRIES_MAX: Final = 1024
 BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
-# service: open session files; the least recently used idle one is unloaded, else overloaded.
+# service: open session files; for one more the least recently used idle session is closed. If no
+# session is idle, one more is overloaded.
 OPEN_SESSIONS_MAX: Final = 512
-# service/registry/eviction: descriptors of an open session; and those that are left to connections, lists and
-# copies, or this part of all there may be if that is less: idle sessions give way, else overloaded.
+# service/registry/eviction: descriptors of an open session; and those that are left to connections,
+# lists and copies, or this part of all descriptors if that is less: idle sessions are closed, else
+# overloaded.
 SESSION_DESCRIPTORS: Final = 2
 SPARE_DESCRIPTORS: Final = 16
 SPARE_DESCRIPTORS_PART: Final = 8
-# service: sessions whose batches are on their way to the disk at the same time; the others wait.
+# service: sessions whose batches are written to disk at a time; the batches of other sessions wait.
 WRITER_THREADS_MAX: Final = 32
-# service: half a line of another program is closed with a newline when it has not grown for this
-# long, or when an append has waited for it this long altogether; and how often it is looked at then.
+# service: a foreign half line is ended with a newline once it has not grown for the first time, or
+# once an append has waited for the second time; the third is the time between two looks.
 HALF_LINE_SECONDS: Final = 1.0
 HALF_LINE_WAIT_SECONDS: Final = 3.0
 HALF_LINE_LOOK_SECONDS: Final = 0.02
-# journal: bytes of what others wrote that are read, synced and told at a time, or one longer line.
+# journal: foreign bytes that are read, synced and published at a time; one longer line goes alone.
 INTAKE_BYTES: Final = 1024 * 1024
-# service: how often a batch is made again because others wrote first; then theirs comes before it
-# although it was made without, or is refused if they write faster than that can be read.
+# service: how often a batch is staged again because a foreign writer wrote first. Then the foreign
+# lines go before the batch without staging again, or the batch is refused if they come too fast.
 OVERTAKEN_MAX: Final = 4
-# service: how long changes of open files are collected before they are looked at, and how often
-# files are looked at that the system does not report about.
+# service: how long reported changes of open files are collected before the files are looked at, and
+# the time between two looks at files that the system does not report on.
 WATCH_SECONDS: Final = 0.1
 WATCH_POLL_SECONDS: Final = 0.5
 # service: sessions of persist "never"; one more is overloaded.
 MEMORY_SESSIONS_MAX: Final = 256
-# journal/memory: what the lines of one such session cost, and those of all of them: more is too_large,
-# or overloaded. An entry costs its bytes, and so much for what the index keeps of it.
+# journal/memory: bytes of one such session (more is too_large) and of all of them (more is
+# overloaded). An entry costs its bytes, and the third bound for its part of the index.
 MEMORY_SESSION_BYTES_MAX: Final = 256 * 1024 * 1024
 MEMORY_BYTES_MAX: Final = 1024 * 1024 * 1024
 MEMORY_LINE_BYTES: Final = 256
-# service: an idle session is unloaded after this long.
+# service: an idle session is closed after this long.
 IDLE_SESSION_SECONDS: Final = 300.0
-# service: a draft without an assistant message goes to the trash when nobody
-# touched it for this long.
+# service: a draft without an assistant message goes to the trash if unchanged for this long.
 DRAFT_SECONDS: Final = 24 * 3600.0
-# service: what a refusal tells a client to wait.
+# service: the wait before a retry that a refusal tells the client.
 RETRY_AFTER_MS: Final = 250
 
-# service: a request that asked for `$/progress` is told at most this often; what finds the
+# service: time between two `$/progress` notifications of a request; a notification that finds the
 # outbox full is dropped.
 PROGRESS_SECONDS: Final = 0.2
-# service: lines between two reports of what goes over a whole file.
+# service: lines between two progress reports of work on a whole file.
 PROGRESS_LINES: Final = 1024
 
-# service/copying: bytes of lines that a copy reads, changes and writes at once; a longer one goes alone.
+# service/copying: bytes of lines that a copy reads, changes and writes at a time; a longer line
+# goes alone.
 COPY_CHUNK_BYTES: Final = 4 * 1024 * 1024
-# service: one read of the log by a replay, and what a read may do inline on the loop.
+# service: bytes of one read of a replay, and of a read that may run on the event loop.
 REPLAY_CHUNK_BYTES: Final = 256 * 1024
 INLINE_READ_BYTES: Final = 64 * 1024
-# service: steps up a parent chain that a read may walk inline on the loop.
+# service: steps up a parent chain that a read may walk on the event loop.
 INLINE_WALK_STEPS: Final = 2_000
-# methods: the `data` of one signal; more is too_large. What finds no room at a subscriber is
-# dropped there and counted.
+# methods: the `data` of one signal; more is too_large. A signal that finds no room at a subscriber
+# is dropped for that subscriber and counted.
 SIGNAL_BYTES_MAX: Final = 256 * 1024
-# methods: the words for the kind of a signal and the state of somebody present.
+# methods: characters of a signal's kind and of a presence's state.
 SIGNAL_KIND_CHARS_MAX: Final = 128
 # methods: the `data` of one presence; more is too_large.
 PRESENCE_BYTES_MAX: Final = 2 * 1024
-# service: connections present in one session; one more is overloaded. Every change tells all
-# of them, so this times the bytes above must stay below an outbox.
+# service: connections present in one session; one more is overloaded. Every change sends all
+# presences, so this number times the bytes above must stay below an outbox.
 PRESENT_CLIENTS_MAX: Final = 128
 # service: bytes of spliced contexts kept per open session.
 CONTEXT_CACHE_BYTES_MAX: Final = 32 * 1024 * 1024
-# service: and how many: a context that is not kept is looked for below each that is.
+# service: kept contexts per open session. The number is bounded because the search for a context
+# that is not kept goes through all kept ones.
 CONTEXT_CACHE_COUNT_MAX: Final = 32
-# service/context/view_cache: the same of contexts that were mended or shaped for a provider.
+# service/context/view_cache: bytes and number of kept contexts that were repaired or shaped for a
+# provider, per open session.
 VIEW_CACHE_BYTES_MAX: Final = 32 * 1024 * 1024
 VIEW_CACHE_COUNT_MAX: Final = 32
-# service/context/cache_budget: what these of all open sessions keep together; the session that was asked longest
-# ago makes its contexts again.
+# service/context/cache_budget: bytes of these caches in all open sessions; the caches of the least
+# recently asked session are dropped first.
 CACHES_BYTES_MAX: Final = 128 * 1024 * 1024
 # methods: one answer; more is too_large (lists stop earlier and give a cursor).
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
-# journal: one line of a session file, without its newline. Every line that sessiond writes is one
-# entry of a frame with its envelope, and so well below; a longer one fits into no answer either. A
-# longer line of another program is a bad line: reported, kept in the file, skipped in pieces.
+# journal: one line of a session file, without its newline. Every line that sessiond writes is an
+# entry of a frame with its envelope, and so far shorter; a longer line would fit into no answer. A
+# longer foreign line is a bad line: reported, kept in the file, skipped in pieces.
 LINE_BYTES_MAX: Final = RESULT_BYTES_MAX
-# service/log/events: the body of an event: the entry of a line, and what stands around it. Nothing is
-# refused for it, because lines and what is said of them are bounded; clients are told.
+# service/log/events: the body of an event: the entry of a line and its surroundings. No event can
+# be longer, because lines and surroundings are bounded; `initialize` tells clients the bound.
 EVENT_BYTES_MAX: Final = LINE_BYTES_MAX + 64 * 1024
 # methods: rows of one page unless the caller says otherwise, and at most.
 PAGE_ROWS_DEFAULT: Final = 500
 PAGE_ROWS_MAX: Final = 10_000
-# methods: levels of a nested tree; more is too_large. Deeper ones are more than most readers
-# of JSON can take.
+# methods: levels of a nested tree; more is too_large, because most JSON readers cannot take deeper
+# trees.
 NESTED_LEVELS_MAX: Final = 500
 
-# service: how long after the first change the contexts of a watched session are looked at.
+# service: time between the first change of a watched session and the look at its contexts.
 COMPACTION_LOOK_SECONDS: Final = 0.1
 # service/planning, service/copying: stored bytes of a context that is planned, summarised or
 # copied; more is too_large.
 PLAN_BYTES_MAX: Final = 64 * 1024 * 1024
-# service/compaction/division: plans of one session whose files are remembered; those of others are read again.
+# service/compaction/division: plans of one session whose files are remembered; for other plans the
+# files are read again.
 PLANS_KEPT_MAX: Final = 16
-# methods: the id of a plan, which holds ids of a session, a head and two entries.
+# methods: characters of a plan's id, which has the ids of a session, a head and two entries.
 PLAN_ID_CHARS_MAX: Final = 4096
-# service/compaction/summarizers: how long a client may take to write a summary; then the next one is asked.
+# service/compaction/summarizers: how long a client may take to write a summary; then the next
+# client is asked.
 SUMMARIZE_SECONDS: Final = 120.0
-# service/compaction/summarizers: clients that one run asks; then the configured command has its turn.
+# service/compaction/summarizers: clients that one compaction asks; then the configured command
+# runs.
 SUMMARIZERS_ASKED_MAX: Final = 8
-# service/compaction/summarizers: bytes of a summary; a longer one is none, and the next one is asked.
+# service/compaction/summarizers: bytes of a summary; a longer summary is refused, and the next
+# client is asked.
 SUMMARY_BYTES_MAX: Final = 1024 * 1024
-# service/hooks: how long clients may take to say something before a compaction, a fork or a branch;
-# then it goes on.
+# service/hooks: how long clients may take to answer before a compaction, a fork or a branch; then
+# the operation goes on.
 HOOK_SECONDS: Final = 10.0
 # service/hooks: characters of the reason of a veto; the rest is cut.
 VETO_REASON_CHARS_MAX: Final = 1_000
-# cli: commands that write summaries at the same time; others wait for one to end.
+# cli: summarizer commands that run at a time; further commands wait.
 SUMMARIZER_PROCESSES_MAX: Final = 4
-# service/compaction/runner: compactions that are under way by themselves in the daemon; one more is overloaded.
+# service/compaction/runner: compactions that run in the daemon at a time; one more is overloaded.
 RUNS_MAX: Final = 64
-# service/compaction/runner: plans that these make at the same time, each of so many bytes; the others wait.
+# service/compaction/runner: plans that these compactions make at a time, each up to PLAN_BYTES_MAX;
+# further plans wait.
 RUN_PLANS_MAX: Final = 4
-# service/compaction/runner: how long a head rests after an automatic compaction of it failed.
+# service/compaction/runner: pause after a failed automatic compaction of a head.
 AUTOMATIC_REST_SECONDS: Final = 60.0
-# methods: what a plan is asked to mind above all; more is invalid_params.
+# methods: characters of the instructions for a plan; more is invalid_params.
 INSTRUCTIONS_CHARS_MAX: Final = 100_000
 
-# service: messages of each session that the prompt of a merge quotes, the newest, and characters of each;
-# more is left out.
+# service: newest messages of each session that the prompt of a merge quotes, and characters of each
+# message; the rest is left out.
 MERGE_MESSAGES_MAX: Final = 40
 MERGE_MESSAGE_CHARS: Final = 1000
 # session: entries of one append call.
 APPEND_ENTRIES_MAX: Final = 512
 # session: named heads of one session.
 HEADS_MAX: Final = 1024
-# service/actor/leases: how long a lease may last without being renewed, in milliseconds; a shorter or
-# longer one is invalid_params. And how long one may be waited for.
+# service/actor/leases: bounds of the time to live of a lease, in milliseconds; another time is
+# invalid_params. And the longest wait for a lease.
 LEASE_TTL_MS_MIN: Final = 100
 LEASE_TTL_MS_MAX: Final = 3_600_000
 LEASE_WAIT_MS_MAX: Final = 3_600_000
-# service/actor/leases: leased heads of one session, and who waits for one of them; more is overloaded.
+# service/actor/leases: leased heads of one session, and waiters for one head; more is overloaded.
 LEASES_MAX: Final = 1024
 LEASE_WAITERS_MAX: Final = 1024
-# service: numbers of leases that a daemon sets aside when it starts.
+# service: lease epochs that a daemon reserves when it starts.
 LEASE_EPOCHS_RESERVED: Final = 1_000_000
 # session: ids that a precondition_failed reports as missed; ids that session_not_found offers.
 MISSED_IDS_MAX: Final = 100
 AVAILABLE_IDS_MAX: Final = 20
 # session: ids of entries that session/rewind names; beyond it they are only counted.
 REWOUND_IDS_MAX: Final = 10_000
-# session: problems of one file that are kept word by word; the rest is counted.
+# session: problems of one file that are kept in full; the rest is only counted.
 PROBLEMS_MAX: Final = 100
-# session: earlier entries of one id that a retry is held against; where more have the id, a retry
-# of one in the middle is an idempotency_conflict.
+# session: earlier entries of one id that a retry is compared with; if more entries have the id, a
+# retry of one in the middle is an idempotency_conflict.
 SAME_ID_MAX: Final = 16
-# methods: characters of a title that is made of a prompt.
+# methods: characters of a title that is generated from a prompt.
 TITLE_CHARS: Final = 60
-# catalog: bytes of one page of a list; it ends earlier, with a cursor. A row alone may be longer.
+# catalog: bytes of one page of a list; a page with more ends early, with a cursor. A single row may
+# be longer.
 LIST_BYTES_MAX: Final = RESULT_BYTES_MAX // 2
-# methods: tags that one list asks for; more is invalid_params.
+# methods: tags in the filter of one list; more is invalid_params.
 LIST_TAGS_MAX: Final = 100
-# methods: bytes of a path, as long as Linux takes; more is invalid_params.
+# methods: bytes of a path, as many as Linux allows; more is invalid_params.
 PATH_BYTES_MAX: Final = 4095
-# service: bytes of a file that is imported, which is read as a whole; more is too_large.
+# service: bytes of an imported file, which is read as a whole; more is too_large.
 IMPORT_BYTES_MAX: Final = 1024 * 1024 * 1024
 # dialects: characters of a preview.
 PREVIEW_CHARS: Final = 60
 
-# cli: how long a start waits for another start, for a daemon that is ending, and for the new one.
+# cli: how long a start waits for another start, for a stopping daemon, and for the new daemon.
 START_SECONDS: Final = 30.0
 # cli: how long `sessiond stop` waits for the process to be gone, unless told otherwise.
 STOP_SECONDS: Final = 30.0
 # cli: how long a daemon may take to answer a question of `sessiond status` and the like.
 ANSWER_SECONDS: Final = 10.0
-# cli: daemon.log is put aside at a start when it is longer.
+# cli: a daemon.log that is longer is put aside at a start.
 LOG_BYTES_MAX: Final = 1024 * 1024
-# cli: a configuration file; a longer one is refused.
+# cli: bytes of a configuration file; a longer file is refused.
 CONFIG_BYTES_MAX: Final = 1024 * 1024
-# cli: the soft limit of open files is raised to the hard one, up to this.
+# cli: the soft limit of open files is raised to the hard limit, but not above this.
 OPEN_FILES_MAX: Final = 65_536
-# cli: a daemon that was started for its clients ends after this long without any.
+# cli: a daemon that a client started ends after this long without clients.
 IDLE_EXIT_SECONDS: Final = 1800.0
-# cli: `sessiond doctor` complains when less is free.
+# cli: `sessiond doctor` complains if less disk space is free.
 FREE_BYTES_MIN: Final = 64 * 1024 * 1024
 # dialects: characters of the first message in a list.
 FIRST_MESSAGE_CHARS: Final = 200
-# catalog: how long a use waits for another process that holds the database; then a copy in memory
-# stands in, which waits for nobody.
+# catalog: how long a call waits for another process that has the database locked; then a copy in
+# memory stands in for the file.
 LOCKED_SECONDS: Final = 0.5
-# service/listing: how long after the first change what lists show is brought up to date.
+# service/listing: time between the first change and the update of what lists show.
 ROSTER_FLUSH_SECONDS: Final = 1.0
-# service/listing: pages of lists that are kept until something changes, and how large each may be.
+# service/listing: pages of lists that are kept until the next change, and bytes of each page.
 KEPT_PAGES_MAX: Final = 4
 KEPT_PAGE_BYTES_MAX: Final = 2 * 1024 * 1024
-# service/listing: how often a list looks at every file for changes by others; new and
-# vanished files are noticed by every list.
+# service/listing: time between two looks at every file for foreign changes; every list notices new
+# and vanished files.
 SURVEY_SECONDS: Final = 1.0
-# service/listing: a change this soon after the last one may leave the time of a file or folder as it was.
+# service/listing: two changes within this time may leave the time of a file or folder unchanged.
 SAME_TIME_SECONDS: Final = 0.05
 # service/listing: rows that one transaction of a scan stores.
 SURVEY_BATCH_ROWS: Final = 100
-# service/listing: changes of one flush that are told one by one; of more it is told that there are many.
+# service/listing: changes of one flush that are published one by one; more are published as "many".
 CHANGES_TOLD_MAX: Final = 100
-# methods: files that one list names as unreadable, and sessions that one name may mean.
+# methods: unreadable files that one list names, and sessions that an ambiguous ref names.
 UNREADABLE_SHOWN_MAX: Final = 100
 MATCHES_SHOWN_MAX: Final = 20
 # methods: sessions of one forest; more is too_large.
 FOREST_SESSIONS_MAX: Final = 10_000
 
-# dialects: characters of one entry that a search looks at.
+# dialects: characters of one entry that enter the search index.
 SEARCH_TEXT_CHARS_MAX: Final = 200_000
-# service: characters that one transaction adds to the index of searches.
+# service: characters that one transaction adds to the search index.
 SEARCH_BATCH_CHARS: Final = 2_000_000
 # methods: the query of a search; more is invalid_params.
 SEARCH_QUERY_CHARS_MAX: Final = 1_000
-# catalog: characters of a snippet of a search; the rest is left out.
+# catalog: characters of a search snippet; the rest is left out.
 SNIPPET_CHARS_MAX: Final = 240
 
 # lsp: entries in an outline; its last symbol says how many are left out.
 OUTLINE_SYMBOLS_MAX: Final = 5_000
-# lsp: nodes of a session's tree kept per document; beyond it a hover knows less.
+# lsp: nodes of a session's tree kept per document; beyond them a hover shows less.
 OUTLINE_NODES_MAX: Final = 100_000
-# lsp: documents of one editor that are watched; the others answer, but show no problems.
+# lsp: watched documents of one editor; further documents answer, but show no problems.
 DOCUMENTS_MAX: Final = 256
 
-# The longest line one append can make must pass the frame limit on its way out again.
+# The longest line that one append can make must fit into an answer again.
 assert FRAME_BYTES_MAX < RESULT_BYTES_MAX
 assert FRAME_BYTES_MAX < LINE_BYTES_MAX
 assert FRAME_BYTES_MAX < MEMORY_SESSION_BYTES_MAX < MEMORY_BYTES_MAX
@@ -302,7 +312,7 @@ assert PRESENT_CLIENTS_MAX * PRESENCE_BYTES_MAX < OUTBOX_BYTES_MAX // 2
 
 
 class Bounds(NamedTuple):
-    """The bounds that whoever runs the daemon may set, some of them while it runs."""
+    """The bounds that the user may set, some of them while the daemon runs."""
 
     open_sessions: int = OPEN_SESSIONS_MAX
     memory_sessions: int = MEMORY_SESSIONS_MAX
@@ -312,18 +322,18 @@ class Bounds(NamedTuple):
     buffered_bytes: int = BUFFERED_BYTES_MAX
     idle_session_seconds: float = IDLE_SESSION_SECONDS
     open_files: int | None = None
-    """What the system lets the process have; None = not asked."""
+    """Number of open files that the system allows the process; None if unknown."""
 
     @property
     def connections_at_most(self) -> int:
-        """How many connections may be open: they leave descriptors to sessions, lists and searches."""
+        """Bound of open connections, which leaves descriptors to sessions, lists and searches."""
         if self.open_files is None:
             return self.connections
         return min(self.connections, self.open_files // CONNECTION_DESCRIPTORS_PART)
 
     @property
     def connections_of_one_process(self) -> int:
-        """How many of these one process may have: it leaves some to other processes."""
+        """Bound of open connections of one process, which leaves some to other processes."""
         limit = self.connections_at_most
         if limit == self.connections:
             return self.connections_per_process
