@@ -1,9 +1,9 @@
-"""Every error a client can be given, one class each.
+"""The errors that a client can get, one class per error.
 
-An error tells its reader what to do next: `kind` names it, `retryable` says
-whether the same call may succeed later, `data()` carries what the caller needs
-to decide. Codes are part of the wire and are never reused; `ERRORS` is the
-table that protocol.md is checked against.
+An error tells the client what to do next: `kind` names the error, `retryable` says
+whether an unchanged call may succeed later, and `data()` has what the client needs to
+decide. Codes are part of the wire and are never reused. A test checks protocol.md
+against the table `ERRORS`. The class docstrings are the meanings in the schema.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
 
 
 class SessiondError(Exception):
-    """The base: never raised itself."""
+    """The base class of all errors; never raised itself."""
 
     code: ClassVar[int]
     kind: ClassVar[str]
@@ -61,35 +61,35 @@ class SessiondError(Exception):
         self._data = data
 
     def data(self) -> dict[str, Any]:
-        """The `data` member of the JSON-RPC error: kind, retryable and this error's own fields."""
+        """Return the `data` member of the JSON-RPC error: kind, retryable, and its own fields."""
         return {"kind": self.kind, "retryable": self.retryable, **self._data}
 
     def inside(self, path: str) -> Self:
-        """The same error about a part of what stands at `path` among the parameters."""
+        """Return the error with `path` put before its own path, which is relative to it."""
         inner = self._data["path"]
         return self.replacing(path=f"{path}.{inner}" if path else inner)
 
     def replacing(self, **data: Any) -> Self:
-        """The same error with other fields."""
+        """Return the error with some fields replaced."""
         return type(self)(self.message, **{**self._data, **data})
 
 
 class ParseFailed(SessiondError):
-    """The frame is no JSON, or not UTF-8. Nothing was done; send the next one."""
+    """The frame is no JSON, or not UTF-8. Nothing was done; send the next frame."""
 
     code = -32700
     kind = "parse_error"
 
 
 class InvalidRequest(SessiondError):
-    """JSON, but no JSON-RPC 2.0 request."""
+    """The frame is JSON, but no JSON-RPC 2.0 request."""
 
     code = -32600
     kind = "invalid_request"
 
 
 class MethodNotFound(SessiondError):
-    """No such method in this version."""
+    """The method does not exist in this version."""
 
     code = -32601
     kind = "method_not_found"
@@ -125,14 +125,14 @@ class Cancelled(SessiondError):
 
 
 class VersionUnsupported(SessiondError):
-    """None of the protocol versions the client speaks; `supported_versions` lists ours."""
+    """The daemon has no protocol version of the client; `supported_versions` lists its own."""
 
     code = -32010
     kind = "version_unsupported"
 
 
 class PermissionDenied(SessiondError):
-    """This connection's access does not allow the method; `need` says which would."""
+    """The connection's access does not allow the method; `need` names the access that does."""
 
     code = -32013
     kind = "permission_denied"
@@ -146,7 +146,7 @@ class TooLarge(SessiondError):
 
 
 class SessionNotFound(SessiondError):
-    """No session of this id; `available` names up to 20 that exist."""
+    """The session does not exist; `available` names up to 20 sessions that do."""
 
     code = -32020
     kind = "session_not_found"
@@ -176,7 +176,7 @@ class Draining(SessiondError):
 
 
 class SessionArchived(SessiondError):
-    """The session is archived: it can be read, not changed. `session/unarchive` it first."""
+    """The session is archived: it can be read, not changed. Call `session/unarchive` first."""
 
     code = -32024
     kind = "session_archived"
@@ -190,14 +190,14 @@ class SessionCorrupt(SessiondError):
 
 
 class AmbiguousRef(SessiondError):
-    """Several sessions are meant; `matches` names up to 20 of them. Use an id."""
+    """Several sessions match; `matches` names up to 20 of them. Use an id."""
 
     code = -32026
     kind = "ambiguous_ref"
 
 
 class EntryNotFound(SessiondError):
-    """No entry of this id in the session."""
+    """The session has no entry of this id."""
 
     code = -32030
     kind = "entry_not_found"
@@ -218,21 +218,21 @@ class PreconditionFailed(SessiondError):
 
 
 class IdempotencyConflict(SessiondError):
-    """The id or key is stored already, with other content."""
+    """The id or key is stored already with other content."""
 
     code = -32032
     kind = "idempotency_conflict"
 
 
 class HeadNotFound(SessiondError):
-    """No head of this name. Give `parent_id` to create it, or branch."""
+    """The session has no head of this name. Give `parent_id` to create the head, or branch."""
 
     code = -32034
     kind = "head_not_found"
 
 
 class LeaseHeld(SessiondError):
-    """Somebody has leased the head; `holder`, `epoch` and `expires_at` say who and how long."""
+    """The head is leased; `holder`, `epoch` and `expires_at` name the holder and the end."""
 
     code = -32036
     kind = "lease_held"
@@ -240,55 +240,55 @@ class LeaseHeld(SessiondError):
 
 
 class LeaseLost(SessiondError):
-    """The lease named is over. Acquire again and look at the head before you go on."""
+    """The lease has ended. Acquire a new lease and look at the head before you go on."""
 
     code = -32037
     kind = "lease_lost"
 
 
 class SubscriptionNotFound(SessiondError):
-    """This connection has no subscription on the session."""
+    """The connection has no subscription on the session."""
 
     code = -32040
     kind = "subscription_not_found"
 
 
 class PlanStale(SessiondError):
-    """The head is no longer where the plan's summary fits. Plan again."""
+    """The head has moved, and the plan's summary does not fit there. Plan again."""
 
     code = -32050
     kind = "plan_stale"
 
 
 class SummarizerUnavailable(SessiondError):
-    """Nobody wrote the summary; `tried` says who was asked. Write it by `plan`, and send it."""
+    """No summarizer wrote the summary; `tried` lists them. Write one from `plan` and send it."""
 
     code = -32051
     kind = "summarizer_unavailable"
 
 
 class Vetoed(SessiondError):
-    """A client that is asked before does not want it; `by` and `reason` say who and why."""
+    """A client vetoed the operation in a hook; `by` and `reason` name the client and its reason."""
 
     code = -32052
     kind = "vetoed"
 
 
 class NothingToCompact(SessiondError):
-    """There is nothing to summarise at the head; `reason` says why. Go on without."""
+    """The head has nothing to summarise; `reason` says why. Go on without a compaction."""
 
     code = -32053
     kind = "nothing_to_compact"
 
 
 class StorageError(SessiondError):
-    """The disk refused; `errno` names why. Retry with the same entry ids or key."""
+    """The disk refused the operation; `errno` names the cause. Retry with unchanged ids or key."""
 
     code = -32060
     kind = "storage_error"
     retryable = True
-    # What the same call will meet again until somebody names another path, or changes rights or
-    # the file system.
+    # The errors that a retry meets again until the user names another path, or changes the
+    # permissions or the file system.
     for_good: ClassVar[frozenset[str]] = frozenset(
         {
             *("EACCES", "EPERM", "EROFS", "ENOTSUP", "ENOSYS"),
@@ -298,9 +298,9 @@ class StorageError(SessiondError):
 
 
 def system_error(error: BaseException) -> OSError | None:
-    """Return the failed system call that ended some work; None if another error ended the work.
+    """Return the OSError of the system call that ended some work; None for any other error.
 
-    A group counts if every error of the group is a failed call.
+    An exception group counts if every error in the group is such an OSError.
     """
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
@@ -311,9 +311,9 @@ def system_error(error: BaseException) -> OSError | None:
 
 
 def exhausted(error: BaseException, retry_after_ms: int) -> SessiondError | None:
-    """What is said of work that the system ended: no memory, no thread, a call that failed.
+    """Return the error for work that the system ended: no memory, no thread, a failed call.
 
-    None of any other error.
+    Returns None for any other error.
     """
     failed = system_error(error)
     if failed is not None:
@@ -322,9 +322,9 @@ def exhausted(error: BaseException, retry_after_ms: int) -> SessiondError | None
         return StorageError(text, errno=name, retryable=name not in StorageError.for_good)
     if isinstance(error, MemoryError):
         return Overloaded("there is not enough memory for this", retry_after_ms=retry_after_ms)
-    # What `threading` says; there is no class of its own for it.
+    # `threading` raises a plain RuntimeError with this text.
     if isinstance(error, RuntimeError) and error.args[:1] == ("can't start new thread",):
-        return Overloaded("the system gives no more threads", retry_after_ms=retry_after_ms)
+        return Overloaded("the system cannot start another thread", retry_after_ms=retry_after_ms)
     return None
 
 

@@ -2090,11 +2090,11 @@ export interface ClientRequests {
 
 /** The code of every kind of error. */
 export interface ErrorCodes {
-  /** The frame is no JSON, or not UTF-8. Nothing was done; send the next one. */
+  /** The frame is no JSON, or not UTF-8. Nothing was done; send the next frame. */
   parse_error: -32700;
-  /** JSON, but no JSON-RPC 2.0 request. */
+  /** The frame is JSON, but no JSON-RPC 2.0 request. */
   invalid_request: -32600;
-  /** No such method in this version. */
+  /** The method does not exist in this version. */
   method_not_found: -32601;
   /** A parameter is missing, unknown or of the wrong type; `path` names it. */
   invalid_params: -32602;
@@ -2104,13 +2104,13 @@ export interface ErrorCodes {
   overloaded: -32001;
   /** The request was cancelled by its sender before it took effect. */
   cancelled: -32800;
-  /** None of the protocol versions the client speaks; `supported_versions` lists ours. */
+  /** The daemon has no protocol version of the client; `supported_versions` lists its own. */
   version_unsupported: -32010;
-  /** This connection's access does not allow the method; `need` says which would. */
+  /** The connection's access does not allow the method; `need` names the access that does. */
   permission_denied: -32013;
   /** A frame, batch or result is over `limit`. */
   too_large: -32014;
-  /** No session of this id; `available` names up to 20 that exist. */
+  /** The session does not exist; `available` names up to 20 sessions that do. */
   session_not_found: -32020;
   /** The id is taken. Open it, or create with `if_exists: "open"`. */
   session_exists: -32021;
@@ -2118,37 +2118,37 @@ export interface ErrorCodes {
   session_locked: -32022;
   /** The daemon is stopping. Reconnect after `retry_after_ms`. */
   draining: -32023;
-  /** The session is archived: it can be read, not changed. `session/unarchive` it first. */
+  /** The session is archived: it can be read, not changed. Call `session/unarchive` first. */
   session_archived: -32024;
   /** The session's file has a line that does not parse; `line` names it (the first line is 1). */
   session_corrupt: -32025;
-  /** Several sessions are meant; `matches` names up to 20 of them. Use an id. */
+  /** Several sessions match; `matches` names up to 20 of them. Use an id. */
   ambiguous_ref: -32026;
-  /** No entry of this id in the session. */
+  /** The session has no entry of this id. */
   entry_not_found: -32030;
   /** The entry breaks a rule of its type or of this session's dialect; `path` names the field. */
   entry_invalid: -32033;
   /** The head is not where `expected` says: decide again with `actual` and `missed`. */
   precondition_failed: -32031;
-  /** The id or key is stored already, with other content. */
+  /** The id or key is stored already with other content. */
   idempotency_conflict: -32032;
-  /** No head of this name. Give `parent_id` to create it, or branch. */
+  /** The session has no head of this name. Give `parent_id` to create the head, or branch. */
   head_not_found: -32034;
-  /** Somebody has leased the head; `holder`, `epoch` and `expires_at` say who and how long. */
+  /** The head is leased; `holder`, `epoch` and `expires_at` name the holder and the end. */
   lease_held: -32036;
-  /** The lease named is over. Acquire again and look at the head before you go on. */
+  /** The lease has ended. Acquire a new lease and look at the head before you go on. */
   lease_lost: -32037;
-  /** This connection has no subscription on the session. */
+  /** The connection has no subscription on the session. */
   subscription_not_found: -32040;
-  /** The head is no longer where the plan's summary fits. Plan again. */
+  /** The head has moved, and the plan's summary does not fit there. Plan again. */
   plan_stale: -32050;
-  /** Nobody wrote the summary; `tried` says who was asked. Write it by `plan`, and send it. */
+  /** No summarizer wrote the summary; `tried` lists them. Write one from `plan` and send it. */
   summarizer_unavailable: -32051;
-  /** A client that is asked before does not want it; `by` and `reason` say who and why. */
+  /** A client vetoed the operation in a hook; `by` and `reason` name the client and its reason. */
   vetoed: -32052;
-  /** There is nothing to summarise at the head; `reason` says why. Go on without. */
+  /** The head has nothing to summarise; `reason` says why. Go on without a compaction. */
   nothing_to_compact: -32053;
-  /** The disk refused; `errno` names why. Retry with the same entry ids or key. */
+  /** The disk refused the operation; `errno` names the cause. Retry with unchanged ids or key. */
   storage_error: -32060;
 }
 
