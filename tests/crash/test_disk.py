@@ -32,7 +32,7 @@ ACTIONS = st.one_of(
 
 
 class Player:
-    """Plays the same actions on any `Files`; descriptors are named by their order."""
+    """A player of actions on any `Files`; descriptors are named by their order."""
 
     def __init__(self, files: Files, folder: Path) -> None:
         self.files = files
@@ -40,7 +40,7 @@ class Player:
         self.fds: list[tuple[int, str]] = []
 
     def play(self, action: tuple[object, ...]) -> object:
-        """What the action gives, without what differs between any two disks."""
+        """Return the result of an action, without details that differ between disks."""
         op, *args = action
         assert isinstance(op, str)
         if args and isinstance(args[0], int):
@@ -67,7 +67,7 @@ class Player:
         return sorted(result) if op == "listdir" else result
 
     def end(self) -> dict[str, bytes]:
-        """What the files hold."""
+        """Return the contents of all files, and close all descriptors."""
         found = {}
         for name in self.files.listdir(self.folder):
             fd = self.files.open_read(self.folder / name)

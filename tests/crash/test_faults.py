@@ -1,7 +1,7 @@
-"""For N = 1, 2, ... the Nth call into the operating system fails, until a run has no failure.
+"""Tests in which the Nth call into the operating system fails, for N = 1, 2, ... up to the last.
 
-After each: memory as it was, the error of the right kind, a retry works, and what a reboot finds
-holds every acknowledged line, in order, and no invented one.
+After each failure memory is unchanged, the error has the right kind and a retry works. A reboot
+finds every acknowledged line, in order, and no invented line.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def lines_of(journal: Journal) -> list[bytes]:
 
 
 def found_after(disk: FaultDisk, *, keep: int, names: int = 0) -> tuple[list[bytes], bytes]:
-    """The lines and the tail that a reboot finds."""
+    """Return the lines and the tail that a reboot finds."""
     journal = opened(disk.crash(keep=keep, names=names))
     return lines_of(journal), journal.tail
 
@@ -367,7 +367,7 @@ def test_lines_of_ours_that_were_glued_to_half_a_line_are_written_again(
 
 
 def write_in_pieces(disk: FaultDisk, size: int, between: Callable[[], None]) -> None:
-    """The next write takes so many bytes only, and something happens before the rest of it."""
+    """Let the next write store only `size` bytes, and call `between` before its rest is written."""
     write = disk.write
     disk.write_bytes_max = size
 

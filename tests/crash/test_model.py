@@ -1,7 +1,7 @@
-"""Hypothesis plays a journal's life: appends, faults, repairs, moves, crashes, in any order.
+"""The life of a journal, played by hypothesis: appends, faults, repairs, moves, crashes.
 
-The model is small: every acknowledged line is found, in order, at its ordinal; nothing that was
-not sent is invented. A refused batch may be found in part after a crash, and only then.
+The model is small: every acknowledged line is found, in order, at its ordinal, and no line is
+invented. Part of a refused batch may be found after a crash, and only then.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from sessiond.testing.disk import FaultDisk
 PLACES = (Path("/pending/s.jsonl"), Path("/sessions/s.jsonl"))
 LOCKS = Path("/locks")
 HEADER = b'{"header":1}'
-# Which call fails, counted from now (most are made once or twice), and how much of it gets through.
+# The failing call, its number counted from now (most calls happen once or twice), and how many of
+# its bytes get through.
 FAULT = st.tuples(
     st.sampled_from(["write", "fdatasync", "open_append", "truncate", "pwrite", None]),
     st.sampled_from([1, 1, 1, 2, 2, 3, 4, 5, 6]),
     st.integers(0, 40),
 )
 FAULTS = st.lists(FAULT, max_size=2)
-# Half a one is none with whatever others write behind it.
+# Half a line of ours does not match, whatever a foreign writer adds to it.
 OURS = re.compile(rb'\["n",\d+\]')
 Fault = tuple[str | None, int, int]
 
@@ -41,7 +42,7 @@ class Life(RuleBasedStateMachine):
 
     @initialize()
     def create(self) -> None:
-        """The header is acknowledged, so it is durable."""
+        """Create the file; its header is acknowledged and so durable."""
         self.disk = FaultDisk(*(place.parent for place in PLACES), LOCKS)
         self.journal = Journal.create(self.disk, PLACES[0], HEADER, locks=LOCKS)
         self.journal.truncates = self.truncates
@@ -103,7 +104,7 @@ class Life(RuleBasedStateMachine):
         return [one.line for one in self.journal.take_found()]
 
     def settle(self) -> None:
-        """Everything stored is durable, and the file holds nothing else."""
+        """Record that all lines are durable and that the file holds no other bytes."""
         self.durable = len(self.lines)
         self.refused = []
 
@@ -138,14 +139,14 @@ class Life(RuleBasedStateMachine):
 
     @rule(drops=st.booleans())
     def kill(self, drops: bool) -> None:
-        """The process dies, the machine does not: what was written is found while the page cache has it."""
+        """Kill the process, not the machine: written bytes stay while the page cache has them."""
         self.disk = self.disk.kill()
         self.find_file(drops)
         self.start_again()
 
     @rule(faults=FAULTS, drops=st.booleans())
     def fail_to_open(self, faults: list[Fault], drops: bool) -> None:
-        """The process dies, and what the next one finds cannot be read or stored at first."""
+        """Kill the process; the first opening of the next process fails."""
         self.disk = self.disk.kill()
         path = self.find_file(drops)
         self.set_up(faults)
@@ -156,7 +157,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 3), partial=st.integers(0, 40), closes=st.booleans())
     def end_before_the_repair(self, count: int, partial: int, closes: bool) -> None:
-        """A sync fails, the repair too, and an opening finds what only the page cache has."""
+        """Let a sync and its repair fail: an opening finds bytes that only the page cache has."""
         self.append(count, True, [("fdatasync", 1, partial), ("open_append", 1, 0)])
         if closes:
             self.journal.close()
@@ -165,7 +166,7 @@ class Life(RuleBasedStateMachine):
         self.start_again()
 
     def find_file(self, drops: bool = False) -> Path:
-        """Where the file is; `drops` says that the kernel drops the pages that it counts as clean."""
+        """Return the path of the file; with `drops` the kernel drops pages that count as clean."""
         (path,) = (place for place in PLACES if self.disk.exists(place))
         if drops:
             self.disk.evict(path)
@@ -174,7 +175,7 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: not self.refused)
     @rule(count=st.integers(1, 3), cut=st.integers(1, 30))
     def die_inside_a_write(self, count: int, cut: int) -> None:
-        """The first bytes of a batch are in the file, and nobody is left to cut them off."""
+        """Leave the first bytes of a batch in the file, with no process to cut them off."""
         batch = self.new_lines(count)
         if self.journal.torn_bytes:
             # An append cuts a torn end before it writes.
@@ -205,7 +206,7 @@ class Life(RuleBasedStateMachine):
         self.settle()
 
     def check_rest(self, rest: list[bytes]) -> None:
-        """What lies behind the durable lines is a beginning of what was sent, in its order."""
+        """Check that lines behind the durable ones were sent and are in the order of sending."""
         candidates = [*self.lines[self.durable :], *self.refused]
         positions = [candidates.index(line) for line in rest]
         assert positions == sorted(set(positions))
@@ -244,7 +245,7 @@ class Life(RuleBasedStateMachine):
 
 
 class LifeAmongOthers(Life):
-    """A file that others write too: their bytes stay, and everyone's lines keep their order."""
+    """A file with foreign writers: foreign bytes stay, and each writer's lines keep their order."""
 
     truncates = False
 
@@ -255,17 +256,17 @@ class LifeAmongOthers(Life):
         self.theirs: list[bytes] = []
         self.half = self.landing = b""
 
-    # -- what others do ----------------------------------------------------------------
+    # -- foreign writers ---------------------------------------------------------------
 
     @rule(count=st.integers(0, 2), half=st.integers(0, 8), lands=st.booleans())
     def somebody_writes(self, count: int, half: int, lands: bool) -> None:
-        """The rest of a line, whole lines, and the beginning of one."""
+        """Add foreign bytes: the rest of a half line, whole lines, and the beginning of a line."""
         self.sent += count + 1
         lines = [b'{"t":%d}' % n for n in range(self.sent - count - 1, self.sent)]
         chunk = self.half + b"".join(line + b"\n" for line in lines[:count]) + lines[-1][:half]
         self.half = lines[-1][half:] + b"\n" if half else b""
         if lands:
-            # It replaces one that has not landed yet, which then nobody wrote.
+            # This chunk replaces a chunk that has not landed yet, which then is never written.
             self.disk.land(self.journal.path, chunk)
             self.landing = chunk
         else:

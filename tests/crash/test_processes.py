@@ -1,4 +1,4 @@
-"""Real processes on a real disk: killed while they write, and in each other's way."""
+"""Real processes on a real disk: killed while they write, and competing for a file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 
 @contextmanager
 def process(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
-    """The program with these arguments; killed at the latest at the end."""
+    """Run the program with these arguments; kill it at the end of the block."""
     command = [sys.executable, str(PROGRAM), *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
         try:
@@ -45,7 +45,7 @@ def line_from(child: subprocess.Popen[bytes]) -> list[str]:
 
 
 def acknowledged_in(text: bytes) -> int:
-    """The last line that was acknowledged before the end."""
+    """Return the number of the last acknowledged line."""
     acks = [line for line in text.split(b"\n")[:-1] if line.startswith(b"ack ")]
     return int(acks[-1].split()[1]) if acks else 0
 
@@ -127,7 +127,7 @@ def test_a_lock_dies_with_its_process_and_the_record_changes_hands(path: Path) -
 
 @pytest.fixture
 def small_disk(tmp_path: Path, absent: Callable[[str], NoReturn]) -> Iterator[Path]:
-    """A file system of 256 KiB."""
+    """Mount a file system of 256 KiB."""
     place = tmp_path / "small"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=256k,mode=700", "tmpfs", str(place)]

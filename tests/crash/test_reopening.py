@@ -1,7 +1,7 @@
-"""What an opening finds is durable before it is trusted, also where an earlier sync has failed.
+"""Openings make found lines durable before they trust them, also after a failed sync.
 
-After a failed fdatasync the kernel counts the pages as clean: readers see the bytes, a later sync on
-a new descriptor says that all is well, and a power cut loses them.
+After a failed fdatasync the kernel counts the pages as clean: readers see the bytes, a later sync
+on a new descriptor reports success, and a power cut loses the bytes.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def lose(disk: FaultDisk, journal: Journal) -> None:
 
 
 def watched(disk: FaultDisk, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Where the disk is written in place from now on, and how much."""
+    """Record the offset and size of every write in place from now on."""
     placed: list[tuple[int, int]] = []
     real = disk.pwrite
 

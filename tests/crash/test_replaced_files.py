@@ -1,4 +1,4 @@
-"""Another file in the place of an open one: gone over to when all of it is the same, and then durable."""
+"""Replacements of an open file: one with all known bytes is adopted and made durable."""
 
 from __future__ import annotations
 

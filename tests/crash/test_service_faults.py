@@ -1,6 +1,6 @@
-"""Whatever a client asks, and whichever call into the disk fails: refused and nothing has changed, or done.
+"""Every kind of request with every failing disk call: refused without effect, or done.
 
-The journal's own loops are in `test_faults`; here the whole daemon is asked over its wire.
+`test_faults` tests the journal alone in this way; here a client asks the whole daemon.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ async def a_deleted_one(wire: Wire, session_id: str) -> None:
 
 
 async def hear_all(wire: Wire, session_id: str) -> object:
-    """Subscribe from the beginning and hear everything, as a client does that is told to come again."""
+    """Subscribe from the beginning and receive all events; subscribe again after session/closed."""
     heard: list[int] = []
     await wire.call("subscribe", session_id=session_id, after={"seq": 0})
     while True:
@@ -78,23 +78,23 @@ async def hear_all(wire: Wire, session_id: str) -> object:
 
 
 def lines(*entries: dict[str, Any]) -> Callable[[str], bytes]:
-    """A file with these entries."""
+    """Return a function that makes a file with these entries from a session id."""
     return lambda session_id: native_file([entry | STORED for entry in entries], session_id)
 
 
 def torn(session_id: str) -> bytes:
-    """One that a crash left with half a line behind the last."""
+    """Return a file that a crash left with half a line at its end."""
     return lines(message("own1"))(session_id) + b'{"type":"message","id":"ow'
 
 
 def half_an_atom(session_id: str) -> bytes:
-    """One that a crash left with the first of three lines."""
+    """Return a file that a crash left with the first of the three lines of an append."""
     first = message("own2") | {"atom": [1, 3], "atom_of": session_id}
     return lines(message("own1"), first)(session_id)
 
 
 def damaged(session_id: str) -> bytes:
-    """One with a bad line among good ones."""
+    """Return a file with a bad line among good lines."""
     return (
         lines(message("own1"))(session_id)
         + b"bad\n"
@@ -104,7 +104,7 @@ def damaged(session_id: str) -> bytes:
 
 
 def of_pi(session_id: str) -> bytes:
-    """One of another program, without its last newline."""
+    """Return a pi file without its last newline."""
     return (
         b'{"type":"session","version":3,"id":"%s","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
         b'{"type":"message","id":"own1","parentId":null,"timestamp":"2026-01-15T10:30:00.000Z",'

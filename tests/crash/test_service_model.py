@@ -1,8 +1,9 @@
-"""Whatever is asked in whatever order, wherever the disk fails and whenever the power goes.
+"""Random requests to a daemon in random order, with disk failures and power cuts.
 
-Law: the model is what was answered. What was acknowledged is there, once and in its place, after
-any power cut; what was refused is not, but as a whole, and only where the power went before
-the session was asked again. Files of users beside sessions stay as they are.
+Law: the model consists of the answers. After any power cut every acknowledged entry is there
+once, in its place. A refused call has left no entries, except that all entries of the call may
+appear if the power went before the session was asked again. Users' files beside sessions stay
+unchanged.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ class Known(Struct):
     archived: bool = False
     in_memory: bool = False
     gone: bool | None = False
-    """Whether it was deleted; None: that was refused."""
+    """True if the session was deleted; None if the deletion was refused."""
 
 
 class Life(RuleBasedStateMachine):
-    """One home over many daemons and power cuts."""
+    """A home that outlives many daemons and power cuts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +69,7 @@ class Life(RuleBasedStateMachine):
         self.start()
 
     def teardown(self) -> None:
-        """Every session is what it was once more; all is closed, no half-made file lies about."""
+        """Check every session once more; check that all files are closed and none is unfinished."""
         try:
             try:
                 if sys.exc_info()[0] is None:
@@ -100,7 +101,7 @@ class Life(RuleBasedStateMachine):
     def attempt(
         self, fault: tuple[int, int] | None, *calls: tuple[str, dict[str, Any]]
     ) -> list[Any]:
-        """The answers to calls that are sent at once; None for one that the disk refused."""
+        """Send calls at once and return their answers; None for a call that the disk refused."""
         if fault is not None:
             self.house.disk.fail(None, nth=fault[0], errno=errno.ENOSPC, partial=fault[1])
         answers = self.run(_pipelined, self.wire, calls)
@@ -137,7 +138,7 @@ class Life(RuleBasedStateMachine):
         return [row["entry"]["id"] for row in page["entries"]]
 
     def settle(self, session_id: str, known: Known) -> None:
-        """It was served, so that what was refused before is not found any more."""
+        """Check the stored ids after an answer; from then on refused entries cannot appear."""
         assert self.stored(session_id) == known.ids
         known.refused.clear()
 
@@ -173,7 +174,7 @@ class Life(RuleBasedStateMachine):
         time: str | None,
         again: bool,
     ) -> None:
-        """Several at once, in one batch or two; what was refused may be sent again, the same."""
+        """Append several entries at once, in one batch or two; perhaps retry refused batches."""
         session_id, known = self.pick(which)
         batches = [[self.new_id("own") for _ in range(size)] for size in sizes]
         calls = [append(session_id, batch, role, time) for batch in batches]
@@ -205,7 +206,7 @@ class Life(RuleBasedStateMachine):
         which=WHICH, fault=FAULTS, method=st.sampled_from(["label", "update", "branch", "compact"])
     )
     def change(self, which: int, fault: tuple[int, int] | None, method: str) -> None:
-        """What makes an entry of the daemon's own."""
+        """Make a request for which the daemon stores an entry of its own."""
         session_id, known = self.pick(which)
         targets = [entry_id for entry_id in known.ids if entry_id.startswith("own")]
         params: dict[str, Any] = {"session_id": session_id, "title": "t"}
@@ -394,7 +395,7 @@ async def _pipelined(wire: Wire, calls: tuple[tuple[str, dict[str, Any]], ...]) 
 
 
 async def _kind(wire: Wire, session_id: str) -> str:
-    """The kind of refusal to who asks for a session; nothing if it is there."""
+    """Return the kind of the refusal to a request for a session; "" if the session exists."""
     try:
         await wire.call("session/get", session_id=session_id)
     except Refusal as refusal:
@@ -403,7 +404,7 @@ async def _kind(wire: Wire, session_id: str) -> str:
 
 
 async def _tidy(daemon: Daemon) -> None:
-    """What a daemon does at its start, before anybody asks."""
+    """Do what a daemon does at its start, before the first request."""
     await to_thread.run_sync(remove_half_made, daemon.service.store)
     await to_thread.run_sync(settle_drafts, daemon.service.store)
 
@@ -413,7 +414,7 @@ TestLife.settings = settings(max_examples=6, stateful_step_count=15)
 
 
 class LongLife(Life):
-    """The same for longer."""
+    """A longer run of the model."""
 
 
 TestLongLife = pytest.mark.slow(LongLife.TestCase)

@@ -1,4 +1,4 @@
-"""The far end of a client's conversation: reads what was queued, and says what a test wants said."""
+"""The far end of a client's conversation: reads queued requests and sends what a test wants."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Daemon:
         self.now = 0.0
 
     def connect(self) -> list[dict[str, Any]]:
-        """Accepts; the requests that come at once."""
+        """Accept the connection; return the requests that come at once."""
         self.conversation.connected()
         return self.requests()
 
     def requests(self) -> list[dict[str, Any]]:
-        """Everything sent since the last time."""
+        """Return the requests sent since the last call."""
         outgoing = self.conversation.outgoing
         data = b""
         while outgoing:

@@ -1,4 +1,4 @@
-"""A session opened from its lines, without a file; of pi's dialect unless it is said otherwise."""
+"""Sessions opened from lines, without a file; in the pi dialect by default."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NATIVE_HEADER = {**HEADER, "type": "session_header", "version": 1}
 
 
 class Counted(MemoryJournal):
-    """Lines that say how many were read."""
+    """A journal in memory that counts the lines read."""
 
     read_lines = 0
 
@@ -28,12 +28,12 @@ class Counted(MemoryJournal):
 
 
 def opened(entries: list[dict[str, Any]], header: dict[str, Any] | None = None) -> Opened:
-    """The session of these entries; its journal is `Counted`."""
+    """Return the session of these entries; its journal is a `Counted`."""
     return opened_lines([json.dumps(line).encode() for line in (header or HEADER, *entries)])
 
 
 def opened_lines(lines: list[bytes]) -> Opened:
-    """The same of lines, header first."""
+    """Return the session of these lines, header first; its journal is a `Counted`."""
     indexer = Indexer(Path("/x"))
     for seq, line in enumerate(lines):
         indexer.visit(seq, line)

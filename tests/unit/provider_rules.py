@@ -1,7 +1,7 @@
-"""What the providers' APIs refuse a request for, by their published rules.
+"""The published rules by which the providers' APIs refuse a request.
 
-Law: written from those rules alone; knows nothing of how messages are made. Each function gives
-what is wrong with a list of messages, in words.
+Law: written from those rules alone, without knowledge of how sessiond makes messages. Each
+function returns the faults of a list of messages, in words.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ NO_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def anthropic_troubles(messages: list[Message]) -> list[str]:
-    """Of the `messages` of a request to the Messages API."""
+    """Return the faults of the `messages` of a request to the Messages API."""
     return [*_all_text(messages), *_anthropic(messages)]
 
 
 def openai_troubles(messages: list[Message]) -> list[str]:
-    """Of the `messages` of a request to Chat Completions."""
+    """Return the faults of the `messages` of a request to Chat Completions."""
     return [*_all_text(messages), *_openai(messages)]
 
 
 def _all_text(value: Any) -> Iterator[str]:
-    """No half of a character may be in it anywhere."""
+    """Yield a fault if any text in the value has half a character."""
     if NO_SURROGATE.search(json.dumps(value, ensure_ascii=False)):
         yield "half a character"
 

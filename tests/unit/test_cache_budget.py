@@ -1,4 +1,4 @@
-"""What the caches of all sessions keep together has a bound; who was asked longest ago gives way."""
+"""The common bound of all sessions' caches; the least recently asked session loses its caches."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ queries = st.builds(
 
 
 def fits(row: Stored, query: Query) -> bool:
-    """What the page says of the filters, in plain Python."""
+    """Return whether a row matches a query, as protocol.md defines the filters."""
     facts = row.facts
     said = [facts.title or "", facts.first_message or "", facts.cwd]
     return all(
@@ -333,7 +333,7 @@ def test_a_file_that_cannot_be_written_is_stood_in_for_until_it_can(tmp_path: Pa
 
 
 def become_immutable(_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `chattr +i` does for root, whom no mode keeps from writing."""
+    """Refuse changes as `chattr +i` does, because file modes do not bind root."""
 
     def refused(*_: object, **__: object) -> None:
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))

@@ -1,4 +1,4 @@
-"""The running checksum of a file: the same as that of its bytes, wherever it is asked for."""
+"""The running checksum of a file: equal to the checksum of the file's bytes at any offset."""
 
 from __future__ import annotations
 

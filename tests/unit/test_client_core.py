@@ -1,4 +1,4 @@
-"""The client's core as plain function calls: what is sent again, what is yielded, when.
+"""The client's core as plain function calls: retries, yielded events, and their times.
 
 Time is a number that the test moves.
 """
@@ -87,7 +87,7 @@ def feed_with(**options: Any) -> tuple[Feed, Daemon]:
 
 
 def taken(feed: Feed) -> list[Any]:
-    """What the consumer gets: seqs for entries, everything else as it is."""
+    """Return what the consumer gets: the seqs of entry events, and all other events unchanged."""
     events: list[Any] = []
     while (event := feed.take()) is not None:
         events.append(event.seq if isinstance(event, EntryEvent) else event)
@@ -133,7 +133,7 @@ def test_an_answer_too_deep_to_read_is_its_askers_alone() -> None:
 
 
 def test_half_a_surrogate_pair_in_an_answer_reads_as_the_replacement_character() -> None:
-    """It stands in files of programs that cut texts; one must not cost the connection."""
+    """Programs that cut texts write such escapes; one must not end the connection."""
     incoming = wire.decode(
         rb'{"id":1,"result":{"a":"cut \ud83d","b":"\ud83d\ude00","c":"\\ud83d"}}'
     )

@@ -1,4 +1,4 @@
-"""What the client does for the daemon, as plain function calls: each request is answered once."""
+"""Requests of the daemon to the client, as plain function calls: each is answered once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def offered(
     summarize: bool = True,
     hooks: tuple[str, ...] = HOOKS,
 ) -> tuple[Offering, Daemon]:
-    """An offer that the daemon has taken."""
+    """Return an offer that the daemon has accepted, and the daemon."""
     setup = Setup(hello=hello, random=lambda: 1.0)
     offering = Offering(setup, summarize=summarize, hooks=hooks, deadline=30.0)
     daemon = Daemon(offering)

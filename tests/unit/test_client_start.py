@@ -1,4 +1,4 @@
-"""What a client runs where nobody listens."""
+"""The command that a client runs if no daemon listens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache of contexts: whatever was asked before, a context is what the file says."""
+"""The cache of contexts: a context equals that of the file, whatever requests came before."""
 
 from __future__ import annotations
 

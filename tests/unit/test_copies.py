@@ -1,4 +1,4 @@
-"""Copies of random sessions: what is in them, that nothing is wrong with them, what a model sees of them.
+"""Copies of random sessions: their entries, the absence of problems, and what a model sees.
 
 Law: the source is a list of entries that any program could have written; what a copy holds is
 said here from that list alone.
@@ -51,7 +51,7 @@ few = settings(max_examples=25)
 
 
 class Written:
-    """What a program wrote so far."""
+    """The entries that a program has written so far."""
 
     def __init__(self, dialect: str) -> None:
         self.dialect = dialect
@@ -63,7 +63,7 @@ class Written:
         return "\n".join(map(json.dumps, self.entries))
 
     def path(self, entry_id: str | None) -> list[str]:
-        """From the root down."""
+        """Return the path from the root down to an entry."""
         found: list[str] = []
         while entry_id is not None:
             found.append(entry_id)
@@ -86,7 +86,7 @@ class Written:
 
 @st.composite
 def writings(draw: st.DrawFn, dialect: str) -> Written:
-    """A tree of every kind of entry, with heads and labels."""
+    """Draw a tree of all kinds of entries, with heads and labels."""
     written = Written(dialect)
     for _ in range(draw(st.integers(1, 14))):
         nodes = written.nodes
@@ -124,7 +124,7 @@ def _write(draw: st.DrawFn, written: Written, kind: str, parent_id: str | None, 
 
 
 def _said(draw: st.DrawFn, kind: str, number: int) -> tuple[str, Json]:
-    """What refers to no other entry."""
+    """Draw the type and members of an entry that refers to no other entry."""
     if kind in {"user", "assistant", "toolResult"}:
         message: Json = {"role": kind, "content": [{"type": "text", "text": f"{number}"}]}
         if kind == "assistant" and draw(st.booleans()):
@@ -165,7 +165,7 @@ class Copied:
         return self.made(rebase(self.source, by_ids(self.source, chosen), None, self.birth))
 
     def made(self, chunks: Iterator[list[bytes]]) -> Opened:
-        """The copy, with which nothing is wrong; where its entries come from is unchanged."""
+        """Return the copy; check that it has no problems and that the source is unchanged."""
         before = [*self.opened.journal.read(0, self.source.upto)]
         copy = opened_lines([line for chunk in chunks for line in chunk])
         assert copy.session.problem_count == 0, copy.session.problems
@@ -179,7 +179,7 @@ class Copied:
 
 
 def nodes_of(found: Opened) -> list[tuple[str, str | None]]:
-    """The tree of a session without labels, in the order of the file: ids and parents."""
+    """Return the nodes of a session without labels, in the order of the file: ids and parents."""
     session = found.session
     return [
         (session.names[seq], session.id_of(session.parents[seq]))
@@ -202,7 +202,7 @@ def level_of(found: Opened, leaf: int) -> str:
 
 
 def seen(found: Opened, leaf: int | None = None) -> Any:
-    """What a model sees at main, or at a place, but for where a compaction begins."""
+    """Return what a model sees at main or at `leaf`, except the first kept id of compactions."""
     session = found.session
     context = build_context(found, session.heads["main"].leaf if leaf is None else leaf)
     messages = [json.loads(body) for body in context.messages()]
@@ -216,7 +216,7 @@ def seen(found: Opened, leaf: int | None = None) -> Any:
 
 
 def says(found: Opened) -> dict[str, Json]:
-    """What the entries say, by their ids, wherever they stand."""
+    """Return the content of the entries by their ids, without their places."""
     lines = [json.loads(line) for line in found.journal.read(1, found.session.seq)]
     return {one["id"]: {k: v for k, v in one.items() if k not in PLACE} for one in lines}
 
@@ -325,7 +325,7 @@ def test_a_merge_quotes_the_newest_messages_of_a_context(dialect: str, data: st.
 
 
 def second(found: Opened, compaction: int) -> str | None:
-    """The entry whose message comes right behind those of a compaction."""
+    """Return the id of the entry whose message follows those of a compaction."""
     context = build_context(found, compaction)
     name = found.session.names[compaction]
     return next((one for one in context.sources[: context.count] if one != name), None)

@@ -1,4 +1,4 @@
-"""What production gives the service: ids that any thread may ask for."""
+"""The environment of production: ids that any thread may ask for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_threads_that_take_ids_at_once_get_each_once(monkeypatch: pytest.MonkeyP
     numbers = count()
 
     def urandom(size: int) -> bytes:
-        """No chance at all, so that whatever comes twice was given twice."""
+        """Return bytes that never repeat, so that an id that comes twice was given twice."""
         first = next(numbers) * size
         return b"".join((first + at).to_bytes(4, "big") for at in range(0, size, 4))
 

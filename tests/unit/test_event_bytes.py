@@ -1,4 +1,4 @@
-"""How large an event may be: never larger than what clients are told."""
+"""The size of events: never larger than the bound that clients are told."""
 
 from __future__ import annotations
 

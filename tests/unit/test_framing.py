@@ -103,7 +103,7 @@ def framer() -> Framer:
 
 
 def play(chunks: list[bytes]) -> list[bytes | type[SessiondError]]:
-    """What comes out, with errors as their types."""
+    """Return the frames that the chunks give, with errors as their types."""
     machine = framer()
     items = [item for chunk in chunks for item in machine.feed(chunk)]
     assert machine.closing is None
@@ -260,7 +260,7 @@ def test_what_is_skipped_is_not_kept(start: bytes) -> None:
 
 @pytest.mark.parametrize("framing", list(Framing))
 def test_a_huge_frame_in_many_chunks_is_looked_at_once(framing: Framing) -> None:
-    """To look at everything again for each chunk would be terabytes: the test would never end."""
+    """Scanning the frame anew for each chunk would cost terabytes: the test would never end."""
     body = b'{"x":"' + b"a" * (FRAME_BYTES_MAX - 100) + b'"}'
     stream = framing.encode(body)
     machine = Framer()

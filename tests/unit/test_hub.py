@@ -1,4 +1,4 @@
-"""Fan-out by itself: whatever the timing, everyone gets everything once and in order."""
+"""Fan-out by itself: at any timing, every subscriber gets every event once and in order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BACKENDS = ["asyncio", "trio"]
 
 
 def plain(body: bytes) -> bytes:
-    """A framing for tests."""
+    """Frame a body for tests."""
     return body + b"\n"
 
 
@@ -32,7 +32,10 @@ def entry(seq: int) -> Event:
 
 
 async def all_blocked() -> None:
-    """Until nobody goes on by himself. That looks ten times a second: so they go on first."""
+    """Wait until all tasks are blocked.
+
+    anyio checks for that only ten times a second, so the tasks get some turns first.
+    """
     for _ in range(50):
         await checkpoint()
     await anyio.wait_all_tasks_blocked()
@@ -95,7 +98,7 @@ class FakeListener:
             await self._emptied.wait()
 
     def close(self) -> None:
-        """Nothing reads here."""
+        """Do nothing: this connection has no reader."""
 
     def start(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
         async def run() -> None:
@@ -113,7 +116,7 @@ class FakeListener:
         self._emptied.set()
 
     def told(self) -> list[tuple[str, int]]:
-        """Method and seq of everything that was read."""
+        """Return method and seq of every message that was read."""
         lines = b"".join(self.read).split(b"\n")[:-1]
         messages = [json.loads(line) for line in lines]
         return [

@@ -1,4 +1,4 @@
-"""The line in front of a writer: its order, its bounds, and how a place in it ends."""
+"""The inbox of a writer: its order, its bounds, and the ends of a place in it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sessiond.session.index import Session
 
 
 class FakeTicket:
-    """Somebody who waits."""
+    """A waiting call."""
 
     def __init__(self, client: str = "c") -> None:
         self.client = client
@@ -40,7 +40,7 @@ class FakeTicket:
         self.said.append(error.kind)
 
     def flush(self) -> None:
-        """Nothing is sent here."""
+        """Do nothing: this ticket sends no answer."""
 
     def defer(self, on_cancel: Callable[[], None]) -> None:
         self.cancel = on_cancel

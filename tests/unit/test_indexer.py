@@ -1,4 +1,4 @@
-"""From lines to an index: which dialect, what is damage, where half an append begins."""
+"""The indexing of lines: the dialect, damage, and the beginning of half an append."""
 
 from __future__ import annotations
 

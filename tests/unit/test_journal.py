@@ -47,13 +47,13 @@ def umask() -> Iterator[Callable[[int], None]]:
 
 
 def opened(disk: FaultDisk, content: bytes, *, truncates: bool = True) -> Journal:
-    """A journal over a file that has this content."""
+    """Return a journal over a file with this content."""
     disk.put(FILE, content)
     return Journal.open(disk, FILE, ignore, locks=LOCKS, truncates=truncates)
 
 
 def ignore(seq: int, line: bytes) -> None:
-    """Nobody looks at the lines."""
+    """Ignore a visited line."""
 
 
 def all_lines(journal: Journal) -> list[bytes]:

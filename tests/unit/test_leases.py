@@ -1,4 +1,4 @@
-"""The table of leases against the plainest model, under every order of asking and of time."""
+"""The table of leases against a plain model, under every order of requests and times."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Asking:
 
 
 def call_of(client: Any) -> Any:
-    """A call that has what the table uses of one."""
+    """Return a call with the members that the table uses."""
     return Asking(client)
 
 
@@ -64,7 +64,7 @@ def someone(name: str) -> Any:
 
 
 def outcome(act: Callable[[], Any]) -> tuple[Any, SessiondError | None]:
-    """What it gave, or how it was refused."""
+    """Return the result of a call, or its refusal."""
     try:
         return act(), None
     except SessiondError as refusal:
@@ -113,7 +113,7 @@ class AgainstTheModel(RuleBasedStateMachine):
         self.holders[head] = (client, got.lease_id, self.clock.seconds + ttl)
 
     def served(self) -> None:
-        """The line as it has to be after everybody in it was looked at, first come, first served."""
+        """Check all waiters, first come, first served: granted, timed out, or still in line."""
         left = []
         for head, client, ttl, until, asking in self.line:
             if self.holder(head) is None:

@@ -1,4 +1,4 @@
-"""Where problems are shown, what a refusal says, and what a hover says."""
+"""The places of problems, and the texts of refusals and hovers."""
 
 from __future__ import annotations
 

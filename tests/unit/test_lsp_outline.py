@@ -1,4 +1,4 @@
-"""What is read off lines, and the outline that is made of a tree."""
+"""The references that are read from lines, and the outline that is made of a tree."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_line_that_is_no_entry_has_no_ids(line: str) -> None:
 
 
 def test_a_torn_line_of_a_megabyte_is_read_in_one_go() -> None:
-    """To begin again at each quotation mark would take for ever."""
+    """Starting again at each quotation mark would take for ever."""
     torn = '{"type":"message","id":"a1","message":{"content":"' + '\\"x\\" ' * 200_000
     assert list(references(torn)) == [Reference("id", "a1", 24, 26)]
 

@@ -651,7 +651,7 @@ def test_a_preview_of_a_long_text_begins_like_the_text(*, words: str, escaped: b
 
 
 def is_obeyed(character: str) -> bool:
-    """Whether a terminal does something with it instead of showing it."""
+    """Return whether a terminal obeys a character instead of showing it."""
     marks = "\u061c\u200e\u200f\ufeff"
     turns = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
     return (

@@ -1,4 +1,4 @@
-"""Requests of the daemon to one client, as plain function calls: each is settled once, whatever comes."""
+"""Requests of the daemon to one client, as plain function calls: each is settled once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Peer:
         self.bodies.append(body)
 
     def flush(self) -> None:
-        """Nothing here sends."""
+        """Do nothing: a test reads the bodies itself."""
 
     def admits(self, size: int) -> bool:
         return self.has_room
@@ -45,7 +45,7 @@ class Peer:
 
 
 class Line:
-    """One connection, from the bytes that come to the replies that are given."""
+    """A connection, from received bytes to given replies."""
 
     def __init__(self) -> None:
         def unforeseen(_incident: str, _method: str, error: Exception) -> None:
@@ -66,7 +66,7 @@ class Line:
         self.exchange.receive(item)
 
     def troubles(self) -> list[str | None]:
-        """Why there is no result, of every reply since the last time; None where there is one."""
+        """Return the trouble of every reply since the last call; None for a reply with a result."""
         troubles: list[str | None] = [reply.trouble for reply in self.replies]
         self.replies.clear()
         return troubles

@@ -61,7 +61,7 @@ def replay(lines: Sequence[bytes]) -> Session:
 
 
 def context_at(lines: Sequence[bytes], leaf_id: object = LAST) -> dict[str, Any]:
-    """What the daemon makes of entry lines, asked as pi's own function is."""
+    """Return the daemon's context of entry lines, with the arguments of pi's own function."""
     session = replay(lines)
     leaf = session.heads["main"].leaf
     if leaf_id is None:

@@ -1,4 +1,4 @@
-"""Where a daemon listens: the same answer for everybody, and no folder that others may write to."""
+"""The place of the socket: one answer for all clients, in a folder that only the user can write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`$/progress`: what is told of long work, when, and what a connection that takes nothing misses."""
+"""`$/progress`: the reports of long work, their times, and those that a full connection misses."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def asked(token: str | int | None = "t") -> AsyncIterator[Asker]:
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As often as the loop turns."""
+    """Let progress be reported at every turn of the loop."""
     monkeypatch.setattr(telling, "PROGRESS_SECONDS", 0)
 
 

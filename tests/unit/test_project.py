@@ -1,4 +1,4 @@
-"""What the project says about itself stays true: the lock, the core's dependencies, the guard on the loop."""
+"""Checks of the project itself: the lock, the core's dependencies, the guard on the loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_toml(name: str) -> dict[str, Any]:
 
 
 def normal(requirement: str) -> tuple[str, str]:
-    """A requirement as (name with extras, specifier), as the lock spells them."""
+    """Return a requirement as (name with extras, specifier), as the lock spells them."""
     match = re.fullmatch(r"([\w.-]+(?:\[[\w,]+\])?)\s*(.*)", requirement)
     assert match is not None
     return match[1].lower(), match[2]
@@ -98,7 +98,7 @@ def test_the_core_imports_with_anyio_and_msgspec_alone() -> None:
 
 
 def of_ours(source: str) -> Callable[..., None]:
-    """A function that looks as if it stood in the package."""
+    """Return a function that seems to be defined in the package."""
     namespace: dict[str, Any] = {"os": os}
     exec(compile(source, f"{sessiond.__path__[0]}/made_up.py", "exec"), namespace)
     function: Callable[..., None] = namespace["work"]

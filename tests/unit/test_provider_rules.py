@@ -1,4 +1,4 @@
-"""Whatever stands in a session, a provider's API takes what it is shown of it, mended."""
+"""Contexts of random sessions, repaired and shaped for a provider: its API accepts them."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def result(call_id: str, **more: Any) -> Message:
 
 
 def calls_in(shape: Shape, messages: list[Message]) -> list[tuple[str, str]]:
-    """The ids of calls and of results, in order."""
+    """Return the ids of calls and of results, in order."""
     found: list[tuple[str, str]] = []
     for one in shown(shape, messages):
         found += [("call", asked["id"]) for asked in one.get("tool_calls", [])]

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a file, in whatever order: one repair is enough, and it keeps every good line."""
+"""Files with any problems in any order: one repair is enough and keeps every good line."""
 
 from __future__ import annotations
 

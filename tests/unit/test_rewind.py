@@ -1,4 +1,4 @@
-"""Rewinding: where a head goes, what is named, what is refused, what a replay makes of it."""
+"""Rewinding: where a head goes, which entries are named, what is refused, what a replay shows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Desk:
         return result
 
     def say(self, count: int = 1) -> list[str]:
-        """So many messages below main's leaf; their ids."""
+        """Append `count` messages below main's leaf; return their ids."""
         message = Raw(b'{"role":"user","content":"a"}')
         request = AppendRequest("session-1", [Message(message=message) for _ in range(count)])
         receipt = self.do(lambda draft: append(draft, request))
@@ -63,7 +63,7 @@ class Desk:
         return result
 
     def path(self, session: Session | None = None) -> list[str]:
-        """The ids on main's path, without the nodes that a move is in some dialects."""
+        """Return the ids on main's path, without the nodes that record moves in some dialects."""
         found = session or self.session
         names = [found.names[seq] for seq in found.path(found.heads["main"].leaf)]
         return [name for name in names if name not in self.moves()]

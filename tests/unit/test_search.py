@@ -1,4 +1,4 @@
-"""The index of words: queries of any kind, what is taken out, what is said by which entry."""
+"""The search index: queries of any kind, removed sessions, and the searchable text of entries."""
 
 from __future__ import annotations
 

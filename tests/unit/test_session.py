@@ -1,4 +1,4 @@
-"""The state machine: what commands make of a session, staged, refused, committed, replayed."""
+"""The session's state machine: commands staged, refused, committed and replayed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def say(text: str, role: str = "user", **more: Any) -> Message:
 
 
 def state(session: Session) -> dict[str, Any]:
-    """Everything a session knows, comparable."""
+    """Return the whole state of a session in comparable form."""
     return {
         name: getattr(session, name)
         for name in Session.__slots__

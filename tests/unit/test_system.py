@@ -1,4 +1,4 @@
-"""The calls in which platforms differ: what each file asks its kernel, and what becomes of a refusal."""
+"""The calls in which platforms differ: what each platform asks its kernel, and after a refusal."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ KernelOf = Callable[..., Kernel]
 
 @pytest.fixture
 def kernel_of(monkeypatch: pytest.MonkeyPatch) -> KernelOf:
-    """Puts a kernel in the place of this machine's, for the syncs of macOS."""
+    """Return a function that replaces this machine's kernel for the syncs of macOS."""
 
     def install(refusal: int | None = None) -> Kernel:
         kernel = Kernel(refusal)

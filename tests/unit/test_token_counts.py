@@ -1,4 +1,4 @@
-"""Tokens at an entry: by whatever way one comes to it, the figure that the rule gives."""
+"""The token count at an entry: every way to compute it gives the figure of the rule."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ TREES = st.lists(
 
 
 def by_the_rule(session: Opened, leaf: int) -> int:
-    """The usage of the last good answer below the last compaction or edit, and what follows it."""
+    """Return the usage of the last good answer after a compaction or edit, plus what follows it."""
     kinds = session.session.kinds
     path = session.session.path(leaf)
     begins = [seq for seq in path if kinds[seq] in {Kind.COMPACTION, Kind.CONTEXT_EDIT}]

@@ -1,4 +1,4 @@
-"""The shape of a tree and how it is drawn, against a model that is short because it recurses."""
+"""The shape and drawing of a tree, against a short recursive model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def places_of(session: Session, leaf: str | None = None) -> list[Place]:
 
 
 def layout(parents: dict[str, str | None]) -> list[str]:
-    """The places in the spelling of the vectors."""
+    """Return the places of all rows in the spelling of the vectors."""
     session = session_of(parents)
     return [
         f"{session.names[place.row.seq]} {place.indent}"
@@ -160,7 +160,7 @@ def by_recursion(session: Session, leaf: int) -> list[tuple[Any, ...]]:
 
 @st.composite
 def sessions(draw: st.DrawFn) -> Session:
-    """A random tree with records in it; parents are any earlier node, or none."""
+    """Draw a tree with records in it; a parent is any earlier node, or none."""
     session = Session(NATIVE.rules)
     for number in range(draw(st.integers(0, 40))):
         nodes = [seq for seq in range(1, session.seq + 1) if session.is_node(seq)]

@@ -1,4 +1,4 @@
-"""What messages say they cost, in every spelling, and what says nothing."""
+"""The usage that messages report, in every spelling, and messages that report none."""
 
 from __future__ import annotations
 

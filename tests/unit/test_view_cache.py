@@ -1,4 +1,4 @@
-"""Views that are kept: whatever was asked before, each is what the whole context gives."""
+"""The cache of views: a view equals that of the whole context, whatever requests came before."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a client asks, asked again and again: each time another call into the disk fails.
+"""A request repeated many times, each time with a failure of another call into the disk.
 
-Law: one daemon, one session per attempt, one failure per attempt, until an attempt has
-met none. After each the session shows what it showed before, or all of what was asked;
-so does what a power cut would have left at that moment; and the same request works. Files of a
-user beside the session's stay as they are.
+Law: one daemon, one session per attempt and one failure per attempt, until an attempt meets
+no failure. After each attempt the session shows what it showed before, or the whole effect of
+the request. So does the state that a power cut would have left at that moment. A retry of the
+request works. The user's files beside the session's file stay unchanged.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ Shown = dict[str, Any] | str
 
 
 class Act(Struct, frozen=True):
-    """What is asked of a session that was prepared.
+    """A request about a prepared session.
 
-    `content`: what its file was from the first, by its id. `again`: a second time it comes to
-    the same. `cold`: nobody has the session open. `epoch`: a refused one leaves it as it was.
-    `lands`: a line that another program writes to the file right before the request. `killed`: the
-    daemon that had the session open was killed. `leaves_torn`: the file ends as it did, in what is no line.
+    `content`: the file's first content, from the session's id. `again`: a second request has no
+    further effect. `cold`: no client has the session open. `epoch`: a refused request keeps the
+    epoch. `lands`: a line that a foreign writer adds right before the request. `killed`: the daemon
+    that had the session open was killed. `leaves_torn`: the torn end of the file stays.
     """
 
     prepare: Ask
@@ -62,7 +62,7 @@ class Act(Struct, frozen=True):
 
 
 async def refused_by_each_call(house: House, daemon: Daemon, act: Act, *, partial: int) -> int:
-    """Attempts until one meets no failure; gives how many calls there were to fail."""
+    """Make attempts until one meets no failure; return the number of calls that could fail."""
     disk, layout = house.disk, house.layout
     async with daemon.connect() as wire, daemon.connect() as other:
         for nth in range(1, CALLS_MAX):
@@ -74,7 +74,7 @@ async def refused_by_each_call(house: House, daemon: Daemon, act: Act, *, partia
             bystanders.surround(disk, layout, session_id)
             if act.cold:
                 await _let_go(daemon, (wire, other), session_id)
-            # Who looks at a cold one opens it.
+            # A look at a cold session would open it.
             before = None if act.cold else await shown(other, session_id)
             stored = found_after(disk.crash(keep=100_000), layout, session_id)
             _land(act, disk, layout, session_id)
@@ -116,17 +116,17 @@ def _land(act: Act, disk: FaultDisk, layout: Layout, session_id: str) -> None:
 
 
 def _untouched(act: Act, stored: Lines | None) -> list[Lines | None]:
-    """What a file may hold when a request was refused: what it held, and what another program wrote."""
+    """Return the contents that a file may have after a refusal: old lines, then a foreign line."""
     return [stored] if act.lands is None else [stored, (*(stored or ()), _one(act.lands))]
 
 
 async def shown(wire: Wire, session_id: str) -> Shown:
-    """What a session shows; the kind of the refusal if it shows nothing."""
+    """Return what a session shows; the kind of the refusal if the session cannot be read."""
     result: dict[str, Any] = {}
     try:
         info = (await wire.call("session/get", session_id=session_id))["session"]
         if info["persisted"]:
-            # It has its place, and is reopened as one that was asked to have it at once.
+            # A session with a file is reopened as if it had been created with a file at once.
             del info["persist"]
         result["info"] = info
         result["entries"] = await wire.call("session/entries", session_id=session_id)
@@ -137,7 +137,7 @@ async def shown(wire: Wire, session_id: str) -> Shown:
 
 
 def found_after(disk: FaultDisk, layout: Layout, session_id: str) -> Lines | None:
-    """Return the lines that a reboot finds, each by its type, and its id if somebody chose it."""
+    """Return the lines that a reboot finds, each by its type, and its id if a client chose it."""
     paths = layout.find_all(disk, session_id)
     if not paths:
         return None
@@ -166,7 +166,7 @@ def _one(line: bytes) -> str:
 
 
 async def refusal_of(asked: Awaitable[object]) -> Refusal | None:
-    """What a call is refused with, if it is."""
+    """Return the refusal of a call; None if the call succeeds."""
     try:
         await asked
     except Refusal as refusal:
@@ -190,7 +190,7 @@ def _check_told(refusal: Refusal) -> None:
 
 
 async def _let_go(daemon: Daemon, wires: tuple[Wire, ...], session_id: str) -> None:
-    """Close it until nobody has its file: one that is just being looked at stays open."""
+    """Close a session until its file is free: a session that is being read stays open at first."""
     with anyio.fail_after(PATIENCE_SECONDS):
         while not daemon.service.hosts.is_free(session_id):
             for wire in wires:
