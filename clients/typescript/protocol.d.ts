@@ -725,7 +725,7 @@ export interface ImportParams {
   _meta?: RequestMeta | null;
 }
 
-/** What an import found; `migrated_from` is the older version the source had. */
+/** The result of an import; `migrated_from` is the older version of the source, if any. */
 export interface ImportReport {
   format: string;
   migrated_from: number | null;
@@ -976,7 +976,7 @@ export interface MergeParams {
   dry_run?: boolean;
 }
 
-/** What a plan takes of one session: its leaf, and the entries behind the messages it quotes. */
+/** The part of one session in a plan: its leaf, and the entries behind the quoted messages. */
 export interface MergeSource {
   session_id: string;
   leaf_id: string | null;
@@ -1373,9 +1373,9 @@ export interface RenewParams {
 }
 
 /**
- * What a repair does, or would do: lines kept and left out, the file it replaces. `dropped_lines`
- * are the first PROBLEMS_MAX that are left out, counted from 1. `reason` says why there is nothing
- * to do.
+ * A repair, done or planned: the lines kept and left out, and the backup of the old file.
+ * `dropped_lines` are the first PROBLEMS_MAX lines left out, counted from 1. `reason` tells why
+ * there is nothing to do.
  */
 export interface Repair {
   dry_run: boolean;
@@ -1485,7 +1485,10 @@ export interface Rewound {
   rewound_count: number;
 }
 
-/** How current it is: `scanned` of `to_scan` files while a scan runs, else null. */
+/**
+ * Figures of how current the roster is. `scanned` of `to_scan` files are read during a scan;
+ * otherwise both are null.
+ */
 export interface RosterStatistics {
   revision: number;
   changes_waiting: number;
@@ -1791,7 +1794,7 @@ export interface TreeResult {
   seq: number;
 }
 
-/** A file that is in a folder of sessions and is no session. */
+/** A file in a folder of sessions that is no session. */
 export interface Unreadable {
   path: string;
   reason: string;
@@ -1860,7 +1863,9 @@ export interface UsageResult {
   totals: Usage;
 }
 
-/** What a look at every line found. `problems` are the first PROBLEMS_MAX of `problem_count`. */
+/**
+ * The result of a check of every line. `problems` are the first PROBLEMS_MAX of `problem_count`.
+ */
 export interface Verification {
   ok: boolean;
   dialect: string | null;

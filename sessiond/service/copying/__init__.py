@@ -1,1 +1,1 @@
-"""A session made of another: what is taken, how it is placed, what it is called."""
+"""Copies: sessions made of another session; what they take, its layout, and their header."""

@@ -1,13 +1,13 @@
-"""The lines of a copy: chosen entries of one session, re-chained, between some that are new.
+"""Lines of a copy: chosen entries of one session, chained anew, between some new entries.
 
-Law: what is chosen is written as it stands but for where it stands, so a payload is
-the same bytes. A copy of everything is the same lines. The others are laid out so:
+Law: only the place of a chosen entry changes; the bytes of its payload do not. A copy of all
+entries has the source's lines. Any other copy is laid out so:
 
     first    facts of the session, which stand in no tree
-    aside    a chain of its own: what was not on the path but is to be known
+    aside    a chain of its own: state entries from outside the path
     chain    the path: each entry below the one before it
-    labels   as they were, behind what they name
-    last     what the copy adds at its end
+    labels   the labels as they were, behind the entries they name
+    last     entries that the copy adds at its end
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from sessiond.service.log.rewritten import as_stored
 
 __all__ = ["Copying", "chunks_of_all", "chunks_of_chosen"]
 
-# What is a message in any case; the summary of a branch may be empty, and then it is none.
+# Kinds that always give a message; a branch summary may be empty and then gives none.
 _SAYS: Final = MESSAGE_KINDS | {Kind.CUSTOM_MESSAGE}
-# What tells an entry's place in the file it comes from: its head there, its append there.
+# Fields of an entry's place in its own file: its head and its append there.
 _OWN_PLACE: Final = ("head", "atom", "atom_of")
 
 
@@ -49,18 +49,18 @@ class Copying(Struct, frozen=True):
     last: Sequence[Entry] = ()
     renew: bool = False
     picked: bool = False
-    """Somebody chose the entries one by one: a tool's result may be here without its call."""
+    """True if the entries were chosen one by one: a tool's result may be here without its call."""
     messages: Mapping[int, int] = {}
-    """How many of its messages a compaction keeps, by its line, where not all."""
+    """Number of messages that a compaction keeps, by its line, where the copy keeps not all."""
 
     @property
     def dialect(self) -> Dialect:
-        """That of the source."""
+        """Dialect of the source."""
         return self.source.opened.dialect
 
 
 def chunks_of_all(copying: Copying, *, labels: bool) -> Iterator[list[bytes]]:
-    """Every entry in its order, and what the copy adds. Lines that are no entries stay behind."""
+    """Yield every entry in order, then the entries that the copy adds. Other lines are left out."""
     return as_stored(copying.source.opened, _all(copying, labels=labels))
 
 
@@ -68,7 +68,7 @@ def _all(copying: Copying, *, labels: bool) -> Iterator[list[bytes]]:
     source, dialect = copying.source, copying.dialect
     session, upto = source.session, source.upto
     ids = _new_ids(copying, range(1, upto + 1))
-    # An append that is not whole here must not look like one that is being written.
+    # An incomplete append in the copy would look like one whose last lines are being written.
     whole = labels and not session.problem_count
     without = ("atom", "atom_of") if session.rules.atoms and not whole else ()
     yield [dialect.encode_header(copying.header)]
@@ -94,7 +94,7 @@ def _all(copying: Copying, *, labels: bool) -> Iterator[list[bytes]]:
 
 
 def chunks_of_chosen(copying: Copying) -> Iterator[list[bytes]]:
-    """The chosen entries where they stand now, and what the copy adds."""
+    """Yield the chosen entries at their new places, and the entries that the copy adds."""
     return as_stored(copying.source.opened, _chosen(copying))
 
 
@@ -117,7 +117,7 @@ def _chosen(copying: Copying) -> Iterator[list[bytes]]:
 
 
 def _new_ids(copying: Copying, seqs: Sequence[int]) -> dict[str, str]:
-    """What the entries are called in the copy, by what they are called now."""
+    """Return the ids of the entries in the copy, by their current ids."""
     if not copying.renew:
         return {}
     session = copying.source.session
@@ -138,7 +138,7 @@ def _free_id(copying: Copying, taken: set[str]) -> str:
 
 
 class _Chain:
-    """Writes lines each below the one before it; records are nobody's parent."""
+    """Writer of lines, each below the one before it; a record is never a parent."""
 
     def __init__(self, copying: Copying, ids: Mapping[str, str], parent_id: str | None) -> None:
         self._copying = copying
@@ -151,7 +151,7 @@ class _Chain:
         self._taken: set[str] = set(ids.values())
 
     def lines(self, steps: Sequence[Step]) -> Iterator[bytes]:
-        """The lines of these steps, in their order. Raises StorageError."""
+        """Yield the lines of these steps, in order. Raises StorageError."""
         seqs = [step for step in steps if isinstance(step, int)]
         stored = iter(self._copying.source.opened.journal.read_many(seqs))
         for step in steps:
@@ -190,7 +190,10 @@ class _Chain:
             self._parent_id = entry_id
 
     def _first_kept_id(self, seq: int) -> str | UnsetType | None:
-        """The first of what a compaction kept that stands before it here, too; None for nothing."""
+        """Return the first kept entry of a compaction that stands before it in the copy too.
+
+        None if there is no such entry, UNSET for an entry that is no compaction.
+        """
         session = self._copying.source.session
         if session.kinds[seq] != Kind.COMPACTION:
             return UNSET
@@ -202,14 +205,14 @@ class _Chain:
         return name if name is None else self._ids.get(name, name)
 
     def _first(self, kept: int) -> int:
-        """The first of one path from a line on; 0 if none is here."""
+        """Return the first entry of one path from line `kept` on; 0 if none is here."""
         at = bisect_left(self._before, kept)
         return self._before[at] if at < len(self._before) else 0
 
     def _picked_first(self, compaction: int, kept: int) -> int:
-        """The first of what was kept, in the order of picking; 0 if none is here.
+        """Return the first of the kept entries, in the order of picking; 0 if none is here.
 
-        It is one from which on no tool's result comes first whose call stayed behind.
+        From that entry on, no result comes first whose call was left behind.
         """
         session = self._copying.source.session
         kinds = session.kinds

@@ -1,4 +1,4 @@
-"""What a fork takes of its source: the path, everything, the context, or the state alone."""
+"""Fork: takes the path, all entries, the context, or only the state of a source."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ Taken = Literal["path", "all", "context", "none"]
 
 
 class Fork(Struct, frozen=True):
-    """The axes of a fork. `leaf` is where the path ends, `at_message` counts on it."""
+    """The options of a fork.
+
+    `leaf` is where the path ends; `at_message` counts messages on the path.
+    """
 
     entries: Taken
     leaf: int
@@ -57,11 +60,14 @@ class _Context(Struct, frozen=True):
     messages: int
     cut: dict[int, int]
     at: int
-    """The entry that the taken part ends at: what is in force there goes on."""
+    """Entry at which the taken part ends; the settings in force there apply to the fork."""
 
 
 def fork(source: Source, axes: Fork, birth: Birth) -> Iterator[list[bytes]]:
-    """The lines of the fork, header first. Blocks. Raises InvalidParams, TooLarge, StorageError."""
+    """Return the lines of the fork, header first. Blocks.
+
+    Raises InvalidParams, TooLarge, StorageError.
+    """
     session = source.session
     leaf = axes.leaf
     if axes.at_message is not None:
@@ -103,9 +109,10 @@ def fork(source: Source, axes: Fork, birth: Birth) -> Iterator[list[bytes]]:
 
 
 def _context(source: Source, leaf: int, keep: int | None) -> _Context:
-    """The entries of the first `keep` messages of the context, and what sets it up.
+    """Return the entries of the context's first `keep` messages, with the entries that set them up.
 
-    They stay in the order of the file: what a compaction kept stands before it. Raises TooLarge.
+    They stay in the order of the file: the entries that a compaction kept stand before it. Raises
+    TooLarge.
     """
     session, opened = source.session, source.opened
     plan = plan_context(session, leaf)
@@ -127,13 +134,13 @@ def _context(source: Source, leaf: int, keep: int | None) -> _Context:
     if own > count and session.rules.replacement:
         cut[plan.compaction] = count
     elif own > count:
-        # What cannot be cut is taken whole.
+        # A compaction that cannot be cut is taken whole.
         count = own
     wanted = set(sources[:count])
     seqs = [
         seq
         for seq in plan.seqs
-        # What gives no message of its own may say what others give.
+        # A context edit gives no message, but changes the messages of other entries.
         if keep is None or session.names[seq] in wanted or session.kinds[seq] == Kind.CONTEXT_EDIT
     ]
     said = (seq for seq in seqs if session.kinds[seq] != Kind.CONTEXT_EDIT)
@@ -142,20 +149,23 @@ def _context(source: Source, leaf: int, keep: int | None) -> _Context:
 
 
 def _with_settings(source: Source, at: int, seqs: list[int]) -> list[Step]:
-    """The entries and what sets the model and the thinking level for them, which no context shows."""
+    """Return the entries with those that set their model and thinking level.
+
+    No context shows such entries.
+    """
     session = source.session
     model, thinking = session.model_refs[at], session.thinking_refs[at]
     settings = {seq for seq in (model, thinking) if session.kinds[seq] in _SETTINGS}
     steps = sorted(settings.union(seqs))
     if not model or model in settings or model in seqs:
         return [*steps]
-    # An answer named it that is not in the context any more.
+    # An assistant's message that is not in the context any more named the model.
     named = session.setting(model)
     if not isinstance(named, ModelName):
         return [*steps]
     change = ModelChange(model_id=named.model_id)
     if named.provider is not None:
         change.provider = named.provider
-    # Where the answer stood: one that is taken, too, may name another before it.
+    # Put the change where that message stood: a taken message before it may name another model.
     place = bisect(steps, model)
     return [*steps[:place], change, *steps[place:]]

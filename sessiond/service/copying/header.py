@@ -1,4 +1,4 @@
-"""The first lines of a copy: what it is called, what it goes on with, where it comes from."""
+"""First lines of a copy: its name, the settings it goes on with, and its origin."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from sessiond.session.settings import SETTINGS
 __all__ = ["Birth", "facts_of", "header_of", "lineage_of_copy", "settings_of", "title_of"]
 
 _encode: Final = msgspec.json.Encoder().encode
-# What a native header has no place for.
+# Facts that have no field in a native header.
 _FACTS: Final = ("provider", "thinking_level")
 
 
 class Birth(Struct, frozen=True):
-    """What the copy is to be called, whether it says whose copy it is."""
+    """Identity of a copy: its id, title and folder, and whether it links to its source."""
 
     session_id: str
     means: Means
@@ -36,7 +36,7 @@ class Birth(Struct, frozen=True):
 def lineage_of_copy(
     source: Source, birth: Birth, *, rebased_from: str | None = None, **more: Any
 ) -> Lineage:
-    """Where the copy comes from; `more` stands in it with a link only."""
+    """Return the origin of the copy; `more` is included only with a link."""
     if not birth.linked:
         return Lineage(detached=True, rebased_from=rebased_from)
     return Lineage(parent_id=source.info.id, rebased_from=rebased_from, **more)
@@ -45,7 +45,7 @@ def lineage_of_copy(
 def header_of(
     source: Source, birth: Birth, lineage: Lineage, *, state: bool, whole: bool
 ) -> Header:
-    """The first line. A whole copy begins with the same facts, as its lines change them again."""
+    """Return the header. A whole copy keeps the source's facts, as its lines change them again."""
     info = source.info
     base = Header(
         agent=info.agent,
@@ -71,7 +71,7 @@ def header_of(
 
 
 def facts_of(source: Source, *, state: bool) -> list[Entry]:
-    """What holds of the session beside its header; other programs' files keep none of it."""
+    """Return the session's facts that its header cannot hold; only native files keep them."""
     if source.opened.dialect is not NATIVE:
         return []
     stated = source.stated.values
@@ -82,7 +82,7 @@ def facts_of(source: Source, *, state: bool) -> list[Entry]:
 
 
 def settings_of(source: Source, leaf: int, steps: Sequence[Step]) -> list[Entry]:
-    """Return what keeps the settings in force at `leaf` in force behind these steps of a copy."""
+    """Return the entries that keep the settings in force at `leaf` in force behind these steps."""
     if source.opened.dialect is not NATIVE:
         return []
     wanted = asdict(source.stated.at(source.session, leaf))
@@ -103,7 +103,10 @@ def settings_of(source: Source, leaf: int, steps: Sequence[Step]) -> list[Entry]
 
 
 def title_of(source: Source, birth: Birth, *, whole: bool) -> list[Entry]:
-    """The title, where it is no header's to say: in other dialects, and behind a whole copy's own."""
+    """Return the title as an entry, where the header cannot set the copy's title.
+
+    That is the case in other dialects than the native one, and in a whole copy.
+    """
     if birth.title is None or not (whole or source.opened.dialect is not NATIVE):
         return []
     return [SessionInfoEntry(name=birth.title)]

@@ -46,6 +46,6 @@ def _label(session: Session, entry_id: str | None) -> int | None:
 
 
 def _name(session: Session, seq: int, place: Place) -> str | None:
-    """Return what an entry is called in the copy; None for 0."""
+    """Return the id of an entry in the copy; None for 0."""
     name = session.id_of(seq)
     return name if name is None else place.ids.get(name, name)

@@ -1,4 +1,4 @@
-"""A merge: what a model is asked that is to bring two sessions together, and the turn it comes to."""
+"""Merge: the prompt for a model that brings two sessions together, and the resulting turn."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ for you."""
 
 
 class MergeSource(Struct, frozen=True):
-    """What a plan takes of one session: its leaf, and the entries behind the messages it quotes."""
+    """The part of one session in a plan: its leaf, and the entries behind the quoted messages."""
 
     session_id: str
     leaf_id: str | None
@@ -42,7 +42,7 @@ class MergeSource(Struct, frozen=True):
 
 
 def merge_plan(sources: Sequence[Source]) -> tuple[str, list[MergeSource]]:
-    """The prompt, and what it was made of, session by session. Blocks. Raises StorageError."""
+    """Return the prompt, and its sources session by session. Blocks. Raises StorageError."""
     parts = [_TASK]
     told: list[MergeSource] = []
     for source in sources:
@@ -54,7 +54,7 @@ def merge_plan(sources: Sequence[Source]) -> tuple[str, list[MergeSource]]:
 
 
 def _newest(source: Source) -> tuple[str, list[str]]:
-    """The newest messages of the context at the leaf as text, and their entries."""
+    """Return the newest messages of the context at the leaf as text, and their entries."""
     dialect = source.opened.dialect
     entry_ids: list[str] = []
     said: list[str] = []
@@ -68,7 +68,7 @@ def _newest(source: Source) -> tuple[str, list[str]]:
 
 
 def _from_the_end(source: Source) -> Iterator[ContextMessage]:
-    """The messages of the context at the leaf, the newest first, one entry in memory at a time."""
+    """Yield the messages of the context at the leaf, newest first, with one entry in memory."""
     session, opened = source.session, source.opened
     plan = plan_context(session, source.leaf)
 
@@ -76,7 +76,7 @@ def _from_the_end(source: Source) -> Iterator[ContextMessage]:
         (line,) = opened.journal.read(seq, seq)
         return ContextLine(session.names[seq], session.kinds[seq], line, seq < plan.compaction)
 
-    # What a message is may be said by the compaction before it and by edits behind it.
+    # The compaction before a message and the edits behind it may change the message.
     beginning = [line_of(plan.compaction)] if plan.compaction else []
     edits: list[ContextLine] = []
     for seq in reversed(plan.seqs):
@@ -89,16 +89,16 @@ def _from_the_end(source: Source) -> Iterator[ContextMessage]:
 
 
 def _cut(text: str) -> str:
-    """A message with its beginning only, if it is long."""
+    """Return a message, cut to its beginning if it is long."""
     more = len(text) - MERGE_MESSAGE_CHARS
     return text if more <= 0 else f"{text[:MERGE_MESSAGE_CHARS]}\n({more} more characters)"
 
 
 def turn(here: Source, other: Source, text: str) -> list[Entry]:
-    """What a merge comes to: a note of what was merged, who asked for it, and the text.
+    """Return the entries of a merge: a note of the merged session, the request, and the text.
 
-    pi takes an assistant's message for the answer of a model and counts its usage, so there
-    the text is a message of an extension's.
+    pi takes an assistant's message for the answer of a model and counts its usage, so there the
+    text is an extension's message.
     """
     note = {"session_id": other.info.id, "leaf_id": other.session.id_of(other.leaf)}
     asked = f"Merge of session {here.info.id} and session {other.info.id}"
@@ -123,7 +123,10 @@ def merge_into_new(
     text: str,
     birth: Birth,
 ) -> Iterator[list[bytes]]:
-    """The lines of a session that begins with the merge and has this one's settings. Blocks."""
+    """Return the lines of a session that begins with the merge and has this one's settings.
+
+    Blocks.
+    """
     at_entry = here.session.id_of(here.leaf)
     lineage = lineage_of_copy(here, birth, at_entry=at_entry, merge_source=other.info.id)
     copying = Copying(
@@ -142,7 +145,7 @@ def merged_here(
     entries: Sequence[Entry],
     means: Means,
 ) -> Iterator[list[bytes]]:
-    """All lines of this session as they would be with the turn. Blocks."""
+    """Return all lines of this session as they would be with the turn. Blocks."""
     if head != MAIN:
         entries = [msgspec.structs.replace(entry, head=head) for entry in entries]
     copying = Copying(here, here.opened.header, means, last=entries)

@@ -1,4 +1,4 @@
-"""A rebase: chosen entries in the order they are wanted in, each below the one before it."""
+"""Rebase: chosen entries in a given order, each below the one before it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["by_ids", "by_indices", "rebase"]
 
 
 def by_ids(source: Source, entry_ids: Sequence[str]) -> list[int]:
-    """The entries of the tree with these ids. Raises EntryNotFound, InvalidParams."""
+    """Return the entries of the tree with these ids. Raises EntryNotFound, InvalidParams."""
     session = source.session
     seqs: list[int] = []
     for index, entry_id in enumerate(entry_ids):
@@ -28,7 +28,7 @@ def by_ids(source: Source, entry_ids: Sequence[str]) -> list[int]:
 
 
 def by_indices(source: Source, indices: Sequence[int]) -> list[int]:
-    """The messages with these places on main's path, 0 the first. Raises InvalidParams."""
+    """Return the messages at these places on main's path, 0 the first. Raises InvalidParams."""
     session = source.session
     messages = [seq for seq in session.path(source.leaf) if session.kinds[seq] in MESSAGE_KINDS]
     for at, index in enumerate(indices):
@@ -54,10 +54,10 @@ def rebase(
     summary: str | None,
     birth: Birth,
 ) -> Iterator[list[bytes]]:
-    """The lines of the new session, header first. Blocks.
+    """Return the lines of the new session, header first. Blocks. Raises StorageError.
 
-    With a summary a compaction that keeps nothing stands behind the entries: the model sees
-    the summary alone, and what it sums up is still there. Raises StorageError.
+    With a summary, a compaction that keeps nothing stands behind the entries: the model sees the
+    summary alone, and the summarised entries are still in the file.
     """
     lineage = lineage_of_copy(source, birth, rebased_from=source.info.id)
     summed = [] if summary is None else [Compaction(summary=summary, first_kept_entry_id=None)]

@@ -1,4 +1,4 @@
-"""What a copy is made of: a session as it was at one line, whatever is appended meanwhile."""
+"""Source of a copy: a session as it was at one line, unaffected by later appends."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ __all__ = [
 ]
 
 Step = int | Entry
-"""A line of the source, or an entry that the copy adds; it has no id yet."""
+"""A line of the source, or an entry that the copy adds and that has no id yet."""
 S = TypeVar("S", bound=Step)
 
 MERGE_CUSTOM_TYPE: Final = "sessiond.merge"
-# The custom types that hold what an agent works with: decisions, artifacts and the like; not
-# those that say something of their own file.
+# Prefix of the custom types that hold an agent's state (decisions, artifacts and the like), and
+# the types with this prefix that describe their own file instead.
 _STATE: Final = "sessiond."
 _NO_STATE: Final = (LEAF_CUSTOM_TYPE, MERGE_CUSTOM_TYPE)
 
 
 class Means(Struct, frozen=True):
-    """What making a copy takes: the time it is made at, ids for new entries, where to say how far it is."""
+    """Tools for a copy: its time, ids for new entries, and the receiver of its progress."""
 
     now: str
     new_id: Callable[[], str]
@@ -54,20 +54,23 @@ class Means(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """A session as of line `upto`. Only what lies up to there is read, in any thread."""
+    """A session as of line `upto`. Any thread may read it; later lines are not read."""
 
     opened: Opened
     upto: int
     leaf: int
-    """Where main, or the head that was asked for, stood then."""
+    """Leaf of main, or of the requested head, at that line."""
     info: SessionInfo
-    """What it was then, with what may be long."""
+    """Info of the session then, with its long members."""
     stated: Stated
-    """What its header and facts said then of the model and the thinking level."""
+    """Model and thinking level as the header and facts stated them then."""
 
     @classmethod
     def of(cls, host: Host, head: str = MAIN) -> Source:
-        """The session as it is now; called where its index stands still. Raises HeadNotFound."""
+        """Return the session as it is now.
+
+        Called where its index does not change. Raises HeadNotFound.
+        """
         opened = host.opened
         at = opened.session.heads.get(head)
         if at is None:
@@ -76,12 +79,12 @@ class Source(Struct, frozen=True):
 
     @property
     def session(self) -> Session:
-        """The index, which goes on."""
+        """Index of the session, which goes on growing."""
         return self.opened.session
 
 
 def message_at(session: Session, leaf: int, index: int, path: str) -> int:
-    """The message with this place on the path to `leaf`, 0 for the first. Raises InvalidParams."""
+    """Return the message at a place on the path to `leaf`, 0 the first. Raises InvalidParams."""
     count = session.message_counts[leaf]
     if index >= count:
         raise InvalidParams(out_of_range(count), path=path)
@@ -92,19 +95,19 @@ def message_at(session: Session, leaf: int, index: int, path: str) -> int:
 
 
 def message_index(session: Session, leaf: int) -> int | None:
-    """The place of the last message on the path to `leaf`; None if there is none."""
+    """Return the place of the last message on the path to `leaf`; None if there is none."""
     return session.message_counts[leaf] - 1 if session.message_counts[leaf] else None
 
 
 def out_of_range(count: int) -> str:
-    """What to say of a place that no message has."""
+    """Return the error text for a place that no message has."""
     if not count:
         return "the path has no message"
     return f"the path has {count} messages, 0 to {count - 1}"
 
 
 def label_seqs(source: Source, seqs: Iterable[int]) -> list[int]:
-    """The lines that gave these entries the labels they had, in order."""
+    """Return the lines that gave these entries their labels as of line `upto`, in order."""
     found: list[int] = []
     for seq in seqs:
         states = source.session.label_states.get(seq, ())
@@ -115,7 +118,7 @@ def label_seqs(source: Source, seqs: Iterable[int]) -> list[int]:
 
 
 def state_seqs(source: Source, besides: Sequence[int]) -> list[int]:
-    """The entries that hold what an agent works with, wherever they stand, in order."""
+    """Return the entries that hold an agent's state, anywhere in the session, in order."""
     taken = set(besides)
     kinds = source.session.kinds[: source.upto + 1]
     customs = [seq for seq, kind in enumerate(kinds) if kind == Kind.CUSTOM and seq not in taken]
@@ -130,7 +133,7 @@ def state_seqs(source: Source, besides: Sequence[int]) -> list[int]:
 
 
 def portions(source: Source, steps: Iterable[S]) -> Iterator[list[S]]:
-    """The steps in order, no more at once than fit into memory however long the session is."""
+    """Yield the steps in order, in portions that fit into memory for a session of any length."""
     line_bytes = source.opened.journal.line_bytes
     some: list[S] = []
     size = 0

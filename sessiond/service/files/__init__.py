@@ -1,1 +1,4 @@
-"""Session files as wholes: made, found, opened, moved, judged. Blocking, for worker threads."""
+"""Session files as whole files: made, found, opened, moved, checked.
+
+Blocking, for worker threads.
+"""

@@ -1,4 +1,4 @@
-"""A session out of what its file says and what was remembered of it."""
+"""Assembly of an open session from its file's lines and the catalog's record of the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Assembly"]
 
 
 class Assembly:
-    """What one profile adds to the lines of a file."""
+    """Builder of open sessions: adds to a file's lines what the profile knows of the file."""
 
     def __init__(self, layout: Layout, register: Register, environment: Environment) -> None:
         self._layout = layout
@@ -32,7 +32,7 @@ class Assembly:
         journal: Journal,
         indexer: Indexer,
     ) -> Opened:
-        """The session whose lines were indexed."""
+        """Return the open session of a file whose lines were indexed."""
         place = None
         if self._layout.is_pending(path):
             place = self._layout.session_path(session_id, self._environment.file_stamp())

@@ -1,8 +1,8 @@
-"""What is remembered of session files between openings: their epoch and what lists show.
+"""Catalog records of session files: their epochs, and the rows that lists show.
 
-The catalog behind it is never the truth. What it cannot say costs a look at the
-file, and a new epoch; what it cannot note costs the same later. Here sessions
-become its rows.
+The catalog behind the records is never the truth. A missing record costs a read of the file and a
+new epoch; a record that cannot be written costs as much later. This module turns sessions into
+rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _info_decoder: Final = msgspec.json.Decoder(SessionInfo)
 
 
 class Snapshot(Struct, frozen=True):
-    """An open session as it was at one moment, to be stored at leisure."""
+    """An open session as it was at one moment, to be stored later."""
 
     opened: Opened
     info: SessionInfo
@@ -41,7 +41,7 @@ class Snapshot(Struct, frozen=True):
 
 
 def snapshot(opened: Opened) -> Snapshot:
-    """What the session is now. Called on the loop, where nothing changes meanwhile."""
+    """Return the session's current state. Called on the loop, where nothing changes meanwhile."""
     return Snapshot(opened, opened.info(), opened.session.has_assistant)
 
 
@@ -54,17 +54,23 @@ class Register:
         self._new_epoch = new_epoch
 
     def known(self, session_id: str) -> Known | None:
-        """What was noted of a session."""
+        """Return the record of a session; None without one."""
         return self.catalog.known(session_id)
 
     def recall(self, known: Known | None, journal: Journal) -> tuple[str, Summary]:
-        """The epoch and summary the file was last seen with, if what was seen is still there."""
+        """Return the recorded epoch and summary if the file still fits.
+
+        Else a new epoch, no summary.
+        """
         if known is None or not fits(known.mark, journal):
             return self._new_epoch(), Summary()
         return known.mark.epoch, self.summary_of(known, journal.path)
 
     def summary_of(self, known: Known, path: Path) -> Summary:
-        """What a file was summed up to, if since then it was appended to at most."""
+        """Return the recorded summary if the file was at most appended to since.
+
+        Else an empty one.
+        """
         then = known.fingerprint
         try:
             now = fingerprint_of(self._files.stat(path))
@@ -74,14 +80,14 @@ class Register:
         return decode_summary(known.summary) if now == then or grown else Summary()
 
     def place(self, session_id: str, path: Path) -> None:
-        """Note where a session's file is; the rest is noted when it is opened."""
+        """Record where a session's file is; the rest is recorded when the session is opened."""
         known = self.known(session_id)
-        # A file that had the id before and is gone, to the trash perhaps, is another one.
+        # An earlier file of this id that is gone, perhaps to the trash, was another file.
         if known is None or known.path != str(path):
             self.catalog.place(session_id, str(path), Mark(self._new_epoch(), 0, ""))
 
     def note(self, opened: Opened) -> None:
-        """Note where a session's file is and under which epoch it is served."""
+        """Record where a session's file is and under which epoch it is served."""
         journal = opened.journal
         if not isinstance(journal, Journal):
             return
@@ -91,13 +97,13 @@ class Register:
             self.catalog.place(opened.session_id, path, mark)
 
     def renew(self, session_id: str, path: Path) -> None:
-        """Note that the file will be another one: it gets a new epoch."""
+        """Record that the file will be replaced: the session gets a new epoch."""
         self.catalog.place(session_id, str(path), Mark(self._new_epoch(), 0, ""))
 
     def expect_another(self, session_id: str, path: Path, inode: int) -> None:
-        """The same where the inode of the file that is there now, and stays, does not tell.
+        """Give the session a new epoch unless the record names the current file by its inode.
 
-        If no other file comes to be there, the epoch goes on.
+        If no other file takes its place, the recorded epoch stays.
         """
         known = self.known(session_id)
         if known is None or known.mark.seen_inode != inode:
@@ -106,9 +112,9 @@ class Register:
     # -- rows ------------------------------------------------------------------------
 
     def row(self, seen: Snapshot, fingerprint: Fingerprint | None = None) -> Stored:
-        """The row of a session. Reads what its summary lacks.
+        """Return the row of a session. Reads the lines that its summary lacks.
 
-        `fingerprint` is what the file had before it was read; None for one that is open.
+        `fingerprint` is that of the file before it was read; None for an open session.
         """
         opened, info = seen.opened, seen.info
         journal, summary = opened.journal, opened.sum_up(info.seq)
@@ -121,7 +127,7 @@ class Register:
         )
 
     def _mark(self, opened: Opened, seq: int) -> Mark:
-        """The epoch as it is seen with a line; as it was noted, when that line cannot be read now."""
+        """Return the epoch's mark at a line; the recorded mark if that line cannot be read now."""
         mark = mark_of(opened.epoch, opened.journal, seq)
         if not mark.seen_digest:
             known = self.known(opened.session_id)
@@ -130,7 +136,7 @@ class Register:
         return mark
 
     def moved(self, known: Known, path: Path, *, archived: bool, draft: bool) -> Stored | None:
-        """The row of a file that was only given another place; None if it has to be read."""
+        """Return the row of a file that only moved; None if the file has to be read."""
         shown = self.catalog.shown(known.session_id)
         if shown is None:
             return None
@@ -154,14 +160,17 @@ class Register:
         )
 
     def _fingerprint_at(self, journal: SessionLog, seq: int) -> Fingerprint:
-        """Of the file as long as this line is its last; of no file once others changed it or it is gone."""
+        """Return the file's fingerprint if line `seq` is its last one, else that of no file.
+
+        A file that is gone, or that a foreign writer changed, has no fingerprint either.
+        """
         if journal.path is None:
             return NOTHING
         try:
             found = fingerprint_of(self._files.stat(journal.path))
         except OSError:
             return NOTHING
-        # What was changed in place is not in the index, so the file is to be read.
+        # A change in place is not in the index, so the file has to be read.
         size = journal.span_bytes(0, seq) + journal.slack_bytes
         return found if found.size == size and not journal.was_changed else NOTHING
 
@@ -174,7 +183,7 @@ def row_of(
     *,
     has_assistant: bool,
 ) -> Stored:
-    """The row of a session that lists show as `info`."""
+    """Return the row of a session that lists show as `info`."""
     facts = Facts(
         cwd=without_slash(info.cwd),
         title=info.title,
@@ -203,16 +212,16 @@ def row_of(
 
 
 def summed_up(info: SessionInfo, summary: Summary) -> SessionInfo:
-    """The same with what its messages come to."""
+    """Return the info with the first message and the usage of the summary."""
     if (info.first_message, info.usage) == (summary.first_message, summary.usage):
         return info
     return msgspec.structs.replace(info, first_message=summary.first_message, usage=summary.usage)
 
 
 def fits(mark: Mark, journal: Journal) -> bool:
-    """Whether it is still the file, and has all, that an epoch was seen with.
+    """Return whether the file is the one that the mark was made for, with all its lines.
 
-    An older version noted the last line only.
+    An older version of sessiond recorded the last line only.
     """
     if mark.seen_seq >= journal.line_count or mark.seen_inode not in {0, journal.inode}:
         return False
@@ -221,12 +230,15 @@ def fits(mark: Mark, journal: Journal) -> bool:
 
 
 def fits_line(mark: Mark, line: bytes) -> bool:
-    """Whether this is the line that an epoch was seen with."""
+    """Return whether the mark was made at this line."""
     return _digest(line) == mark.seen_digest.partition(" ")[0]
 
 
 def mark_of(epoch: str, journal: SessionLog, seq: int) -> Mark:
-    """An epoch as it is seen with a line and all before it. What cannot be read is seen with none."""
+    """Return the mark of an epoch at a line, with all lines before it.
+
+    If the line cannot be read, the mark names none.
+    """
     try:
         return Mark(epoch, seq, _seen(journal, seq), journal.inode)
     except StorageError:
@@ -234,13 +246,13 @@ def mark_of(epoch: str, journal: SessionLog, seq: int) -> Mark:
 
 
 def _seen(journal: SessionLog, seq: int) -> str:
-    """Return what tells the file up to the end of a line: the line, how long it is, its checksum."""
+    """Return the state of a file up to the end of a line: the line's digest, length, checksum."""
     (line,) = journal.read(seq, seq)
     return f"{_digest(line)} {journal.span_bytes(0, seq)} {journal.checksum(seq):08x}"
 
 
 def fingerprint_of(found: FileStat) -> Fingerprint:
-    """What tells this file from a changed one."""
+    """Return a fingerprint that differs after a change of the file."""
     return Fingerprint(found.st_ino, found.st_size, found.st_mtime_ns)
 
 

@@ -1,4 +1,4 @@
-"""Looking at the file of a session of this profile, open or not, without changing it. Blocking."""
+"""Checks of a profile's session files, open or not, without a change. Blocking."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["Checks"]
 
 
 class Checks:
-    """What can be said of session files as they lie on disk.
+    """Checks of session files as they lie on disk.
 
-    Of an open session, as far as it is known: what follows is being written.
+    The file of an open session is checked up to its last known line; later bytes are being written.
     """
 
     def __init__(self, keeping: Keeping, layout: Layout, files: Files) -> None:
@@ -27,7 +27,7 @@ class Checks:
         self._files = files
 
     def verify(self, session_id: str, opened: Opened | None, progress: Progress) -> Verification:
-        """What is wrong with a session's file. Raises SessionNotFound, StorageError."""
+        """Return the problems of a session's file. Raises SessionNotFound, StorageError."""
         if opened is not None and opened.path is None:
             return verify_memory(opened)
         path, look = self._place(session_id, opened, progress)
@@ -36,7 +36,7 @@ class Checks:
     def plan_repair(
         self, session_id: str, opened: Opened | None, *, dry_run: bool, progress: Progress
     ) -> Repair:
-        """What a repair would do. Raises SessionNotFound, SessionCorrupt, StorageError."""
+        """Return what a repair would do. Raises SessionNotFound, SessionCorrupt, StorageError."""
         if opened is not None and opened.path is None:
             return plan_in_memory(opened, dry_run=dry_run)
         path, look = self._place(session_id, opened, progress)

@@ -1,15 +1,16 @@
-"""What stands behind the last whole line of a session file, said without touching it.
+"""Crash recovery: the end of a session file behind its last whole line, judged without a change.
 
-Law: opening and listing write nothing. A last line that lacks only its newline is a line. What
-a crash left at the end stays where it is until the first change: then only what can be shown to be
-the rest of a write of sessiond's own is cut, copied aside first. Everything else at the end is
-another program's: half a line that has not grown for a second is closed with a blank and a newline,
-kept and reported. Half a line is shown to be the rest of a write if it has zero bytes, which only a
-power cut leaves, or if it begins as every line of sessiond's does and one of these holds:
+Law: opening and listing write nothing. A last line that lacks only its newline is a line. The rest
+that a crash left at the end stays where it is until the first change. Then only what is provably
+the rest of a write of sessiond's own is cut, and copied aside first. Everything else at the end
+belongs to a foreign writer: half a line that has not grown for a second is closed with a blank and
+a newline, kept and reported. Half a line is provably the rest of a write if it has zero bytes,
+which only a power cut leaves, or if it begins as every line of sessiond's does and one of these
+conditions holds:
 
-* an earlier owner of the file did not end in order, and had written no further when it noted that;
+* an earlier owner of the file did not end in order, and noted that it had written no further;
 * half an append that sessiond made in this session stands right before it;
-* the file was last written to before this machine was started, so that no program goes on with it.
+* the last write to the file was before this machine started, so that no program continues it.
 
 An append of several entries whose last ones never came is cut if its first line shows that sessiond
 made it in this session. A file without a valid header is refused before it is written to.
@@ -41,10 +42,10 @@ def open_unchanged(
     stamp: Callable[[], str],
     session_id: str | None = None,
 ) -> tuple[Journal, Indexer]:
-    """Return the open file and its index; what stands behind its last line is among the problems.
+    """Return the open file and its index; an incomplete end is among the index's problems.
 
-    `stamp()` names the copy of what is cut before the first change; `session_id` is the id under
-    which the file is served. Raises SessionCorrupt, SessionLocked, StorageError.
+    `stamp()` names the copy of the bytes that are cut before the first change; `session_id` is the
+    id under which the file is served. Raises SessionCorrupt, SessionLocked, StorageError.
     """
     indexer = Indexer(path, in_place=True, session_id=session_id)
     journal = Journal.open(files, path, indexer.visit, locks=locks)
@@ -52,7 +53,7 @@ def open_unchanged(
         with telling("open", path):
             judge_tail(files, journal, indexer, stamp=stamp)
     except BaseException:
-        # The next opening is to find what this one has found.
+        # The next opening must find the file in the state that this one found.
         journal.close(settled=journal.left_at is None)
         raise
     return journal, indexer
@@ -65,14 +66,14 @@ def judge_tail(
     visit: Visit | None = None,
     stamp: Callable[[], str] = str,
 ) -> None:
-    """Say what the journal is to make of its tail, and report what is torn.
+    """Decide what the journal does with its tail, and report a torn tail.
 
-    `visit`, else the indexer's, is given the lines again where some of them belong to half an
-    append. Raises SessionCorrupt, OSError.
+    `visit`, by default the indexer's, gets the lines again if some belong to half an append. Raises
+    SessionCorrupt, OSError.
     """
     visit = visit or indexer.visit
     tail, seq = journal.tail, journal.line_count
-    # Where the tail is all there is, only a header makes it a file that may be written to.
+    # If the file is only a tail, a header makes it a session, and anything else is refused.
     if tail and (not seq or indexer.parses(tail)):
         visit(seq, tail)
         journal.take_tail()
@@ -81,7 +82,7 @@ def judge_tail(
     first, lines = indexer.incomplete_atom, journal.line_count
     if tail and not (journal.truncates and _is_ours(files, journal, indexer)):
         journal.leave_half()
-        # Half a line of another program stands behind it, so it stays.
+        # A foreign half line stands behind the append, so the append stays.
         indexer.intake.end_atom()
         first = None
     elif first is not None:
@@ -97,7 +98,7 @@ def judge_tail(
 
 
 def _is_ours(files: Files, journal: Journal, indexer: Indexer) -> bool:
-    """Whether half a line at the end can be shown to be the rest of a write of sessiond's own."""
+    """Return whether half a line at the end is provably the rest of a write of sessiond's own."""
     tail = journal.tail
     if b"\0" in tail:
         return True
@@ -109,11 +110,11 @@ def _is_ours(files: Files, journal: Journal, indexer: Indexer) -> bool:
     if indexer.incomplete_atom is not None:
         return True
     written_at = files.stat(journal.path).st_mtime_ns / 1e9
-    # Whoever sets a clock sets it by the second.
+    # A clock that is set is set to whole seconds, hence the margin of one.
     return written_at + 1 < files.booted_at()
 
 
 def torn_detail(tail: bytes) -> str:
-    """Return what half a line at the end of a file is, in words."""
+    """Return a description of half a line at the end of a file."""
     what = "zero bytes, as a power loss leaves them," if is_zeros(tail) else "bytes of half a line"
     return f"{stored_size(tail)} {what} at the end"

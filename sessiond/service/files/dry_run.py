@@ -1,4 +1,4 @@
-"""What a session of these lines would be, for a dry run: they are looked at and not kept."""
+"""Dry run: the session that some lines would make; the lines are read and not kept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["rehearse"]
 
 
 def rehearse(session_id: str, chunks: Iterable[Sequence[bytes]], epoch: str) -> SessionInfo:
-    """The session as it would be shown, without a file."""
+    """Return the session as lists would show it, without a file."""
     indexer = Indexer(Path(session_id))
     lines = enumerate(chain.from_iterable(chunks))
     _, header = next(lines)

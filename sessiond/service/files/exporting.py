@@ -1,8 +1,8 @@
 """Export: a session as native lines.
 
-A native session is its own lines. Another dialect's is translated entry by
-entry; where labels and names are parents there, whoever stood below one is put
-below the next entry up that is a node in a native file.
+A native session is exported as its own lines. Another dialect is translated entry by entry. There,
+labels and names can be parents; an entry below one is put below the next entry up that is a node in
+a native file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RECORDS: Final = NATIVE.rules.records
 
 
 class Export(NamedTuple):
-    """The stored bytes of an exported session, in pieces, and what had to change."""
+    """The bytes of an exported session, in pieces, and notes on what had to change."""
 
     pieces: Iterator[bytes]
     notes: list[str]
@@ -53,7 +53,7 @@ def export_native(opened: Opened, upto: int, progress: Progress) -> Export:
 
 
 def _own_lines(opened: Opened, upto: int, progress: Progress) -> Iterator[bytes]:
-    """The bytes as they are stored, so a line that no reader takes is exported as well."""
+    """Yield the bytes as they are stored, so a line that no reader understands is exported too."""
     for first in range(0, upto + 1, PROGRESS_LINES):
         last = min(first + PROGRESS_LINES - 1, upto)
         yield from opened.journal.chunks(first, last)
@@ -85,14 +85,14 @@ def _native_line(opened: Opened, seq: int, line: bytes) -> bytes:
 
 
 def _node_above(session: Session, seq: int) -> int:
-    """The nearest entry up that is a node in a native file."""
+    """Return the nearest entry up that is a node in a native file."""
     while seq and session.kinds[seq] in _RECORDS:
         seq = session.parents[seq]
     return seq
 
 
 def _mend_first_kept(session: Session, seq: int, fields: dict[str, Raw]) -> None:
-    """A first kept entry that becomes a record hands its part to the next one down."""
+    """Replace a first kept entry that becomes a record by the next entry down the path."""
     kept = session.kept_from[seq]
     if not kept or session.kinds[kept] not in _RECORDS:
         return

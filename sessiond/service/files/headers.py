@@ -1,4 +1,4 @@
-"""The first line of a file: whether it makes the file a session."""
+"""Check of a file's first line: only a header makes the file a session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ __all__ = ["require_header"]
 
 
 def require_header(files: Files, path: Path) -> None:
-    """Raise SessionCorrupt for a file that does not begin with a header, StorageError."""
+    """Raise SessionCorrupt for a file that does not begin with a header.
+
+    Raises StorageError for a file that cannot be read.
+    """
     indexer = Indexer(path)
     try:
         scan(files, path, indexer.visit, lines_max=1)

@@ -1,8 +1,7 @@
 """Import: the lines of a foreign or exported file, checked, under a new id.
 
-The copy stays in the dialect of its source, so exporting it in the same format
-gives the same JSON values; an older version of a dialect is brought up to the
-current one on the way. The source is read, never written.
+The copy stays in the dialect of its source, so an export in that format gives equal JSON values. An
+older version of a dialect is migrated to the current one. The source is read, never written.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Source(Struct, frozen=True):
-    """What is imported, and what to call it. `tail` is what no newline ended."""
+    """The content to import and its name. `tail` holds the bytes behind the last newline."""
 
     name: str
     lines: list[bytes]
@@ -44,7 +43,7 @@ class Source(Struct, frozen=True):
 
 
 class ImportReport(Struct, frozen=True):
-    """What an import found; `migrated_from` is the older version the source had."""
+    """The result of an import; `migrated_from` is the older version of the source, if any."""
 
     format: str
     migrated_from: int | None
@@ -53,7 +52,7 @@ class ImportReport(Struct, frozen=True):
 
 
 def read_source(path: Path, files: Files) -> Source:
-    """A file to import. Raises SessionCorrupt, StorageError, TooLarge."""
+    """Return the content of a file to import. Raises SessionCorrupt, StorageError, TooLarge."""
     with telling("read", path):
         fd = open_regular(files, path)
         try:
@@ -68,7 +67,10 @@ def read_source(path: Path, files: Files) -> Source:
 
 
 def source_of(name: str, chunks: Iterable[bytes]) -> Source:
-    """The lines of what is imported. Raises SessionCorrupt for one that is too long."""
+    """Return the content of `chunks` to import.
+
+    Raises SessionCorrupt for a line that is too long.
+    """
     lines: list[bytes] = []
 
     def visit(seq: int, line: bytes) -> None:
@@ -90,7 +92,7 @@ def read_import(
     cwd: str | None,
     progress: Progress,
 ) -> tuple[list[bytes], ImportReport]:
-    """The lines of the copy. Raises InvalidParams, SessionCorrupt naming file and line."""
+    """Return the lines of the copy. Raises InvalidParams, SessionCorrupt naming file and line."""
     name = source.name
     lines, torn = source.lines, source.tail
     indexer = Indexer(Path(name))
@@ -119,7 +121,7 @@ def read_import(
 
 
 def _check(lines: list[bytes], name: str, progress: Progress) -> list[Problem]:
-    """Every line must be an entry; what refers wrongly is a problem."""
+    """Return the problems of the lines. Raises SessionCorrupt for a line that is no entry."""
     indexer = Indexer(Path(name), strict=True)
     try:
         for seq, line in enumerate(lines):
@@ -141,7 +143,7 @@ def _corrupt(name: str, line: int, why: str) -> SessionCorrupt:
 
 
 def _new_header(line: bytes, dialect: Dialect, session_id: str, cwd: str | None) -> bytes:
-    """The source's header with a new id; every other field stays as it came."""
+    """Return the source's header with a new id; every other field stays as it came."""
     old_id = fields(line)["id"]
     line = with_field(line, "id", _encode(session_id))
     if cwd is not None:

@@ -1,6 +1,6 @@
-"""From the lines of a file to a session's index: what opening and listing share.
+"""Indexer: from the lines of a file to a session's index, for opening and for listing.
 
-The first line decides the dialect; what the others come to is the intake's to say.
+The first line decides the dialect; the intake indexes the other lines.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ _OLDER_VERSION: Final = "the file is of an older version; bring it in with sessi
 
 
 class Indexer:
-    """Takes a file's lines in order through `visit`.
+    """Indexer of a file's lines, which `visit` takes in order.
 
-    `in_place`: the file is to be served where it is, so it must be of its dialect's
-    current version; an older one is brought up to it by an import. `strict`: a line
-    that is no entry is refused with BadLine instead of kept. `session_id`: the id under which the
-    file is served, if that is known.
+    `in_place`: the file is to be served where it is, so it must be of its dialect's current
+    version; an import migrates an older one. `strict`: a line that is no entry raises BadLine
+    instead of being kept. `session_id`: the id under which the file is served, if known.
     """
 
     def __init__(
@@ -51,12 +50,12 @@ class Indexer:
         self._header: Header | None = None
 
     def begin_again(self) -> None:
-        """Forget every line; the first one comes next."""
+        """Forget every line; the first line comes next."""
         self._dialect = self._session = self._intake = self._header = None
 
     @property
     def has_begun(self) -> bool:
-        """Whether there was a header."""
+        """Return whether there was a header."""
         return self._dialect is not None
 
     @property
@@ -68,14 +67,14 @@ class Indexer:
 
     @property
     def intake(self) -> Intake:
-        """What takes further lines. Raises SessionCorrupt when there was no header."""
+        """Intake of further lines. Raises SessionCorrupt when there was no header."""
         assert self.dialect is not None
         assert self._intake is not None
         return self._intake
 
     @property
     def atoms(self) -> Atoms:
-        """Its appends of several lines. Raises SessionCorrupt when there was no header."""
+        """Appends of several lines. Raises SessionCorrupt when there was no header."""
         return self.intake.atoms
 
     @property
@@ -94,21 +93,21 @@ class Indexer:
 
     @property
     def incomplete_atom(self) -> int | None:
-        """The first line of an append of ours whose end is missing at the end of the file.
+        """First line of an append of ours whose end is missing at the end of the file.
 
         None in a file that is never cut.
         """
         return self.atoms.unfinished if self.dialect.rules.truncates else None
 
     def visit(self, seq: int, line: bytes) -> None:
-        """Take in the next line. Raises SessionCorrupt for a bad header, BadLine if strict."""
+        """Index the next line. Raises SessionCorrupt for a bad header, BadLine if strict."""
         if seq:
             self._take(seq, line)
         else:
             self._begin(line)
 
     def parses(self, line: bytes) -> bool:
-        """Whether an unterminated last line is whole after all."""
+        """Return whether a last line without a newline is a whole entry."""
         try:
             self.dialect.row(line)
         except BadLine:
@@ -128,7 +127,7 @@ class Indexer:
         self._session = Session(dialect.rules)
         session_ids = {self._header.id, self._session_id or self._header.id}
         self._intake = Intake(self._session, dialect, session_ids, strict=self._strict)
-        # Looked up once: it runs for every line of the file.
+        # Bound once, since the call runs for every line of the file.
         self._take = self._intake.take
 
     def _corrupt(self, line: int, why: str) -> SessionCorrupt:

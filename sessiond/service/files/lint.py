@@ -1,7 +1,7 @@
-"""What is odd about a line that parses: nothing that an opening asks for, or acts on.
+"""Lint of lines that parse: oddities that an opening neither looks for nor acts on.
 
-Law: pure, and only what a reader of the file would want to be told. Times that go back are not
-odd: a client may say when its entry was made, and clocks differ.
+Law: pure, and limited to what a reader of the file would want to know. Times that go back are not
+odd: a client may set an entry's time, and clocks differ.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from sessiond.model.problems import ProblemKind
 
 __all__ = ["oddities"]
 
-# The member that says where an entry stands, as each dialect spells it.
+# Spelling of the parent's member in each dialect.
 _PARENTS: Final = {"native": "parent_id", "pi": "parentId"}
 assert _PARENTS.keys() == {dialect.name for dialect in DIALECTS}
 
 
 def oddities(dialect: Dialect, line: bytes) -> Iterator[tuple[ProblemKind, str]]:
-    """Kind and detail of each."""
+    """Yield kind and detail of each oddity."""
     if len(line) > FRAME_BYTES_MAX:
         detail = f"{len(line)} bytes are more than a frame may have: not every client can take it"
         yield "long_line", detail
@@ -31,7 +31,7 @@ def oddities(dialect: Dialect, line: bytes) -> Iterator[tuple[ProblemKind, str]]
         yield "bad_time", "it has no time that can be read; it is shown without"
     own = _PARENTS[dialect.name]
     for name, parent in _PARENTS.items():
-        # Looked for as bytes first: hardly any line has it.
+        # A search for the bytes comes first, since hardly any line has the other spelling.
         if parent != own and parent.encode() in line:
             found = lenient(line)
             if parent in found and own not in found:

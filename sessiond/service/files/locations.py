@@ -1,8 +1,8 @@
-"""Where a session's file lies: among the sessions, in the archive, in the trash, or elsewhere.
+"""Places of session files: among the sessions, in the archive, in the trash, or elsewhere.
 
-Law: a file is moved as it is and never deleted but from the trash. Blocking,
-for worker threads; what moves the file of an open session runs in its writer's,
-the rest has the file to itself (`hosts.retire`).
+Law: a file is moved unchanged, and deleted only from the trash. Blocking, for worker threads. A
+move of an open session's file runs in the session's writer; any other move has the file to itself
+(`Hosts.retire`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Keeping:
         self._unsynced: set[Path] = set()
 
     def require_folder(self) -> None:
-        """Raises StorageError when the profile's folder is gone: nothing is found then, and nothing made."""
+        """Raise StorageError if the profile's folder is gone: no file can be found or made then."""
         root = self._layout.root
         with telling("look at", root):
             if self._files.exists(root):
@@ -59,12 +59,12 @@ class Keeping:
     # -- finding ---------------------------------------------------------------------
 
     def find(self, session_id: str) -> Path | None:
-        """The file of a session, wherever it lies. Raises StorageError."""
+        """Return the file of a session, wherever it lies; None without one. Raises StorageError."""
         found = self.find_all(session_id)
         return found[0] if found else None
 
     def find_all(self, session_id: str) -> list[Path]:
-        """Every file of this id, the one that is the session first. Raises StorageError."""
+        """Return every file of this id, beginning with the session's own. Raises StorageError."""
         self.require_folder()
         found = self._layout.find_all(self._files, session_id)
         if not found:
@@ -76,14 +76,14 @@ class Keeping:
         return found
 
     def require(self, session_id: str) -> Path:
-        """The same, where there must be one. Raises SessionNotFound, StorageError."""
+        """Return the file of a session, wherever it lies. Raises SessionNotFound, StorageError."""
         found = self.find(session_id)
         if found is None:
             raise self.not_found(session_id)
         return found
 
     def not_found(self, session_id: str) -> SessionNotFound:
-        """What to say of an id that no file has, with ids that are there."""
+        """Return the refusal for an id without a file; it lists available ids."""
         return SessionNotFound(
             "no session of this id",
             session_id=session_id,
@@ -92,11 +92,11 @@ class Keeping:
 
     @property
     def folder(self) -> Path:
-        """Where sessions lie that are neither drafts nor archived."""
+        """Folder of the sessions that are neither drafts nor archived."""
         return self._layout.sessions
 
     def now(self) -> float:
-        """Return the disk's clock, which `written_at` goes by."""
+        """Return the disk's clock, on which `written_at` is based."""
         return self._files.now()
 
     def written_at(self, session_id: str) -> int:
@@ -111,9 +111,9 @@ class Keeping:
     # -- the archive -----------------------------------------------------------------
 
     def archive(self, opened: Opened) -> None:
-        """Put an open session's file into the archive; a draft with it. Safe to repeat.
+        """Move an open session's file into the archive, also a draft's. Safe to repeat.
 
-        Raises InvalidParams for what has no file in this profile, StorageError.
+        Raises InvalidParams for a session without a file in this profile, StorageError.
         """
         path = opened.path
         if path is None:
@@ -132,10 +132,9 @@ class Keeping:
         self._move(opened, self._layout.archive / path.name)
 
     def unarchive(self, opened: Opened) -> None:
-        """Put an open session's file back among the sessions. Safe to repeat. Raises StorageError.
+        """Move an open session's file back among the sessions. Safe to repeat. Raises StorageError.
 
-        The file counts as written to just now, so that a retention does not take the session at
-        once.
+        The file counts as written just now, so that a retention does not take the session at once.
         """
         path = opened.path
         if path is not None and opened.place is None and path.parent in self._layout.folders:
@@ -150,12 +149,12 @@ class Keeping:
         try:
             opened.journal.move(path)
         except StorageError:
-            # One that failed in its last step is taken back: what was refused did not happen.
+            # A move that failed in its last step is undone: a refused move did not happen.
             with suppress(StorageError):
                 opened.journal.move(old)
             raise
         finally:
-            # If that fails as well, it has happened for whoever looks.
+            # If the undo fails too, the session goes on under the name that the file has.
             if opened.path == path:
                 opened.place = None
                 opened.archived = self._layout.is_archived(path)
@@ -166,8 +165,8 @@ class Keeping:
     def discard(self, session_id: str, opened: Opened | None) -> None:
         """Move every file of a session to the trash. Safe to repeat.
 
-        Raises SessionNotFound if there never was one, SessionCorrupt for a file outside the
-        profile that is no session any more, SessionLocked, StorageError.
+        Raises SessionNotFound if there never was one, SessionCorrupt for a file outside the profile
+        that is no session any more, SessionLocked, StorageError.
         """
         if opened is not None and opened.path is None:
             return
@@ -180,23 +179,26 @@ class Keeping:
         with ExitStack() as locks:
             for path in found:
                 if self._leads_nowhere(path):
-                    # There is no file to own: the link alone goes to the trash.
+                    # A broken link has no file to lock; the link alone goes to the trash.
                     continue
                 locks.enter_context(owned(self._files, path, self._layout.locks))
                 if path.parent not in self._layout.folders:
-                    # No name of ours says that the file is a session, however damaged.
+                    # Outside the profile only a header, not the name, shows that it is a session.
                     require_header(self._files, path)
-            # The session itself comes last: cut off, this leaves it whole where it was.
+            # The session's own file goes last: an interruption leaves it whole in its place.
             for path in reversed(found):
                 self._take(path, session_id)
 
     def _leads_nowhere(self, path: Path) -> bool:
-        """Whether the name is that of a link to nothing. Raises StorageError."""
+        """Return whether the name is a link to nothing. Raises StorageError."""
         with telling("look at", path):
             return is_taken(self._files, path) and not self._files.exists(path)
 
     def require_elsewhere(self, session_id: str) -> None:
-        """Raise InvalidParams for a session inside the profile, SessionNotFound for an unknown one."""
+        """Raise InvalidParams for a session inside the profile.
+
+        Raises SessionNotFound for an unknown one.
+        """
         if self._layout.find(self._files, session_id) is not None:
             raise lies_inside()
         known = self._register.known(session_id)
@@ -204,7 +206,7 @@ class Keeping:
             raise self.not_found(session_id)
 
     def restore(self, session_id: str) -> None:
-        """Bring the file of a deleted session back to where the file lay.
+        """Move the file of a deleted session back to its former place.
 
         Raises SessionExists, SessionNotFound, StorageError.
         """
@@ -224,23 +226,27 @@ class Keeping:
             self._register.renew(session_id, path)
 
     def require_deleted(self, session_id: str) -> None:
-        """Raises SessionExists, SessionNotFound for what is not in the trash; StorageError."""
+        """Raise SessionExists, or SessionNotFound for a session that is not in the trash.
+
+        Raises StorageError too.
+        """
         if self.find(session_id) is not None:
             raise still_there(session_id)
         if not self.trash.has(session_id):
             raise self.not_found(session_id)
 
     def purge(self, session_id: str) -> None:
-        """Remove what is in the trash of a session, for good. Raises StorageError."""
+        """Remove a session's files in the trash for good. Raises StorageError."""
         self.trash.purge(session_id)
 
     def repair(self, session_id: str) -> Repair:
         """Make a session's file anew without its bad lines, under a new epoch.
 
-        Raises SessionNotFound, SessionCorrupt where that cannot be, SessionLocked, StorageError.
+        Raises SessionNotFound, SessionCorrupt if it cannot be repaired, SessionLocked,
+        StorageError.
         """
         found = self.require(session_id)
-        # Of a link it is the file that is made anew, where it lies.
+        # For a link, the file it leads to is made anew in its place.
         path = Path(os.path.realpath(found))
         with owned(self._files, path, self._layout.locks) as fd:
             look = Look(named=self._layout.id_of(found))
@@ -252,7 +258,7 @@ class Keeping:
             name = f"{self._trash_name(found, session_id)}.before-repair-{stamp}"
             try:
                 backup = self.trash.keep(path, name)
-                # Before the new file is there: a new epoch costs a replay, an old one a gap.
+                # The new epoch comes first: too early it costs a replay, too late a gap.
                 with telling("repair", path):
                     identity = self._files.fstat(fd)
                     self._register.expect_another(session_id, found, identity.st_ino)
@@ -269,7 +275,7 @@ class Keeping:
                     bring_over(self._files, fd, covered, path)
                 self.settle_names(path)
             except StorageError:
-                # What was refused did not happen. If that fails as well it is repaired, whole.
+                # Undo: a refused repair did not happen. If the undo fails, the new file is whole.
                 with suppress(OSError):
                     self._files.link(backup, unfinished)
                     self._files.rename(unfinished, path)
@@ -281,9 +287,9 @@ class Keeping:
             raise OSError(errno.ESTALE, "another program has put another file in its place")
 
     def settle_names(self, path: Path) -> None:
-        """Make sure that a file which replaced another keeps its name. Raises StorageError.
+        """Make durable the name of a file that replaced another. Raises StorageError.
 
-        Before it is synced a power cut would bring the old file back, without what was
+        Before the folder is synced, a power cut would bring the old file back, without the lines
         appended to the new one.
         """
         folder = Path(os.path.realpath(path)).parent if self._unsynced else path.parent
@@ -293,19 +299,22 @@ class Keeping:
             self._unsynced.discard(folder)
 
     def take_back(self, path: Path) -> None:
-        """Remove what was just put there and nobody was told of; if that fails too, it stays."""
+        """Remove a file that was just put in place and reported to no client.
+
+        On failure it stays.
+        """
         with suppress(OSError):
             self._files.unlink(path)
             self._files.fsync_folder(path.parent)
 
     def discard_draft(self, opened: Opened) -> None:
-        """Move the file of a forgotten draft to the trash. Raises StorageError."""
+        """Move the file of an abandoned draft to the trash. Raises StorageError."""
         assert opened.path is not None, "a draft has a file"
         self._take(opened.path, opened.session_id)
 
     def _take(self, path: Path, session_id: str) -> None:
         try:
-            # What a name in the trash does not say is written down: another folder, another name.
+            # A note records what the name in the trash cannot tell: another folder or name.
             usual = {
                 self._layout.sessions / path.name,
                 self._layout.pending_path(session_id),
@@ -313,7 +322,8 @@ class Keeping:
             note = self._layout.id_of(path) != session_id or path not in usual
             self.trash.take(path, self._trash_name(path, session_id), note=note)
         except StorageError:
-            # It may have been there for a moment, and a power cut must not put it back there.
+            # The file may have been in the trash for a moment; a sync of its folder keeps a power
+            # cut from putting it back there.
             self._unsynced.add(path.parent)
             raise
 
@@ -328,13 +338,13 @@ def lies_inside() -> InvalidParams:
 
 
 def exists_again(session_id: str) -> SessionExists:
-    """Return the refusal to restore a session whose id a session has that is not in the trash."""
+    """Return the refusal to restore a session whose id belongs to a session outside the trash."""
     text = "a session of this id exists, and a restore replaces none: delete that one first"
     return SessionExists(text, session_id=session_id)
 
 
 def still_there(session_id: str) -> SessionExists:
-    """What to say to whoever would purge a session that nobody deleted."""
+    """Return the refusal to purge a session that is not deleted."""
     return SessionExists(
         "only what is in the trash is purged: delete the session first", session_id=session_id
     )

@@ -1,9 +1,9 @@
-"""A session comes closer to the disk: out of memory into a file, or as a draft to its place.
+"""Promotion of a session towards the disk: from memory into a file, or from a draft to its place.
 
-Law: never back, and all or nothing. What was in memory is one new file, durable
-as a whole before anybody is told; a draft whose new place cannot be made sure
-of gets its old name again. Blocking, for the session's writer; the lines of the
-same request are stored with it or not at all.
+Law: never back, and all or nothing. A session in memory becomes one new file, durable as a whole
+before any client is told. A draft whose new place cannot be made durable gets its old name again.
+Blocking, for the session's writer; the lines of the request are stored with the promotion or not at
+all.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ORDER: Final = ("never", "on_assistant", "immediate")
 
 
 def require_forward(now: Persist, wanted: Persist) -> None:
-    """Raises InvalidParams for a level that lies behind."""
+    """Raise InvalidParams for a level that lies behind the current one."""
     if _ORDER.index(wanted) < _ORDER.index(now):
         raise InvalidParams(
             f"persist goes from never to on_assistant to immediate, and here it is {now}",
@@ -40,20 +40,20 @@ def require_forward(now: Persist, wanted: Persist) -> None:
 
 
 class Promotion(Struct, frozen=True):
-    """Promotes a session of one profile."""
+    """A promotion of a session of one profile."""
 
     layout: Layout
     files: Files
     register: Register
     stamp: str
-    """Names a new file."""
+    """Stamp for the name of a new file."""
     late: bool
-    """Whether lines of foreign writers may come before the new ones, as in `SessionLog.append`."""
+    """True if foreign lines may come before the new ones, as in `SessionLog.append`."""
 
     def promote(self, opened: Opened, wanted: Persist, lines: Sequence[bytes]) -> None:
         """Bring a session to the level, with more lines behind its own.
 
-        Raises SessionExists, StorageError, Overtaken, Replaced, and then nothing has changed.
+        Raises SessionExists, StorageError, Overtaken, Replaced; nothing has changed then.
         """
         if not opened.journal.blocking and wanted != "never":
             self._write_out(opened, wanted, lines)
@@ -77,7 +77,7 @@ class Promotion(Struct, frozen=True):
         stored = opened.journal.read(0, opened.session.seq)
         text = b"\n".join([*stored, *lines])
         journal = Journal.create(self.files, path, text, locks=self.layout.locks)
-        # Whoever reads the lines in memory just now still has them.
+        # A reader of the lines in memory still holds them.
         if isinstance(opened.journal, MemoryJournal):
             opened.journal.release()
         opened.journal = journal
@@ -90,7 +90,7 @@ class Promotion(Struct, frozen=True):
         if lines and not self.late:
             journal.look()
             if journal.half_bytes or journal.line_count > opened.session.seq + 1:
-                # Before the move: once the request is staged anew it may be refused.
+                # Checked before the move: the request is staged anew and may then be refused.
                 raise Overtaken
         try:
             journal.move(place)
@@ -99,8 +99,8 @@ class Promotion(Struct, frozen=True):
                 self._append(opened, lines)
         except (StorageError, Overtaken, Replaced):
             opened.place = place
-            # If that fails as well it is a draft in the place of a session, as it is after a
-            # move that failed half: the next move, or the next start, settles it.
+            # If the undo fails too, a draft is left in the place of a session, as after a move
+            # that failed half way: the next move, or the next start, settles it.
             with suppress(StorageError):
                 journal.move(old)
             raise

@@ -1,8 +1,8 @@
-"""A session file without its bad lines: made anew beside the old one, which goes to the trash.
+"""Repair of a session file: a new file without the bad lines, and the old file in the trash.
 
-Law: every line that parses is in the new file byte for byte, in its order. At
-each moment, and after a crash at any, the session's name has the old file or
-the new one, whole. Only files that no other program writes are made anew.
+Law: the new file has every line that parses, byte for byte, in order. At each moment, and after a
+crash at any moment, the session's name has the old file or the new one, whole. Only files that no
+other program writes are made anew.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ __all__ = ["Repair", "bring_over", "plan_in_memory", "plan_repair", "write_repai
 
 
 class Repair(Struct, frozen=True):
-    """What a repair does, or would do: lines kept and left out, the file it replaces.
+    """A repair, done or planned: the lines kept and left out, and the backup of the old file.
 
-    `dropped_lines` are the first PROBLEMS_MAX that are left out, counted from 1. `reason`
-    says why there is nothing to do.
+    `dropped_lines` are the first PROBLEMS_MAX lines left out, counted from 1. `reason` tells why
+    there is nothing to do.
     """
 
     dry_run: bool
@@ -48,8 +48,8 @@ class Repair(Struct, frozen=True):
 class Repaired(Struct, frozen=True):
     """A plan that was carried out, and how many bytes of the old file the plan covers.
 
-    `unfinished` is the new file, which has no name of its own yet; None if the plan has a reason
-    not to write one.
+    `unfinished` is the new file, which does not have the session's name yet; None if the plan has a
+    reason not to write a file.
     """
 
     plan: Repair
@@ -58,7 +58,7 @@ class Repaired(Struct, frozen=True):
 
 
 def plan_repair(files: Files, path: Path, look: Look = WHOLE, *, dry_run: bool = True) -> Repair:
-    """What a repair would do. Changes nothing. Raises SessionCorrupt, StorageError."""
+    """Return what a repair would do, without a change. Raises SessionCorrupt, StorageError."""
     with telling("read", path):
         fd = open_regular(files, path)
         try:
@@ -70,7 +70,7 @@ def plan_repair(files: Files, path: Path, look: Look = WHOLE, *, dry_run: bool =
 
 
 def plan_in_memory(opened: Opened, *, dry_run: bool) -> Repair:
-    """The same for a session without a file."""
+    """Return the plan for a session without a file: there is nothing to repair."""
     return Repair(
         dry_run=dry_run,
         repaired=False,
@@ -84,9 +84,9 @@ def plan_in_memory(opened: Opened, *, dry_run: bool) -> Repair:
 
 
 def write_repaired(files: Files, path: Path, fd: int, look: Look = WHOLE) -> Repaired:
-    """Write what is kept of a file to a new one, durably, if the plan has no reason not to.
+    """Write the kept lines to a new file, durably, if the plan has no reason not to.
 
-    Raises SessionCorrupt for a file that is not to be made anew, StorageError.
+    Raises SessionCorrupt for a file that may not be made anew, StorageError.
     """
     with telling("repair", path):
         found = _survey(files, path, fd, look)
@@ -99,9 +99,9 @@ def write_repaired(files: Files, path: Path, fd: int, look: Look = WHOLE) -> Rep
 
 
 def bring_over(files: Files, fd: int, start: int, young: Path) -> int:
-    """Append what the old file has from `start` on, durably; gives where that ends.
+    """Append the old file's bytes from `start` on, durably; return where they end.
 
-    Other programs may go on writing to it until the new file has its name. Raises OSError.
+    Foreign writers may append to the old file until the new file has its name. Raises OSError.
     """
     end = files.fstat(fd).st_size
     if end <= start:
@@ -120,7 +120,7 @@ def _survey(files: Files, path: Path, fd: int, look: Look) -> Survey:
     try:
         return survey(files, path, fd, look)
     except SessionCorrupt as corrupt:
-        # Without its header nobody can say what the other lines mean.
+        # Without the header the other lines have no meaning.
         raise SessionCorrupt(
             f"{corrupt.message}. It cannot be repaired: put a good copy in its place, write a"
             " header line by hand, or session/delete it",
@@ -158,7 +158,7 @@ def _plan(found: Survey, path: Path, *, dry_run: bool) -> Repair:
 
 
 def _dropped(found: Survey) -> list[int]:
-    """The lines that are left out, half a last line among them."""
+    """Return the lines that are left out, half a last line among them."""
     lines = found.lines
     if found.half is not None:
         return [seq for seq in found.bad if seq < found.half] + list(range(found.half, lines))
@@ -167,7 +167,7 @@ def _dropped(found: Survey) -> list[int]:
 
 
 def _kept(files: Files, fd: int, found: Survey) -> Iterator[bytes]:
-    """The bytes of the lines that stay."""
+    """Yield the bytes of the lines that stay."""
     at = 0
     for seq in _dropped(found):
         yield from chunks_of(files, fd, at, found.ends[seq])

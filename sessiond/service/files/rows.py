@@ -1,4 +1,4 @@
-"""What lists show of files that are not open: read without owning them, for the catalog."""
+"""Rows of files that are not open: read for the catalog without owning the files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Rows"]
 
 
 class _Reading:
-    """One pass over a file's lines: the index and what the lines behind `base` come to."""
+    """A pass over a file's lines that makes the index, and sums up the lines behind `base`."""
 
     def __init__(self, path: Path, session_id: str, base: Summary) -> None:
         self.indexer = Indexer(path, in_place=True, session_id=session_id)
@@ -29,7 +29,7 @@ class _Reading:
         self._kinds = bytearray()
 
     def visit(self, seq: int, line: bytes) -> None:
-        """Take in the next line. Raises SessionCorrupt for a bad header."""
+        """Index the next line. Raises SessionCorrupt for a bad header."""
         self.indexer.visit(seq, line)
         if seq == 0:
             self._tally = Tally(self.indexer.dialect, self._base)
@@ -54,7 +54,7 @@ class Rows:
         self._assembly = assembly
 
     def header_id(self, path: Path) -> str:
-        """The id in the first line of a file. Raises SessionCorrupt, StorageError."""
+        """Return the id in the first line of a file. Raises SessionCorrupt, StorageError."""
         return self.header(path).id
 
     def header(self, path: Path) -> Header:
@@ -68,10 +68,7 @@ class Rows:
     def read(
         self, path: Path, session_id: str, known: Known | None, fingerprint: Fingerprint
     ) -> Stored:
-        """The row of a file that is not open.
-
-        What is summed up is taken from its lines as they pass by.
-        """
+        """Return the row of a file that is not open. The pass that indexes also summarises."""
         base = self._register.summary_of(known, path) if known is not None else Summary()
         reading = _Reading(path, session_id, base)
         indexer = reading.indexer
@@ -80,7 +77,7 @@ class Rows:
             with telling("read", path):
                 judge_tail(self._files, journal, indexer, reading.visit)
             opened = self._assembly.opened(path, session_id, known, journal, indexer)
-            # Of a file that is another by now, nothing was summed up before.
+            # A replaced file has no earlier summary, so the one extended from `base` is not its own.
             if opened.summary == base:
                 opened.summary = reading.summary(opened.session.seq)
             return self._register.row(snapshot(opened), fingerprint)
@@ -88,7 +85,7 @@ class Rows:
             journal.close()
 
     def moved(self, known: Known, path: Path, fingerprint: Fingerprint) -> Stored:
-        """The row of a file that was only given another place: it is not read again."""
+        """Return the row of a file that only moved, without reading it if possible."""
         return self._register.moved(
             known,
             path,

@@ -1,4 +1,4 @@
-"""What earlier daemons left behind, put in order before anybody asks."""
+"""Clean-up at a start: files that earlier daemons left behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["remove_half_made", "settle_drafts"]
 
 
 def remove_half_made(store: Store) -> None:
-    """Remove the files that sessiond was making when it was ended, before anybody asks.
+    """Remove the files that an earlier daemon was making when it ended.
 
     A purge would not find such a file: it has the words of a session, but not the name.
     """
@@ -27,12 +27,12 @@ def remove_half_made(store: Store) -> None:
 
 
 def settle_drafts(store: Store, is_ending: Callable[[], bool] = lambda: False) -> None:
-    """Move drafts that became conversations in, and forgotten ones to the trash, before anybody asks.
+    """Promote drafts that became conversations, and move abandoned ones to the trash.
 
-    A draft is forgotten when it has no assistant message and nobody touched it for
-    DRAFT_SECONDS. One that cannot be read or moved stays where it is. A draft is read only if
-    the catalog does not know the file as it is now: what was a draft without an answer still is.
-    Once `is_ending` the rest is left to the next start.
+    A draft is abandoned when it has no assistant message and its file was not written to for
+    DRAFT_SECONDS. A draft that cannot be read or moved stays where it is. A draft is read only if
+    the catalog does not know the file as it is now: an unchanged draft still has no answer. Once
+    `is_ending`, the rest is left to the next start.
     """
     oldest = store.files.now() - DRAFT_SECONDS
     settled = store.catalog.settled_drafts()
@@ -46,7 +46,7 @@ def settle_drafts(store: Store, is_ending: Callable[[], bool] = lambda: False) -
 
 
 def _drafts(store: Store) -> dict[Path, FileStat]:
-    """The files of drafts; none where the folder cannot be looked at."""
+    """Return the files of drafts; none if the folder cannot be read."""
     folder = store.layout.pending
     try:
         found = store.files.stats(folder)
@@ -59,7 +59,7 @@ def _drafts(store: Store) -> dict[Path, FileStat]:
 def _settle_draft(store: Store, path: Path, *, is_forgotten: bool) -> None:
     session_id = store.layout.id_of(path)
     assert session_id is not None, "it is the file of a draft"
-    # Opening promotes a draft that has become a conversation.
+    # An opening promotes a draft that became a conversation.
     opened = store.open(session_id)
     try:
         if opened.pending and is_forgotten:

@@ -1,7 +1,7 @@
-"""Sessions as files: create, find, open. Blocking, for worker threads.
+"""Store: sessions as files, to create, find and open. Blocking, for worker threads.
 
-The layout of a profile is the journal's, the meaning of lines the dialects',
-the memory of what was seen the catalog's; here they are put together.
+The journal knows the layout of a profile, the dialects know the meaning of lines, and the catalog
+remembers what was seen; the store puts these together.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Store:
         self._assembly = Assembly(layout, self.register, environment)
         self.rows = Rows(layout, files, self.register, self._assembly)
         self.checks = Checks(self.keeping, layout, files)
-        # On another clock or without a catalog one of the two is still beyond all before.
+        # The clock or the catalog may be lost; the other one still exceeds all earlier epochs.
         now_us = (unix_ms(environment.now()) or 0) * 1000
         first = self.catalog.reserve("lease_epoch", now_us, LEASE_EPOCHS_RESERVED)
         self.next_lease_epoch = count(first).__next__
@@ -69,7 +69,7 @@ class Store:
     ) -> None:
         """Bring a session to this level, with more lines; `late` as in `SessionLog.append`.
 
-        Raises SessionExists, StorageError, Overtaken, Replaced, and then nothing has changed.
+        Raises SessionExists, StorageError, Overtaken, Replaced; nothing has changed then.
         """
         stamp = self.environment.file_stamp()
         promotion = Promotion(self.layout, self.files, self.register, stamp, late)
@@ -77,18 +77,18 @@ class Store:
 
     @property
     def data_folder(self) -> str:
-        """The profile's folder."""
+        """Folder of the profile."""
         return str(self.layout.root)
 
     def close(self) -> None:
-        """Close the catalog and the index of searches."""
+        """Close the catalog and the search index."""
         self.catalog.close()
         self.texts.close()
 
     # -- create ------------------------------------------------------------------
 
     def create(self, header: Header, persist: Persist) -> Opened:
-        """A new native session. Raises SessionExists, StorageError."""
+        """Return a new native session. Raises SessionExists, StorageError."""
         session_id = header.id
         line = NATIVE.encode_header(header)
         self.require_free(session_id)
@@ -125,9 +125,9 @@ class Store:
         )
 
     def adopt(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> Path:
-        """Put the lines of a copy into the sessions folder as a whole. Raises StorageError, TooLarge.
+        """Put the lines of a copy into the sessions folder as one file; return its path.
 
-        What gives the lines may raise as well, and then there is nothing either.
+        Raises StorageError, TooLarge, and what `chunks` raises; there is no file then.
         """
         path = self.layout.session_path(session_id, self.environment.file_stamp())
         pieces = (b"\n".join([*_short_enough(lines), b""]) for lines in chunks)
@@ -135,20 +135,23 @@ class Store:
         return path
 
     def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> Opened:
-        """The same, opened. Raises SessionExists, StorageError, and then nothing was made."""
+        """Put the lines of a copy into the sessions folder as one file, and open the session.
+
+        Raises SessionExists, StorageError; no file was made then.
+        """
         self.require_free(session_id)
         path = self.adopt(session_id, chunks)
         try:
             opened = self._open(path, session_id)
         except BaseException:
-            # Refused means that there is none: who asks again must not have two.
+            # A refused copy leaves no file, so that a retry does not make a second one.
             self.keeping.take_back(path)
             raise
         opened.created = True
         return opened
 
     def require_free(self, session_id: str) -> None:
-        """Raises SessionExists for an id that a file has, StorageError."""
+        """Raise SessionExists for an id that a file has, StorageError."""
         if self.keeping.find(session_id) is not None:
             raise SessionExists("a session of this id exists", session_id=session_id)
 
@@ -159,22 +162,22 @@ class Store:
         return self._open(self.keeping.require(session_id), session_id)
 
     def reopen(self, opened: Opened) -> Opened:
-        """The session as the file has it that took the place of the one that was open.
+        """Open the session again after another file took the place of the open one.
 
-        It is another log, so its epoch is new. Raises what `open` raises.
+        The new file is another log, so it gets a new epoch. Raises what `open` raises.
         """
         opened.journal.close()
         assert opened.path is not None, "only files are replaced"
         self.register.renew(opened.session_id, opened.path)
         again = self.open(opened.session_id)
-        # What was changed a moment ago may not be noted yet.
+        # The catalog may not know the latest change of `hidden` yet.
         again.hidden = again.hidden and opened.hidden
         return again
 
     def identify(self, path: Path) -> str:
-        """The session id of a file, which may lie anywhere. Raises SessionCorrupt, StorageError."""
-        # Two spellings of one path are one session. `Path.resolve` has no error for a circle of
-        # links; here it stays as it is, and reading it says so.
+        """Return the session id of a file anywhere. Raises SessionCorrupt, StorageError."""
+        # Two spellings of one path are one session. `realpath` leaves a circle of links as it is,
+        # and reading the file then raises.
         path = Path(os.path.realpath(path))
         if printable(path) != str(path):
             text = f"{printable(path)} is not UTF-8, so no answer could name it: rename it"
@@ -210,16 +213,19 @@ class Store:
         return opened
 
     def write_new(self, path: Path, pieces: Iterable[bytes]) -> None:
-        """A new file of these bytes, private and durable. Raises StorageError (EEXIST)."""
+        """Write a new file of these bytes, private and durable. Raises StorageError (EEXIST)."""
         with telling("create", path):
             fd, lock = make_file(self.files, path, pieces, self.layout.locks)
         lock.release()
-        # A close that fails has closed all the same, and what counts was synced.
+        # A close that fails still closes the descriptor, and the bytes are synced.
         with suppress(OSError):
             self.files.close(fd)
 
     def find_entry(self, entry_id: str, besides: Collection[str]) -> str | None:
-        """The first session file, latest begun first, that has the entry; `besides` are not read."""
+        """Return the session whose file has the entry, latest begun first; None without one.
+
+        Sessions in `besides` are not read.
+        """
         for path in sorted(self.layout.scan(self.files, drafts=True), reverse=True):
             session_id = self.layout.id_of(path)
             if session_id is None or session_id in besides:
@@ -235,14 +241,14 @@ class Store:
                 if entry_id in indexer.session.ids:
                     return session_id
             except SessiondError:
-                # It is named when listed; here it only does not have the entry.
+                # Lists report an unreadable file; here it only lacks the entry.
                 continue
         return None
 
     def settle(self, opened: Opened) -> None:
-        """Make a session's last entries durable before its file is let go."""
-        # Also brings a file that a failed append left damaged back to its last good byte.
-        # Nobody is left to be told if that fails; whoever was promised anything has it.
+        """Make a session's last entries durable before its file is released."""
+        # The sync also cuts a file that a failed append damaged back to its last good byte.
+        # A failure has no receiver here; every entry that a client was told of is durable.
         with suppress(StorageError):
             opened.journal.sync()
 

@@ -1,7 +1,7 @@
-"""What is wrong with a session file, as it lies on disk.
+"""Verification of a session file as it lies on disk.
 
-Reads through the same indexer as an opening and changes nothing. Blocking; it
-needs no daemon, so the command line uses it on any path.
+Reads through the indexer that openings use, and changes nothing. Blocking; needs no daemon, so the
+command line uses it on any path.
 
     verification = verify_file(Files(), path)
 """
@@ -33,14 +33,17 @@ __all__ = ["WHOLE", "Look", "Survey", "Verification", "survey", "verify_file", "
 
 
 class Look(Struct, frozen=True):
-    """At how many bytes (None = all), and the session id in the file's name, where it has one."""
+    """Bounds of a check: a number of bytes (None: all), and the session id in the file's name.
+
+    `named` is None if the name has no session id.
+    """
 
     size: int | None = None
     named: str | None = None
     progress: Progress | None = None
 
     def upto(self, size: int) -> Look:
-        """The same at so many bytes."""
+        """Return the look bounded to `size` bytes."""
         return structs.replace(self, size=size)
 
 
@@ -48,7 +51,10 @@ WHOLE: Final = Look()
 
 
 class Verification(Struct, frozen=True):
-    """What a look at every line found. `problems` are the first PROBLEMS_MAX of `problem_count`."""
+    """The result of a check of every line.
+
+    `problems` are the first PROBLEMS_MAX of `problem_count`.
+    """
 
     ok: bool
     dialect: str | None
@@ -62,10 +68,10 @@ class Verification(Struct, frozen=True):
 
 
 class Survey(Struct, frozen=True):
-    """The index of a file, where its lines end, and which of them a repair would leave out.
+    """The index of a file, the offsets of its lines, and the lines that a repair would leave out.
 
-    `ends[n]` is where line n begins. `tail` is what follows the last newline, `bad` the
-    lines inside that do not parse, `half` the first line of an append whose end is missing.
+    `ends[n]` is where line n begins. `tail` holds the bytes behind the last newline, `bad` the
+    lines before it that do not parse, `half` the first line of an append whose end is missing.
     """
 
     indexer: Indexer
@@ -77,34 +83,34 @@ class Survey(Struct, frozen=True):
 
     @property
     def lines(self) -> int:
-        """Lines, the header and a last one without its newline among them."""
+        """Number of lines, with the header and a last line without its newline."""
         return len(self.ends) - 1 + bool(self.tail)
 
     @property
     def size(self) -> int:
-        """Bytes that were looked at."""
+        """Number of bytes that were checked."""
         return self.ends[-1] + stored_size(self.tail)
 
     @property
     def is_native(self) -> bool:
-        """Whether only sessiond writes the file, so that it may be made anew."""
+        """Return whether only sessiond writes the file, so that it may be made anew."""
         return self.indexer.dialect.rules.truncates
 
     @property
     def damaged(self) -> bool:
-        """Whether there is anything that a repair would leave out."""
+        """Return whether a repair would leave out any line."""
         torn = bool(self.tail) and not self.tail_is_whole
         return bool(self.bad) or torn or self.half is not None
 
     @property
     def first_damage(self) -> int:
-        """The first line of that, counted from 1."""
+        """First line that a repair would leave out, counted from 1."""
         found = [*self.bad[:1], *([] if self.half is None else [self.half])]
         return min([*found, self.lines - 1]) + 1
 
 
 def verify_file(files: Files, path: Path, look: Look = WHOLE) -> Verification:
-    """Look at every line of a file. Raises StorageError."""
+    """Check every line of a file. Raises StorageError."""
     with telling("read", path):
         fd = open_regular(files, path)
         total = 0
@@ -118,7 +124,7 @@ def verify_file(files: Files, path: Path, look: Look = WHOLE) -> Verification:
 
 
 def survey(files: Files, path: Path, fd: int, look: Look = WHOLE) -> Survey:
-    """The same for an open descriptor, in all detail. Raises SessionCorrupt, OSError."""
+    """Return the survey of an open file. Raises SessionCorrupt, OSError."""
     indexer = Indexer(path, in_place=True, session_id=look.named)
     ends = array("q", [0])
     bad: list[int] = []
@@ -153,8 +159,8 @@ def _compare_ids(indexer: Indexer, named: str | None) -> None:
 
 
 def _take_tail(indexer: Indexer, seq: int, tail: bytes, visit: Visit) -> bool:
-    """Whether what follows the last newline is a line; half a one is a problem."""
-    # All there is must be the header, and an empty file has none.
+    """Return whether the tail is a line; report half a line as a problem."""
+    # A file of a single line must be a header; an empty file has none, which raises.
     if seq == 0 or (tail and indexer.parses(tail)):
         visit(seq, tail)
         return True
@@ -165,10 +171,10 @@ def _take_tail(indexer: Indexer, seq: int, tail: bytes, visit: Visit) -> bool:
 
 
 def _take_half(indexer: Indexer, lines: int) -> int | None:
-    """The first line of an append of ours whose last lines are missing at the end of the file."""
+    """Return the first line of an append of ours whose last lines are missing at the file's end."""
     first = indexer.atoms.unfinished_but_for_bad_lines
     if first is None or not indexer.dialect.rules.truncates:
-        # What nothing shows to be ours stays.
+        # An append that is not provably ours stays.
         indexer.intake.end_atom()
         return None
     detail = f"{lines - first} lines of an append whose last lines are missing"
@@ -206,7 +212,7 @@ def _no_session(corrupt: SessionCorrupt, size: int) -> Verification:
 
 
 def verify_memory(opened: Opened) -> Verification:
-    """The same for a session without a file: there is nothing that could have been damaged."""
+    """Return the verification of a session without a file: nothing can be damaged."""
     session, statistics = opened.session, opened.journal.statistics()
     return Verification(
         ok=True,

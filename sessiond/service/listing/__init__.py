@@ -1,1 +1,1 @@
-"""What is known of all sessions at once: lists, searches, and who watches them."""
+"""Lists, searches, and the connections that watch the catalog: all sessions at once."""

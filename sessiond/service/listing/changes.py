@@ -1,4 +1,4 @@
-"""What a transaction has changed in what lists show, in the words of catalog/changed."""
+"""Changes that a transaction made to what lists show, in the terms of catalog/changed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["Changes"]
 
 
 class Changes:
-    """Collected over one or more transactions. Drafts change nothing that is told.
+    """Changes collected over one or more transactions. Changes of drafts are not told.
 
-    `words` are what is known to have been done to files as a whole; each is used once.
+    `words` holds the known changes of files as a whole; each is used once.
     """
 
     def __init__(self, words: dict[str, CatalogChange]) -> None:
@@ -28,7 +28,10 @@ class Changes:
         gone: Sequence[str],
         created: Set[str] | None = None,
     ) -> None:
-        """Compare what was shown with what is. `created` are the only new ones, None if all are."""
+        """Compare the rows shown before with the rows shown now.
+
+        `created` holds the sessions that may count as new; None if every new row does.
+        """
         for row in rows:
             was = before.get(row.session_id)
             if was is not None and was.info == row.info:

@@ -1,7 +1,8 @@
-"""Who watches the catalog, and what they are told: hints. The truth is session/list.
+"""Feed of catalog changes to the connections that watch.
 
-A hint that finds a connection full is dropped; once there is room again that
-connection is told that much has changed, so nobody waits for a hint that is gone.
+Changes are hints; the truth is session/list. A hint that finds a connection full is dropped. Once
+there is room again, that connection is told that much has changed, so no client waits for a lost
+hint.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ class Feed:
     """The connections that watch the catalog."""
 
     def __init__(self) -> None:
-        # Whether each is behind: it is told of the next change as soon as there is room.
+        # Each connection, and True while a hint was dropped and the connection waits for room.
         self._watchers: dict[Listener, bool] = {}
 
     def __len__(self) -> int:
         return len(self._watchers)
 
     def add(self, listener: Listener) -> None:
-        """Tell this connection from now on."""
+        """Tell this connection of changes from now on."""
         self._watchers.setdefault(listener, False)
 
     def remove(self, listener: Listener) -> None:
-        """Tell it no more."""
+        """Stop telling this connection."""
         self._watchers.pop(listener, None)
 
     def tell(self, revision: int, changes: Sequence[tuple[str, CatalogChange]]) -> None:
-        """What one transaction has changed."""
+        """Tell the watching connections of the changes of one transaction."""
         if not self._watchers or not changes:
             return
         if len(changes) > CHANGES_TOLD_MAX:

@@ -1,7 +1,7 @@
-"""Which file is which session: the names in the folders of a profile, by session id.
+"""Index of the files in a profile's folders by session id.
 
-Pure: it is told what the folders hold. Of several files with one id the first
-folder decides, then a name that was made here, then the older name.
+Pure: the caller passes the names in the folders. Of several files with one id the first folder
+decides, then a name that sessiond made, then the older name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SUFFIX: Final = ".jsonl"
 
 
 class Claims:
-    """The files there are, and the session each of them claims to be."""
+    """The files in the folders, and the session that each file claims to be."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -29,20 +29,20 @@ class Claims:
         self._gone: list[str] = []
 
     def id_at(self, path: str) -> str | None:
-        """The session that a file claims to be."""
+        """Return the session that a file claims to be; None for an unknown file."""
         return self._id_at.get(path)
 
     def of(self, session_id: str) -> tuple[str | None, list[str]]:
-        """The file that is the session, and the others of its id."""
+        """Return the session's own file, and the other files with its id."""
         files = self._files_of.get(session_id, [])
         return (files[0], files[1:]) if files else (None, [])
 
     def update(
         self, folder: Path, names: Iterable[str], identify: Callable[[Path], str | None]
     ) -> Iterator[str]:
-        """Take in what a folder holds; gives the ids that it concerns.
+        """Set the names in a folder; yield the session ids that the change concerns.
 
-        `identify` says what a file is whose name was not made here.
+        `identify` returns the session id of a file whose name sessiond did not make.
         """
         now = {name for name in names if name.endswith(_SUFFIX) and not name.startswith(".")}
         before, self._names[folder] = self._names[folder], now
@@ -69,7 +69,7 @@ class Claims:
                 yield session_id
 
     def take_gone(self) -> list[str]:
-        """The files that are no longer there; given once."""
+        """Return the files that disappeared since the last call."""
         gone, self._gone = self._gone, []
         return gone
 

@@ -1,11 +1,14 @@
-"""The folders of a profile held against the catalog: what came, went, moved or was changed by others.
+"""Survey: compares the folders of a profile with the catalog, to find foreign changes of files.
 
-Rule 1: a file is read only when its inode, size or time is not what its row says.
-Rule 2: names are looked at whenever a folder has changed (`freshness`), every file
-once a SURVEY_SECONDS at most.
-Rule 3: an open session is its host's to describe; here only its file's name counts.
-Rule 4: of several files with one session id the first in the layout's order is
-the session; the others are named as unreadable.
+Rule 1: a file is read only when its inode, size or time differs from its row.
+
+Rule 2: names are read whenever a folder has changed (`mtime_cache`), the state of every file at
+most once per SURVEY_SECONDS.
+
+Rule 3: an open session's row is its actor's task; here only its file's name counts.
+
+Rule 4: of several files with one session id the first in the layout's order is the session; the
+other files are listed as unreadable.
 
 Blocking, for worker threads, one survey at a time.
 """
@@ -36,14 +39,14 @@ Tell = Callable[[dict[str, Shown], list[Stored], list[str]], None]
 
 
 class Unreadable(Struct, frozen=True):
-    """A file that is in a folder of sessions and is no session."""
+    """A file in a folder of sessions that is no session."""
 
     path: str
     reason: str
 
 
 class Survey:
-    """What the folders held when they were looked at last."""
+    """The state of the folders when they were looked at last."""
 
     def __init__(
         self,
@@ -68,22 +71,25 @@ class Survey:
         self._folders = Folders(self._files)
         self._next_full = float("-inf")
         self._expected: set[str] = set()
-        # Files elsewhere that were opened by their path.
+        # Files outside the profile that were opened by their paths.
         self._elsewhere: dict[str, str] = {}
 
     # -- is there anything to do -----------------------------------------------------
 
     @property
     def is_behind(self) -> bool:
-        """Whether rows were lost, or never were, since the last survey."""
+        """Return whether rows were lost, or never existed, since the last survey."""
         return self._catalog.file.generation != self._generation
 
     def expect(self, session_id: str) -> None:
-        """Something happened to the file of this session: the next look is at it, too."""
+        """Record a change of this session's file: the next survey looks at it too."""
         self._expected.add(session_id)
 
     def is_due(self) -> bool:
-        """Whether a list has to wait for a survey. A few calls, whatever the folders hold."""
+        """Return whether a list has to wait for a survey.
+
+        Costs a few calls for folders of any size.
+        """
         self._catalog.file.look()
         return (
             self._running
@@ -94,7 +100,7 @@ class Survey:
         )
 
     def unreadable(self, *, drafts: bool, archived: bool | None) -> list[Unreadable]:
-        """The files that are no sessions, of the folders that a list shows."""
+        """Return the files that are no sessions, of the folders that a list shows."""
         folders = {self._layout.sessions: archived is not True}
         folders |= {self._layout.archive: archived is not False, self._layout.pending: drafts}
         return [
@@ -106,14 +112,14 @@ class Survey:
     # -- the survey --------------------------------------------------------------------
 
     def run(self, tell: Tell, report: Report) -> None:
-        """Look, and store what is new. `tell` is given each transaction; raises StorageError."""
+        """Look, and store the changes. `tell` gets each transaction. Raises StorageError."""
         self._running = True
         expected, self._expected = self._expected, set()
         try:
             with telling("look through", self._layout.root):
                 self._run(expected, tell, report)
         except BaseException:
-            # Half a look is none: the next one begins with what the catalog has.
+            # Half a survey is void: the next one begins with the catalog's state.
             expected |= self._expected
             self._forget()
             self._expected = expected
@@ -132,7 +138,7 @@ class Survey:
         self._generation = generation
 
     def _look(self, expected: set[str], known: dict[str, Known] | None) -> list[str]:
-        """The sessions whose files are not as they were, in the order of their ids."""
+        """Return the sessions whose files changed, in the order of their ids."""
         full = self._monotonic() >= self._next_full
         touched: dict[str, None] = dict.fromkeys(expected)
         if known:
@@ -143,7 +149,7 @@ class Survey:
                 touched |= dict.fromkeys(self._look_into(folder, full=full))
         if full:
             rows = self._catalog.all() if known is None else known.values()
-            # What was only read is in no list, so nothing has to be known of it now.
+            # A file that was only read is in no list, so its state is not needed now.
             self._elsewhere = {
                 row.path: row.session_id
                 for row in rows
@@ -152,7 +158,7 @@ class Survey:
             touched |= dict.fromkeys(self._look_elsewhere())
             self._next_full = self._monotonic() + SURVEY_SECONDS
         for row in (known or {}).values():
-            # It went or moved while nobody looked.
+            # The file disappeared or moved while no daemon looked.
             if self._claims.of(row.session_id)[0] != row.path and row.path not in self._elsewhere:
                 touched[row.session_id] = None
         return sorted(touched)
@@ -180,9 +186,9 @@ class Survey:
                 yield session_id
 
     def _identify(self, path: Path) -> str | None:
-        """The session id of a file whose name says none; None, and why, when it is no session."""
+        """Return the session id of a file whose name has none; record why if it is no session."""
         if printable(path) != str(path):
-            # No answer could name it, and the catalog could not keep it.
+            # Neither an answer nor the catalog can hold a name that is not UTF-8.
             self._unreadable[str(path)] = "its name is not UTF-8: rename it"
             return None
         try:
@@ -223,24 +229,25 @@ class Survey:
         self._put(rows, gone, tell)
 
     def _put(self, rows: list[Read], gone: list[str], tell: Tell) -> None:
-        # A session that was opened meanwhile is told of by its host.
+        # The actor of a session that was opened meanwhile reports its changes.
         rows = [read for read in rows if not self._is_open(read[0].session_id)]
-        # So is one that was deleted and made again, since it was looked for.
+        # So does the actor of a session that was deleted and made again meanwhile.
         gone = [session_id for session_id in gone if not self._is_there(session_id)]
         if rows or gone:
             before, stored = self._catalog.put_read(rows, gone)
-            # The others are being opened: they are looked at again, in case that comes to nothing.
+            # Rows that were not stored belong to sessions being opened. The next survey looks at
+            # them again, since an opening may fail.
             self._expected |= {row.session_id for row, _ in rows} - {
                 row.session_id for row in stored
             }
             tell(before, stored, gone)
 
     def _settle_one(self, session_id: str, gone: list[str]) -> Read | None:
-        """The new row of a session, if it needs one, and what was noted of it."""
+        """Return the new row of a session, if it needs one, and the mark recorded before."""
         known = self._store.register.known(session_id)
         path, others = self._claims.of(session_id)
         if path is not None and others and self._files.exists(Path(path)):
-            # If not, it was moved while the folders were looked at, one after the other.
+            # A file that is gone moved between the looks at two folders, so there is no duplicate.
             for other in others:
                 self._unreadable[other] = f"has the same session id as {Path(path).name}"
         if path is None and known is not None:
@@ -255,7 +262,7 @@ class Survey:
         try:
             row = self._read(session_id, Path(path), known)
         except FileNotFoundError:
-            # It went after its folder was looked at; the folder's time tells the next survey.
+            # The file disappeared after the look at its folder, whose time tells the next survey.
             return None
         except (SessiondError, OSError) as error:
             self._unreadable[path] = str(error)
@@ -265,18 +272,18 @@ class Survey:
         return None if row is None else (row, None if known is None else known.mark)
 
     def _miss(self, known: Known, gone: list[str]) -> None:
-        """A file is not there. One that was not there at the last start either is forgotten."""
+        """Handle a missing file; forget one that was missing at the last start too."""
         if self._is_there(known.session_id):
-            # It got its place after its folder was looked at.
+            # The file was put in its place after the look at its folder.
             return
         if known.listed:
             gone.append(known.session_id)
         elif self._generation == -1 and Path(known.path).parent in self._claims.folders:
-            # A file elsewhere keeps its id and its epoch until session/forget.
+            # A file outside the profile keeps its id and its epoch until session/forget.
             self._catalog.forget([known.session_id])
 
     def _is_there(self, session_id: str) -> bool:
-        """Whether somebody has the session open, in a file that is where sessions are."""
+        """Return whether the session is open, in a file inside the profile."""
         return self._is_open(session_id) and self._layout.find(self._files, session_id) is not None
 
     def _path_elsewhere(self, known: Known) -> str | None:

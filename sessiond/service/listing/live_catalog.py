@@ -1,13 +1,14 @@
-"""What lists show, kept current off the append path.
+"""Live catalog: what lists show, kept current off the append path.
 
-Rule 1: an append costs the roster one entry in a set. What that comes to is
-worked out about a second after the first one, for all of them together, in a
-worker thread and one transaction; nothing wakes up while nothing changes.
-Rule 2: a question first stores what has changed and looks at the folders, then
-asks the catalog; so it is right also right after an append, while everything is
-read for the first time, and after the catalog was deleted.
-Rule 3: `revision` grows with every transaction that changes what a list shows,
-across restarts too, and who watches the catalog is told of it.
+Rule 1: an append costs the roster one entry in a set. About a second after the first change, one
+worker thread stores all changes in one transaction; nothing wakes up while nothing changes.
+
+Rule 2: a question first stores the changes and looks at the folders, then asks the catalog. Its
+answer is thus right also directly after an append, during the first survey, and after the catalog
+was deleted.
+
+Rule 3: `revision` grows with every transaction that changes what a list shows, across restarts too,
+and every connection that watches the catalog is told.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ T = TypeVar("T")
 
 
 class RosterStatistics(Struct, frozen=True):
-    """How current it is: `scanned` of `to_scan` files while a scan runs, else null."""
+    """Figures of how current the roster is.
+
+    `scanned` of `to_scan` files are read during a scan; otherwise both are null.
+    """
 
     revision: int
     changes_waiting: int
@@ -63,7 +67,10 @@ class Roster:
         hosts: Callable[[], Iterable[Host]],
         has_open: Callable[[str], bool],
     ) -> None:
-        """`hosts` are the open ones; `has_open` knows those being let go, too, in any thread."""
+        """Take `hosts`, the open sessions, and `has_open`, which also covers closing ones.
+
+        `has_open` may be called in any thread.
+        """
         self.feed = Feed()
         self.revision = unix_ms(environment.now()) or 0
         self._catalog: Catalog = store.catalog
@@ -81,25 +88,25 @@ class Roster:
         self._scan: tuple[int, int] | None = None
         self._pages = Pages()
         self.complete = anyio.Event()
-        """Everything was looked at once."""
+        """Event of the first complete survey."""
 
     # -- what changed ------------------------------------------------------------------
 
     def touch(self, host: Host) -> None:
-        """Something about an open session changed."""
+        """Record that an open session changed."""
         if host.is_open and host.opened.hidden:
             return
         self._dirty.add(host)
         self._wake.set()
 
     def changed(self, session_id: str, change: CatalogChange) -> None:
-        """Something happened to a session's file as a whole; the folders say what is there now."""
+        """Record a change of a session's file as a whole; the next survey looks at the file."""
         self._words[session_id] = change
         self._survey.expect(session_id)
         self._wake.set()
 
     async def run(self) -> None:
-        """Look at everything once, then store what changes, about a second later."""
+        """Look at everything once, then store changes, each about a second later."""
         await self._reporting_bugs(self._look_around)
         self.complete.set()
         while True:
@@ -112,7 +119,7 @@ class Roster:
         try:
             await job()
         except SessiondError as error:
-            # A folder that cannot be read. Lists say so to whoever asks.
+            # A folder cannot be read. Each list answers with this error.
             self._environment.report_trouble(f"what lists show is not current: {error}")
         except Exception as bug:  # noqa: BLE001 - the next change gets its chance
             short = exhausted(bug, RETRY_AFTER_MS)
@@ -127,8 +134,8 @@ class Roster:
             await self._look_around()
 
     async def let_go(self, host: Host) -> None:
-        """Store what an ended session came to, while its file is still held."""
-        # Whoever stores it just now reads its file, too.
+        """Store the last state of an ended session while its file is still locked."""
+        # A store that is under way reads the session's file, so this one waits for its turn.
         async with self._turn:
             gone = [host.session_id] if host.in_memory else []
             if gone or host in self._dirty:
@@ -137,7 +144,7 @@ class Roster:
                 await self._store(seen, gone, lambda: None)
 
     async def forget(self, session_id: str) -> None:
-        """Drop everything that is noted of a session that nobody has open."""
+        """Drop all records of a session that no client has open."""
         async with self._turn:
             forgotten = [session_id]
             await self._store([], forgotten, lambda: self._catalog.forget(forgotten))
@@ -147,7 +154,7 @@ class Roster:
     async def select(
         self, query: Query, limit: int, after: Position | None, progress: Progress
     ) -> Selection:
-        """A page of a list."""
+        """Return a page of a list."""
 
         def page(catalog: Catalog) -> Selection:
             found = self._pages.page(catalog, self.revision, query, limit, after)
@@ -157,7 +164,7 @@ class Roster:
         return await self.ask(page, progress)
 
     async def ask(self, question: Callable[[Catalog], T], progress: Progress) -> T:
-        """Ask the catalog in a worker thread, once it is right. Raises StorageError."""
+        """Ask the catalog in a worker thread, once it is current. Raises StorageError."""
         looked = False
 
         def answer() -> tuple[T] | None:
@@ -165,7 +172,7 @@ class Roster:
             if not looked and self._survey.is_due():
                 return None
             found = question(self._catalog)
-            # Deleted in between: what was found is of an empty one.
+            # If the catalog was deleted meanwhile, the answer is that of an empty one.
             return None if self._survey.is_behind else (found,)
 
         while True:
@@ -182,7 +189,7 @@ class Roster:
     # -- the work ----------------------------------------------------------------------
 
     async def _in_turn(self, then: Callable[[], T]) -> T:
-        """Store what has changed, and do something behind it in the same worker thread."""
+        """Store the changes, then run `then`, in one call of a worker thread."""
         async with self._turn:
             dirty, self._dirty = self._dirty, set()
             try:
@@ -217,7 +224,7 @@ class Roster:
         return result
 
     async def _look_around(self) -> None:
-        """One survey. What it finds after rows were lost, or at the start, is no change."""
+        """Run one survey. At a start, and after rows were lost, its findings count as no change."""
         async with self._surveying:
             changes = Changes(self._words)
             rebuilt = False
@@ -244,7 +251,10 @@ class Roster:
             await self._store_open()
 
     async def _store_open(self) -> None:
-        """Rows of what is open, which no survey reads: their epochs are nowhere else now."""
+        """Store rows of the open sessions, which no survey reads.
+
+        Their epochs are recorded nowhere else.
+        """
         async with self._turn:
             hosts = list(self._hosts())
             self._dirty.difference_update(hosts)
@@ -267,7 +277,7 @@ class Roster:
             progress.report(done, total, "sessions")
 
     def statistics(self) -> RosterStatistics:
-        """How current it is."""
+        """Return how current the roster is."""
         scanned, to_scan = self._scan or (None, None)
         return RosterStatistics(
             revision=self.revision,
@@ -280,7 +290,7 @@ class Roster:
 
 
 async def _whole(work: Callable[[], T]) -> T:
-    """Run in a worker thread to its end, also when nobody waits for it any more."""
+    """Run in a worker thread to its end, even if the caller is cancelled."""
     outcome: list[T] = []
     with CancelScope(shield=True):
         outcome.append(await to_thread.run_sync(work))

@@ -1,8 +1,8 @@
-"""Whether a folder or a file is still as it was when it was looked at.
+"""Freshness of folders and files: whether one is unchanged since it was looked at.
 
-Law: a time tells a change only if it is old enough. What was written a moment ago may be
-written again within the same tick of the file system's clock, so it counts as changed
-until its time lies behind that tick.
+Law: a time shows a change only if the time is old enough. A file written a moment ago may be
+written again within one tick of the file system's clock, so it counts as changed until its time
+lies behind that tick.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from sessiond.limits import SAME_TIME_SECONDS
 __all__ = ["Folders", "Look", "is_settled"]
 
 _SECOND_NS: Final = 1_000_000_000
-# Some file systems count whole seconds, or two.
+# Tick of file systems that count whole seconds, or every second one.
 _COARSE_SECONDS: Final = 2.0
 
 
 class Look(NamedTuple):
-    """A look at the names in a folder that begins: which folder it was, and when."""
+    """The start of a look at a folder's names: the folder, its state, and the moment."""
 
     folder: Path
     mark: tuple[int, int] | None
@@ -37,16 +37,16 @@ class Folders:
         self._settled: dict[Path, tuple[int, int]] = {}
 
     def has_changed(self, folder: Path) -> bool:
-        """Whether its names may not be those of the last look."""
+        """Return whether the folder's names may differ from those of the last look."""
         mark = self._settled.get(folder)
         return mark is None or mark != self._mark(folder)
 
     def look(self, folder: Path) -> Look:
-        """To be asked before the names are read: what changes meanwhile is seen next time."""
+        """Start a look, before the names are read: later changes are seen by the next look."""
         return Look(folder, self._mark(folder), self._files.now())
 
     def looked(self, look: Look) -> None:
-        """The names were read."""
+        """Finish a look: the names were read."""
         if look.mark is not None and is_settled(look.mark[1], look.moment):
             self._settled[look.folder] = look.mark
         else:
@@ -61,6 +61,9 @@ class Folders:
 
 
 def is_settled(mtime_ns: int, now: float) -> bool:
-    """Whether a later change would show in the time; some file systems count whole seconds."""
+    """Return whether a later change would show in the time.
+
+    Some file systems count whole seconds.
+    """
     step = SAME_TIME_SECONDS if mtime_ns % _SECOND_NS else _COARSE_SECONDS
     return abs(now - mtime_ns / _SECOND_NS) > step

@@ -1,6 +1,6 @@
-"""Pages of lists, kept while they are right: the same ones are asked for again and again.
+"""Cache of list pages, since clients ask for equal pages again and again.
 
-Law: a page is right as long as the revision is the one that it was made at.
+Law: a page is valid as long as the revision is the one at which the page was made.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _syntax: Final = msgspec.json.Decoder(Raw)
 
 
 class Selection(Struct, frozen=True):
-    """A page: what each session shows, as JSON, and the position of the last one if there are more."""
+    """A page: each session's info as JSON, and the position of the last one if there are more."""
 
     sessions: list[bytes]
     last: Position | None
@@ -40,7 +40,7 @@ class Pages:
     def page(
         self, catalog: Catalog, revision: int, query: Query, limit: int, after: Position | None
     ) -> Selection:
-        """Up to `limit` sessions behind `after`, without what is unreadable. Blocking."""
+        """Return up to `limit` sessions behind `after`, without the unreadable files. Blocking."""
         asked = (query, limit, after)
         page = self._kept.get(asked)
         if page is None or page.revision != revision:
@@ -67,7 +67,7 @@ def _read(catalog: Catalog, revision: int, asked: _Asked) -> Selection:
 
 
 def _is_whole(info: bytes) -> bool:
-    """Whether it can be a part of an answer."""
+    """Return whether the stored info is JSON that can be part of an answer."""
     try:
         _syntax.decode(info.decode())
     except (UnicodeDecodeError, msgspec.DecodeError):

@@ -1,9 +1,11 @@
-"""Finding what was said: the index of the lines is brought up to what is stored, then asked.
+"""Search in what was said: updates the index of the lines, then asks the index.
 
-Rule 1: an answer is right after every append that was stored before the question: what lists
-know of a session says how far its lines are, and what the index lacks is read first.
-Rule 2: nothing is indexed before somebody searches; from then on each search adds what is new.
-Rule 3: what is in no file, and what nobody may see before it is on disk, is never in the index.
+Rule 1: an answer covers every append that was stored before the question. The catalog says how far
+a session's lines go, and lines that the index lacks are read first.
+
+Rule 2: nothing is indexed before the first search; from then on each search adds what is new.
+
+Rule 3: a session without a file is never indexed, nor is a line that is not on disk yet.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ __all__ = ["Search"]
 
 
 class _Stock(Struct, frozen=True):
-    """What there is, and what of it a search is about."""
+    """The sessions that exist, and those that a search covers."""
 
     known: Mapping[str, Known]
     wanted: Sequence[str]
@@ -50,7 +52,7 @@ class Search:
         self._turn = anyio.Lock()
 
     async def find(self, match: str, query: Query, limit: int, progress: Progress) -> list[Found]:
-        """The best hits in the sessions of `query`. Raises StorageError."""
+        """Return the best hits in the sessions of `query`. Raises StorageError."""
 
         def stock(catalog: Catalog) -> _Stock:
             known = {row.session_id: row for row in catalog.all() if row.listed}
@@ -60,13 +62,16 @@ class Search:
             there = await self._roster.ask(stock, progress)
             behind = await to_thread.run_sync(self._compare, there)
             for done, session_id in enumerate(behind, 1):
-                # One at a time, so that a search that is cancelled stops.
+                # One session per step, so that a cancelled search stops.
                 await to_thread.run_sync(self._add, there.known[session_id])
                 progress.report(done, len(behind), "sessions")
             return await to_thread.run_sync(self._index.find, match, there.wanted, limit)
 
     def _compare(self, there: _Stock) -> list[str]:
-        """Take out what is gone; the wanted sessions that the index is behind of."""
+        """Remove deleted sessions from the index.
+
+        Return the wanted sessions with lines to index.
+        """
         indexed = self._index.indexed()
         self._index.forget(indexed.keys() - there.known.keys())
         return [
@@ -76,7 +81,7 @@ class Search:
         ]
 
     def _add(self, known: Known) -> None:
-        """Index the lines that are not yet. A file that cannot be read is found again by lists."""
+        """Index the lines that the index lacks. Lists report a file that cannot be read."""
         indexed = self._index.indexed_of(known.session_id)
         if indexed is not None and not _goes_on(indexed, known):
             indexed = None
@@ -88,12 +93,12 @@ class Search:
         except (_Changed, StorageError) as error:
             if isinstance(error, StorageError) and error.data()["errno"] != "ENOENT":
                 raise
-            # Not the file that lists know; the next look at the folders tells what it is.
+            # The file is not the one that lists know; the next survey finds out.
             self._index.forget([known.session_id])
 
 
 class _Changed(Exception):
-    """The file is not the one that was noted."""
+    """Signal that the file is not the one that was recorded."""
 
 
 def _is_current(indexed: Indexed | None, known: Known) -> bool:
@@ -110,7 +115,7 @@ def _goes_on(indexed: Indexed, known: Known) -> bool:
 def _read(
     files: Files, known: Known, indexed: Indexed | None
 ) -> Iterator[tuple[Indexed, list[Text]]]:
-    """What the lines behind `indexed` say, a batch at a time, up to the line that was noted."""
+    """Yield the texts of the lines behind `indexed`, in batches, up to the recorded line."""
     mark, path = known.mark, Path(known.path)
     dialect, first = _header(files, path)
     texts: list[Text] = []
