@@ -141,7 +141,10 @@ class Dispatcher(Generic[C]):
         """Log an unforeseen exception; return the client's error, which names the log line."""
         incident_id = self._new_incident_id()
         self._log_exception(incident_id, method, error)
-        return Internal("this is a bug in sessiond; its log has more", incident_id=incident_id)
+        return Internal(
+            "this is a bug in sessiond; look for the incident_id in the daemon's log",
+            incident_id=incident_id,
+        )
 
 
 class Exchange(Generic[C]):

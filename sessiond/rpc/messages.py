@@ -101,9 +101,7 @@ _HALVES: Final = re.compile(
 )
 _MARK: Final = rb"\uf8ff"
 _REPLACEMENT: Final = rb"\ufffd"
-_HALF: Final = (
-    "a text holds half of a surrogate pair, no character at all: send U+FFFD in its place"
-)
+_HALF: Final = "a text holds half a surrogate pair, which is no character; send U+FFFD instead"
 # The common case of `decode` without its extra call; raises the errors that `decode` catches.
 decode_request: Final = msgspec.json.Decoder(Request).decode
 _decode_raw: Final = msgspec.json.Decoder(Raw).decode

@@ -114,11 +114,13 @@ def _known(draft: Draft, request: AppendRequest) -> list[int]:
     """Return the seqs of the entries whose ids are stored or staged already; [] for a new call."""
     ids = [entry.id for entry in request.entries if not isinstance(entry.id, UnsetType)]
     if len(ids) > 1 and len(set(ids)) < len(ids):
-        raise EntryInvalid("two entries of the call have the same id", path="entries")
+        raise EntryInvalid(
+            "two entries of the call have one id; give each entry an id of its own", path="entries"
+        )
     known = [seq for seq in map(draft.find, ids) if seq]
     if known and len(known) < len(request.entries):
         raise IdempotencyConflict(
-            "some entries of the call are stored already and others are not",
+            "some entries of the call are stored already, the rest are not; a retry sends the entries of the first call",
             entry_id=draft.id_of(known[0]),
             stored_seq=known[0],
         )
@@ -133,7 +135,7 @@ def _duplicate(draft: Draft, request: AppendRequest, known: list[int]) -> Receip
         found = _stored_before(draft, request, index, entry)
         if found is None:
             raise IdempotencyConflict(
-                "an entry of this id or key is stored with other content",
+                "an entry of this id or key is stored with different content; use a new id or key",
                 entry_id=draft.id_of(seq),
                 stored_seq=seq,
             )
@@ -246,7 +248,7 @@ def _place(draft: Draft, request: AppendRequest) -> tuple[str, int | None]:
     if isinstance(request.parent_id, UnsetType):
         return head, None
     if draft.head(head) is None and _moves_no_head(request):
-        raise HeadNotFound("labels and facts make no head; name one that exists", head=head)
+        raise HeadNotFound("labels and facts create no head; name a head that exists", head=head)
     if request.parent_id is None:
         return head, 0
     return head, draft.entry(request.parent_id, "parent_id")
@@ -357,7 +359,7 @@ def require_expected(
     if same_leaf and same_seq:
         return
     raise PreconditionFailed(
-        "the session moved on since the caller looked",
+        "the session changed since the caller read it; read the new entries, then decide again",
         expected=expected,
         actual={"leaf_id": leaf_id, "seq": draft.seq},
         missed=_missed(draft, leaf, expected),

@@ -154,7 +154,8 @@ class Draft:
         head = self._heads.get(name) or self.head(name)
         if head is None:
             raise HeadNotFound(
-                "no head of this name; give parent_id to create it, or branch", head=name
+                "no head of this name; send parent_id to create it, or call session/branch",
+                head=name,
             )
         return head.leaf
 
@@ -202,7 +203,9 @@ class Draft:
     def require_writable(self) -> None:
         """Raise SessionArchived, or SessionCorrupt when a line of the file does not parse."""
         if self.archived:
-            raise SessionArchived("the session is archived; session/unarchive it to go on with it")
+            raise SessionArchived(
+                "the session is archived; call session/unarchive before you change it"
+            )
         line = self.session.read_only_line
         if line is not None:
             raise SessionCorrupt(
@@ -264,7 +267,9 @@ class Draft:
         if parent is None:
             parent = self.leaf(head)
         elif self.head(head) is None and self._head_count() >= HEADS_MAX:
-            raise TooLarge("the session has as many heads as it may have", limit=HEADS_MAX)
+            raise TooLarge(
+                "the session has as many heads as it may have; drop a head first", limit=HEADS_MAX
+            )
         if entry.id is UNSET:
             self.give_id(entry)
         if entry.timestamp is UNSET:

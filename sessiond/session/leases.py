@@ -30,7 +30,7 @@ class HeadLeases(Protocol):
 def lease_lost(lease_id: str) -> LeaseLost:
     """Return the refusal for a lease that is over or never existed."""
     return LeaseLost(
-        "this lease is over, by its time, its release, its connection or a restart, and nothing"
+        "this lease is over: its time, its release, its connection or a restart ended it. Nothing"
         " was written; acquire another one and look at the head before you go on",
         lease_id=lease_id,
     )

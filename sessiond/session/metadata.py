@@ -62,7 +62,7 @@ def _made_title(draft: Draft, make_title: Callable[[bytes], str]) -> str:
     title = make_title(draft.line_of(seq)) if seq else ""
     if not title:
         raise EntryInvalid(
-            "there is no text of a user to make a title of yet; send the title, or ask again later",
+            "there is no user's text yet to make a title from; send the title, or ask again later",
             path="auto_title",
         )
     return title

@@ -89,7 +89,7 @@ def branch(draft: Draft, request: BranchRequest) -> Moved:
     target = draft.node(request.entry_id) if request.entry_id is not None else 0
     if not request.summary:
         if request.details is not UNSET:
-            raise EntryInvalid("details belong to a summary; send one", path="details")
+            raise EntryInvalid("details belong to a summary; send a summary too", path="details")
         return _move(draft, request.head, target, "branch")
     left = draft.head(request.head) or draft.head(MAIN)
     entry = BranchSummary(

@@ -90,10 +90,12 @@ def navigate(draft: Draft, request: NavigateRequest) -> Navigated:
     before = draft.leaf(request.head)
     leaf, target, to, text = _way(draft, request)
     if to == leaf and request.summary:
-        raise EntryInvalid("the head stands there already, and leaves nothing", path="summary")
+        raise EntryInvalid(
+            "the head is there already and leaves no entries; send no summary", path="summary"
+        )
     summary = request.summary or (request.supplied if to != leaf else "")
     if not summary and request.details is not UNSET:
-        raise EntryInvalid("details belong to a summary; send one", path="details")
+        raise EntryInvalid("details belong to a summary; send a summary too", path="details")
     with draft.all_or_nothing():
         if to != leaf:
             branch(
@@ -104,7 +106,9 @@ def navigate(draft: Draft, request: NavigateRequest) -> Navigated:
         if request.label is not None:
             labelled = draft.id_of(at if summary else target)
             if labelled is None:
-                raise EntryInvalid("there is no entry here to label", path="label")
+                raise EntryInvalid(
+                    "the place before the first entry takes no label; name an entry", path="label"
+                )
             label(draft, labelled, request.label)
     at = draft.leaf(request.head)
     return Navigated(draft.id_of(at), request.head, draft.seq, at != before, text)

@@ -64,7 +64,9 @@ class Admission:
         bounds = self._bounds()
         limit = bounds.connections_at_most
         if self._open.total() >= limit:
-            return self._refuse(peer, "as many connections are open as may be", limit)
+            return self._refuse(
+                peer, "the daemon has as many open connections as it may have", limit
+            )
         share = bounds.connections_of_one_process
         if peer.pid and self._open[peer.pid] >= share:
             return self._refuse(peer, "this process has as many connections as it may", share)

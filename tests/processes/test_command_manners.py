@@ -126,7 +126,7 @@ def test_a_temporary_folder_that_is_not_there_is_named(shell: Shell) -> None:
 def test_a_restore_that_is_refused_gives_the_advice_of_a_restore(shell: Shell) -> None:
     done = shell.run("sessiond restore my-session-id")
     assert done.returncode == 1
-    assert done.stderr.strip().endswith("and a restore replaces none: delete that one first")
+    assert done.stderr.strip().endswith("delete that session before you restore this one")
 
 
 def test_the_configuration_shown_is_that_of_a_daemon_that_is_started_when_needed(

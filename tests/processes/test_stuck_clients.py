@@ -172,7 +172,9 @@ def test_the_python_client_waits_for_a_place_and_says_why_there_was_none(
         connect_blocking(socket_path) as client,
     ):
         link.ask("server/ping")
-        with pytest.raises(Timeout, match="as many connections are open as may be") as timeout:
+        with pytest.raises(
+            Timeout, match="the daemon has as many open connections as it may have"
+        ) as timeout:
             client.call("session/create", cwd="/p", timeout=1.0)
         assert not timeout.value.outcome_unknown
         hangs_up = threading.Timer(0.5, link.close)

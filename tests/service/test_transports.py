@@ -905,7 +905,7 @@ async def test_another_users_process_is_closed_and_logged(
 @pytest.mark.parametrize(
     ("bounds", "why"),
     [
-        (Bounds(connections=2), "as many connections are open as may be"),
+        (Bounds(connections=2), "the daemon has as many open connections as it may have"),
         (Bounds(connections_per_process=2), "this process has as many connections as it may"),
     ],
 )

@@ -119,7 +119,7 @@ def _context(source: Source, leaf: int, keep: int | None) -> _Context:
     size = sum(map(opened.journal.line_bytes, plan.seqs))
     if size > PLAN_BYTES_MAX:
         raise TooLarge(
-            "the context is more than is looked at as a whole; fork its path",
+            "the context is too large to be copied; fork its path with entries: path",
             limit=PLAN_BYTES_MAX,
             size=size,
         )

@@ -39,11 +39,11 @@ def by_indices(source: Source, indices: Sequence[int]) -> list[int]:
 
 def _once_each(seqs: list[int], path: str) -> list[int]:
     if not seqs:
-        raise InvalidParams("nothing is chosen, so there is nothing to rebase", path=path)
+        raise InvalidParams("no entry is chosen; choose at least one", path=path)
     seen: set[int] = set()
     for index, seq in enumerate(seqs):
         if seq in seen:
-            raise InvalidParams("an entry is taken once", path=f"{path}[{index}]")
+            raise InvalidParams("an entry can be chosen only once", path=f"{path}[{index}]")
         seen.add(seq)
     return seqs
 

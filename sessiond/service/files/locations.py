@@ -218,7 +218,7 @@ class Keeping:
             raise SessionNotFound(text, session_id=session_id)
         if found.origin is None:
             name = printable(found.path)
-            text = f"nothing says where the session lay: session/import makes a copy of {name}"
+            text = f"the former place of the session is not recorded; call session/import for a copy of {name}"
             raise StorageError(text, errno="ENOENT", path=name, retryable=False)
         path = self.restoring.restore(found)
         known = self._register.known(session_id)
@@ -333,18 +333,19 @@ class Keeping:
 
 def lies_inside() -> InvalidParams:
     """Return the refusal to forget a session whose file is the profile's own."""
-    text = "only a session outside the profile is forgotten: session/delete puts this one away"
+    text = "only a session outside the profile can be forgotten; call session/delete for this one"
     return InvalidParams(text, path="session_id")
 
 
 def exists_again(session_id: str) -> SessionExists:
     """Return the refusal to restore a session whose id belongs to a session outside the trash."""
-    text = "a session of this id exists, and a restore replaces none: delete that one first"
+    text = "a session of this id exists; delete that session before you restore this one"
     return SessionExists(text, session_id=session_id)
 
 
 def still_there(session_id: str) -> SessionExists:
     """Return the refusal to purge a session that is not deleted."""
     return SessionExists(
-        "only what is in the trash is purged: delete the session first", session_id=session_id
+        "only a session in the trash can be purged; call session/delete first",
+        session_id=session_id,
     )

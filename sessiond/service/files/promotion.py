@@ -68,7 +68,7 @@ class Promotion(Struct, frozen=True):
         session_id = opened.session_id
         if self.layout.find(self.files, session_id) is not None:
             raise SessionExists(
-                "a file of this id has come since; the session stays in memory",
+                "another file has this id now; the session stays in memory",
                 session_id=session_id,
             )
         place = self.layout.session_path(session_id, self.stamp)

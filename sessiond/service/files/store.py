@@ -180,7 +180,7 @@ class Store:
         # and reading the file then raises.
         path = Path(os.path.realpath(path))
         if printable(path) != str(path):
-            text = f"{printable(path)} is not UTF-8, so no answer could name it: rename it"
+            text = f"{printable(path)} is not UTF-8, so no answer could name the file; rename it"
             raise StorageError(text, errno="EILSEQ", path=printable(path), retryable=False)
         own = self.layout.id_of(path)
         if own is not None:
@@ -257,6 +257,6 @@ def _short_enough(lines: Sequence[bytes]) -> Sequence[bytes]:
     """Return the lines. Raises TooLarge for a line that no reader would take."""
     longest = max(map(len, lines), default=0)
     if longest > LINE_BYTES_MAX:
-        text = "a line of the copy would be longer than a line may be: nothing was copied"
+        text = "a line of the copy would exceed the limit of a line; nothing was copied"
         raise TooLarge(text, limit=LINE_BYTES_MAX, size=longest)
     return lines

@@ -112,7 +112,7 @@ def require_may_run(draft: Draft, request: CompactRequest) -> int:
         draft.leaf(request.head)
     elif not compactions:
         raise IdempotencyConflict(
-            "the key was used for an entry that is no compaction",
+            "the key was used for an entry that is no compaction; use another key",
             entry_id=draft.id_of(stored),
             stored_seq=stored,
         )
@@ -139,7 +139,7 @@ def _replacement(request: CompactRequest, messages: Sequence[Raw]) -> Compaction
     guarded = request.expected is not None and request.expected.leaf_id is not UNSET
     if request.plan is None and not guarded:
         raise InvalidParams(
-            "messages replace a context the caller saw: say which with expected.leaf_id or plan_id",
+            "messages replace the context that the caller saw; name it with expected.leaf_id or plan_id",
             path="expected.leaf_id",
         )
     return Compaction(
@@ -158,7 +158,7 @@ def _require_something_new(draft: Draft, head: str) -> None:
     leaf = draft.leaf(head)
     if leaf and draft.kind(leaf) == Kind.COMPACTION:
         raise EntryInvalid(
-            "the head's leaf is a compaction already, and nothing came since",
+            "the head's leaf is a compaction, so there is nothing new to compact; append entries first",
             entry_id=draft.id_of(leaf),
             path="head",
         )
@@ -177,7 +177,7 @@ def _require_fits(draft: Draft, plan: PlanRef, *, grown: bool) -> None:
     if planned and at == planned and (grown or leaf == planned):
         return
     raise PlanStale(
-        "the head has moved in a way that the plan does not fit any more: plan again",
+        "the head moved and the plan no longer fits; make a new plan with session/plan_compaction",
         plan_leaf_id=plan.leaf_id,
         leaf_id=draft.id_of(leaf),
     )
@@ -199,7 +199,7 @@ def _require_no_result_first(
         is_first_result = kind == Kind.TOOL
     if is_first_result:
         raise EntryInvalid(
-            "what is kept would begin with a tool result, and its call would be gone;"
+            "the kept entries would begin with a tool result whose call is gone;"
             " keep from the message with the call on, or from the next one",
             entry_id=draft.id_of(first),
             path="first_kept_entry_id",
