@@ -1,1 +1,1 @@
-"""What a command shows on a terminal: text, tables, progress, questions, failures."""
+"""Terminal output of commands: text, tables, progress, questions, failures."""

@@ -1,1 +1,1 @@
-"""What several methods share."""
+"""Helpers that several methods share."""
