@@ -1,7 +1,7 @@
-"""Whether what came back is what was owed: strict JSON-RPC 2.0, each debt paid once, no more.
+"""The comparison of received bytes with owed answers: strict JSON-RPC 2.0, each debt paid once.
 
-Law: given bytes and debts, it gives the faults it finds and knows no daemon. What a refusal
-must look like it reads from protocol.schema.json, which the tests hold to protocol.md.
+Law: this module takes bytes and debts, yields the faults it finds, and knows no daemon. It reads
+the form of refusals from protocol.schema.json, which other tests compare with protocol.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.fuzz.streams import Owed
 __all__ = ["error_faults", "faults"]
 
 _SCHEMA: Final = Path(__file__).parent.parent.parent / "protocol.schema.json"
-# What a refusal always brings beside its kind, by protocol.md.
+# The data that a refusal of each kind always has, by protocol.md.
 _SAYS: Final[dict[str, tuple[str, ...]]] = {
     "method_not_found": ("method",),
     "invalid_params": ("path",),
@@ -51,13 +51,13 @@ _SHAPES: Final = (
 
 @cache
 def kinds() -> dict[str, tuple[str, bool]]:
-    """Of each code its kind and whether it may be tried again."""
+    """Return the kind of each code, and whether a retry may succeed."""
     errors = json.loads(_SCHEMA.read_text("utf-8"))["errors"]
     return {str(error["code"]): (error["kind"], error["retryable"]) for error in errors}
 
 
 def faults(received: bytes, owed: Owed, *, is_framed: bool) -> Iterator[str]:
-    """What is wrong with everything that one connection was sent."""
+    """Yield the faults in all bytes that one connection received."""
     answers: list[Any] = []
     for body in _frames(received) if is_framed else _lines(received):
         try:
@@ -98,7 +98,7 @@ def _frames(received: bytes) -> Iterator[bytes]:
 
 
 def _read(text: str) -> tuple[Answer | None, list[str]]:
-    """The id and code of an answer, None for a notification; and what is wrong with its form."""
+    """Return the id and code of an answer, None for a notification, and the faults of its form."""
     found = list(members(text)) if text.startswith("{") else []
     if [name for name, _, _ in found] not in _SHAPES:
         return None, ["it has not the members of a message"]
@@ -114,7 +114,7 @@ def _read(text: str) -> tuple[Answer | None, list[str]]:
 
 
 def error_faults(error: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with an error, by the table of errors."""
+    """Yield the faults of an error object, by the table of errors."""
     if set(error) != {"code", "message", "data"} or not error["message"]:
         yield "it is no error object of ours"
         return
@@ -130,11 +130,11 @@ def error_faults(error: dict[str, Any]) -> Iterator[str]:
 
 
 def _unsettled(answers: list[Any], owed: Owed) -> Iterator[str]:
-    """Debts that nobody paid, and payments that nobody was owed."""
+    """Yield unpaid debts and answers that were not owed."""
     taken: dict[int, int] = {}
 
     def settle(place: int, tried: set[int]) -> bool:
-        """Find an answer for a debt, moving others out of the way (Kuhn's algorithm)."""
+        """Find an answer for a debt, reassigning other answers if needed (Kuhn's algorithm)."""
         for number, answer in enumerate(answers):
             if number not in tried and pays(answer, owed.debts[place]):
                 tried.add(number)
@@ -143,7 +143,7 @@ def _unsettled(answers: list[Any], owed: Owed) -> Iterator[str]:
                     return True
         return False
 
-    # Those that may stay unpaid come last, so that they take no answer from the others.
+    # Optional debts come last, so that they take no answer from other debts.
     order = sorted(range(len(owed.debts)), key=lambda place: owed.debts[place].optional)
     for place in order:
         if not settle(place, set()) and not owed.debts[place].optional:
@@ -155,7 +155,7 @@ def _unsettled(answers: list[Any], owed: Owed) -> Iterator[str]:
 
 
 def pays(answer: Any, debt: Debt) -> bool:
-    """Whether this answer is one that a debt allows."""
+    """Return whether a debt allows this answer."""
     if isinstance(answer, list):
         return bool(debt.members) and _pays_all(answer, debt.members)
     id_text, code = answer
@@ -163,7 +163,7 @@ def pays(answer: Any, debt: Debt) -> bool:
 
 
 def _pays_all(answers: Sequence[Answer | None], debts: Sequence[Debt]) -> bool:
-    """In order, where only what is optional is passed over."""
+    """Return whether the answers pay the debts in order; only optional debts may stay unpaid."""
     if not debts:
         return not answers
     first, rest = debts[0], debts[1:]

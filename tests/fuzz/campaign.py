@@ -1,7 +1,7 @@
-"""The attacks as rounds of a campaign: each begins with a seed and gives what was wrong.
+"""The attacks as rounds of a campaign: each takes a seed and yields the faults it finds.
 
-Law: a round owns its daemon. Its log must hold no bug and no word of what was said, and it must
-end as it should; a witness that appends beside the attackers must lose nothing.
+Law: a round owns its daemon. The daemon's log must have no bug and no message content, and the
+daemon must end properly. A witness that appends beside the attackers must lose no message.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _CALLS_A_LIAR: Final = 10
 
 @contextmanager
 def attacked(folder: Path) -> Iterator[Daemon]:
-    """A daemon that listens; at the end it must have had no bug, and end well."""
+    """Run a daemon that listens; require at the end that it met no bug and ends properly."""
     daemon = Daemon(folder / "s", folder / "data")
     with running(daemon):
         daemon.connect().close()
@@ -60,7 +60,7 @@ def attacked(folder: Path) -> Iterator[Daemon]:
 
 
 class _Witness:
-    """A healthy client: it appends, watches, and counts."""
+    """A healthy client that appends, subscribes and counts."""
 
     def __init__(self, client: Plain) -> None:
         self._client = client
@@ -86,7 +86,7 @@ class _Witness:
 
 
 def frames(folder: Path, seed: int, size: int) -> Iterator[str]:
-    """Streams of mutated frames, several at once, a witness beside them."""
+    """Send several streams of mutated frames at once, beside a witness; yield the faults."""
     with attacked(folder) as daemon, Plain(daemon.socket_path) as client:
         witness = _Witness(client)
         for at in range(seed, seed + size):
@@ -100,12 +100,12 @@ def frames(folder: Path, seed: int, size: int) -> Iterator[str]:
     yield from _reopened(folder)
 
 
-# Whatever else is told of a line may have come with what they imported.
+# Any other problem of a line may come from an imported file.
 _DAMAGE: Final = frozenset({"bad_line", "torn_tail", "incomplete_atom", "bad_header"})
 
 
 def _reopened(folder: Path) -> Iterator[str]:
-    """Whatever the attackers stored, another daemon can read."""
+    """Yield a fault for each file that the attackers left and another daemon cannot read."""
     with attacked(folder) as daemon, Plain(daemon.socket_path) as client:
         listed = client.call("session/list", drafts=True, limit=10_000).result
         if listed["unreadable"]:
@@ -117,13 +117,13 @@ def _reopened(folder: Path) -> Iterator[str]:
 
 
 def walks(folder: Path, seed: int, size: int) -> Iterator[str]:
-    """One walk over all methods."""
+    """Walk once over all methods; yield the faults."""
     with attacked(folder) as daemon:
         yield from walk(daemon.socket_path, daemon.profile, folder / "files", seed, size)
 
 
 def files(folder: Path, seed: int, size: int) -> Iterator[str]:
-    """Damaged files, one after the other in one daemon, and what lists say of all of them."""
+    """Inspect damaged files in one daemon, one after the other, then list all; yield the faults."""
     with attacked(folder) as daemon, Plain(daemon.socket_path) as client:
         for at in range(seed, seed + size):
             data = mutated_file(random.Random(at))

@@ -1,6 +1,6 @@
-"""What is said in the sessions whose contexts are fuzzed: few things, so that each is said again.
+"""The messages of the sessions whose contexts are fuzzed: a few, so that each one repeats.
 
-Law: pure data. Calls and results share a few ids, also where no call or no result belongs to them.
+Law: pure data. Tool calls and results share a few ids, also those without a counterpart.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["ENTRIES", "INFO", "MESSAGES"]
 _CALL: Final = {"type": "toolCall", "id": "c", "name": "ls", "arguments": {}}
 _IMAGE: Final = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}
 _RESULT: Final = {"type": "tool_result", "tool_use_id": "c", "content": "out"}
-# So few that the same one is sent again and again, also on other branches.
+# A few messages, so that each is sent again and again, also on other branches.
 MESSAGES: Final[tuple[dict[str, Any], ...]] = (
     {"role": "user", "content": "continue"},
     {"role": "user", "content": "continue"},

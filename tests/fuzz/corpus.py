@@ -1,7 +1,7 @@
-"""What clients send: every request of the transcripts and of the conformance cases.
+"""The requests of all transcripts and conformance cases.
 
-Law: what would end the daemon, close the connection in mid-stream or write where a path says
-is left out, so that all that follows such a message is owed its answer.
+Law: requests are left out that would end the daemon, close the connection in mid-stream or write
+to a path. So every message that follows is owed its answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SENT: Final = re.compile(r"^[a-z]*> (.*(?:\n    .*)*)", re.MULTILINE)
 
 @cache
 def bodies() -> tuple[bytes, ...]:
-    """All of them, once each, in the order of their bytes."""
+    """Return all requests, each once, in the order of their bytes."""
     found = {*_of_transcripts(), *_of_cases()}
     kept = [body for body in found if not any(f'"{name}"' in body for name in _LEFT_OUT)]
     assert len(kept) > 500

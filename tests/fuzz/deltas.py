@@ -1,8 +1,9 @@
-"""Contexts of a session that grows, branches and is compacted, in every view, held against deltas.
+"""Context deltas of a session that grows, branches and is compacted, in every view.
 
-Law: what a caller holds and what it is sent are the whole, messages and sources; nothing is sent that
-both contexts begin with; the whole is what the file says, and the same after the session was opened
-again. The file is replayed by the rules of protocol.md, which know nothing of sessiond.
+Law: the part that a caller keeps and the part that it is sent make the whole context, messages and
+sources. No message is sent that both contexts begin with. The whole context is that of the file,
+and does not change when the session is opened again. The file is replayed by the rules of
+protocol.md, without code of sessiond.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def followed(client: Plain, profile: Path, seed: int) -> Iterator[str]:
 
 
 class _Life:
-    """One session, and the contexts that callers of each view were given."""
+    """A session, and the contexts that the callers of each view have."""
 
     def __init__(self, client: Plain, session_id: str, path: Path, dice: random.Random) -> None:
         self._client = client
@@ -138,7 +139,7 @@ class _Life:
         os.close(fd)
 
     def _foreign_body(self) -> dict[str, Any]:
-        """Return the fields of an entry: a message, or a record, to which that program knows no difference."""
+        """Return the fields of an entry: a message or, for a program without records, a custom entry."""
         ids = self._ids()
         match self._dice.randrange(6):
             case 0 if ids:

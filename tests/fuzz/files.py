@@ -1,7 +1,7 @@
-"""Session files made wrong, line by line, field by field and byte by byte.
+"""Session files damaged line by line, field by field and byte by byte.
 
-Law: pure. `mutated_file` gives a file and remembers nothing; what is right about it is judged by
-those who read it, and by `whole_lines`, which knows JSON and nothing of sessiond.
+Law: pure. `mutated_file` returns a file and keeps no state. The readers of the file, and
+`whole_lines`, which knows JSON but not sessiond, decide what is right about the file.
 """
 
 from __future__ import annotations
@@ -111,14 +111,14 @@ def put_circle(lines: Lines, dice: random.Random) -> None:
 
 
 def tear_atom(lines: Lines, dice: random.Random) -> None:
-    """An append of several entries, of which some lines are there, in some order."""
+    """Insert some lines of an append with several entries, perhaps in another order."""
     count = dice.randrange(2, 5)
     atom = [
         b'{"type":"message","id":"%b%d","parent_id":null,%b,"atom":[%d,%d],"message":{"role":"user"}}'
         % (dice.choice([b"a", b"b"]), number, TIME, number, count)
         for number in range(1, count + 1)
     ]
-    # Half of them say that sessiond wrote them here, and then an opening may cut their end.
+    # Half of these appends are marked as sessiond's own; an opening may cut their end.
     if dice.random() < 0.5:
         mark = b'"atom_of":%b,' % json.dumps(_header_id(lines)).encode()
         atom[0] = atom[0].replace(b'"message":', mark + b'"message":')
@@ -137,7 +137,7 @@ def _header_id(lines: Lines) -> Any:
 
 
 def odd_field(lines: Lines, dice: random.Random) -> None:
-    """Another value, another type or no value for a field, at any depth."""
+    """Give a field at any depth another value or type, or remove it."""
     at = _at(lines, dice)
     try:
         entry = json.loads(lines[at])
@@ -199,7 +199,7 @@ _WHOLE: Final[tuple[bytes, ...]] = (b"", b"\n", b"\n\n", b"\0", b"{}", b"{}\n", 
 
 
 def mutated_file(dice: random.Random) -> bytes:
-    """A session file with a few things wrong."""
+    """Return a session file with a few faults."""
     if dice.random() < 0.02:
         return dice.choice(_WHOLE)
     data = dice.choice(samples())
@@ -222,7 +222,7 @@ def mutated_file(dice: random.Random) -> bytes:
 
 
 def whole_lines(data: bytes) -> list[bytes]:
-    """The lines that any reader of JSON takes for an entry, the header left out."""
+    """Return the lines that any JSON reader takes for an entry, without the header."""
     found = []
     for line in data.split(b"\n")[1:]:
         if nesting(line) > 100:

@@ -1,7 +1,7 @@
-"""Attackers on a real daemon: streams of mutated frames, sent in any pieces, and what came back.
+"""Attacks on a real daemon: streams of mutated frames, sent in any pieces, and their answers.
 
-Law: whoever attacks reads everything, to the end of the connection, and accounts for it; a
-stream is made before it is sent, so a seed shows the same attack again.
+Law: an attacker reads every byte up to the end of the connection, and all bytes are accounted
+for. A stream is made before it is sent, so a seed repeats the attack exactly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BODIES_MAX: Final = 30
 _CHANGED_FRAMING_PART: Final = 0.05
 _READ_BYTES: Final = 1 << 16
 _SIZES: Final = (1, 2, 3, 7, 50, 1000, _READ_BYTES - 1, _READ_BYTES, _READ_BYTES + 1, 1 << 20)
-# Half of these are frames as they should be, to some readers at least.
+# Half of these headers are valid, at least for some readers.
 _HEADERS: Final = (
     *("Content-Length: %d\r\n\r\n",) * 12,
     *("content-length: %d\r\n\r\n", "CONTENT-LENGTH: %d\r\n\r\n"),
@@ -50,7 +50,7 @@ _HEADERS: Final = (
 
 
 class Attack(NamedTuple):
-    """A stream and the pieces it is sent in."""
+    """A stream and the sizes of the pieces in which it is sent."""
 
     stream: bytes
     is_framed: bool
@@ -64,7 +64,7 @@ def attacks(dice: random.Random) -> Iterator[Attack]:
         chosen = [_body(dice) for _ in range(dice.randrange(1, _BODIES_MAX))]
         frames = [_framed(body, dice) if is_framed else _line(body, dice) for body in chosen]
         if not is_framed and not frames[0].lstrip(b" \t\r\n").startswith((b"{", b"[")):
-            # What decides the framing is mostly left as it was, or nothing would be read.
+            # The first bytes, which decide the framing, mostly stay: else nothing would be read.
             frames.insert(0, b"{}\n")
         if is_framed and dice.random() < _CHANGED_FRAMING_PART:
             frames.insert(dice.randrange(1, len(frames) + 1), b'{"id":1,"method":"server/ping"}\n')
@@ -93,7 +93,7 @@ def _body(dice: random.Random) -> bytes:
         dice.shuffle(parts)
         return b"[" + b",".join(parts) + b"]"
     if dice.random() < 0.01:
-        # Long, but not so long that a minute of it is a single frame.
+        # Long, but short enough for many frames a minute.
         return b'{"id":%b,"method":"server/ping","x":"%b"}' % (dice.choice(IDS), b"x" * 300_000)
     return body
 
@@ -108,7 +108,7 @@ def _framed(body: bytes, dice: random.Random) -> bytes:
 
 
 class _Attacker:
-    """One connection under way: what is still to be sent, and what has come."""
+    """A running connection: the bytes still to send, and the received bytes."""
 
     def __init__(self, path: Path, attack: Attack) -> None:
         self.attack = attack
@@ -138,7 +138,7 @@ class _Attacker:
         except BlockingIOError:
             return
         except OSError:
-            # It was closed on us, as a bad header deserves; what came before is still there.
+            # The daemon closed the connection, as it may after a bad header; earlier bytes stay.
             self._has_ended = True
 
     def read(self) -> None:
@@ -153,13 +153,13 @@ class _Attacker:
         self.is_over = not data
 
     def faults(self) -> list[str]:
-        """What is wrong with what came back."""
+        """Return the faults of the received bytes."""
         owed = debts(self.attack.stream)
         return list(faults(bytes(self.received), owed, is_framed=self.attack.is_framed))
 
 
 def besiege(path: Path, together: Sequence[Attack]) -> list[str]:
-    """Attack over so many connections at once, to the end of all; gives the faults."""
+    """Run several attacks at once, each over its own connection; return the faults."""
     attackers = [_Attacker(path, attack) for attack in together]
     end = time.monotonic() + _PATIENCE_SECONDS
     try:

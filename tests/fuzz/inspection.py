@@ -1,8 +1,8 @@
-"""One damaged file, and all that a daemon can be asked about it.
+"""All requests that a daemon can get about one damaged file.
 
-Law: what the daemon says agrees with what `verify` says of the file without one; what it shows it
-shows again after the session was closed; what it writes comes behind what was there, or what was
-there is put aside first; what a repair keeps is every line that is one, byte for byte.
+Law: the daemon's report equals that of `verify` without a daemon. A session shows the same
+entries after it was closed and opened. New lines come behind all old bytes, or the old bytes
+are copied aside first. A repair keeps every whole line, byte for byte.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ENTRIES_ASKED: Final = 20
 
 
 def inspected(client: Plain, profile: Path, session_id: str, data: bytes) -> Iterator[str]:
-    """Put a file there and ask everything; gives what was wrong."""
+    """Put a file into the profile, make every request, and yield the faults."""
     path = profile / "sessions" / f"2026-01-01T00-00-00-000000_{session_id}.jsonl"
     path.write_bytes(data)
     inspection = _Inspection(client, path, session_id, data)
@@ -101,7 +101,7 @@ class _Inspection:
                 yield f"{method} {params}: {answer!r}"
         exported = self._ask("session/export")
         if exported.error is None and exported.result.get("notes"):
-            # Of another dialect, translated: what comes out must be a session of ours.
+            # The export was translated from another dialect, and must be a native session.
             copied = self._client.call("session/import", content=exported.result["content"])
             if copied.error is not None:
                 yield f"its export cannot be imported: {copied!r}"
@@ -112,7 +112,7 @@ class _Inspection:
         yield from self._watched()
 
     def _unchanged(self, alone: dict[str, Any]) -> Iterator[str]:
-        """Whoever has only read the file has written nothing, neither to it nor beside it."""
+        """Yield a fault if reads have changed the file or left files beside it."""
         beside = [path.name for path in self._path.parent.glob(f"{self._path.name}.*")]
         if self._path.read_bytes() != self._data or beside:
             yield f"reading it changed it, and left {beside} beside it"
@@ -155,7 +155,7 @@ class _Inspection:
             self._ask(method, **params)
 
     def _is_kept(self) -> bool:
-        """Whether every byte that was there is there, or was copied aside before it was cut."""
+        """Return whether every old byte is in the file, or was copied aside before a cut."""
         now = self._path.read_bytes()
         if now.startswith(self._data):
             return True
@@ -178,8 +178,8 @@ class _Inspection:
         entries = self._ask("session/entries", limit=10_000).result["entries"]
         shown = {"entries": entries, "nodes": self._ask("session/tree").result["nodes"]}
         info = self._ask("session/get").result["session"]
-        # What was cut before the first change was a problem until then, and is none any more. A new epoch
-        # is allowed where the catalog is in doubt, which notes a change a second later.
+        # What was cut before the first change was a problem until then, and is none any more. A new
+        # epoch is allowed where the catalog is in doubt, which notes a change a second later.
         return {**info, **shown, "problems": None, "epoch": None}
 
     def _repaired(self, dialect: str) -> Iterator[str]:

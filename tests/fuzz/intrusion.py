@@ -1,8 +1,7 @@
-"""Another program that writes into a session's file while the daemon has it open: lines, halves of
-lines, and what was never meant to be one.
+"""A foreign writer that writes lines, half lines and garbage into an open session's file.
 
-Law: every byte of the other program is there afterwards, in its order; what the daemon acknowledged is
-where it said; who watches has seen every entry, each once. What another program wrote last is still
+Law: every foreign byte is there afterwards, in order. Every acknowledged entry is at its
+acknowledged place. A subscriber has seen every entry exactly once. The last foreign bytes are still
 there, and still served, when the session is opened again.
 """
 
@@ -28,7 +27,7 @@ _HALF_SECONDS: Final = 10
 
 
 def intruded(writer: Plain, watcher: Plain, profile: Path, seed: int) -> Iterator[str]:
-    """One session in which two write at once; gives what was wrong."""
+    """Let the daemon and a foreign writer write to one session at once; yield the faults."""
     session_id = f"session-{seed}"
     path = profile / "sessions" / f"2026-01-01T00-00-00-000000_{session_id}.jsonl"
     dice = random.Random(seed)
@@ -76,7 +75,7 @@ class _Intrusion:
         yield from self._saved_in_place()
 
     def _half_goes_on(self) -> Iterator[str]:
-        """Half a line stands last for a while, the session is opened, and its writer goes on."""
+        """Leave half a line, open the session, and let the foreign writer finish the line."""
         if self._writer.call("session/get", session_id=self._id).result["session"]["read_only"]:
             return
         self._let_go()
@@ -98,7 +97,7 @@ class _Intrusion:
             yield f"behind the rest of half a line an append came to {answer!r}"
 
     def _opened_again(self) -> Iterator[str]:
-        """A part of an append that was made elsewhere stands last while nobody has the session open."""
+        """Leave part of an append of another session at the end while the session is closed."""
         self._let_go()
         count = self._dice.randrange(2, 4)
         part = b"".join(
@@ -116,7 +115,7 @@ class _Intrusion:
             yield "what another program wrote last is not served after an opening"
 
     def _saved_in_place(self) -> Iterator[str]:
-        """An editor changes a word above the last line while nobody has the session open."""
+        """Change a word above the last line, as an editor does, while the session is closed."""
         content = self._path.read_bytes()
         at = content.find(b'"own"')
         if at < 0:
@@ -133,7 +132,7 @@ class _Intrusion:
         self._watcher.call("session/unsubscribe", session_id=self._id)
 
     def _part(self, number: int, count: int) -> bytes:
-        """A line of an append of several as another session has it."""
+        """Return a line of an append with several entries, as another session has it."""
         native = self._base.startswith(b'{"type":"session_header"')
         fields: dict[str, Any] = {
             "type": "message",
@@ -152,7 +151,7 @@ class _Intrusion:
             client.call("session/close", session_id=self._id)
 
     def _write(self) -> None:
-        """What the other program does."""
+        """Write to the file as a foreign writer does."""
         lines = self._dice.choice(samples()).split(b"\n")[1:-1]
         data = self._dice.choice(lines)
         if self._dice.random() < 0.5:
@@ -175,7 +174,7 @@ class _Intrusion:
         if answer.error is None:
             self._acknowledged[entry_id] = answer.result["seq"]
         elif answer.kind != "session_corrupt":
-            # A bad line makes a native session read-only, whoever wrote it.
+            # A bad line makes a native session read-only, even if a foreign writer wrote it.
             yield f"an append came to {answer!r}"
 
     def _account(self) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""What a daemon owes for a stream of bytes, by JSON-RPC 2.0 and the outline alone.
+"""The answers that a daemon owes for a stream of bytes, by JSON-RPC 2.0 and protocol.md alone.
 
-Law: nothing of sessiond is used here. JSON is read by the standard library, and where the
-standard leaves room (a member twice, half a surrogate) every lawful answer is allowed; what
-is allowed is never less strict than one answer for each id that could be read.
+Law: this module uses no code of sessiond. The standard library reads JSON. Where the standard
+leaves room (a duplicate member, half a surrogate pair), every lawful answer is allowed. At
+the least, each id that could be read gets exactly one answer.
 
     debts(b'{"id":1,"method":"server/ping"}\\n')  ->  [Debt({b"1"}, codes=None)]
 """
@@ -34,10 +34,10 @@ NULL: Final = b"null"
 
 
 class Debt(NamedTuple):
-    """One body that has to be answered: by one of these ids, once each, or as a batch.
+    """A body that must be answered: by one of these ids, once each, or as a batch.
 
-    `codes` are those it must be refused with, None when the method decides. `members` are the
-    debts of a batch, answered by one array in that order. `optional`: nothing is lawful too.
+    `codes` are the codes of a refusal, None if the method decides. `members` are the debts of a
+    batch, which one array answers in that order. `optional`: no answer is lawful, too.
     """
 
     ids: frozenset[bytes]
@@ -47,7 +47,7 @@ class Debt(NamedTuple):
 
 
 class NotStrict(ValueError):
-    """No JSON as RFC 8259 has it."""
+    """Refusal of a body that is no JSON by RFC 8259."""
 
 
 class _Number(str):
@@ -66,7 +66,7 @@ _decoder: Final = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse
 
 
 def strict(body: bytes) -> Any:
-    """The value of a body of strict JSON, numbers as texts. Raises NotStrict."""
+    """Return the value of a body of strict JSON, with numbers as texts. Raises NotStrict."""
     try:
         text = body.decode("utf-8")
         if text.startswith("\ufeff"):
@@ -86,7 +86,7 @@ def _blank(text: str, at: int) -> int:
 
 
 def nesting(body: bytes) -> int:
-    """How deep arrays and objects lie in each other, strings left out."""
+    """Return the depth of nested arrays and objects, without strings."""
     depth = deepest = 0
     is_inside = escaped = False
     for byte in body:
@@ -108,7 +108,7 @@ def nesting(body: bytes) -> int:
 
 
 def members(text: str) -> Iterator[tuple[str, str, Any]]:
-    """The members of an object in its text, those that come twice too: name, text, value."""
+    """Yield the members of an object in its text, duplicates too: name, text, value."""
     at = _blank(text, 0) + 1
     while text[at := _blank(text, at)] != "}":
         name, at = _decoder.raw_decode(text, at)
@@ -121,7 +121,7 @@ def members(text: str) -> Iterator[tuple[str, str, Any]]:
 
 
 def elements(text: str) -> Iterator[str]:
-    """The texts of an array's elements."""
+    """Yield the texts of an array's elements."""
     at = _blank(text, 0) + 1
     while text[at := _blank(text, at)] != "]":
         _, end = _decoder.raw_decode(text, at)
@@ -139,7 +139,7 @@ def refusal(*codes: int, ids: frozenset[bytes] = _NOBODY) -> Debt:
 
 
 def debt_of(body: bytes) -> Debt | None:
-    """What one body has to be answered with; None for what is never answered."""
+    """Return the answer that a body is owed; None for a body that is never answered."""
     if len(body) > FRAME_BYTES_MAX:
         return refusal(LARGE)
     if body.count(b"[") + body.count(b"{") > NESTING_MAX and nesting(body) > NESTING_MAX:
@@ -147,7 +147,7 @@ def debt_of(body: bytes) -> Debt | None:
     try:
         value = strict(body)
     except NotStrict:
-        # A batch may be found too long before it is found to be no JSON.
+        # The daemon may refuse a batch as too long before it sees that the batch is no JSON.
         return refusal(PARSE, LARGE) if body.lstrip(BLANK)[:1] == b"[" else refusal(PARSE)
     text = body.decode()
     if isinstance(value, list):
@@ -163,7 +163,7 @@ def _batch_debt(text: str) -> Debt | None:
         return refusal(LARGE)
     owed = [_message_debt(part, _decoder.raw_decode(part)[0]) for part in parts]
     if _has_half_surrogate(text):
-        # It may be refused as a whole: as one message, or in each place, notifications too.
+        # The batch may be refused as a whole: by one answer, or one per member, notifications too.
         loose = [debt or Debt(_NOBODY, None, optional=True) for debt in owed]
         # A batch of notifications only is owed nothing, whatever is in their texts.
         silent = all(debt.optional for debt in loose)
@@ -182,13 +182,13 @@ def _message_debt(text: str, value: Any) -> Debt | None:
     names = [name for name, _, _ in found]
     ids = frozenset(raw.encode() for name, raw, one in found if name == "id" and _is_id(one))
     if len({*names}) != len(names):
-        # Unpredictable (RFC 8259, section 4): one answer at most, and to nobody else.
+        # Unpredictable (RFC 8259, section 4): one answer at most, under one of these ids.
         return Debt(ids | _NOBODY, None, optional=True)
     if _has_half_surrogate(text):
         if type(value.get("method")) is str and "id" not in value and value.get("jsonrpc") is None:
-            # Whatever is wrong with a notification, it is not answered.
+            # A notification is never answered, even if it is wrong.
             return None
-        # Unpredictable as well (section 8.2), but whoever named itself is answered.
+        # Unpredictable as well (section 8.2), but a body with an id is answered.
         named = ids if not any(map(_has_half_surrogate, map(bytes.decode, ids))) else frozenset()
         return Debt(named or _NOBODY, None, optional=not named or "result" in value)
     if value.get("jsonrpc", "2.0") != "2.0" or type(value.get("jsonrpc", "")) is _Number:
@@ -207,6 +207,6 @@ def _is_id(value: Any) -> bool:
 
 
 def _has_half_surrogate(text: str) -> bool:
-    """Whether a text of JSON has an escape that is no character (RFC 8259, section 8.2)."""
+    """Return whether a JSON text has an escape that is no character (RFC 8259, section 8.2)."""
     escapes = _PAIR.sub("", text.replace(r"\\", ""))
     return _HALF.search(escapes) is not None

@@ -1,7 +1,7 @@
-"""A daemon that lies: whatever a client asks, it may get a mutated answer, half of one, or none.
+"""A lying daemon: a client may get a mutated answer, half an answer, or none.
 
-Law: a call ends, with a result or with an error that the client documents; a subscription ends when
-its client is closed. Nothing else may come out of a client, whatever comes in.
+Law: a call ends with a result or with an error that the client documents. A subscription ends when
+its client is closed. No other error may come out of a client, whatever the daemon sends.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _TOLD: Final = re.compile(r"^[a-z]*< (.*(?:\n    .*)*)", re.MULTILINE)
 
 @cache
 def answers() -> tuple[bytes, ...]:
-    """Everything that a daemon was ever shown to say, once each."""
+    """Return every message of a daemon in the transcripts, each once."""
     pages = "\n".join(page.read_text("utf-8") for page in sorted(_TRANSCRIPTS.glob("*.txt")))
     told = {re.sub(r"\n    ", "", found[1]) for found in _TOLD.finditer(pages)}
     return tuple(sorted(one.encode() for one in told if one.startswith(("{", "["))))
 
 
 def _lies(request_id: Any, dice: random.Random) -> Iterator[bytes]:
-    """What comes instead of the answer, a few lines of it."""
+    """Yield a few lines to send instead of the answer."""
     for _ in range(dice.choice([1, 1, 1, 2, 5])):
         line = dice.choice(answers())
         if dice.random() < 0.8:
-            # Under the id that is waited for, where there is one.
+            # Give the line the id that the client waits for.
             line = re.sub(rb'"id":(\d+|"[^"]*"|null)', b'"id":%d' % request_id, line, count=1)
         if dice.random() < 0.7:
             line = mutated_body(line, dice, list(answers()))
@@ -52,7 +52,7 @@ def _lies(request_id: Any, dice: random.Random) -> Iterator[bytes]:
 
 
 def _serve(peer: socket.socket, dice: random.Random) -> None:
-    """One connection: a lie for each request, until it is enough."""
+    """Serve one connection with a lie for each request, for a random time."""
     with peer, peer.makefile("rb") as lines, suppress(OSError):
         for line in lines:
             turn = dice.random()
@@ -69,7 +69,7 @@ def _serve(peer: socket.socket, dice: random.Random) -> None:
 
 @contextmanager
 def lying(path: Path, seed: int) -> Iterator[None]:
-    """Somebody listens there and lies."""
+    """Run a lying daemon that listens at a path."""
     threads: list[threading.Thread] = []
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
@@ -156,7 +156,7 @@ def ask_blocking(path: Path, seed: int, calls: int) -> list[str]:
 
 
 def ask_anyio(path: Path, seed: int, calls: int) -> list[str]:
-    """The same through the anyio client."""
+    """Make random calls to a lying daemon through the anyio client; return the faults."""
     dice = random.Random(seed)
     found: list[str] = []
 

@@ -1,7 +1,6 @@
-"""Bytes made wrong: what noise, bugs and malice do to a frame or a file.
+"""Mutations of bytes: what noise, bugs and malice do to a frame or a file.
 
-Law: pure. The same dice and the same bytes give the same result, so a seed is all that a
-finding needs to be seen again.
+Law: pure. Equal dice and equal bytes give equal results, so a seed is enough to repeat a finding.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ __all__ = ["IDS", "mutated_body", "mutated_bytes", "noise"]
 
 Mutation = Callable[[bytes, random.Random], bytes]
 
-# Everything that an id may be, and what it may not.
+# Valid and invalid ids of requests.
 IDS: Final = (
     *(b"0", b"-0", b"1.50", b"1e400", b"-1E-400", b"18446744073709551616", b"9" * 5000),
     *(b"null", b"true", b"[]", b"{}", b"[1]", b'{"id":1}'),
@@ -85,12 +84,12 @@ def swap_parts(data: bytes, dice: random.Random) -> bytes:
 
 
 def noise(dice: random.Random, size: int) -> bytes:
-    """Bytes by chance."""
+    """Return random bytes."""
     return dice.randbytes(size)
 
 
 def replace_value(data: bytes, dice: random.Random) -> bytes:
-    """Another value in the place of one: still JSON, for the most part."""
+    """Replace a value; the result is still JSON in most cases."""
     found = list(_VALUE.finditer(data))
     if not found:
         return put_in(data, dice)
@@ -106,7 +105,7 @@ def replace_id(data: bytes, dice: random.Random) -> bytes:
 
 
 def drop_value(data: bytes, dice: random.Random) -> bytes:
-    """A member or an element less."""
+    """Remove a member or an element."""
     found = list(re.finditer(rb'("[a-z_]+":)?("[^"\\]*"|-?\d+|true|false|null),', data))
     if not found:
         return cut_off(data, dice)
@@ -115,7 +114,7 @@ def drop_value(data: bytes, dice: random.Random) -> bytes:
 
 
 def blanks(data: bytes, dice: random.Random) -> bytes:
-    """Blanks between tokens, line breaks too: the same value where they are allowed."""
+    """Put a blank or line break between tokens, which keeps the value where they are allowed."""
     at = [place for place, byte in enumerate(data) if byte in b",:{}[]"]
     if not at:
         return data
@@ -124,7 +123,7 @@ def blanks(data: bytes, dice: random.Random) -> bytes:
 
 
 def same(data: bytes, _dice: random.Random) -> bytes:
-    """Nothing wrong with it."""
+    """Return the bytes unchanged."""
     return data
 
 
@@ -153,14 +152,14 @@ _ON_BODIES: Final[tuple[Mutation, ...]] = (
 
 
 def mutated_bytes(data: bytes, dice: random.Random) -> bytes:
-    """The bytes with one or a few things wrong."""
+    """Return the bytes with one or a few faults."""
     for _ in range(dice.choice([1, 1, 1, 2, 5])):
         data = dice.choice(_ON_BYTES)(data, dice)
     return data
 
 
 def mutated_body(body: bytes, dice: random.Random, others: list[bytes]) -> bytes:
-    """A message with a few things wrong, or half of it another message."""
+    """Return a message with a few faults, or with its second half from another message."""
     if dice.random() < 0.05:
         other = dice.choice(others)
         return cut_off(body, dice) + other[_place(other, dice) :]

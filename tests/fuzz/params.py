@@ -1,7 +1,7 @@
-"""Parameters drawn from protocol.schema.json: right ones, nearly right ones, and the wrong ones.
+"""Parameters drawn from protocol.schema.json: right, nearly right, and wrong ones.
 
-Law: pure but for the dice. What a name stands for (`session_id`, `head`, `path`, …) is looked up in
-what the walk has seen so far, so that most calls mean something; a mutation breaks one place.
+Law: pure but for the dice. The values of names (`session_id`, `head`, `path`, …) come from answers
+that the walk has seen, so that most calls make sense. A mutation breaks one place.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SCHEMA: Final[dict[str, Any]] = json.loads(
     (Path(__file__).parent.parent.parent / "protocol.schema.json").read_text("utf-8")
 )
 _DEFS: Final[dict[str, Any]] = _SCHEMA["$defs"]
-# They end the connection or the daemon.
+# These methods end the connection or the daemon.
 _ENDING: Final = frozenset({"exit", "server/stop"})
 METHODS: Final = tuple(name for name in _SCHEMA["methods"] if name not in _ENDING)
 _OPTIONAL: Final = 0.35
@@ -183,7 +183,7 @@ def _number(schema: dict[str, Any], dice: random.Random) -> float:
 
 
 def mutated_params(params: Any, dice: random.Random) -> Any:
-    """The same with one thing wrong, at any depth."""
+    """Return the parameters with one fault, at any depth."""
     if dice.random() < 0.03 or not isinstance(params, dict) or not params:
         return dice.choice(_OTHERS)
     params = copy.deepcopy(params)
@@ -235,7 +235,7 @@ def _validator(
     return Draft202012Validator({**schema, "$defs": _DEFS}, format_checker=formats)
 
 
-# What is shown may come from files of other programs, whose times are what they are.
+# Answers may contain times from foreign files in any spelling.
 _PARAMS: Final = {
     name: _validator(one["params"], _formats) for name, one in _SCHEMA["methods"].items()
 }
@@ -243,10 +243,10 @@ _RESULTS: Final = {name: _validator(one["result"]) for name, one in _SCHEMA["met
 
 
 def fits(method: str, params: Any) -> bool:
-    """Whether the schema allows these parameters; what stands for {} does."""
+    """Return whether the schema allows these parameters; null and [] count as {}."""
     return _PARAMS[method].is_valid({} if params is None or params == [] else params)
 
 
 def result_faults(method: str, result: Any) -> list[str]:
-    """In what a result breaks the schema that clients were given."""
+    """Return the ways in which a result breaks the published schema."""
     return [f"{one.json_path}: {one.message}"[:300] for one in _RESULTS[method].iter_errors(result)]

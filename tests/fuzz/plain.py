@@ -1,7 +1,7 @@
-"""The plainest client: one question at a time, over a socket, and nothing taken on trust.
+"""The plainest client: one request at a time, over a socket, without trust in the daemon.
 
-Law: every message is read by the judge's strict reader and every refusal is held against the table
-of errors, so whoever asks need not look at more than the meaning.
+Law: the judge's strict reader reads every message, and every refusal is compared with the table of
+errors. So callers check only the meaning of an answer.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _PATIENCE_SECONDS: Final = 60.0
 
 
 def _integer(text: str) -> int | str:
-    """The number; one that Python will not read (CVE-2020-10735) stays the text it is."""
+    """Return the number; a number too long for Python (CVE-2020-10735) stays a text."""
     return int(text) if len(text) < sys.int_info.default_max_str_digits else text
 
 
 class Answer:
-    """What a question came to."""
+    """The answer to a request: a result or an error."""
 
     def __init__(self, message: dict[str, Any]) -> None:
         self.result: Any = message.get("result")
@@ -61,7 +61,7 @@ class Plain:
         self._socket.close()
 
     def ask(self, method: str, params: Any) -> Answer:
-        """The answer; notifications before it go to `told`."""
+        """Send a request and return its answer; earlier notifications go to `told`."""
         self._last_id += 1
         body = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
         self._socket.sendall(json.dumps(body).encode() + b"\n")
@@ -82,5 +82,5 @@ class Plain:
         return answer
 
     def call(self, method: str, **params: Any) -> Answer:
-        """The same with named parameters."""
+        """Send a request with named parameters and return its answer."""
         return self.ask(method, params)

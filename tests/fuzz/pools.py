@@ -1,4 +1,4 @@
-"""What a walk has seen so far, by what it can be named with: most parameters then mean something."""
+"""The values that a walk has seen so far, by parameter name, so that most parameters make sense."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Pools"]
 
 
 class Pools:
-    """What the walk has seen, by what it can be named with; newest last, not too many of each."""
+    """The seen values by parameter name, newest last, with a bound for each name."""
 
     def __init__(self, folder: Path) -> None:
         self.sessions: list[str] = []
@@ -26,7 +26,7 @@ class Pools:
         ]
 
     def of(self, name: str) -> list[str]:
-        """The values that a parameter of this name may mean."""
+        """Return the values for a parameter of this name."""
         return {
             "session_id": self.sessions,
             "ref": [*self.sessions, *(one[:5] for one in self.sessions)],

@@ -1,7 +1,7 @@
-"""A profile whose every other file was damaged while no daemon ran: the sessions are all that counts.
+"""A profile whose files were damaged while no daemon ran, except some session files.
 
-Law: what a session file holds that nobody touched is there afterwards, can be found and written to;
-whatever else is wrong is said by the doctor and stops nobody.
+Law: the intact sessions are still there, can be found and written to. The doctor reports all other
+damage, which stops no client.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DOCTOR_SECONDS: Final = 60
 
 
 def fill(client: Plain) -> None:
-    """Sessions, and whatever a daemon keeps besides."""
+    """Make sessions, and let the daemon make all its other files."""
     for session_id in _HEALTHY:
         client.call("session/create", cwd="/p", session_id=session_id, persist="immediate")
         message = {"role": "user", "content": f"word of {session_id}"}
@@ -124,7 +124,7 @@ def _stray(path: Path, dice: random.Random) -> None:
 
 
 def examined(daemon: Daemon) -> Iterator[str]:
-    """What the doctor makes of it: a report, whatever it says."""
+    """Run the doctor on the profile; yield a fault unless it prints a report."""
     done = subprocess.run(
         [SESSIOND, "doctor", "--json"],
         env=daemon.environment,
@@ -143,7 +143,7 @@ def _names_index(answer: Answer) -> bool:
 
 
 def still_there(client: Plain) -> Iterator[str]:
-    """The sessions that nobody touched."""
+    """Yield the faults of the intact sessions."""
     listed = client.call("session/list", archived=None, drafts=True)
     ids = [one["id"] for one in listed.result["sessions"]] if listed.error is None else []
     found = client.call("session/search", query="word", limit=1000)

@@ -1,6 +1,6 @@
-"""The tests that hypothesis draws examples for, with examples that nobody has looked at.
+"""The hypothesis tests, run with new random examples.
 
-Law: `make test` looks at fixed examples. What a round finds here becomes an @example of the test,
+Law: `make test` uses fixed examples. A finding of a round here becomes an @example of its test,
 or a test of its own, so that `make test` finds it from then on.
 """
 
@@ -16,7 +16,7 @@ __all__ = ["properties"]
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
 _NOTHING_FAILED, _SOMETHING_FAILED = 0, 1
-# One process, as the other attacks are; no search for a smaller example, the seed finds it again.
+# One process, like the other attacks; no search for a smaller example: the seed repeats it.
 _PYTEST: Final = (
     *("-m", "pytest", "-q", "-m", "hypothesis", "--tb=no", "-rfE", "--timeout=600"),
     *("-p", "no:randomly", "-p", "no:cacheprovider", "--hypothesis-profile=luck"),

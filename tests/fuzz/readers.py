@@ -1,7 +1,7 @@
-"""Whoever reads a damaged session through the Python client: programs, commands, editors.
+"""The readers of a damaged session: programs with the Python client, commands, editors.
 
-Law: what the daemon shows, its own client can read. A refusal is one; what Python cannot hold is
-told with the package's own error; nothing else comes out.
+Law: the Python client can read everything that the daemon shows. A refusal comes as a refusal. A
+value that Python cannot hold comes as the package's own error. No other error comes out.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def read(client: BlockingClient, session_id: str) -> Iterator[str]:
 
 
 def edited(socket: Path, path: Path, data: bytes) -> Iterator[str]:
-    """What an editor shows of the file, and `dump` of its lines."""
+    """Outline the file as an editor does, and list its lines as `dump` does; yield the faults."""
     try:
         anyio.run(_outlined, socket, path, data.decode(errors="replace"))
         shown = [*lines_of(path, with_preview=True)]

@@ -1,7 +1,7 @@
-"""Another program that writes a session's file anew in place, again and again, while readers read.
+"""A foreign writer that rewrites a session's file in place, again and again, while readers read.
 
-Law: an answer has the lines that the file had at some moment, or it is a storage_error that says to
-ask again; once the file is left alone, an answer has what is there.
+Law: an answer has the lines that the file had at some moment, or is a storage_error that asks for a
+retry. Once the foreign writer stops, an answer has the current lines.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ _READERS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 
 
 def rewritten(client: Plain, seed: int) -> Iterator[str]:
-    """One session that another program saves while it is open and read; gives what was wrong."""
+    """Let a foreign writer save an open session while it is read; yield the faults."""
     session_id, dice = f"saved-{seed:08}", random.Random(seed)
     made = client.call("session/create", cwd="/p", session_id=session_id, persist="immediate")
     path = Path(made.result["session"]["path"])
-    # No two lines are as long, so what stands where another line stood shows.
+    # All lines differ in length, so a line in the place of another line is noticed.
     for number, size in enumerate(dice.sample(range(30, 90), _ENTRIES)):
         role = "assistant" if number % 2 else "user"
         message = {"role": role, "content": "x" * size, "timestamp": 1}
         entry = {"type": "message", "id": f"said-{number}", "message": message}
         client.call("session/append", session_id=session_id, entry=entry)
     one = path.read_bytes()
-    # A save leaves the file as long as it was, and the last line where it was.
+    # A save keeps the size of the file and the place of its last line.
     versions = [one, _turned(one, dice.randrange(1, _ENTRIES - 1)), _turned(one, 1)]
     with _saving(path, versions):
         for _ in range(_QUESTIONS):
@@ -85,7 +85,7 @@ def _entries(data: bytes) -> list[dict[str, Any]]:
 
 
 def _turned(data: bytes, by: int) -> bytes:
-    """The same lines, those between the header and the last one in another order."""
+    """Return the lines with those between the header and the last line rotated."""
     header, *lines, last = data.splitlines(keepends=True)
     return b"".join([header, *lines[by:], *lines[:by], last])
 

@@ -1,9 +1,9 @@
-"""`make fuzz MINUTES=n`: every attack in turn, with seeds nobody has tried, until the time is over.
+"""`make fuzz MINUTES=n`: every attack in turn, with new random seeds, until the time is over.
 
     python -m tests.fuzz.run MINUTES [SEED]
 
-Prints each fault with its seed, and how many rounds there were of each attack; exits with 1 if
-anything was wrong. `MINUTES=0 SEED=7` is one round of each with that seed.
+Prints each fault with its seed, and the number of rounds of each attack. The exit status is 1 if
+there was a fault. `MINUTES=0 SEED=7` runs one round of each attack with that seed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Final
 
 from tests.fuzz.campaign import ROUNDS
 
-# Far enough apart that rounds, which count up from theirs, never meet.
+# Rounds count up from their seed, so seeds are far enough apart that rounds never overlap.
 _SEEDS: Final = 1_000_000_000
 _BETWEEN: Final = 1000
 
 
 def main(minutes: float, seed: int) -> int:
-    """The number of faults."""
+    """Run the attacks and return the number of faults."""
     end = time.monotonic() + minutes * 60
     rounds: Counter[str] = Counter()
     faults = 0

@@ -1,4 +1,4 @@
-"""The session files that mutations begin with: the samples of each dialect, and one with everything.
+"""The session files that are mutated: the samples of each dialect, and a file with everything.
 
 Law: pure but for reading the samples, once.
 """
@@ -23,13 +23,13 @@ HEADERS: Final = (
 
 @cache
 def samples() -> tuple[bytes, ...]:
-    """The files that mutations begin with, of each dialect."""
+    """Return the files that are mutated, of each dialect."""
     paths = [*_SAMPLES.glob("native/*.jsonl"), *_SAMPLES.glob("pi/*.jsonl")]
     return (*(path.read_bytes() for path in sorted(paths)), _many(40))
 
 
 def _many(count: int) -> bytes:
-    """A native file with atoms, heads, labels and leaves in between."""
+    """Return a native file with atoms, heads, labels and leaves."""
     dice = random.Random(count)
     lines = [HEADERS[0] % b"session-many"]
     for number in range(1, count):

@@ -1,7 +1,7 @@
-"""From the bytes that a client sent to what it is owed, by the two framings of the outline.
+"""The answers owed for a stream of bytes, by the two framings of protocol.md.
 
-Law: where a header can be read in two ways, nothing behind it is owed any more. Nothing of sessiond
-is used here.
+Law: behind a header that can be read in two ways no answer is owed. This module uses no code of
+sessiond.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from tests.fuzz.judge import BLANK, FRAME_BYTES_MAX, LARGE, PARSE, REQUEST, Debt
 __all__ = ["Owed", "debts"]
 
 _LENGTH_DIGITS: Final = 18
-# Close to it, it depends on what else is in the header.
+# Close to the bound, the rest of the header decides.
 _HEADER_BYTES: Final = 8000
 
 
 class Owed(NamedTuple):
-    """What a stream is owed. After `sure` debts, what follows may be answered or not."""
+    """The answers that a stream is owed."""
 
     debts: list[Debt]
     closes: bool
-    """Whether the rest of the stream may be left unread."""
+    """True if the daemon may leave the rest of the stream unread."""
 
 
 def debts(stream: bytes) -> Owed:
-    """What has to be answered when exactly this was sent, and then the end of input."""
+    """Return the answers owed for exactly this stream followed by the end of input."""
     start = stream.lstrip(BLANK)
     if start[:1] in (b"{", b"["):
         bodies = [line.removesuffix(b"\r") for line in start.split(b"\n") if line.strip(BLANK)]
@@ -60,7 +60,7 @@ def _framed(stream: bytes) -> Owed:
 
 
 def _plain_length(header: bytes) -> int | None:
-    """The length that every reader of the LSP's base protocol finds there; None if in doubt."""
+    """Return the length that every reader of the LSP's base protocol finds; None if in doubt."""
     found: list[int] = []
     for line in header.lstrip(b"\r\n").split(b"\r\n"):
         name, colon, value = line.partition(b": ")

@@ -1,4 +1,4 @@
-"""A bounded part of every attack, with seeds that are the same in each run; `make fuzz` tries new ones."""
+"""A bounded part of every attack, with fixed seeds; `make fuzz` tries new seeds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fuzz.properties import drawn, properties
 
 @pytest.fixture
 def folder(socket_path: Path) -> Path:
-    """A folder whose name is short enough for sockets in it."""
+    """Return a folder whose name is short enough for sockets in it."""
     return socket_path.parent
 
 

@@ -1,7 +1,7 @@
-"""A random walk over every method, most steps sensible, some with one thing wrong.
+"""A random walk over all methods: most steps make sense, some have one fault.
 
-Law: a refused step changed nothing on disk; a result is what its schema says; what the schema
-forbids is refused. The seed decides which parameters, with what the daemon gave before in them.
+Law: a refused step changes no file. A result fits its schema. Parameters that the schema forbids
+are refused. The seed decides the parameters, which contain values of earlier answers.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ __all__ = ["walk"]
 _SAMPLES: Final = Path(__file__).parent.parent / "samples"
 _FOLDERS: Final = ("sessions", "pending", "archive", "trash")
 _MUTATED: Final = 0.35
-# Whatever its parameters are: protocol.md, "Messages".
+# Methods that accept any parameters: protocol.md, "Messages".
 _TAKE_ANYTHING: Final = frozenset({"initialized"})
-# So often that the others have something to do.
+# These methods are chosen often, so that the other methods have something to work on.
 _MAKING: Final = ("session/append", "session/append", "session/create", "session/branch")
-# It lets go of a session that nobody uses, which may cut its file.
+# This method closes an unused session, which may cut the session's file.
 _MAY_WRITE: Final = ("session/close",)
 
 
 def walk(socket: Path, profile: Path, folder: Path, seed: int, steps: int) -> Iterator[str]:
-    """Take so many steps on one connection; gives what was wrong."""
+    """Take `steps` steps on one connection; yield the faults."""
     dice = random.Random(seed)
     _prepare(folder)
     pools = Pools(folder)
@@ -60,7 +60,7 @@ def walk(socket: Path, profile: Path, folder: Path, seed: int, steps: int) -> It
 
 
 def _prepare(folder: Path) -> None:
-    """Files that a path may lead to, and what is no file."""
+    """Make the files, and the things that are no regular files, that a path may lead to."""
     folder.mkdir()
     os.mkfifo(folder / "pipe")
     (folder / "loop").symlink_to(folder / "loop")
@@ -73,7 +73,7 @@ def _prepare(folder: Path) -> None:
 
 
 def _without_endings(method: str, params: Any) -> Any:
-    """Nothing that makes later steps pointless, or that waits for somebody who never comes."""
+    """Return parameters that neither end the walk's access nor wait long for another client."""
     if isinstance(params, dict):
         if method == "initialize":
             params.pop("access", None)
