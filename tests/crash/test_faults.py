@@ -25,7 +25,7 @@ FILE, MOVED = FOLDER / "s.jsonl", OTHER / "s.jsonl"
 STORED = [b'{"header":1}', b'{"first":1}']
 UNSYNCED = [b'{"os":1}', b'{"os":2}']
 BATCH = [b'{"batch":1}', b'{"batch":"long enough to be torn"}', b'{"batch":3}']
-# Of a write or sync that fails, how many bytes got through: none, part of a line, lines and a part.
+# Bytes of a failed write or sync that get through: none, part of a line, lines and a part.
 PARTIAL = [0, 7, len(BATCH[0]) + 1, len(BATCH[0]) + 9, 10_000]
 CALLS_MAX = 200
 
@@ -109,7 +109,7 @@ def test_a_refused_batch_leaves_memory_and_the_reopened_file_as_they_were(
         assert lines_of(journal) == expected
         assert disk.content(FILE) == text(expected)
         if not refused or journal.statistics().failures:
-            # Else it was the look at the file that failed, and nothing was begun.
+            # Otherwise the look at the file failed, before the first write.
             assert journal.durable_bytes == len(text(expected))
             for keep in (0, 5, 10_000):
                 assert found_after(disk, keep=keep) == (expected, b"")
@@ -129,7 +129,7 @@ def test_while_the_repair_fails_too_nothing_is_written_and_reads_go_on(
     for nth in range(1, CALLS_MAX):
         disk, journal = with_unsynced_lines()
         disk.fail("fdatasync" if nth % 2 else "write", partial=partial)
-        # The second failure counts from the same moment, so it lands in the repair.
+        # Both failures are counted from this moment, so the second one hits the repair.
         second = disk.fail(None, nth=nth + 2, partial=partial)
         with pytest.raises(StorageError):
             journal.append(BATCH, sync=True)
@@ -542,7 +542,7 @@ def test_half_a_line_that_becomes_whole_is_a_line_like_any_other(truncates: bool
 
 def test_what_is_not_provably_ours_is_not_cut_after_a_failed_write() -> None:
     disk, journal = without_unsynced_lines()
-    # It begins as ours does, and nothing of ours came to the file.
+    # The foreign bytes begin like our batch, but no byte of our batch reached the file.
     disk.land(FILE, BATCH[0][:4])
     disk.fail("write")
     with pytest.raises(StorageError):
@@ -706,7 +706,8 @@ def test_an_append_behind_a_line_without_its_newline_is_whole_or_refused(
     for disk, journal, refused in every_fault(prepare, append_behind_the_tail, partial=partial):
         stored = lines_of(journal)
         if refused:
-            # What was refused is sent again; in a file of others its lines stay, half a one closed.
+            # The refused batch is sent again. In a file with foreign writers its stored lines stay,
+            # and its half line is ended.
             assert stored[: len(whole)] == whole
             assert truncates is False or stored == whole
             if stored[-len(BATCH) :] != BATCH:

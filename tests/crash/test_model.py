@@ -75,7 +75,7 @@ class Life(RuleBasedStateMachine):
             assert trouble
             assert self.truncates or stored == self.journal_lines()[len(self.lines) :]
             self.lines += stored
-            # Found after a crash, perhaps: this batch, or the one of an earlier repair that failed.
+            # A crash may bring back this batch, or the batch of an earlier failed repair.
             self.refused += [line for line in batch if line not in stored]
         else:
             self.disk.heal()

@@ -180,7 +180,7 @@ ACTS: dict[str, Act] = {
 }
 
 
-# The others take longer, and differ from these in what they ask more than in how it fails.
+# The other acts take longer, and differ in their requests more than in the ways they fail.
 FAST = (
     "append",
     "append that promotes",
@@ -193,7 +193,7 @@ FAST = (
 CASES = [
     pytest.param(name, partial, marks=() if name in FAST and partial else pytest.mark.slow)
     for name in ACTS
-    # A name is one call; of a write or sync that fails some bytes may reach the disk.
+    # Some bytes of a failed write or sync may reach the disk.
     for partial in (0, 50)
 ]
 
@@ -259,7 +259,7 @@ async def test_a_copy_is_there_as_a_whole_or_not_at_all(home: Path, method: str)
             if method == "session/export":
                 params["path"] = str(home / f"copy-{nth}.jsonl")
             if method == "session/fork":
-                # The same again after a refusal.
+                # A retry after a refusal names this session again.
                 params["new_session_id"] = f"the-fork-{nth}"
             before = session_files(house)
             fault = house.disk.fail(None, nth=nth, errno=errno.ENOSPC, partial=50)

@@ -33,12 +33,12 @@ from tests.kit.house import House
 
 R = TypeVar("R")
 
-# The how manyth call fails, and how much of it is done all the same. An append makes two calls.
+# The number of the failing call, and how many of its bytes get through. An append makes two calls.
 PARTIAL = st.sampled_from([0, 30, 200, 10_000])
 FAULTS = st.none() | st.tuples(st.integers(1, 3), PARTIAL) | st.tuples(st.integers(1, 25), PARTIAL)
 WHICH = st.integers(0, 1000)
 SESSIONS_MAX = 6
-# What entries say of when they were made; None: the daemon says it.
+# Times that clients give to entries; None: the daemon sets the time.
 TIMES = st.sampled_from([None, "2020-05-01T00:00:00Z", "2031-01-01T00:00:00+01:00"])
 
 
@@ -263,7 +263,7 @@ class Life(RuleBasedStateMachine):
         elif known.in_memory or look:
             self.settle(session_id, known)
         else:
-            # Until it is opened again nothing makes sure that its name is back.
+            # Only the next opening shows whether the file is back under its name.
             known.gone = None
 
     @precondition(any_alive)

@@ -28,12 +28,12 @@ def test_the_session_that_was_asked_longest_ago_gives_way() -> None:
     for cache in (first, *others[:2]):
         assert cache.build_now(session, 1) is not None
     assert caches.held_bytes == 3 * size
-    # Asked again: now it is not the one that was asked longest ago.
+    # After this request the first cache is not the least recently asked one any more.
     assert first.get(1) is not None
     assert others[2].build_now(session, 1) is not None
     assert [cache.get(1) is not None for cache in (first, *others)] == [True, False, True, True]
     assert caches.held_bytes == 3 * size
-    # It makes the same again, and keeps it.
+    # The cache makes an equal context again, and keeps it.
     again = others[0].build_now(session, 1)
     assert again is not None
     assert list(again.messages()) == list(build_context(session, 1).messages())

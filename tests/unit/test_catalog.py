@@ -289,7 +289,7 @@ def test_a_folder_that_is_moved_away_takes_nothing_along(tmp_path: Path) -> None
     catalog.put([stored(2)])
     assert sorted(ids(catalog, Query())) == ["session-001", "session-002"]
     assert (catalog.file.generation, told) == (0, [])
-    # Another one in its place has no file of ours.
+    # A new folder in the old folder's place has no catalog file.
     folder.rename(elsewhere)
     folder.mkdir()
     assert (ids(catalog, Query()), len(told)) == ([], 1)
@@ -327,7 +327,7 @@ def test_a_file_that_cannot_be_written_is_stood_in_for_until_it_can(tmp_path: Pa
     assert len(ids(catalog, Query())) == 4
     catalog.close()
     again = Catalog(path, told.append)
-    # What was in no file does not come into one.
+    # A session in memory is never written to the file.
     assert sorted(ids(again, Query())) == ["session-001", "session-003", "session-004"]
     again.close()
 
@@ -396,7 +396,7 @@ def test_a_catalog_that_cannot_be_opened_at_the_start_is_kept_in_memory(
     elif become is not become_immutable:
         path.unlink(missing_ok=True)
     path.parent.mkdir(exist_ok=True)
-    # Once the file can be written again it is.
+    # Once the file is writable again, it is used again.
     catalog.file.look()
     assert not catalog.file.stands_in
     catalog.close()

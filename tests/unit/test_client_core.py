@@ -152,7 +152,7 @@ def test_what_a_result_holds_is_utf8_or_no_message() -> None:
 def test_a_number_that_python_cannot_hold_is_an_error_of_the_package() -> None:
     with pytest.raises(ProtocolViolation):
         READ_ANY(Raw(b'{"a":1e400}'))
-    # Also where a payload is read late: its bytes are there all the same.
+    # A payload that is decoded late raises the error, too; its other members can be read.
     event = EntryEvent("s", "A", 1, Raw(b'{"type":"custom","id":"e1","data":1e400}'))
     assert event.name.id == "e1"
     with pytest.raises(ProtocolViolation):
@@ -306,7 +306,7 @@ def test_what_may_not_be_sent_twice_waits_for_the_first_word_of_a_new_connection
     exchange.connected()
     daemon.lose()
     exchange.submit(read)
-    # A daemon that ends takes connections and closes them without a word, as often as it likes.
+    # A stopping daemon may accept and silently close any number of connections.
     for _ in range(3):
         assert [one["method"] for one in daemon.connect()] == ["server/ping", "session/get"]
         daemon.lose()
@@ -317,7 +317,7 @@ def test_what_may_not_be_sent_twice_waits_for_the_first_word_of_a_new_connection
     assert daemon.requests() == []
     daemon.answer(read.id)
     assert [one["method"] for one in daemon.requests()] == ["branch", "session/label"]
-    # From here on it is as ever: it may have been done.
+    # From now on a lost connection leaves the outcome of the branch unknown.
     daemon.lose()
     with pytest.raises(ConnectionLost) as lost:
         branch.outcome()
@@ -352,7 +352,7 @@ def test_presence_is_said_again_on_every_connection_until_it_is_taken_back() -> 
     daemon.answer(call.id, {"clients": []})
     daemon.lose()
     assert said() == [here]
-    # Nobody waits for that answer.
+    # No call waits for this answer.
     daemon.answer(2, {"clients": []})
     exchange.submit(asked := new_call("session/presence", {"session_id": "s"}))
     daemon.answer(asked.id, {"clients": []})
@@ -612,7 +612,7 @@ TURNED_AWAY = {"code": -32001, "kind": "overloaded", "retryable": True, "retry_a
 
 
 def test_a_connection_too_many_is_no_loss_and_every_call_waits_for_a_place() -> None:
-    # A branch is never sent twice when its outcome is unknown; here it is known.
+    # A branch with an unknown outcome is never sent twice, but this outcome is known.
     call = new_call("session/branch", {"session_id": "s", "entry_id": "x"})
     exchange, daemon = exchange_with(call)
     for _ in range(20):
@@ -876,7 +876,7 @@ def test_who_was_present_before_a_connection_was_lost_is_not_believed_to_be_ther
         daemon.connect()
         daemon.answer(1, {"epoch": "A", "seq": 0, "clients": clients})
         daemon.lose()
-    # Nobody there is told once.
+    # An empty presence is reported only once.
     assert taken(feed) == [Presence("s", [Present("typing")]), Presence("s", [])]
 
 

@@ -165,7 +165,7 @@ def test_what_is_withdrawn_is_told_and_its_answer_dropped() -> None:
     second.pass_on()
     with pytest.raises(KeyError), second:
         raise KeyError
-    # The third one was not looked at yet, and need not be.
+    # The third request was not taken yet, and its answer is not needed.
     assert offering.take() is None
     assert daemon.requests() == []
 

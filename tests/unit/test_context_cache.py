@@ -59,7 +59,7 @@ TREES = st.lists(
     max_size=20,
 ).map(
     lambda steps: [
-        # Mostly a line that grows, with branches off it.
+        # Mostly a growing path, with some branches.
         entry(n, kind, (n - 1) if parent % 3 else parent % n, max(1, target % n))
         for n, (kind, parent, target) in enumerate(steps, 1)
     ]
@@ -88,12 +88,12 @@ def test_a_context_from_the_cache_is_the_one_that_the_file_gives(
         context = cache.build_now(session, leaf)
         assert context is not None
         fresh = build_context(session, leaf)
-        # A context that others were grown from has more sequence numbers than are its own.
+        # A context that other contexts extend has sequence numbers of those, too.
         assert meaning(context)[:-1] == meaning(fresh)[:-1]
         assert cache.get(leaf) is context
         held.append((context, list(context.messages())))
     for context, messages in held:
-        # Who still holds one sees what was there, although it was grown since.
+        # A context that a caller still holds does not change when it is extended.
         assert list(context.messages()) == messages
 
 

@@ -31,7 +31,7 @@ from tests.unit.in_memory import HEADER, NATIVE_HEADER, TIME, opened, opened_lin
 Json = dict[str, Any]
 HEADERS = {"native": NATIVE_HEADER, "pi": HEADER}
 DIALECTS = pytest.mark.parametrize("dialect", HEADERS)
-# What an entry says of where it stands, in either spelling.
+# The members that describe the place of an entry, in either dialect.
 PLACE = {
     *("parent_id", "parentId", "head", "atom", "atom_of"),
     *("first_kept_entry_id", "firstKeptEntryId"),
@@ -347,7 +347,7 @@ def test_what_is_rebased_stands_as_it_was_chosen(dialect: str, data: st.DataObje
     assert labels_of(copy) == copied.labels(set(chosen))
     theirs = says(copied.opened)
     assert all(said == theirs[name] for name, said in says(copy).items() if name in theirs)
-    # A compaction keeps nothing that it did not keep, or that is behind it.
+    # A compaction in the copy keeps only entries that it kept in the source, all before itself.
     ours, source = copy.session, copied.opened.session
     for compaction, first in ours.kept_from.items():
         name = ours.names[compaction]
@@ -355,6 +355,6 @@ def test_what_is_rebased_stands_as_it_was_chosen(dialect: str, data: st.DataObje
             at = source.ids[ours.names[first]]
             assert source.kept_from[source.ids[name]] <= at < source.ids[name]
             assert ours.names[first] in chosen[: chosen.index(name)]
-        # Nor does what is seen begin with a result that did not begin it.
+        # The context of the copy never begins with a tool result, unless the source's does.
         begins, began = (second(found, found.session.ids[name]) for found in (copy, copied.opened))
         assert begins == began or begins is None or source.kinds[source.ids[begins]] != Kind.TOOL

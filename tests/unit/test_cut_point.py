@@ -109,7 +109,7 @@ def test_every_recorded_preparation_is_what_pi_prepared(shared: Path) -> None:
                 "modifiedFiles": list(parts.files.modified),
             },
         }
-        # Key order is part of what it says.
+        # The order of keys is compared, too.
         assert json.dumps(told) == json.dumps(expected), vector["name"]
         kept = session.session.node(parts.first_kept.id)
         policy = Policies().of(session)
@@ -428,7 +428,7 @@ def test_half_a_character_is_in_no_plan() -> None:
     prompt = compaction_prompt(
         Material([read({"role": "assistant", "content": [call]})], [], None, found.parts.files)
     )
-    # As JavaScript tells it: members that are numbers first, half a character as it is escaped.
+    # In JavaScript's order and spelling: number-like members first, half a character escaped.
     assert 'read(1=2, 2=1, path="a\\ud83d", k\ufffd="v\\ud83d")' in prompt
     assert prompt.encode()
 

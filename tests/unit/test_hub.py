@@ -272,7 +272,7 @@ async def test_a_signal_is_encoded_once_for_all_who_read_one_framing() -> None:
         deaf = bench.watch(signals=False)
         bench.signal()
         (body,) = bodies
-        # The same bytes, not a copy for each.
+        # All listeners share one frame, not a copy each.
         assert len({id(frame) for listener in listeners for frame in listener.queued}) == 1
         assert [listener.queued for listener in listeners] == [[b"length" + body]] * len(wants)
         assert (others.queued, deaf.queued) == ([plain(body)], [])
@@ -304,7 +304,7 @@ async def test_nothing_is_read_for_a_connection_without_room_however_much_it_wat
             bench.hub.add(Subscription(stuck, Variant(plain), 0), replay=True)
         await all_blocked()
         assert [bench.log.reads for bench in benches] == [0] * 20
-        # Each room is one replay's: the others have read nothing that would have to wait.
+        # Room for one replay at a time: the other replays have read no lines that must wait.
         for number in range(1, 21):
             stuck.empty()
             await all_blocked()
@@ -421,7 +421,7 @@ async def test_a_signal_is_framed_once_and_goes_to_those_who_want_it() -> None:
         wants = [FakeListener(tasks, 2) for _ in range(3)]
         other = FakeListener(tasks, 2)
         for listener in wants:
-            # Which entries they want makes no difference.
+            # The filter of entry types makes no difference.
             types = frozenset({"label"}) if listener is wants[0] else None
             subscription = Subscription(listener, Variant(counted, types=types), 0)
             bench.hub.add(subscription, replay=False)

@@ -85,7 +85,7 @@ def test_commands_leave_in_the_order_in_which_they_came() -> None:
         ([{"entries": BATCH_ENTRIES_MAX - 1}, {"entries": 1}, {"entries": 1}], 2),
         ([{"entries": BATCH_ENTRIES_MAX}, {"entries": 0}, {"entries": 1}], 2),
         ([{"size": BATCH_BYTES_MAX - 1}, {"size": 1}, {"size": 1}], 2),
-        # What is too large for a batch is one by itself.
+        # A command that is too large for a batch is a batch by itself.
         ([{"size": 2 * BATCH_BYTES_MAX}, {"size": 0, "entries": 0}], 1),
     ],
 )

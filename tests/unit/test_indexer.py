@@ -69,11 +69,11 @@ ATOMS: list[tuple[list[tuple[int, int] | None], int | None]] = [
     ([None, (1, 3)], 2),
     ([None, (1, 3), (2, 3)], 2),
     ([(1, 2), (2, 2), (1, 2)], 3),
-    # Cut off long ago, and others wrote behind it: it stays.
+    # An incomplete append with foreign lines behind it stays.
     ([(1, 3), (2, 3), None], None),
     ([(1, 3), (1, 2), (2, 2)], None),
     ([(1, 3), (1, 2)], 2),
-    # Its beginning is missing, so there is nothing to cut it to.
+    # The first entry of the append is missing, so the append cannot be cut.
     ([None, (2, 3)], None),
     ([(1, 1)], None),
 ]

@@ -166,7 +166,7 @@ def test_an_answer_that_is_none_settles_it_and_is_not_answered(line: Line, body:
     assert line.troubles() == ["malformed"]
     # Under this id the client may have asked something itself.
     assert line.peer.heard() == []
-    # It was settled, once; what comes now is for nobody.
+    # The request is settled already, so these answers are ignored.
     line.receive(b'{"id":1,"result":{}}')
     line.receive(b'{"id":1}')
     assert line.troubles() == []

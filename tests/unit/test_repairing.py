@@ -65,7 +65,7 @@ def test_one_repair_is_enough(lines: list[bytes], tail: bytes) -> None:
     journal, indexer = open_unchanged(disk, young, locks=LOCKS, stamp=lambda: "now")
     journal.close()
     assert (indexer.session.read_only_line, disk.content(young)) == (None, kept)
-    # What was left out was no entry, or one of an append that never was whole.
+    # Every dropped line is no entry, or belongs to an append that never was whole.
     for at in plan.dropped_lines:
         assert (
             whole[at - 1] not in lines or b'"atom"' in whole[at - 1] or not _parses(whole[at - 1])

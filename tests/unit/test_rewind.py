@@ -93,7 +93,7 @@ def test_what_followed_is_named_oldest_first_and_off_the_path(dialect: Dialect) 
     assert desk.path() == [first]
     (fresh,) = desk.say()
     assert desk.path() == [first, fresh]
-    # The leaf of the answer is the one to go on from: in pi's files the move is an entry.
+    # The client goes on from the leaf of the answer: in pi files the move itself is an entry.
     assert moved.leaf_id == (first if dialect is NATIVE else "e5")
 
 

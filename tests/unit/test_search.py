@@ -144,7 +144,7 @@ def test_lines_are_read_from_any_line_on(tmp_path: Path, size: int) -> None:
     assert [line for line, _ in read] == bare
     for number, (_, end) in enumerate(read[:-1], 1):
         assert [line for line, _ in lines_from(Files(), path, end)] == bare[number:]
-    # Once the last one is finished, the next begins where it was said to.
+    # Once the last line has its newline, the next line begins at the announced offset.
     with path.open("ab") as file:
         file.write(b"\nmore\n")
     assert list(lines_from(Files(), path, read[-1][1])) == [(b"more", path.stat().st_size)]

@@ -81,7 +81,7 @@ TREES = st.lists(
     max_size=20,
 ).map(
     lambda steps: [
-        # Mostly a line that grows, with branches off it.
+        # Mostly a growing path, with some branches.
         entry(n, kind, (n - 1) if parent % 3 else parent % n, max(1, target % n))
         for n, (kind, parent, target) in enumerate(steps, 1)
     ]
@@ -206,7 +206,7 @@ def test_an_answer_that_says_its_cost_ends_the_reading(monkeypatch: pytest.Monke
     assert estimates.now(40) is None
     assert estimates.find(40) == 39_039 + 70
     assert journal.read_lines <= 3
-    # From there on it is near.
+    # The figure is kept now, so no read is needed.
     assert estimates.now(40) == 39_039 + 70
 
 

@@ -183,7 +183,7 @@ def test_characters_are_counted_as_javascript_counts_them(text: str) -> None:
     for units in range(utf16_units(text) + 2):
         kept = cut_units(text, units)
         assert text.startswith(kept)
-        # Half of a character is none of it.
+        # A character that would be cut in half is left out.
         assert units - 1 <= utf16_units(kept) <= units or kept == text
 
 

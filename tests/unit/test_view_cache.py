@@ -73,7 +73,7 @@ TREES = st.lists(
     max_size=24,
 ).map(
     lambda steps: [
-        # Mostly a line that grows, with branches off it.
+        # Mostly a growing path, with some branches.
         entry(n, kind, (n - 1) if parent % 4 else parent % n, max(1, target % n))
         for n, (kind, parent, target) in enumerate(steps, 1)
     ]
@@ -113,19 +113,21 @@ def test_a_view_that_is_kept_is_the_one_that_the_whole_context_gives(
             assert shown.sources(start) == shown.sources()[start:]
         held.append((shown, meaning(shown)))
     for one, meant in held:
-        # Who still holds one sees what was there, although others grew from it since.
+        # A view that a caller still holds does not change when other views extend it.
         assert meaning(one) == meant
         for other, _ in held:
             assert shared(one, other) == shared_prefix(shown_pairs(one), shown_pairs(other))
 
 
 LATE = [
-    # Results without a call, in messages of their own and beside a text; one in its call's message.
+    # Results without a call, in messages of their own and beside a text; a result in the message of
+    # its call.
     ["user", "user", "result", "user"],
     ["results", "user", "results", "user", "text"],
     ["user", "text", "user", "result", "user", "call", "result", "user"],
     ["answered", "text", "user", "answered", "answered", "user"],
-    # A result that comes after the assistant spoke again, and one that stood there from the start.
+    # A result that follows another message of the assistant, and a result that was there from the
+    # start.
     ["user", "call", "user", "text", "user", "result", "text", "user"],
     ["user", "call", "user", "text", "result", "user", "text", "user", "text"],
     ["call", "nothing", "user", "call", "result", "result", "text"],
@@ -157,7 +159,7 @@ def test_openai_gets_results_right_behind_their_calls(entries: list[dict[str, An
             continue
         if message["role"] == "assistant":
             calls = [call["id"] for call in message.get("tool_calls", [])]
-            # Who speaks in several messages made its calls in one of them.
+            # An assistant with several messages in a row made its calls in one of them.
             assert message["content"] or calls
             waiting += calls
         else:
@@ -183,7 +185,7 @@ def test_anthropic_gets_turns_and_results_first_in_the_next_one(
         calls = [block["id"] for block in message["content"] if block["type"] == "tool_use"]
         if message["role"] == "assistant":
             assert kinds[-1] != "thinking"
-    # Only those of the last turn, and then they have their results behind it.
+    # Every call has its results; the last message has no open call.
     assert calls == []
 
 

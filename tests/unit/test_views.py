@@ -93,7 +93,7 @@ def test_what_is_mended_has_one_result_a_call_and_a_call_a_result(
                 waiting.remove(block.id)
     assert waiting == []
     assert mended(found) == found
-    # What needed no mending is as it was.
+    # Messages that needed no repair are unchanged.
     kept = [one for one in found if one in given_]
     assert [one for one in given_ if one in kept] == kept
 
@@ -103,7 +103,7 @@ def test_an_interrupted_call_is_answered_in_its_own_words(spelling: str) -> None
     found = mended([told(calls(spelling, "a", "b"), "e1"), told(result(spelling, "b"), "e2")])
     assert [one.source for one in found] == ["e1", "e1", "e2"]
     made = json.loads(found[1].body)
-    # It differs from a real one in what it says only.
+    # The made result has the members of a real result.
     assert set(made) - set(result(spelling, "a")) <= {"toolName", "isError"}
     (block,) = found[1].reading.blocks
     assert (block.kind, block.id, block.text, block.is_error) == (
@@ -199,7 +199,7 @@ SPELLED: list[tuple[dict[str, Any], Any, Any]] = [
         {"role": "assistant", "content": "a", "tool_calls": [CALL]},
         {"role": "assistant", "content": [{"type": "text", "text": "a"}, USE]},
     ),
-    # All of a message is beside its text, as sharur has it.
+    # sharur puts images into a member of their own, beside the text.
     (
         {"role": "user", "content": "a", "images": [{"mimeType": "image/png", "data": "AA=="}]},
         {"role": "user", "content": [{"type": "text", "text": "a"}, IMAGES[2]]},
@@ -312,7 +312,7 @@ def test_arguments_are_an_object_whatever_they_were() -> None:
 
 
 ODD_ARGUMENTS = [
-    # As stored, and what a provider is given: the same text, but for half a character and newlines.
+    # As stored, and as a provider gets it if that differs: half characters and newlines change.
     (rb'{"n":123456789012345678901234567890,"x":1.50}', None),
     (rb'{"2":0,"1":1e400,"a":-0}', None),
     (rb'{"a":"\ud83d"}', rb'{"a":"\ufffd"}'),

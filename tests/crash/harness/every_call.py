@@ -161,7 +161,7 @@ def _one(line: bytes) -> str:
         kind, name = fields["type"], fields["id"]
     except (ValueError, KeyError, TypeError):
         return "bad line"
-    # Ids that the daemon made are others at the second time.
+    # Ids made by the daemon differ between two attempts, so only clients' ids are compared.
     return f"{kind} {name}" if name.startswith("own") else str(kind)
 
 
@@ -203,9 +203,9 @@ def _check_nothing_left(act: Act, disk: FaultDisk, fault: Fault) -> None:
     assert left == [], f"left after {fault.met}"
     assert disk.open_descriptors == 0
     records = [path for path in disk.paths if path.parent.name == "locks"]
-    # A record stays where it could not be removed, or where it could not be read and so leaves the
-    # file in doubt; the next owner's record takes its place.
-    # So does the one that shows whose a torn end is, as long as that end stays.
+    # A record may stay if it could not be removed, or if it could not be read and so leaves the
+    # file in doubt; the next owner's record replaces it. A record that proves a torn end to be
+    # sessiond's stays as long as the torn end.
     excused = act.leaves_torn or fault.met in {"unlink", "open_read", "pread"}
     assert records == [] or excused, f"left after {fault.met}"
     for path in records:
