@@ -1517,7 +1517,7 @@ export interface SearchResult {
   hits: Found[];
 }
 
-/** What only the daemon says of an entry; a client that sends one of these is refused. */
+/** Members that only the daemon sets; a client that sends one of them is refused. */
 export type PlacedBy = "parent_id" | "head" | "atom" | "atom_of";
 
 type Sent<E> = E extends unknown ? Omit<E, PlacedBy> & { [P in PlacedBy | "seq"]?: never } : never;
@@ -1896,7 +1896,7 @@ export interface WriterStatistics {
   failures: number;
 }
 
-/** What a client may call; an alias is the same method. */
+/** Methods that a client may call; an alias is a second name of a method. */
 export interface Methods {
   /** exchange identity and capabilities of client and daemon. Optional. Access: status. */
   initialize: { params: InitializeParams; result: InitializeResult };
@@ -2051,12 +2051,12 @@ export interface Methods {
   "session/repair": { params: RepairParams; result: Repair };
 }
 
-/** What a client may say beside the methods; never answered. */
+/** Notifications that a client may send; they are never answered. */
 export interface ClientNotifications {
   "$/cancelRequest": CancelParams;
 }
 
-/** What the daemon says unasked. */
+/** Notifications that the daemon sends. */
 export interface Notifications {
   "session/event": SessionEvent;
   "session/synced": Synced;
@@ -2073,7 +2073,7 @@ export interface Notifications {
   "$/cancelRequest": Withdrawn;
 }
 
-/** What the daemon asks of clients that offered to answer it. */
+/** Requests that the daemon sends to clients that offered to answer them. */
 export interface ClientRequests {
   /** A request to send `prompt` to a model and to answer with the model's text. */
   "client/summarize": { params: SummarizeParams; result: Summarized };
@@ -2157,7 +2157,7 @@ export interface ErrorCodes {
   storage_error: -32060;
 }
 
-/** What the data of each kind of error holds beside `kind` and `retryable`. */
+/** Members of each error kind's data besides `kind` and `retryable`. */
 export interface ErrorData {
   parse_error: {};
   invalid_request: {};
@@ -2211,7 +2211,7 @@ export type Answer<M extends Method = Method> =
   | { jsonrpc: "2.0"; id: Id; result: Result<M>; error?: never }
   | { jsonrpc: "2.0"; id: Id; error: RpcError; result?: never };
 
-/** What the daemon says unasked, told apart by `method`. Ignore methods that are not here. */
+/** A notification of the daemon, told apart by `method`. Ignore methods that are not here. */
 export type Notification = {
   [N in keyof Notifications]: { jsonrpc: "2.0"; method: N; params: Notifications[N] };
 }[keyof Notifications];
@@ -2227,7 +2227,7 @@ export type RpcError<K extends ErrorKind = ErrorKind> = {
   };
 }[K];
 
-/** A function that calls a method; its result is the one of the form that was asked for. */
+/** A function that calls a method; the parameters decide on the form of the result. */
 export interface Call {
   (method: "session/tree", params: Params<"session/tree"> & { form: "nested" }): Promise<NestedTree>;
   (method: "session/tree", params: Params<"session/tree"> & { form: "text" }): Promise<TextTree>;

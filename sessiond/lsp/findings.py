@@ -117,7 +117,9 @@ def refusal(kind: str, message: str, data: Mapping[str, Any], text: Text) -> Fin
     """Return a daemon's error as a finding; None if the error is not about the file."""
     match kind:
         case "session_locked":
-            return _whole(text, 0, Severity.NOTE, kind, f"{_holder(data.get('holder'))} has it")
+            return _whole(
+                text, 0, Severity.NOTE, kind, f"{_holder(data.get('holder'))} has the file open"
+            )
         case "session_corrupt":
             line = data.get("line")
             at = line - 1 if isinstance(line, int) and line > 0 else 0
@@ -126,7 +128,9 @@ def refusal(kind: str, message: str, data: Mapping[str, Any], text: Text) -> Fin
             # The text was never saved.
             return None
         case "storage_error" | "too_large" | "overloaded" | "session_not_found":
-            return _whole(text, 0, Severity.NOTE, kind, f"sessiond cannot read it: {message}")
+            return _whole(
+                text, 0, Severity.NOTE, kind, f"sessiond cannot read this file: {message}"
+            )
         case _:
             return None
 

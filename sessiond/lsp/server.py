@@ -124,7 +124,9 @@ class _Server(LanguageServer):
             return
         counted = types.PositionEncodingKind(self.workspace.position_encoding or "utf-16")
         if self._editor.opened(item.uri, path, Text(item.text, ENCODINGS[counted])) is None:
-            self._say("sessiond: too many session files are open; the last one is not looked at")
+            self._say(
+                "sessiond: too many session files are open; close one, then open the last one again"
+            )
 
     def _did_change(self, params: types.DidChangeTextDocumentParams) -> None:
         document = self._editor.document(params.text_document.uri)

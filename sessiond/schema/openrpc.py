@@ -42,7 +42,7 @@ _SPECIFICATION: Final = "1.3.2"
 _DESCRIPTION: Final = (
     "sessiond owns agent sessions: it keeps each as a tree of entries in one append-only file, and any number "
     "of clients write, read and watch it. Spoken over a Unix socket or stdio, as newline-delimited JSON or with "
-    "Content-Length headers; parameters go by name. protocol.md says what the shapes mean."
+    "Content-Length headers; parameters go by name. protocol.md explains the shapes."
 )
 _ANY_METHOD: Final = (InvalidParams, PermissionDenied, TooLarge, Internal, Cancelled)
 _ANY_SESSION: Final = (

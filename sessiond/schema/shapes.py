@@ -72,7 +72,7 @@ class Shapes:
         return {
             "AnyEntry": {"anyOf": [self.ref("KnownEntry"), self.ref("OpaqueEntry")]},
             "SentEntry": {
-                "description": "An entry as a client sends it: the daemon says where it stands.",
+                "description": "An entry as a client sends it; the daemon decides on its place.",
                 "anyOf": [self.ref("KnownEntry"), self.ref("OpaqueEntry")],
             },
             "KnownEntry": {

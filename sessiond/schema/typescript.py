@@ -69,7 +69,7 @@ export interface OpaqueEntry {
 }
 """,
     "SentEntry": """\
-/** What only the daemon says of an entry; a client that sends one of these is refused. */
+/** Members that only the daemon sets; a client that sends one of them is refused. */
 export type PlacedBy = "parent_id" | "head" | "atom" | "atom_of";
 
 type Sent<E> = E extends unknown ? Omit<E, PlacedBy> & { [P in PlacedBy | "seq"]?: never } : never;
@@ -113,7 +113,7 @@ export type Answer<M extends Method = Method> =
   | { jsonrpc: "2.0"; id: Id; result: Result<M>; error?: never }
   | { jsonrpc: "2.0"; id: Id; error: RpcError; result?: never };
 
-/** What the daemon says unasked, told apart by `method`. Ignore methods that are not here. */
+/** A notification of the daemon, told apart by `method`. Ignore methods that are not here. */
 export type Notification = {
   [N in keyof Notifications]: { jsonrpc: "2.0"; method: N; params: Notifications[N] };
 }[keyof Notifications];
@@ -141,21 +141,23 @@ def typescript_text() -> str:
         ),
         *(_component(name, schema) for name, schema in shapes.components.items()),
         _interface(
-            "Methods", "What a client may call; an alias is the same method.", _methods(shapes)
+            "Methods",
+            "Methods that a client may call; an alias is a second name of a method.",
+            _methods(shapes),
         ),
         _interface(
             "ClientNotifications",
-            "What a client may say beside the methods; never answered.",
+            "Notifications that a client may send; they are never answered.",
             ((name, "", _spell(shapes.of(kind))) for name, kind in CLIENT_NOTIFICATIONS.items()),
         ),
         _interface(
             "Notifications",
-            "What the daemon says unasked.",
+            "Notifications that the daemon sends.",
             ((name, "", _spell(shapes.of(kind))) for name, kind in NOTIFICATIONS.items()),
         ),
         _interface(
             "ClientRequests",
-            "What the daemon asks of clients that offered to answer it.",
+            "Requests that the daemon sends to clients that offered to answer them.",
             (
                 (name, inspect.getdoc(asked.params) or "", _spell_asked(asked, shapes))
                 for name, asked in CLIENT_REQUESTS.items()
@@ -168,7 +170,7 @@ def typescript_text() -> str:
         ),
         _interface(
             "ErrorData",
-            "What the data of each kind of error holds beside `kind` and `retryable`.",
+            "Members of each error kind's data besides `kind` and `retryable`.",
             ((kind.kind, "", _spell_data(ERROR_DATA[kind.kind])) for kind in ERRORS),
         ),
         _ENVELOPES,
@@ -193,7 +195,7 @@ def _calls() -> str:
         for method, told, result in _FORMS
     ]
     rows.append("  <M extends Method>(method: M, params: Params<M>): Promise<Result<M>>;\n")
-    told = "A function that calls a method; its result is the one of the form that was asked for."
+    told = "A function that calls a method; the parameters decide on the form of the result."
     return f"{_comment(told)}export interface Call {{\n{''.join(rows)}}}\n"
 
 

@@ -59,8 +59,8 @@ class Client(Protocol):
 
 C = TypeVar("C", bound=Client)
 
-CLIENT_CLOSED: Final = "the client closed it"
-ASKED_TO_CLOSE: Final = "it was asked to close"
+CLIENT_CLOSED: Final = "the client closed the connection"
+ASKED_TO_CLOSE: Final = "the daemon closed the connection"
 
 
 class ConnectionStatistics(Struct, frozen=True):
@@ -281,7 +281,7 @@ class Connection(Generic[C]):
             if failed is None:
                 name = getattr(function, "__qualname__", "task")
                 self._dispatcher.incident(name, error)
-                self._abort("a task of it failed")
+                self._abort("a task of the connection failed")
             else:
                 self._abort(f"a system call failed: {failed.strerror}")
         finally:

@@ -193,7 +193,7 @@ class Outbox:
                 await self._port.wait_writable()
             if self._stuck.cancelled_caught:
                 self.close()
-                self._broken("it took no byte while an answer waited")
+                self._broken("the client took no byte while an answer waited")
                 return
             self._count(self._send(self._rest))
             self._count_pending()

@@ -31,7 +31,7 @@ async def serve_connection(
     holdings: Holdings,
 ) -> None:
     """Serve one connection until it ends; its memory counts among `holdings`."""
-    reason = "it was cancelled"
+    reason = "the connection was cancelled"
     _log.debug("connection opened", extra={"peer": port.peer})
     try:
         async with anyio.create_task_group() as tasks:
@@ -46,7 +46,7 @@ async def serve_connection(
         failed = system_error(error)
         if failed is None:
             dispatcher.incident("connection", error)
-            reason = "a bug ended it"
+            reason = "a bug ended the connection"
         else:
             reason = f"a system call failed: {failed.strerror}"
     finally:

@@ -74,10 +74,10 @@ def test_what_is_not_listed_is_counted() -> None:
             "session_locked",
             {"holder": {"pid": 7, "host": "box", "since": "noon"}},
             0,
-            "process 7 on box since noon has it",
+            "process 7 on box since noon has the file open",
         ),
-        ("session_locked", {}, 0, "another process has it"),
-        ("storage_error", {"errno": "EACCES"}, 0, "sessiond cannot read it: why"),
+        ("session_locked", {}, 0, "another process has the file open"),
+        ("storage_error", {"errno": "EACCES"}, 0, "sessiond cannot read this file: why"),
     ],
 )
 def test_a_refusal_is_a_note_with_the_reason(
