@@ -50,7 +50,7 @@ class Request(Struct, gc=False):
 
 
 class Response(Struct, gc=False):
-    """A client's answer to a request of ours."""
+    """A client's answer to a request of the daemon."""
 
     id: bytes
     result: Raw | UnsetType = UNSET
@@ -73,7 +73,7 @@ class Refused(Struct):
     error: SessiondError
     id: bytes | None = None
     was_answer: bool = False
-    """True if the message was meant to answer a request of ours."""
+    """True if the message was meant to answer a request of the daemon."""
     is_notification: bool = False
     """True for a notification, which gets no answer, not even an error."""
 
@@ -221,7 +221,7 @@ def error_body(id: bytes | Raw | None, error: SessiondError) -> bytes:
 
 
 def request_body(id: bytes, method: str, params: bytes) -> bytes:
-    """Return the body of a request of ours."""
+    """Return the body of a request of the daemon."""
     head = (b'{"jsonrpc":"2.0","id":', id, b',"method":', _encode(method), b',"params":')
     return b"".join((*head, params, b"}"))
 

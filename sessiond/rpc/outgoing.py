@@ -1,4 +1,4 @@
-"""Requests of ours to one client, from the question to its settlement.
+"""Requests of the daemon to one client, from the question to its settlement.
 
 Rule 1: ids are small positive integers, counted up; none is used twice on a connection. An answer
 matches by the number of its id, however the number is spelled.
@@ -92,7 +92,7 @@ class Outgoing:
         try:
             return self._waiting.pop(_decode(id_text), None)
         except DecodeError:
-            # A number too large for the decoder is no id of ours.
+            # A number too large for the decoder is no id of the daemon.
             return None
 
     def _fail_all(self, trouble: Trouble) -> None:

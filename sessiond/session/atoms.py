@@ -45,17 +45,17 @@ class Atoms:
 
     @property
     def unfinished(self) -> int | None:
-        """First line of an append of ours that lacks only its last lines here; None for none."""
+        """First line of an append of sessiond's own that lacks only its last lines here; None for none."""
         return None if self._is_damaged else self.unfinished_of_ours
 
     @property
     def unfinished_of_ours(self) -> int | None:
-        """First line of an append of ours that lacks its last lines here, bad lines or not."""
+        """First line of an append of sessiond's own that lacks its last lines here, bad lines or not."""
         return self.first if self._is_unfinished and self._is_ours else None
 
     @property
     def unfinished_but_for_bad_lines(self) -> int | None:
-        """First line of all unfinished appends of ours that end the file one after another."""
+        """First line of all unfinished appends of sessiond's own that end the file one after another."""
         at = self.unfinished_of_ours
         if at is not None:
             for one in reversed(self._before):

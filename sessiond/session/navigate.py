@@ -71,7 +71,7 @@ class Navigated(Struct, frozen=True):
 def lines_of(session: Session, request: NavigateRequest) -> Iterator[int]:
     """Yield the lines that a call reads.
 
-    They are the target if a user may have said it, and the head's leaf if the leaf may be a move.
+    These are the target if it may be a user's message, and the head's leaf if it may be a move.
     """
     target = session.node(request.entry_id) if request.entry_id is not None else 0
     if session.kinds[target] in _SAID:

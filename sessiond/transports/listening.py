@@ -56,7 +56,7 @@ class Listening(NamedTuple):
 
 
 def listen(path: Path) -> Listening:
-    """Listen at a path; a dead socket of ours is replaced. Blocking. Raises CannotListen."""
+    """Listen at a path; a dead socket of sessiond's is replaced. Blocking. Raises CannotListen."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.settimeout(0)

@@ -93,7 +93,7 @@ class Indexer:
 
     @property
     def incomplete_atom(self) -> int | None:
-        """First line of an append of ours whose end is missing at the end of the file.
+        """First line of an append of sessiond's own whose end is missing at the end of the file.
 
         None in a file that is never cut.
         """

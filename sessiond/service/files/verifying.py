@@ -171,7 +171,7 @@ def _take_tail(indexer: Indexer, seq: int, tail: bytes, visit: Visit) -> bool:
 
 
 def _take_half(indexer: Indexer, lines: int) -> int | None:
-    """Return the first line of an append of ours whose last lines are missing at the file's end."""
+    """Return the first line of sessiond's own append whose last lines are missing at the end."""
     first = indexer.atoms.unfinished_but_for_bad_lines
     if first is None or not indexer.dialect.rules.truncates:
         # An append that is not provably ours stays.
