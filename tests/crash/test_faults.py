@@ -19,9 +19,10 @@ from sessiond.journal.journal import Journal
 from sessiond.journal.recovery import split_whole
 from sessiond.journal.store import Found, Overtaken, Replaced
 from sessiond.testing.disk import FaultDisk
+from tests.kit.journals import FILE, FOLDER, LOCKS, lines_of, opened, text
 
-FOLDER, OTHER, LOCKS = Path("/sessions"), Path("/pending"), Path("/locks")
-FILE, MOVED = FOLDER / "s.jsonl", OTHER / "s.jsonl"
+OTHER = Path("/pending")
+MOVED = OTHER / "s.jsonl"
 STORED = [b'{"header":1}', b'{"first":1}']
 UNSYNCED = [b'{"os":1}', b'{"os":2}']
 BATCH = [b'{"batch":1}', b'{"batch":"long enough to be torn"}', b'{"batch":3}']
@@ -35,18 +36,6 @@ def new_disk(content: bytes = b"") -> FaultDisk:
     if content:
         disk.put(FILE, content)
     return disk
-
-
-def text(lines: list[bytes]) -> bytes:
-    return b"".join(line + b"\n" for line in lines)
-
-
-def opened(disk: FaultDisk, path: Path = FILE, *, truncates: bool = True) -> Journal:
-    return Journal.open(disk, path, lambda _seq, _line: None, locks=LOCKS, truncates=truncates)
-
-
-def lines_of(journal: Journal) -> list[bytes]:
-    return journal.read(0, journal.line_count - 1) if journal.line_count else []
 
 
 def found_after(disk: FaultDisk, *, keep: int, names: int = 0) -> tuple[list[bytes], bytes]:

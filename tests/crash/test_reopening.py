@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -17,25 +16,12 @@ from sessiond.errors import StorageError
 from sessiond.journal.journal import Journal
 from sessiond.journal.profile.lock import owned
 from sessiond.testing.disk import FaultDisk
+from tests.kit.journals import FILE, FOLDER, LOCKS, lines_of, opened, text
 
-FOLDER, LOCKS = Path("/sessions"), Path("/locks")
-FILE = FOLDER / "s.jsonl"
 STORED = [b'{"header":1}', b'{"first":1}']
 LOST = [b'{"lost":1}', b'{"lost":2}']
 NEXT = [b'{"next":1}']
 BOTH = pytest.mark.parametrize("truncates", [True, False], ids=["native", "foreign"])
-
-
-def text(lines: list[bytes]) -> bytes:
-    return b"".join(line + b"\n" for line in lines)
-
-
-def opened(disk: FaultDisk, *, truncates: bool = False) -> Journal:
-    return Journal.open(disk, FILE, lambda _seq, _line: None, locks=LOCKS, truncates=truncates)
-
-
-def lines_of(journal: Journal) -> list[bytes]:
-    return journal.read(0, journal.line_count - 1)
 
 
 def new_disk(content: bytes = text(STORED)) -> FaultDisk:
@@ -68,6 +54,14 @@ def lose(disk: FaultDisk, journal: Journal) -> None:
     assert disk.crash(keep=10_000).content(FILE) == text(STORED)
 
 
+def after_a_lost_batch(end: End = killed, *, truncates: bool = False) -> FaultDisk:
+    """Return a disk without an owner of its file, whose last batch a failed sync has lost."""
+    disk = new_disk()
+    journal = opened(disk, truncates=truncates)
+    lose(disk, journal)
+    return end(disk, journal)
+
+
 def watched(disk: FaultDisk, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Record the offset and size of every write in place from now on."""
     placed: list[tuple[int, int]] = []
@@ -89,10 +83,7 @@ def watched(disk: FaultDisk, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int,
 def test_lines_that_a_failed_sync_has_lost_are_durable_once_an_opening_has_found_them(
     end: End, truncates: bool
 ) -> None:
-    disk = new_disk()
-    journal = opened(disk, truncates=truncates)
-    lose(disk, journal)
-    disk = end(disk, journal)
+    disk = after_a_lost_batch(end, truncates=truncates)
     assert lines_of(opened(disk, truncates=truncates)) == STORED + LOST
     assert disk.crash().content(FILE) == text(STORED + LOST)
 
@@ -102,10 +93,7 @@ def test_lines_that_a_failed_sync_has_lost_are_durable_once_an_opening_has_found
 def test_an_acknowledged_line_is_not_glued_to_what_a_failed_sync_has_lost(
     end: End, truncates: bool
 ) -> None:
-    disk = new_disk()
-    journal = opened(disk, truncates=truncates)
-    lose(disk, journal)
-    disk = end(disk, journal)
+    disk = after_a_lost_batch(end, truncates=truncates)
     opened(disk, truncates=truncates).append(NEXT, sync=True)
     assert disk.crash().content(FILE) == text(STORED + LOST + NEXT)
 
@@ -144,13 +132,13 @@ def test_a_completed_line_is_durable_although_the_sync_of_an_earlier_completion_
 ) -> None:
     disk = new_disk(b"")
     disk.write_as_another(FILE, content)
-    journal = opened(disk)
+    journal = opened(disk, truncates=False)
     journal.take_tail()
     disk.fail("fdatasync")
     with pytest.raises(StorageError):
         journal.append(LOST, sync=True)
     journal.close()
-    journal = opened(disk)
+    journal = opened(disk, truncates=False)
     if journal.tail:
         journal.take_tail()
     journal.append(NEXT, sync=True)
@@ -164,8 +152,8 @@ def test_a_header_in_doubt_is_durable_once_it_is_a_line() -> None:
     disk.write_as_another(FILE, b'{"header":1}')
     disk.fail("fdatasync")
     with pytest.raises(StorageError):
-        opened(disk)
-    opened(disk).take_tail()
+        opened(disk, truncates=False)
+    opened(disk, truncates=False).take_tail()
     assert disk.crash().content(FILE) == b'{"header":1}'
 
 
@@ -183,13 +171,10 @@ def test_what_is_appended_behind_a_cut_is_in_doubt_after_a_failed_sync() -> None
 
 
 def test_a_file_in_doubt_that_only_its_name_is_changed_of_stays_in_doubt() -> None:
-    disk = new_disk()
-    journal = opened(disk)
-    lose(disk, journal)
-    disk = disk.kill()
+    disk = after_a_lost_batch()
     with owned(disk, FILE, LOCKS):
         pass
-    opened(disk)
+    opened(disk, truncates=False)
     assert disk.crash().content(FILE) == text(STORED + LOST)
 
 
@@ -218,10 +203,10 @@ def test_a_copy_in_the_place_of_the_file_whose_sync_failed_is_stored_again_at_th
 def test_an_opening_after_an_orderly_end_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = new_disk()
     placed = watched(disk, monkeypatch)
-    journal = opened(disk)
+    journal = opened(disk, truncates=False)
     journal.append(LOST, sync=True)
     journal.close()
-    opened(disk).close()
+    opened(disk, truncates=False).close()
     assert placed == []
     assert [path for path in disk.paths if path.parent == LOCKS] == []
 
@@ -230,11 +215,11 @@ def test_an_opening_after_a_kill_writes_only_what_was_appended_since_the_one_bef
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     disk = new_disk()
-    journal = opened(disk)
+    journal = opened(disk, truncates=False)
     journal.append(LOST, sync=True)
     disk = disk.kill()
     placed = watched(disk, monkeypatch)
-    opened(disk).close()
+    opened(disk, truncates=False).close()
     assert placed == [(len(text(STORED)), len(text(LOST)))]
 
 
@@ -246,16 +231,14 @@ def test_an_opening_after_a_kill_of_the_process_that_made_the_file_writes_what_w
     journal.append(LOST, sync=True)
     disk = disk.kill()
     placed = watched(disk, monkeypatch)
-    opened(disk).close()
+    opened(disk, truncates=False).close()
     assert placed == [(len(text(STORED[:1])), len(text(LOST)))]
 
 
 def test_a_file_that_is_refused_is_not_written_to_although_it_is_in_doubt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    disk = new_disk()
-    lose(disk, opened(disk))
-    disk = disk.kill()
+    disk = after_a_lost_batch()
     placed = watched(disk, monkeypatch)
 
     def refuse(_seq: int, _line: bytes) -> None:
@@ -264,18 +247,15 @@ def test_a_file_that_is_refused_is_not_written_to_although_it_is_in_doubt(
     with pytest.raises(ValueError, match="no header"):
         Journal.open(disk, FILE, refuse, locks=LOCKS)
     assert placed == []
-    opened(disk)
+    opened(disk, truncates=False)
     assert disk.crash().content(FILE) == text(STORED + LOST)
 
 
 def test_what_another_program_appends_while_an_opening_writes_again_stays_behind() -> None:
-    disk = new_disk()
-    journal = opened(disk)
-    lose(disk, journal)
-    disk = disk.kill()
+    disk = after_a_lost_batch()
     found: list[Journal] = []
     with disk.hold("pwrite") as gate:
-        opening = threading.Thread(target=lambda: found.append(opened(disk)))
+        opening = threading.Thread(target=lambda: found.append(opened(disk, truncates=False)))
         opening.start()
         assert gate.reached.wait(20)
         disk.write_as_another(FILE, text(NEXT))
@@ -287,15 +267,12 @@ def test_what_another_program_appends_while_an_opening_writes_again_stays_behind
 
 
 def test_an_opening_is_refused_if_the_kernel_drops_what_it_has_just_read() -> None:
-    disk = new_disk()
-    journal = opened(disk)
-    lose(disk, journal)
-    disk = disk.kill()
+    disk = after_a_lost_batch()
     refused: list[StorageError] = []
 
     def open_it() -> None:
         with pytest.raises(StorageError) as caught:
-            opened(disk)
+            opened(disk, truncates=False)
         refused.append(caught.value)
 
     with disk.hold("open_append") as gate:
@@ -305,14 +282,14 @@ def test_an_opening_is_refused_if_the_kernel_drops_what_it_has_just_read() -> No
         disk.evict(FILE)
     opening.join(20)
     assert refused[0].data()["errno"] == "ESTALE"
-    assert opened(disk).tail == bytes(len(text(LOST)))
+    assert opened(disk, truncates=False).tail == bytes(len(text(LOST)))
 
 
 def test_nothing_is_appended_while_no_later_owner_could_tell_what_is_in_doubt() -> None:
     disk = new_disk()
     for nth in (1, 2, 3):
         disk.fail("create", nth=nth, errno=errno.ENOSPC)
-    journal = opened(disk)
+    journal = opened(disk, truncates=False)
     assert lines_of(journal) == STORED
     with pytest.raises(StorageError) as caught:
         journal.append(LOST, sync=True)
@@ -320,4 +297,4 @@ def test_nothing_is_appended_while_no_later_owner_could_tell_what_is_in_doubt() 
     assert lines_of(journal) == STORED
     journal.append(LOST, sync=True)
     disk = disk.kill()
-    assert lines_of(opened(disk)) == STORED + LOST
+    assert lines_of(opened(disk, truncates=False)) == STORED + LOST

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from sessiond.journal.journal import Journal
 from sessiond.journal.store import Replaced
 from sessiond.testing.disk import FaultDisk
+from tests.kit.journals import FILE, FOLDER, LOCKS, opened_on
 
-FOLDER, LOCKS = Path("/sessions"), Path("/locks")
-FILE, COPY = FOLDER / "s.jsonl", FOLDER / "copy"
+COPY = FOLDER / "copy"
 MIB = 1024 * 1024
 BOTH = pytest.mark.parametrize("truncates", [True, False], ids=["native", "foreign"])
-
-
-def opened(disk: FaultDisk, content: bytes, *, truncates: bool) -> Journal:
-    disk.put(FILE, content)
-    return Journal.open(disk, FILE, lambda _seq, _line: None, locks=LOCKS, truncates=truncates)
 
 
 def replace(disk: FaultDisk, content: bytes) -> None:
@@ -35,7 +27,7 @@ def replace(disk: FaultDisk, content: bytes) -> None:
 def test_a_file_that_differs_in_one_byte_anywhere_is_another_log(truncates: bool, at: int) -> None:
     disk = FaultDisk(FOLDER, LOCKS)
     content = b"x" * (MIB + 80_000) + b'\n{"last":1}\n'
-    journal = opened(disk, content, truncates=truncates)
+    journal = opened_on(disk, content, truncates=truncates)
     replace(disk, content[:at] + b"y" + content[at + 1 :])
     with pytest.raises(Replaced, match="epoch"):
         journal.look()
@@ -47,7 +39,7 @@ def test_a_copy_that_is_gone_over_to_is_durable_before_anything_is_appended(
 ) -> None:
     disk = FaultDisk(FOLDER, LOCKS)
     content = b'{"header":1}\n{"first":1}\n'
-    journal = opened(disk, content, truncates=truncates)
+    journal = opened_on(disk, content, truncates=truncates)
     replace(disk, content)
     assert disk.crash().content(FILE) == b""
     journal.look()

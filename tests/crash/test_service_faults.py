@@ -16,6 +16,7 @@ import pytest
 from sessiond.testing.daemon import Wire
 from sessiond.testing.disk import FaultDisk
 from tests.crash.harness.every_call import Act, found_after, refusal_of, refused_by_each_call
+from tests.kit.calls import create
 from tests.kit.house import House
 from tests.kit.sessions import native_file
 
@@ -36,7 +37,7 @@ async def nothing(_wire: Wire, _session_id: str) -> object:
 
 
 async def a_draft(wire: Wire, session_id: str) -> None:
-    await wire.call("session/create", cwd="/p", session_id=session_id)
+    await create(wire, session_id)
     await wire.call("append", session_id=session_id, entry=message("own1"))
 
 
@@ -46,7 +47,7 @@ async def a_session(wire: Wire, session_id: str) -> None:
 
 
 async def in_memory(wire: Wire, session_id: str) -> None:
-    await wire.call("session/create", cwd="/p", session_id=session_id, persist="never")
+    await create(wire, session_id, persist="never")
     await wire.call("append", session_id=session_id, entry=message("own1"))
 
 

@@ -9,14 +9,49 @@ import msgspec
 SESSION: Final = "session-a"
 """The id of a test's only session, where no other is asked for."""
 
+TIME: Final = "2026-01-15T10:30:00.000Z"
+"""What the clock of a test's daemon says first."""
 
-def native_file(lines: list[Any], session_id: str = SESSION) -> bytes:
-    """Return the bytes of a native file: a header, then the entries."""
-    header = {
+HI: Final[dict[str, Any]] = {"role": "user", "content": "hi"}
+"""A message, where any message will do."""
+
+
+def entry(entry_id: str, content: Any = None, role: str = "user") -> dict[str, Any]:
+    """Return a message entry to append; its text is the id unless `content` says otherwise."""
+    message = {"role": role, "content": entry_id if content is None else content}
+    return {"type": "message", "id": entry_id, "message": message}
+
+
+def stored_entry(
+    entry_type: str, entry_id: str, parent_id: str | None, **fields: Any
+) -> dict[str, Any]:
+    """Return an entry of any type as a native file holds it."""
+    place = {"type": entry_type, "id": entry_id, "parent_id": parent_id, "timestamp": TIME}
+    return place | fields
+
+
+def stored_message(
+    entry_id: str, parent_id: str | None, role: str = "user", content: Any = None, **fields: Any
+) -> dict[str, Any]:
+    """Return a message entry as a native file holds it, with more fields of the entry."""
+    text = f"text of {entry_id}" if content is None else content
+    message = {"role": role, "content": text}
+    return stored_entry("message", entry_id, parent_id, message=message, **fields)
+
+
+def native_header(session_id: str = SESSION, cwd: str = "/p") -> dict[str, Any]:
+    """Return the first line of a native file."""
+    return {
         "type": "session_header",
         "version": 1,
         "id": session_id,
-        "timestamp": "2026-01-15T10:30:00.000Z",
-        "cwd": "/p",
+        "timestamp": TIME,
+        "cwd": cwd,
     }
-    return b"".join(msgspec.json.encode(line) + b"\n" for line in [header, *lines])
+
+
+def native_file(lines: list[Any], session_id: str = SESSION) -> bytes:
+    """Return the bytes of a native file: a header, then the entries."""
+    return b"".join(
+        msgspec.json.encode(line) + b"\n" for line in [native_header(session_id), *lines]
+    )

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.link import Link, Refused, request
 
 pytestmark = pytest.mark.slow
 
 PROGRAM = Path(__file__).with_name("summary_writer.py")
-SESSION = "session-a"
 Writer = subprocess.Popen[str]
 
 

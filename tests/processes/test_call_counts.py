@@ -14,11 +14,11 @@ from typing import Final
 
 import pytest
 
+from tests.kit.sessions import SESSION
 from tests.processes import counted_daemon
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.link import Link, request
 
-SESSION: Final = "session-a"
 WARM_UP, PERIODS = 2, 5
 IN_FLIGHT: Final = 64
 CONTENT: Final = "x" * 268

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from tests.kit.sessions import SESSION, TIME, native_header
 from tests.processes.harness.daemon import Daemon, running
 from tests.processes.harness.link import Link, request
 
 pytestmark = pytest.mark.slow
 
-SESSION, OTHER = "session-a", "session-b"
-TIME = "2026-01-15T10:30:00.000Z"
+OTHER = "session-b"
 ENTRIES = 3_000
 SQUASH = {"indices": [*range(0, ENTRIES, 3)], "squash": {"summary": "S"}}
 COPIES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -33,7 +33,7 @@ COPIES: dict[str, tuple[str, dict[str, Any]]] = {
 
 def lines(count: int, words: str = "said ") -> bytes:
     """A native file whose entries follow each other."""
-    header = {"type": "session_header", "version": 1, "id": SESSION, "timestamp": TIME, "cwd": "/p"}
+    header = native_header()
     entries = (
         {
             "type": "message",

@@ -10,20 +10,14 @@ from typing import Any, Final
 
 import pytest
 
+from tests.kit.sessions import SESSION, native_header
 from tests.processes.conftest import Mount
 from tests.processes.harness.daemon import Daemon, running
 from tests.processes.harness.link import Link, Refused
 
 pytestmark = pytest.mark.slow
 
-SESSION = "session-a"
-HEADER: Final = {
-    "type": "session_header",
-    "version": 1,
-    "id": "elsewhere",
-    "timestamp": "2026-01-15T10:30:00.000Z",
-    "cwd": "/p",
-}
+HEADER: Final = native_header("elsewhere")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.sessions import SESSION
 from tests.processes.conftest import Mount
 from tests.processes.harness.daemon import Daemon, running
 from tests.processes.harness.link import Link, Refused
@@ -14,7 +15,6 @@ from tests.processes.harness.load import Appender, Watcher, at_work, what_is_wro
 
 pytestmark = pytest.mark.slow
 
-SESSION = "session-a"
 DISK_BYTES = 4 << 20
 FILLER_BYTES = 1 << 20
 ENTRY_BYTES = 100_000

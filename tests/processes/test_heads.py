@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from sessiond_client import EntryEvent, connect_blocking
+from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.link import Link
 
 pytestmark = pytest.mark.slow
 
 PROGRAM = Path(__file__).with_name("head_agent.py")
-SESSION = "session-a"
 AGENTS = [f"agent-{number}" for number in range(1, 7)]
 WRITERS = ["main-1", "main-2"]
 STEPS = {**dict.fromkeys(AGENTS, 40), **dict.fromkeys(WRITERS, 15)}

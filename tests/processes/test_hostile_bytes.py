@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.link import Link, request
 
 pytestmark = pytest.mark.slow
 
-SESSION = "session-a"
 FRAME_BYTES_MAX = 32 << 20
 # The start of a TLS 1.2 handshake: record header, ClientHello, version, chance.
 CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(range(189))

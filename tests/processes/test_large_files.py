@@ -17,6 +17,7 @@ from typing import Any, Final
 import pytest
 
 from sessiond.limits import LINE_BYTES_MAX
+from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import SESSIOND, Daemon
 from tests.processes.harness.link import Link, Refused
 from tests.processes.test_exhaustion import limited, status
@@ -27,7 +28,6 @@ MIB: Final = 1 << 20
 GIB: Final = 1 << 30
 # A line that is just short enough is held once, in pieces.
 GROWTH_MAX: Final = LINE_BYTES_MAX + 64 * MIB
-SESSION: Final = "session-a"
 TIME: Final = '"timestamp":"2026-01-15T10:30:00.000Z"'
 HEADERS: Final = {
     "native": f'{{"type":"session_header","version":1,"id":"{SESSION}",{TIME},"cwd":"/p"}}\n',

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.link import Refused
 
 pytestmark = pytest.mark.slow
 
 PROGRAM = Path(__file__).with_name("lease_holder.py")
-SESSION = "session-a"
 NAMES = ("first", "second", "third")
 Holder = subprocess.Popen[str]
 

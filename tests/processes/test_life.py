@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import SESSIOND, Daemon, running
 from tests.processes.harness.link import request
 
 pytestmark = pytest.mark.slow
-
-SESSION = "session-a"
 
 
 def refused(*arguments: object, environment: Mapping[str, str]) -> str:

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import Daemon, running
 from tests.processes.harness.link import Link, Refused, request
 
 pytestmark = pytest.mark.slow
 
-SESSION = "session-a"
 MARK = "hush-5f0c"
 
 

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.faults import can_attach, failing
 from tests.processes.harness.link import Refused
@@ -17,7 +18,7 @@ from tests.processes.harness.load import Appender, Watcher, at_work, what_is_wro
 
 pytestmark = pytest.mark.slow
 
-SESSION, OTHER = "session-a", "session-b"
+OTHER = "session-b"
 WRITES = "write,pwrite64,writev,pwritev"
 FAULTS = [
     (WRITES, "ENOSPC"),

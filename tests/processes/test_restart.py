@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from sessiond_client import EntryEvent, connect_blocking
+from tests.kit.sessions import SESSION
 from tests.processes.harness.machine import Machine
 
 pytestmark = pytest.mark.slow
 
-SESSION = "session-a"
 WRITERS = 8
 WATCHERS = 4
 RESTARTS = 3

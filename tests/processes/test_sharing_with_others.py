@@ -20,13 +20,13 @@ from tests.bench.harness.bench import CACHE
 from tests.bench.harness.errors import Missing
 from tests.bench.harness.processes import REPOSITORY
 from tests.bench.peers.pi import installed_pi
+from tests.kit.sessions import SESSION
 from tests.processes import held_daemon
 from tests.processes.harness.daemon import Daemon, running
 from tests.processes.harness.link import Link, request
 
 pytestmark = pytest.mark.slow
 
-SESSION = "session-a"
 PATIENCE_SECONDS = 60
 ONE_APPEND = "import sys; open(sys.argv[1], 'ab').write(sys.argv[2].encode())"
 

@@ -18,12 +18,12 @@ import pytest
 
 from sessiond_client import Timeout, connect_blocking
 from tests.crowd.stuck import resident_kib
+from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import SESSIOND, Daemon, running
 from tests.processes.harness.link import Link, request
 
 pytestmark = pytest.mark.slow
 
-SESSION = "session-a"
 MIB = 1 << 20
 FRAME_BYTES = 30 * MIB
 

@@ -12,12 +12,12 @@ from typing import NoReturn
 
 import pytest
 
+from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import SESSIOND, Daemon
 from tests.processes.harness.link import request
 
 pytestmark = pytest.mark.slow
 
-SESSION = "session-a"
 APPENDS = 10
 CALLS = "recvfrom,write,pwrite64,writev,pwritev,pwritev2,fsync,fdatasync,sync_file_range,sendto"
 

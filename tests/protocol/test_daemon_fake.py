@@ -9,6 +9,7 @@ import pytest
 
 from sessiond.rpc.framing import Framing
 from sessiond.testing.daemon import NOW, Refusal, running_daemon
+from tests.kit.calls import create
 
 
 @pytest.mark.parametrize("framing", list(Framing))
@@ -30,7 +31,7 @@ async def test_a_daemon_in_a_test_serves_in_both_framings(home: Path, framing: F
 
 async def test_what_one_daemon_stored_the_next_one_on_the_same_home_reads(home: Path) -> None:
     async with running_daemon(home) as daemon, daemon.connect() as wire:
-        await wire.call("session/create", cwd="/p", session_id="my-session")
+        await create(wire, "my-session")
         await wire.call("append", session_id="my-session", message={"role": "assistant"})
     async with running_daemon(home) as daemon, daemon.connect() as wire:
         listed = await wire.call("session/list")

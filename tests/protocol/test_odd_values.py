@@ -14,6 +14,7 @@ from sessiond.methods import METHODS
 from sessiond.schema import FORMATS
 from sessiond.testing.daemon import Refusal, running_daemon
 from sessiond.testing.wire import Wire
+from tests.kit.calls import create, say
 
 DOCUMENT: dict[str, Any] = json.loads(FORMATS["openrpc"]())
 BY_NAME = {method["name"]: method for method in DOCUMENT["methods"]}
@@ -112,13 +113,13 @@ def odd_params(name: str, dice: random.Random) -> Iterator[dict[str, Any]]:
 async def make(wire: Wire) -> None:
     """The session, whatever the methods before have done to it."""
     await ask(wire, "session/unarchive", {"session_id": SESSION})
-    await wire.call("session/create", cwd="/p", session_id=SESSION, if_exists="open")
+    await create(wire, if_exists="open")
     await ask(
         wire,
         "append",
         {"session_id": SESSION, "entry": {"type": "custom", "id": "e1", "custom_type": "x"}},
     )
-    await wire.call("append", session_id=SESSION, message={"role": "assistant", "content": "hi"})
+    await say(wire, role="assistant")
 
 
 async def ask(wire: Wire, name: str, params: dict[str, Any]) -> None:

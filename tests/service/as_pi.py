@@ -11,12 +11,13 @@ from datetime import datetime
 from typing import Any
 
 from sessiond.testing.wire import Wire
+from tests.kit.calls import create
+from tests.kit.sessions import TIME
 from tests.service.pi_sessions import as_json
 
 __all__ = ["ASKED", "Json", "cuts_nothing_away", "texts_of"]
 
 Json = Any
-TIME = "2026-01-15T10:30:00.000Z"
 PI_HEADER = {"type": "session", "version": 3, "id": "0197c1d2", "timestamp": TIME, "cwd": "/p"}
 LAST = object()
 FILES = {"read": "readFiles", "modified": "modifiedFiles"}
@@ -117,7 +118,7 @@ async def should_compact(wire: Wire, given: Json) -> Json:
     usage = {"totalTokens": given["contextTokens"], "input": 0, "output": 0}
     answer: Json = {"role": "assistant", "content": [], "usage": usage, "stopReason": "stop"}
     answer |= {"timestamp": 1, "provider": "p", "model": "m", "api": "a"}
-    await wire.call("session/create", cwd="/p", session_id="shouldcompact")
+    await create(wire, "shouldcompact")
     session = Imported(wire, {"id": "shouldcompact", "leaf_id": None}, [])
     await session.call("append", message=user("go"))
     await session.call("append", message=answer)

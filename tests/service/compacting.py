@@ -1,4 +1,4 @@
-"""A session that is worth compacting, and whoever writes its summaries."""
+"""Compactions that a client asks for: a summarizing command, offers, and what is stored."""
 
 from __future__ import annotations
 
@@ -12,21 +12,18 @@ from anyio.lowlevel import checkpoint
 from sessiond.service.ports import NoSummary
 from sessiond.testing.daemon import Wire
 from tests.kit.house import House
+from tests.kit.sessions import SESSION
 
 __all__ = [
     "OFFER",
     "SAID",
-    "SESSION",
     "Command",
     "ask",
     "kinds",
-    "make",
     "offer",
-    "say",
     "serving",
 ]
 
-SESSION = "session-a"
 SAID = "It was fixed. \u2028 é😀"
 OFFER = {"summarize": True}
 
@@ -55,20 +52,6 @@ async def serving(house: House, command: Command | None = None) -> AsyncGenerato
         yield daemon
         await daemon.end()
         assert len(daemon.service.runs) == 0
-
-
-async def make(wire: Wire, *, persist: str = "on_assistant", **settings: Any) -> None:
-    compaction = {"keep_recent_tokens": 1, **settings}
-    await wire.call(
-        "session/create", cwd="/p", session_id=SESSION, compaction=compaction, persist=persist
-    )
-    for name in ("u1", "u2"):
-        await say(wire, name)
-
-
-async def say(wire: Wire, entry_id: str, **more: Any) -> Any:
-    entry = {"type": "message", "id": entry_id, "message": {"role": "user", "content": entry_id}}
-    return await wire.call("append", session_id=SESSION, entry=entry, **more)
 
 
 async def offer(wire: Wire, client_id: str | None = None) -> None:

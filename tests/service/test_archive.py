@@ -9,20 +9,11 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import create_with, say, session_info
 from tests.kit.house import House
+from tests.kit.sessions import HI, SESSION
 
-SESSION = "session-a"
-HI = {"role": "user", "content": "hi"}
 PI = b'{"type":"session","version":3,"id":"session-p","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
-
-
-async def make(wire: Wire, **more: Any) -> None:
-    await wire.call("session/create", cwd="/p", session_id=SESSION, **more)
-    await wire.call("append", session_id=SESSION, message=HI)
-
-
-async def info_of(wire: Wire, session_id: str = SESSION) -> Any:
-    return (await wire.call("session/get", session_id=session_id))["session"]
 
 
 async def archive(wire: Wire, session_id: str = SESSION) -> Any:
@@ -56,9 +47,9 @@ async def test_an_archived_session_answers_every_question_as_before(
     house: House, *, reopened: bool
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist="immediate")
+        await create_with(wire, "n1", persist="immediate")
         before = [await wire.call(method, session_id=SESSION, **more) for method, more in READS[2:]]
-        epoch = (await info_of(wire))["epoch"]
+        epoch = (await session_info(wire))["epoch"]
         assert await archive(wire) == {}
         if reopened:
             await daemon.end()
@@ -74,18 +65,18 @@ async def test_an_archived_session_answers_every_question_as_before(
 
 async def test_lists_leave_it_out_until_it_is_back(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist="immediate")
+        await create_with(wire, "n1", persist="immediate")
         await archive(wire)
         assert (await wire.call("session/list"))["sessions"] == []
         await unarchive(wire)
         assert [one["id"] for one in (await wire.call("session/list"))["sessions"]] == [SESSION]
-        assert not (await info_of(wire))["archived"]
-        assert (await wire.call("append", session_id=SESSION, message=HI))["seq"] == 2
+        assert not (await session_info(wire))["archived"]
+        assert (await say(wire))["seq"] == 2
 
 
 async def test_what_was_sent_before_is_stored_and_what_comes_after_is_refused(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await make(wire, persist="immediate")
+        await create_with(wire, "n1", persist="immediate")
         await watcher.call("subscribe", session_id=SESSION)
         asked = [
             await wire.request("append", session_id=SESSION, message=HI),
@@ -109,7 +100,7 @@ async def test_what_was_sent_before_is_stored_and_what_comes_after_is_refused(ho
 
 async def test_a_retry_of_what_is_stored_is_answered_although_it_is_archived(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist="immediate")
+        await create_with(wire, "n1", persist="immediate")
         entry = {"type": "message", "id": "mine", "message": HI}
         await wire.call("append", session_id=SESSION, entry=entry)
         await archive(wire)
@@ -118,12 +109,12 @@ async def test_a_retry_of_what_is_stored_is_answered_although_it_is_archived(hou
 
 async def test_a_draft_is_archived_too_and_has_its_place_from_then_on(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_with(wire, "n1")
         assert folders(house) == ["pending"]
         await archive(wire)
         await archive(wire)
         assert folders(house) == ["archive"]
-        assert (await info_of(wire))["persisted"]
+        assert (await session_info(wire))["persisted"]
         await unarchive(wire)
         await unarchive(wire)
         assert folders(house) == ["sessions"]
@@ -132,7 +123,7 @@ async def test_a_draft_is_archived_too_and_has_its_place_from_then_on(house: Hou
 
 async def test_unarchiving_leaves_what_is_not_archived_where_it_is(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_with(wire, "n1")
         assert await unarchive(wire) == {}
         assert folders(house) == ["pending"]
 
@@ -143,10 +134,10 @@ async def test_what_has_no_file_in_the_profile_is_not_archived_and_stays(
     foreign = tmp_path / "theirs.jsonl"
     foreign.write_bytes(PI)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist="never")
+        await create_with(wire, "n1", persist="never")
         refused = await wire.refusal("session/archive", session_id=SESSION)
         assert (refused.data["kind"], refused.data["path"]) == ("invalid_params", "session_id")
-        assert (await wire.call("append", session_id=SESSION, message=HI))["seq"] == 2
+        assert (await say(wire))["seq"] == 2
         opened = (await wire.call("session/open", path=str(foreign)))["session"]["id"]
         refused = await wire.refusal("session/archive", session_id=opened)
         assert "outside the profile" in refused.message
@@ -158,13 +149,13 @@ async def test_a_name_that_is_taken_in_the_archive_is_an_error_and_nothing_is_re
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist="immediate")
-        taken = house.layout.archive / Path((await info_of(wire))["path"]).name
+        await create_with(wire, "n1", persist="immediate")
+        taken = house.layout.archive / Path((await session_info(wire))["path"]).name
         house.disk.put(taken, b"something\n")
         refused = await wire.refusal("session/archive", session_id=SESSION)
         assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", "EEXIST")
         assert house.disk.content(taken) == b"something\n"
-        assert not (await info_of(wire))["archived"]
+        assert not (await session_info(wire))["archived"]
 
 
 @pytest.mark.parametrize("method", ["session/archive", "session/unarchive"])
@@ -174,7 +165,7 @@ async def test_a_move_that_fails_is_told_and_repeated_and_loses_nothing_in_a_pow
     house: House, method: str, op: str, nth: int
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist="immediate")
+        await create_with(wire, "n1", persist="immediate")
         if method == "session/unarchive":
             await archive(wire)
         house.disk.fail(op, nth=nth, errno=errno.EROFS)
@@ -187,7 +178,7 @@ async def test_a_move_that_fails_is_told_and_repeated_and_loses_nothing_in_a_pow
             assert len([path for path in left if path.suffix == ".jsonl"]) == 1
         assert await wire.call(method, session_id=SESSION) == {}
         (kept,) = (p for p in house.disk.crash().paths if p.name.endswith(f"{SESSION}.jsonl"))
-        archived = (await info_of(wire))["archived"]
+        archived = (await session_info(wire))["archived"]
         assert archived == (method == "session/archive")
         assert house.layout.is_archived(kept) == archived
 
@@ -197,5 +188,5 @@ async def test_a_session_with_a_bad_line_can_be_archived(house: House) -> None:
     house.put(content)
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await archive(wire) == {}
-        assert (await info_of(wire))["read_only"]
+        assert (await session_info(wire))["read_only"]
     assert folders(house) == ["archive"]

@@ -8,24 +8,9 @@ from typing import Any
 import pytest
 
 from sessiond.testing.wire import Wire
+from tests.kit.calls import append, append_message, create_to_compact
 from tests.kit.house import House
-
-SESSION = "session-a"
-
-
-async def make(wire: Wire, session_id: str = SESSION, **more: Any) -> None:
-    settings = {"keep_recent_tokens": 1}
-    asked = {"cwd": "/p", "session_id": session_id, "compaction": settings, "persist": "immediate"}
-    await wire.call("session/create", **(asked | more))
-
-
-async def append(wire: Wire, entry_id: str, message: dict[str, Any], **more: Any) -> None:
-    entry = {"type": "message", "id": entry_id, "message": message}
-    await wire.call("append", session_id=SESSION, entry=entry, **more)
-
-
-async def say(wire: Wire, entry_id: str, role: str = "user", **more: Any) -> None:
-    await append(wire, entry_id, {"role": role, "content": entry_id}, **more)
+from tests.kit.sessions import SESSION
 
 
 async def plan(wire: Wire, **more: Any) -> dict[str, Any]:
@@ -45,14 +30,14 @@ USERS_RESULT = {
 
 async def grow(wire: Wire, result: dict[str, Any] = RESULT) -> None:
     """u1, a1 with a call, a setting, its result r1, u2; aside, off the path, s1; a label on u1."""
-    await make(wire)
-    await say(wire, "u1")
-    await append(wire, "a1", {"role": "assistant", "content": [CALL]})
+    await create_to_compact(wire, persist="immediate")
+    await append(wire, "u1")
+    await append_message(wire, "a1", {"role": "assistant", "content": [CALL]})
     level = {"type": "thinking_level_change", "id": "t1", "thinking_level": "high"}
     await wire.call("append", session_id=SESSION, entry=level)
-    await append(wire, "r1", result)
-    await say(wire, "u2")
-    await say(wire, "s1", head="side", parent_id="u1")
+    await append_message(wire, "r1", result)
+    await append(wire, "u2")
+    await append(wire, "s1", head="side", parent_id="u1")
     label = {"type": "label", "id": "l1", "target_id": "u1", "label": "x"}
     await wire.call("append", session_id=SESSION, entry=label)
 
@@ -206,7 +191,7 @@ async def test_details_may_be_anything_and_the_next_plan_takes_from_them_what_it
         done = await wire.call("compact", session_id=SESSION, **sent)
         stored = await wire.call("session/entry", session_id=SESSION, entry_id=done["entry"]["id"])
         assert stored["entry"]["details"] == details
-        await say(wire, "u3")
+        await append(wire, "u3")
         files = (await plan(wire))["files"]
         read, modified = [], []
         if isinstance(details, dict):
@@ -222,10 +207,10 @@ async def test_while_a_plan_waits_ten_appends_and_a_branch_elsewhere_the_commit_
         await grow(wire)
         made = await plan(wire)
         for n in range(10):
-            await say(other, f"later{n}")
+            await append(other, f"later{n}")
         branched = {"session_id": SESSION, "entry_id": "u1", "head": "elsewhere"}
         await other.call("session/branch", **branched)
-        await say(other, "there", head="elsewhere")
+        await append(other, "there", head="elsewhere")
         sent = {"session_id": SESSION, "summary": "S", "plan_id": made["plan_id"]}
         done = await wire.call("compact", **sent)
         built = await wire.call("build_context", session_id=SESSION)

@@ -20,13 +20,13 @@ from sessiond.journal.profile.lock import owned
 from sessiond.methods import METHODS
 from sessiond.testing.daemon import Refusal, Wire
 from sessiond.testing.disk import FaultDisk
+from tests.kit.calls import create
 from tests.kit.house import House
+from tests.kit.sessions import HI, SESSION
 
 # What is asked is refused or it is not, whichever loop runs: one is enough here.
 one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
 
-SESSION: Final = "session-a"
-HI: Final = {"role": "user", "content": "hi"}
 # In memory, so that nothing is wrong with it.
 OTHER: Final = "session-b-in-memory"
 ENTRIES: Final = [
@@ -226,7 +226,7 @@ class Trouble:
         self._patch = monkeypatch
 
     async def come(self, case: str, wire: Wire) -> None:
-        await wire.call("session/create", session_id=OTHER, cwd="/p", persist="never")
+        await create(wire, OTHER, persist="never")
         if CASES[case].is_open:
             await wire.call("session/get", session_id=SESSION)
         if case == "archived":

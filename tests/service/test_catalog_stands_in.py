@@ -11,9 +11,10 @@ import msgspec
 import pytest
 
 from sessiond.testing.daemon import running_daemon, standing_environment
+from tests.kit.calls import create
+from tests.kit.sessions import SESSION
 from tests.unit.test_catalog import become_circle, become_folder, become_immutable, become_pipe
 
-SESSION = "session-a"
 HI = {"role": "user", "content": "hello"}
 
 
@@ -25,7 +26,7 @@ async def test_a_daemon_starts_whatever_stands_in_the_place_of_its_catalog(
 ) -> None:
     path = home / "profiles" / "default" / "catalog.sqlite"
     async with running_daemon(home) as daemon, daemon.connect() as wire:
-        await wire.call("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        await create(wire, persist="immediate")
         await wire.call("append", session_id=SESSION, message=HI)
     become(path, monkeypatch)
     told: list[str] = []

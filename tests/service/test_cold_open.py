@@ -13,9 +13,10 @@ import pytest
 
 from sessiond.journal.profile.layout import Layout
 from sessiond.service.files.indexer import Indexer
+from tests.kit.calls import create
 from tests.kit.house import House
+from tests.kit.sessions import SESSION
 
-SESSION = "session-a"
 PINGS = 100
 
 
@@ -67,7 +68,7 @@ async def test_pings_are_answered_while_a_file_is_being_read(
             await other.call("server/ping")
         assert not daemon.service.host(SESSION).is_open
         # Another session is created and written to meanwhile.
-        await other.call("session/create", cwd="/p", session_id="session-b")
+        await create(other, "session-b")
         await other.call("append", session_id="session-b", message={"role": "user"})
         go_on.set()
         assert (await wire.answer(opening))["session"]["seq"] >= count

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.calls import append_message, create
 from tests.kit.house import House
+from tests.kit.sessions import SESSION, TIME
 
-SESSION = "session-a"
-TIME = "2026-01-15T10:30:00.000Z"
 IMAGE = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}
 CALL = {"type": "toolCall", "id": "c", "name": "ls", "arguments": {}}
 MESSAGES: dict[str, dict[str, Any]] = {
@@ -42,15 +42,6 @@ VIEWS = [
 ]
 
 
-async def make(wire: Wire) -> None:
-    await wire.call("session/create", cwd="/p", session_id=SESSION, persist="immediate")
-
-
-async def append(wire: Wire, entry_id: str, kind: str = "user", **more: Any) -> Any:
-    entry = {"type": "message", "id": entry_id, "message": MESSAGES[kind]}
-    return await wire.call("append", session_id=SESSION, entry=entry, **more)
-
-
 async def ask(wire: Wire, **more: Any) -> Any:
     return await wire.call("build_context", session_id=SESSION, **more)
 
@@ -75,10 +66,10 @@ async def test_a_view_of_a_session_that_grew_is_the_one_after_it_was_opened_agai
     house: House, kinds: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire, persist="immediate")
         grown: list[Any] = []
         for n, kind in enumerate(kinds.split()):
-            await append(wire, f"e{n}", kind)
+            await append_message(wire, f"e{n}", MESSAGES[kind])
             grown = [await ask(wire, **view) for view in VIEWS]
         await wire.call("session/close", session_id=SESSION)
         assert [await ask(wire, **view) for view in VIEWS] == grown
@@ -103,9 +94,9 @@ async def test_a_result_stands_behind_its_call_and_without_one_where_it_is(
     house: House, kinds: str, openai: str, anthropic: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire, persist="immediate")
         for n, kind in enumerate(kinds.split()):
-            await append(wire, f"e{n}", kind)
+            await append_message(wire, f"e{n}", MESSAGES[kind])
         for shape, sources in (("openai", openai), ("anthropic", anthropic)):
             assert (await ask(wire, shape=shape))["sources"] == sources.split()
 
@@ -118,13 +109,13 @@ async def test_a_prompt_that_is_sent_again_on_another_branch_is_another_source(
     house: House, view: dict[str, Any]
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
-        await append(wire, "root")
-        await append(wire, "first")
-        await append(wire, "answer", "text")
+        await create(wire, persist="immediate")
+        await append_message(wire, "root", MESSAGES["user"])
+        await append_message(wire, "first", MESSAGES["user"])
+        await append_message(wire, "answer", MESSAGES["text"])
         held = await ask(wire, **view)
         await wire.call("session/branch", session_id=SESSION, entry_id="root")
-        await append(wire, "again")
+        await append_message(wire, "again", MESSAGES["user"])
         known = {"leaf_id": "answer", "count": len(held["messages"])}
         told = await ask(wire, known=known, **view)
         whole = await ask(wire, **view)
@@ -141,19 +132,19 @@ async def test_a_result_that_repair_makes_is_held_as_long_as_its_call(
 ) -> None:
     view = {"shape": shape, "repair": True}
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire, persist="immediate")
         for entry_id, kind in (("ask", "user"), ("call", "call"), ("left", "user")):
-            await append(wire, entry_id, kind)
+            await append_message(wire, entry_id, MESSAGES[kind])
         held = await ask(wire, **view)
         known = {"leaf_id": "left", "count": len(held["messages"])}
         await wire.call("session/branch", session_id=SESSION, entry_id="ask")
-        await append(wire, "call-again", "call")
-        await append(wire, "right", "text")
+        await append_message(wire, "call-again", MESSAGES["call"])
+        await append_message(wire, "right", MESSAGES["text"])
         told = await ask(wire, known=known, **view)
         # The call and its made result have the bytes of those that are held, and another source.
         assert (told["unchanged"], told["sources"]) == (1, ["call-again", "call-again", "right"])
         await wire.call("session/branch", session_id=SESSION, entry_id="call")
-        await append(wire, "text", "text")
+        await append_message(wire, "text", MESSAGES["text"])
         told = await ask(wire, known=known, **view)
         # The call is the one that is held, and so is its made result; in Anthropic's shape that
         # stands in one message with what is said behind it.

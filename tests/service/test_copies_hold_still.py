@@ -13,38 +13,29 @@ import pytest
 from anyio import to_thread
 
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import call
 from tests.kit.house import House
+from tests.kit.sessions import SESSION, stored_entry, stored_message
 
-SESSION = "session-a"
 OTHER = "session-b"
-TIME = "2026-01-15T10:30:00.000Z"
-
-
-def entry(word: str, entry_id: str, parent_id: str | None, **more: Any) -> dict[str, Any]:
-    return {"type": word, "id": entry_id, "parent_id": parent_id, "timestamp": TIME, **more}
-
-
-def said(entry_id: str, parent_id: str | None, role: str = "user", **more: Any) -> dict[str, Any]:
-    message = {"role": role, "content": f"text of {entry_id}"}
-    return entry("message", entry_id, parent_id, message=message, **more)
 
 
 SOURCE = [
-    said("m1", None),
-    said("m2", "m1", "assistant"),
-    entry("label", "l1", "m2", target_id="m2", label="then"),
-    said("x1", "m2", head="side"),
-    entry("custom", "d1", "m2", custom_type="sessiond.decision", data={"decision": "sqlite"}),
-    entry("session_info", "i1", "d1", name="Then", plan="the plan", tags=["a"], provider="p"),
-    said("m3", "d1", "assistant"),
+    stored_message("m1", None),
+    stored_message("m2", "m1", "assistant"),
+    stored_entry("label", "l1", "m2", target_id="m2", label="then"),
+    stored_message("x1", "m2", head="side"),
+    stored_entry(
+        "custom", "d1", "m2", custom_type="sessiond.decision", data={"decision": "sqlite"}
+    ),
+    stored_entry(
+        "session_info", "i1", "d1", name="Then", plan="the plan", tags=["a"], provider="p"
+    ),
+    stored_message("m3", "d1", "assistant"),
 ]
 
 
-async def call(wire: Wire, method: str, **params: Any) -> Any:
-    return await wire.call(method, session_id=SESSION, **params)
-
-
-async def append(wire: Wire, **more: Any) -> None:
+async def append_another(wire: Wire, **more: Any) -> None:
     await call(wire, "append", entry={"type": "message", "message": {"role": "user"}}, **more)
 
 
@@ -54,7 +45,10 @@ async def grows(wire: Wire, house: House) -> None:
     custom = {"type": "custom", "custom_type": "sessiond.decision", "data": data}
     await call(wire, "append", entry=custom, parent_id="m1", head="other")
     path = next(path for path in house.session_files() if SESSION in path.name)
-    for line in (said("f1", "m3"), entry("label", "l2", "f1", target_id="m3", label="theirs")):
+    for line in (
+        stored_message("f1", "m3"),
+        stored_entry("label", "l2", "f1", target_id="m3", label="theirs"),
+    ):
         house.disk.write_as_another(path, json.dumps(line).encode() + b"\n")
     for entry_id in ("m1", "m2"):
         await call(wire, "session/label", entry_id=entry_id, label="later")
@@ -67,7 +61,7 @@ async def shrinks(wire: Wire, _house: House) -> None:
     await call(wire, "session/label", entry_id="m2", label=None)
     await call(wire, "session/update", plan=None, tags=None, provider=None)
     await call(wire, "session/rewind", to="m1")
-    await append(wire)
+    await append_another(wire)
     await call(wire, "session/branch", head="side", drop=True)
 
 
@@ -138,7 +132,7 @@ async def shown_all(wire: Wire, numbers: list[int]) -> list[Any]:
 
 async def open_both(house: House, wire: Wire) -> None:
     house.put(SOURCE)
-    house.put([said("o1", None)], OTHER)
+    house.put([stored_message("o1", None)], OTHER)
     for session_id in (SESSION, OTHER):
         await wire.call("session/get", session_id=session_id)
 
@@ -185,9 +179,9 @@ async def test_a_copy_of_a_file_that_is_replaced_meanwhile_is_none(
         await open_both(house, wire)
         gate = held()
         numbers = await ask_all(wire)
-        house.put([said("another", None)])
+        house.put([stored_message("another", None)])
         before = house.session_files()
-        await append(other)
+        await append_another(other)
         gate.may_go_on.set()
         # A merge into a new session takes no line of it.
         for number in numbers[:-1]:

@@ -6,7 +6,6 @@ import errno
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from anyio import to_thread
@@ -16,16 +15,13 @@ from sessiond.model.problems import PROBLEM_KINDS
 from sessiond.service.files import lint
 from sessiond.service.files.verifying import verify_file
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import call
 from tests.kit.house import House
+from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, HEADER, NATIVE, ONE, PI, Damage, line
 
-SESSION = "session-a"
 PAGE = Path(__file__).parents[2] / "protocol.md"
 HI = {"role": "user", "content": "hi", "timestamp": 1768473000000}
-
-
-async def call(wire: Wire, method: str, **params: Any) -> Any:
-    return await wire.call(method, session_id=SESSION, **params)
 
 
 async def look(wire: Wire, damage: Damage, dialect: str) -> None:

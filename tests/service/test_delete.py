@@ -13,20 +13,15 @@ import pytest
 
 from sessiond.journal.disk.files import Files
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import create_with, say, session_info
 from tests.kit.house import House, arrived
+from tests.kit.sessions import HI, SESSION
 
-SESSION = "session-a"
-HI = {"role": "user", "content": "hi"}
 PI = b'{"type":"session","version":3,"id":"session-p","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
 
 
 async def kind_of(wire: Wire, method: str, **params: Any) -> str:
     return str((await wire.refusal(method, session_id=SESSION, **params)).data["kind"])
-
-
-async def make(wire: Wire, **more: Any) -> None:
-    await wire.call("session/create", cwd="/p", session_id=SESSION, **more)
-    await wire.call("append", session_id=SESSION, message=HI)
 
 
 async def delete(wire: Wire, session_id: str = SESSION) -> Any:
@@ -51,7 +46,7 @@ async def test_a_session_goes_to_the_trash_and_is_found_no_more(
     house: House, persist: str, state: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist=persist)
+        await create_with(wire, "n1", persist=persist)
         if state == "archived":
             await wire.call("session/archive", session_id=SESSION)
         if state == "unloaded":
@@ -65,7 +60,7 @@ async def test_a_session_goes_to_the_trash_and_is_found_no_more(
         assert (listed["sessions"], listed["unreadable"]) == ([], [])
         # Safe to repeat, and the id is free.
         assert await delete(wire) == {}
-        await make(wire, persist=persist)
+        await create_with(wire, "n1", persist=persist)
         assert await delete(wire) == {}
         # Of one from the archive a note says that it lay there.
         files = 3 if state == "archived" else 2
@@ -113,7 +108,7 @@ async def test_every_file_of_the_id_goes(house: House) -> None:
 
 async def test_what_is_in_memory_is_gone_and_purge_finds_nothing_of_it(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist="never")
+        await create_with(wire, "n1", persist="never")
         assert await kind_of(wire, "session/purge") == "session_exists"
         assert await delete(wire) == {}
         for method in ("session/get", "session/delete", "session/purge"):
@@ -141,8 +136,8 @@ async def test_a_file_outside_the_profile_goes_with_its_name_and_purge_takes_it_
 
 async def test_what_another_process_holds_stays(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist="immediate")
-        path = Path((await wire.call("session/get", session_id=SESSION))["session"]["path"])
+        await create_with(wire, "n1", persist="immediate")
+        path = Path((await session_info(wire))["path"])
     held = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -150,14 +145,14 @@ async def test_what_another_process_holds_stays(real_house: House) -> None:
             assert await kind_of(wire, "session/delete") == "session_locked"
             fcntl.flock(held, fcntl.LOCK_UN)
             assert path.exists()
-            assert (await wire.call("append", session_id=SESSION, message=HI))["seq"] == 2
+            assert (await say(wire))["seq"] == 2
     finally:
         os.close(held)
 
 
 async def test_what_never_was_is_not_found(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_with(wire, "n1")
         refused = await wire.refusal("session/delete", session_id="session-b")
         assert (refused.data["kind"], refused.data["session_id"]) == (
             "session_not_found",
@@ -176,7 +171,7 @@ async def test_requests_before_it_are_served_and_those_after_it_find_nothing(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         if is_open:
-            await make(wire, persist=persist)
+            await create_with(wire, "n1", persist=persist)
         made = await wire.request(
             "session/create", cwd="/p", session_id=SESSION, persist=persist, if_exists="open"
         )
@@ -196,7 +191,7 @@ async def test_requests_before_it_are_served_and_those_after_it_find_nothing(
 
 async def test_what_waits_for_the_disk_is_stored_before_the_file_goes(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire, persist="immediate")
+        await create_with(wire, "n1", persist="immediate")
         with house.disk.hold("fdatasync") as gate:
             first = await wire.request("append", session_id=SESSION, message=HI)
             await arrived(gate)
@@ -217,7 +212,7 @@ async def test_what_waits_for_the_disk_is_stored_before_the_file_goes(house: Hou
 
 async def test_delete_and_purge_and_create_in_one_go(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist="immediate")
+        await create_with(wire, "n1", persist="immediate")
         asked = [
             await wire.request("session/delete", session_id=SESSION),
             await wire.request("session/purge", session_id=SESSION),
@@ -233,9 +228,9 @@ async def test_who_watches_is_told_once_it_is_gone_and_may_watch_its_successor(
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await make(wire, persist="immediate")
+        await create_with(wire, "n1", persist="immediate")
         await watcher.call("subscribe", session_id=SESSION, after={"seq": 0})
-        epoch = (await wire.call("session/get", session_id=SESSION))["session"]["epoch"]
+        epoch = (await session_info(wire))["epoch"]
         assert [(await watcher.next_notification())["method"] for _ in range(2)] == [
             "session/event",
             "session/synced",
@@ -245,7 +240,7 @@ async def test_who_watches_is_told_once_it_is_gone_and_may_watch_its_successor(
         assert told["method"] == "session/closed"
         assert told["params"] == {"session_id": SESSION, "reason": "deleted"}
         assert await kind_of(watcher, "session/flush") == "session_not_found"
-        await make(wire, persist="immediate")
+        await create_with(wire, "n1", persist="immediate")
         after = {"seq": 1, "epoch": epoch}
         answer = await watcher.call("subscribe", session_id=SESSION, after=after)
         assert answer["replaced"] == "epoch"
@@ -255,20 +250,20 @@ async def test_a_delete_that_failed_is_told_as_such_to_all_and_the_session_goes_
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await make(wire, persist="immediate")
+        await create_with(wire, "n1", persist="immediate")
         epoch = (await watcher.call("subscribe", session_id=SESSION))["epoch"]
         house.disk.fail("rename", errno=errno.EROFS)
         refused = await wire.refusal("session/delete", session_id=SESSION)
         assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", "EROFS")
         assert (await watcher.next_notification())["params"]["reason"] == "storage_error"
-        assert (await wire.call("append", session_id=SESSION, message=HI))["seq"] == 2
+        assert (await say(wire))["seq"] == 2
         after = {"seq": 1, "epoch": epoch}
         assert "replaced" not in await watcher.call("subscribe", session_id=SESSION, after=after)
 
 
 async def test_who_asked_may_leave_and_it_is_deleted_all_the_same(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist="immediate")
+        await create_with(wire, "n1", persist="immediate")
         with house.disk.hold("rename") as gate:
             async with daemon.connect() as other:
                 number = await other.request("session/delete", session_id=SESSION)
@@ -322,7 +317,7 @@ async def test_whatever_call_of_a_delete_fails_the_session_is_whole_in_one_place
 @pytest.mark.parametrize("op", ["listdir", "unlink", "fsync_folder"])
 async def test_a_purge_that_fails_is_repeated(house: House, op: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist="immediate")
+        await create_with(wire, "n1", persist="immediate")
         await delete(wire)
         house.disk.fail(op)
         assert await kind_of(wire, "session/purge") == "storage_error"
@@ -341,13 +336,13 @@ async def test_a_full_trash_of_another_device_leaves_the_session_where_it_was(
         old.rename(new)
 
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist="immediate")
+        await create_with(wire, "n1", persist="immediate")
         with monkeypatch.context() as patch:
             patch.setattr(Files, "rename_new", rename)
             patch.setattr(Files, "fsync", _no_space)
             assert await kind_of(wire, "session/delete") == "storage_error"
         assert list(real_house.layout.trash.iterdir()) == []
-        assert (await wire.call("append", session_id=SESSION, message=HI))["seq"] == 2
+        assert (await say(wire))["seq"] == 2
         monkeypatch.setattr(Files, "rename_new", rename)
         assert await delete(wire) == {}
         (kept,) = real_house.layout.trash.iterdir()
@@ -361,7 +356,7 @@ def _no_space(_self: Files, _fd: int) -> None:
 
 async def test_a_purge_does_not_take_what_a_later_delete_puts_into_the_trash(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist="immediate")
+        await create_with(wire, "n1", persist="immediate")
         purged = await wire.request("session/purge", session_id=SESSION)
         deleted = await wire.request("session/delete", session_id=SESSION)
         with pytest.raises(Refusal) as refused:

@@ -10,21 +10,13 @@ from anyio import to_thread
 
 from sessiond.service.files.startup_cleanup import settle_drafts
 from sessiond.testing.daemon import Wire
+from tests.kit.calls import create, say, session_info
 from tests.kit.house import House
-
-SESSION = "session-a"
-
-
-async def make(wire: Wire, **more: Any) -> Any:
-    return await wire.call("session/create", cwd="/p", session_id=SESSION, **more)
-
-
-async def append(wire: Wire, role: str = "user", **more: Any) -> Any:
-    return await wire.call("append", session_id=SESSION, message={"role": role}, **more)
+from tests.kit.sessions import SESSION
 
 
 async def persisted(wire: Wire) -> bool:
-    info = (await wire.call("session/get", session_id=SESSION))["session"]
+    info = await session_info(wire)
     return bool(info["persisted"])
 
 
@@ -38,39 +30,39 @@ def places(house: House) -> list[str]:
 
 async def test_a_session_appears_with_its_first_assistant_message(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await make(wire)
+        made = await create(wire)
         assert not made["session"]["persisted"]
-        await append(wire)
+        await say(wire)
         assert (places(house), await persisted(wire)) == (["pending"], False)
         assert (await listed(wire), await listed(wire, drafts=True)) == ([], [SESSION])
-        await append(wire, "assistant")
+        await say(wire, role="assistant")
         assert (places(house), await persisted(wire)) == (["sessions"], True)
         assert await listed(wire) == [SESSION]
-        path = (await wire.call("session/get", session_id=SESSION))["session"]["path"]
+        path = (await session_info(wire))["path"]
         assert path == str(house.session_files()[0])
         # Nothing was rewritten: the same file has another name.
-        assert (await append(wire))["seq"] == 3
+        assert (await say(wire))["seq"] == 3
 
 
 async def test_a_draft_is_durable_and_works_by_its_id_after_a_restart(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, title="t")
-        await append(wire)
-        epoch = (await wire.call("session/get", session_id=SESSION))["session"]["epoch"]
+        await create(wire, title="t")
+        await say(wire)
+        epoch = (await session_info(wire))["epoch"]
         left = house.disk.crash()
     house.files = left
     async with house.daemon() as daemon, daemon.connect() as wire:
-        info = (await wire.call("session/get", session_id=SESSION))["session"]
+        info = await session_info(wire)
         assert (info["seq"], info["persisted"], info["title"]) == (1, False, "t")
         assert info["epoch"] == epoch
-        await append(wire, "assistant")
+        await say(wire, role="assistant")
         assert places(house) == ["sessions"]
-        assert (await wire.call("session/get", session_id=SESSION))["session"]["epoch"] == epoch
+        assert (await session_info(wire))["epoch"] == epoch
 
 
 async def test_the_header_is_durable_before_create_is_answered(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         left = house.disk.crash()
     house.files = left
     assert [line["id"] for line in house.stored()] == [SESSION]
@@ -81,12 +73,12 @@ async def test_a_failed_move_does_not_fail_the_append_and_is_tried_again(
     house: House, op: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         house.disk.fail(op)
-        answer = await append(wire, "assistant")
+        answer = await say(wire, role="assistant")
         assert answer["durability"] == "disk"
         assert not await persisted(wire)
-        assert (await append(wire))["seq"] == 2
+        assert (await say(wire))["seq"] == 2
         assert (places(house), await persisted(wire)) == (["sessions"], True)
     house.files = house.disk.crash()
     assert [line["type"] for line in house.stored()] == ["session_header", "message", "message"]
@@ -94,9 +86,9 @@ async def test_a_failed_move_does_not_fail_the_append_and_is_tried_again(
 
 async def test_a_move_that_failed_is_tried_again_when_the_daemon_starts(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         house.disk.fail("rename")
-        await append(wire, "assistant")
+        await say(wire, role="assistant")
     assert places(house) == ["pending"]
     async with house.daemon() as daemon, daemon.connect() as wire:
         await to_thread.run_sync(settle_drafts, daemon.service.store)
@@ -108,7 +100,7 @@ async def test_a_move_that_failed_is_tried_again_when_the_daemon_starts(house: H
 async def test_a_start_opens_and_reads_no_draft_that_is_known(house: House, drafts: int) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         for number in range(drafts):
-            await wire.call("session/create", cwd="/p", session_id=f"draft-{number:03}")
+            await create(wire, f"draft-{number:03}")
             await wire.call("append", session_id=f"draft-{number:03}", message={"role": "user"})
         await wire.call("session/list", drafts=True)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -122,7 +114,7 @@ async def test_a_start_opens_and_reads_no_draft_that_is_known(house: House, draf
 
 async def test_a_draft_that_got_its_answer_unseen_is_read_at_the_next_start(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         await wire.call("session/list", drafts=True)
     (path,) = house.session_files()
     answer = {
@@ -141,7 +133,7 @@ async def test_a_draft_that_got_its_answer_unseen_is_read_at_the_next_start(hous
 async def test_a_start_that_is_to_end_leaves_the_rest_of_the_drafts(house: House) -> None:
     for number in range(3):
         async with house.daemon() as daemon, daemon.connect() as wire:
-            await wire.call("session/create", cwd="/p", session_id=f"draft-{number:03}")
+            await create(wire, f"draft-{number:03}")
     house.disk.seconds += 10 * 24 * 3600.0
     looks = iter([False, True, True])
     async with house.daemon() as daemon:
@@ -151,9 +143,9 @@ async def test_a_start_that_is_to_end_leaves_the_rest_of_the_drafts(house: House
 
 async def test_a_move_that_failed_is_tried_again_when_the_session_is_opened(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         house.disk.fail("rename")
-        await append(wire, "assistant")
+        await say(wire, role="assistant")
         await wire.call("session/close", session_id=SESSION)
         assert await persisted(wire)
     assert places(house) == ["sessions"]
@@ -161,31 +153,31 @@ async def test_a_move_that_failed_is_tried_again_when_the_session_is_opened(hous
 
 async def test_a_draft_whose_first_reply_was_refused_stays_a_draft(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         house.disk.fail("fdatasync")
         failed = await wire.request("append", session_id=SESSION, message={"role": "assistant"})
         with pytest.raises(Exception, match="storage_error"):
             await wire.answer(failed)
-        await append(wire)
+        await say(wire)
         assert (places(house), await persisted(wire)) == (["pending"], False)
 
 
 async def test_an_immediate_session_is_there_at_once(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await make(wire, persist="immediate")
+        made = await create(wire, persist="immediate")
         assert made["session"]["persisted"]
         assert (places(house), await listed(wire)) == (["sessions"], [SESSION])
 
 
 async def test_a_session_that_is_never_persisted_touches_no_disk(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await make(wire, persist="never")
+        await create(wire, persist="never")
         before = (house.disk.writes, house.disk.syncs)
         await watcher.call("subscribe", session_id=SESSION)
-        answer = await append(wire, "assistant")
+        answer = await say(wire, role="assistant")
         assert answer["durability"] == "memory"
-        retried = await append(wire, idempotency_key="k")
-        assert await append(wire, idempotency_key="k") == retried | {"duplicate": True}
+        retried = await say(wire, idempotency_key="k")
+        assert await say(wire, idempotency_key="k") == retried | {"duplicate": True}
         context = await wire.call("build_context", session_id=SESSION)
         assert len(context["messages"]) == 2
         assert (await watcher.next_notification())["params"]["seq"] == 1
@@ -229,8 +221,8 @@ async def test_a_bug_in_memory_is_told_and_the_connection_lives(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist="never")
-        await append(wire)
+        await create(wire, persist="never")
+        await say(wire)
         monkeypatch.setattr(daemon.service.host(SESSION).opened.session, "rules", None)
         failed = await wire.request("append", session_id=SESSION, message={"role": "user"})
         with pytest.raises(Exception, match="internal"):

@@ -10,17 +10,9 @@ import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
 from sessiond.testing.disk import FaultDisk
+from tests.kit.calls import append_all, create
 from tests.kit.house import House, arrived
-
-SESSION = "session-a"
-
-
-def message(entry_id: str, text: str = "hi", role: str = "user") -> dict[str, Any]:
-    return {"type": "message", "id": entry_id, "message": {"role": role, "content": text}}
-
-
-async def append(wire: Wire, *entries: dict[str, Any], **more: Any) -> Any:
-    return await wire.call("append", session_id=SESSION, entries=list(entries), **more)
+from tests.kit.sessions import SESSION, entry
 
 
 async def refusal(wire: Wire, number: int) -> Refusal:
@@ -53,9 +45,9 @@ async def look(wire: Wire) -> bytes:
 
 async def start(wire: Wire, filled: bool) -> None:
     """A session without entries, or with some of every kind of state."""
-    await wire.call("session/create", cwd="/p", session_id=SESSION)
+    await create(wire)
     if filled:
-        await append(wire, message("old1"), message("old2", role="assistant"))
+        await append_all(wire, entry("old1"), entry("old2", role="assistant"))
         await wire.call("session/label", session_id=SESSION, entry_id="old1", label="start")
         await wire.call("branch", session_id=SESSION, entry_id="old1", head="side")
 
@@ -74,7 +66,7 @@ async def test_nothing_shows_an_entry_before_it_is_durable(house: House) -> None
         await watcher.call("subscribe", session_id=SESSION)
         before = await look(other)
         with house.disk.hold("fdatasync") as gate:
-            asked = await wire.request("append", session_id=SESSION, entry=message("new"))
+            asked = await wire.request("append", session_id=SESSION, entry=entry("new"))
             await arrived(gate)
             assert await look(other) == before
             for method, params in (
@@ -99,10 +91,10 @@ async def test_nothing_shows_an_entry_before_it_is_durable(house: House) -> None
 
 async def rest_on_it(wire: Wire) -> list[int]:
     """Requests whose answers would tell that the entry "new" is there."""
-    entry = {"session_id": SESSION, "entry": message("new")}
+    new = {"session_id": SESSION, "entry": entry("new")}
     return [
-        await wire.request("append", **entry),  # a duplicate
-        await wire.request("append", **entry | {"entry": message("new", "other")}),  # a conflict
+        await wire.request("append", **new),  # a duplicate
+        await wire.request("append", **new | {"entry": entry("new", "other")}),  # a conflict
         await wire.request(
             "append", session_id=SESSION, message={"role": "user"}, expected={"leaf_id": None}
         ),
@@ -116,10 +108,10 @@ async def test_what_rests_on_an_entry_is_not_answered_before_it_is_durable(house
         await start(wire, filled=False)
         with house.disk.hold("fdatasync") as first, house.disk.hold("write") as writes:
             writes.open.set()
-            blocker = await wire.request("append", session_id=SESSION, entry=message("block"))
+            blocker = await wire.request("append", session_id=SESSION, entry=entry("block"))
             await arrived(first)
             # One batch: the entry and what rests on it.
-            asked = await wire.request("append", session_id=SESSION, entry=message("new"))
+            asked = await wire.request("append", session_id=SESSION, entry=entry("new"))
             await wire.call("server/ping")
             resting = await rest_on_it(other)
             await other.call("server/ping")
@@ -140,9 +132,9 @@ async def test_what_rests_on_an_entry_that_was_not_stored_is_a_storage_error_too
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await start(wire, filled=False)
         with house.disk.hold("fdatasync") as gate:
-            blocker = await wire.request("append", session_id=SESSION, entry=message("block"))
+            blocker = await wire.request("append", session_id=SESSION, entry=entry("block"))
             await arrived(gate)
-            asked = await wire.request("append", session_id=SESSION, entry=message("new"))
+            asked = await wire.request("append", session_id=SESSION, entry=entry("new"))
             await wire.call("server/ping")
             resting = await rest_on_it(other)
             await other.call("server/ping")
@@ -168,7 +160,7 @@ async def test_a_failed_sync_fails_everyone_who_waited_and_a_retry_is_stored_onc
         before = await look(wire)
         with house.disk.hold("fdatasync") as gate:
             house.disk.fail("fdatasync", errno=28)
-            first = await wire.request("append", session_id=SESSION, entry=message("n0"))
+            first = await wire.request("append", session_id=SESSION, entry=entry("n0"))
             await arrived(gate)
         assert (await refusal(wire, first)).data == {
             "kind": "storage_error",
@@ -177,7 +169,7 @@ async def test_a_failed_sync_fails_everyone_who_waited_and_a_retry_is_stored_onc
             "path": str(house.session_files()[0]),
         }
         assert await look(wire) == before
-        answers = [await append(wire, message("n0")), await append(wire, message("n0"))]
+        answers = [await append_all(wire, entry("n0")), await append_all(wire, entry("n0"))]
         assert [answer["duplicate"] for answer in answers] == [False, True]
         assert answers[0]["entries"] == answers[1]["entries"]
         await other.call("server/ping")
@@ -208,7 +200,7 @@ FAULTS: dict[str, Callable[[FaultDisk], object]] = {
 async def test_a_failed_append_changes_nothing_here_or_after_reopening(
     house: House, fault: str, filled: bool
 ) -> None:
-    batch = [message("n1"), message("n2", role="assistant"), message("n3")]
+    batch = [entry("n1"), entry("n2", role="assistant"), entry("n3")]
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled)
         before = await look(wire)
@@ -223,12 +215,12 @@ async def test_a_failed_append_changes_nothing_here_or_after_reopening(
     # What a new daemon reads is what this one showed.
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await look(wire) == before
-        retried = await append(wire, *batch)
+        retried = await append_all(wire, *batch)
         assert not retried["duplicate"]
         after = await look(wire)
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await look(wire) == after
-        assert (await append(wire, *batch))["duplicate"]
+        assert (await append_all(wire, *batch))["duplicate"]
     assert [line["id"] for line in house.stored()][-3:] == ["n1", "n2", "n3"]
 
 
@@ -239,9 +231,9 @@ async def test_after_a_failed_append_the_same_daemon_takes_the_retry(
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=True)
         FAULTS[fault](house.disk)
-        await refusal(wire, await wire.request("append", session_id=SESSION, entry=message("n1")))
+        await refusal(wire, await wire.request("append", session_id=SESSION, entry=entry("n1")))
         house.disk.heal()
-        assert not (await append(wire, message("n1")))["duplicate"]
+        assert not (await append_all(wire, entry("n1")))["duplicate"]
         after = await look(wire)
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await look(wire) == after
@@ -268,13 +260,13 @@ async def test_a_refused_entry_in_the_middle_of_an_atom_refuses_all_of_it(
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled)
         before = await look(wire)
-        entries = [message("n1"), BAD[bad], message("n3")]
+        entries = [entry("n1"), BAD[bad], entry("n3")]
         failed = await refusal(
             wire, await wire.request("append", session_id=SESSION, entries=entries)
         )
         assert failed.data["kind"] in {"entry_invalid", "entry_not_found"}
         assert await look(wire) == before
-        good = await append(wire, message("n1"), message("n2"), message("n3"))
+        good = await append_all(wire, entry("n1"), entry("n2"), entry("n3"))
         assert [entry["id"] for entry in good["entries"]] == ["n1", "n2", "n3"]
         after = await look(wire)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -289,7 +281,7 @@ async def test_an_id_that_a_caller_brings_is_given_to_no_other_entry_of_the_call
         await start(wire, filled=False)
         unnamed = {"type": "message", "message": {"role": "user"}}
         # The next id that the daemon would give is e1.
-        answer = await append(wire, unnamed, message("e1"), unnamed)
+        answer = await append_all(wire, unnamed, entry("e1"), unnamed)
         assert [entry["id"] for entry in answer["entries"]] == ["e2", "e1", "e3"]
 
 
@@ -297,12 +289,12 @@ async def test_a_refused_call_in_a_batch_leaves_the_others_of_the_batch_whole(ho
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=False)
         with house.disk.hold("fdatasync") as gate:
-            asked = [await wire.request("append", session_id=SESSION, entry=message("a"))]
+            asked = [await wire.request("append", session_id=SESSION, entry=entry("a"))]
             await arrived(gate)
             calls = (
-                [message("b1"), message("b2")],
-                [message("c1"), BAD["no role"]],
-                [message("d1")],
+                [entry("b1"), entry("b2")],
+                [entry("c1"), BAD["no role"]],
+                [entry("d1")],
             )
             asked += [
                 await wire.request("append", session_id=SESSION, entries=entries)
@@ -323,10 +315,10 @@ async def test_a_retry_whose_stored_entry_cannot_be_read_fails_alone(house: Hous
         host = daemon.service.host(SESSION)
         house.disk.fail("pread")
         failed = await refusal(
-            wire, await wire.request("append", session_id=SESSION, entry=message("old1"))
+            wire, await wire.request("append", session_id=SESSION, entry=entry("old1"))
         )
         assert failed.data["kind"] == "storage_error"
-        assert (await append(wire, message("n1")))["seq"] == 5
+        assert (await append_all(wire, entry("n1")))["seq"] == 5
         assert daemon.service.host(SESSION) is host
 
 
@@ -335,7 +327,7 @@ async def test_what_a_power_cut_leaves_is_what_was_acknowledged(house: House) ->
         await start(wire, filled=True)
         shown = await look(wire)
         with house.disk.hold("fdatasync") as gate:
-            asked = await wire.request("append", session_id=SESSION, entry=message("lost"))
+            asked = await wire.request("append", session_id=SESSION, entry=entry("lost"))
             await arrived(gate)
             left = house.disk.crash()
         await wire.answer(asked)
@@ -350,13 +342,13 @@ async def test_durability_os_is_visible_at_once_and_said_so(house: House) -> Non
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=False)
         syncs = house.disk.syncs
-        first = await append(wire, message("n1"), durability="os")
+        first = await append_all(wire, entry("n1"), durability="os")
         assert (first["durability"], house.disk.syncs) == ("os", syncs)
-        again = await append(wire, message("n1"), durability="os")
+        again = await append_all(wire, entry("n1"), durability="os")
         assert (again["durability"], house.disk.syncs) == ("os", syncs)
-        assert (await append(wire, message("n2")))["durability"] == "disk"
+        assert (await append_all(wire, entry("n2")))["durability"] == "disk"
         # That sync covered both.
-        again = await append(wire, message("n1"))
+        again = await append_all(wire, entry("n1"))
         assert (again["durability"], house.disk.syncs) == ("disk", syncs + 1)
 
 
@@ -365,14 +357,14 @@ async def test_a_retry_that_asks_for_the_disk_brings_there_what_was_stored_witho
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=True)
-        first = await append(wire, message("n1"), message("n2"), durability="os")
+        first = await append_all(wire, entry("n1"), entry("n2"), durability="os")
         syncs = house.disk.syncs
-        again = await append(wire, message("n1"), message("n2"))
+        again = await append_all(wire, entry("n1"), entry("n2"))
         assert (again["durability"], again["duplicate"]) == ("disk", True)
         assert (again["entries"], again["seq"]) == (first["entries"], first["seq"])
         assert house.disk.syncs == syncs + 1
         # What is synced is not synced again.
-        assert (await append(wire, message("n1"), message("n2")))["durability"] == "disk"
+        assert (await append_all(wire, entry("n1"), entry("n2")))["durability"] == "disk"
         assert house.disk.syncs == syncs + 1
         shown = await wire.call("session/entries", session_id=SESSION)
         left = house.disk.crash()
@@ -385,13 +377,13 @@ async def test_retries_share_one_sync_and_are_not_answered_before_it(house: Hous
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=True)
         for entry_id in ("n1", "n2", "n3"):
-            await append(wire, message(entry_id), durability="os")
+            await append_all(wire, entry(entry_id), durability="os")
         syncs = house.disk.syncs
         with house.disk.hold("fdatasync") as gate:
-            first = await wire.request("append", session_id=SESSION, entry=message("n1"))
+            first = await wire.request("append", session_id=SESSION, entry=entry("n1"))
             await arrived(gate)
             asked = [
-                await wire.request("append", session_id=SESSION, entry=message(entry_id))
+                await wire.request("append", session_id=SESSION, entry=entry(entry_id))
                 for entry_id in ("n1", "n2", "n3")
             ]
             ping = await wire.request("server/ping")
@@ -406,11 +398,11 @@ async def test_a_retry_in_the_batch_of_its_entry_brings_both_to_the_disk(house: 
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=False)
         with house.disk.hold("fdatasync") as gate:
-            await wire.request("append", session_id=SESSION, entry=message("block"))
+            await wire.request("append", session_id=SESSION, entry=entry("block"))
             await arrived(gate)
             asked = [
                 await wire.request(
-                    "append", session_id=SESSION, entry=message("n1"), durability=durability
+                    "append", session_id=SESSION, entry=entry("n1"), durability=durability
                 )
                 for durability in ("os", "disk")
             ]
@@ -425,11 +417,11 @@ async def test_a_retry_in_the_batch_of_its_entry_brings_both_to_the_disk(house: 
 async def test_a_retry_whose_sync_fails_is_refused_and_can_be_repeated(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=True)
-        await append(wire, message("n1"), durability="os")
+        await append_all(wire, entry("n1"), durability="os")
         house.disk.fail("fdatasync")
-        refused = await wire.refusal("append", session_id=SESSION, entry=message("n1"))
+        refused = await wire.refusal("append", session_id=SESSION, entry=entry("n1"))
         assert (refused.data["kind"], refused.data["retryable"]) == ("storage_error", True)
-        again = await append(wire, message("n1"))
+        again = await append_all(wire, entry("n1"))
         assert (again["durability"], again["duplicate"]) == ("disk", True)
         left = house.disk.crash()
     house.files = left
@@ -439,14 +431,14 @@ async def test_a_retry_whose_sync_fails_is_refused_and_can_be_repeated(house: Ho
 async def test_a_retry_is_not_said_to_be_on_a_disk_that_has_lost_the_file(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=True)
-        await append(wire, message("n1"), durability="os")
+        await append_all(wire, entry("n1"), durability="os")
         (path,) = house.session_files()
         kept = path.with_suffix(".kept")
         house.disk.rename(path, kept)
-        refused = await wire.refusal("append", session_id=SESSION, entry=message("n1"))
+        refused = await wire.refusal("append", session_id=SESSION, entry=entry("n1"))
         assert refused.data["errno"] == "ENOENT"
         house.disk.rename(kept, path)
-        assert (await append(wire, message("n1")))["durability"] == "disk"
+        assert (await append_all(wire, entry("n1")))["durability"] == "disk"
 
 
 async def test_entries_that_no_sync_covered_are_synced_when_the_session_is_closed(
@@ -454,6 +446,6 @@ async def test_entries_that_no_sync_covered_are_synced_when_the_session_is_close
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=False)
-        await append(wire, message("n1", role="assistant"), durability="os")
+        await append_all(wire, entry("n1", role="assistant"), durability="os")
     house.files = house.disk.crash(names=100)
     assert [line["id"] for line in house.stored()[1:]] == ["n1"]

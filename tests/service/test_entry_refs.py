@@ -8,9 +8,8 @@ import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.house import House
-from tests.service.test_tree import message, pi_text
-
-SESSION = "session-a"
+from tests.kit.sessions import SESSION, stored_message
+from tests.service.test_tree import pi_text
 
 # Made within one minute: UUIDv7s begin alike, and two end alike.
 MINUTE = [
@@ -29,7 +28,9 @@ async def resolved(wire: Wire, *refs: str) -> list[Any]:
 
 
 def chained(ids: list[str]) -> list[Any]:
-    return [message(one, ids[at - 1] if at else None, "x") for at, one in enumerate(ids)]
+    return [
+        stored_message(one, ids[at - 1] if at else None, content="x") for at, one in enumerate(ids)
+    ]
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])

@@ -14,15 +14,12 @@ from sessiond.service.external.watcher import Looking
 from sessiond.service.files.catalog_records import Register
 from sessiond.service.files.rows import Rows
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import call, create
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD
 
 PATIENCE_SECONDS = 20.0
-
-
-async def call(wire: Wire, method: str, **params: Any) -> Any:
-    return await wire.call(method, session_id=SESSION, **params)
 
 
 async def epoch(wire: Wire) -> str:
@@ -45,7 +42,7 @@ async def test_a_session_that_is_closed_while_it_is_stored_for_lists_is_the_same
 
     monkeypatch.setattr(LineReader, "close", close_it)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await wire.call("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        await create(wire, persist="immediate")
         await say(wire)
         seen = await epoch(wire)
         await say(wire, "assistant")

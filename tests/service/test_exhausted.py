@@ -12,9 +12,10 @@ from anyio import to_thread
 from sessiond.rpc import readers
 from sessiond.rpc.framing import Framer, Framing
 from sessiond.testing.daemon import Daemon, Wire
+from tests.kit.calls import append, create, session_info
 from tests.kit.house import House
+from tests.kit.sessions import SESSION
 
-SESSION = "session-a"
 NO_THREAD = "can't start new thread"
 
 
@@ -38,11 +39,6 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> NoThreads:
     return NoThreads(monkeypatch)
 
 
-async def say(wire: Wire, entry_id: str) -> Any:
-    entry = {"type": "message", "id": entry_id, "message": {"role": "assistant"}}
-    return await wire.call("append", session_id=SESSION, entry=entry)
-
-
 async def let_go(daemon: Daemon, wire: Wire) -> None:
     """Close it until nobody has its file: one that is just being looked at stays open."""
     with anyio.fail_after(60):
@@ -54,29 +50,29 @@ async def test_a_session_that_gets_no_thread_is_opened_later(
     house: House, threads: NoThreads
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/create", cwd="/p", session_id=SESSION)
-        await say(wire, "one")
+        await create(wire)
+        await append(wire, "one", role="assistant")
         await let_go(daemon, wire)
         threads.left = 1
         refused = await wire.refusal("session/get", session_id=SESSION)
         assert refused.data["kind"] == "overloaded"
         assert refused.data["retry_after_ms"] > 0
-        assert (await say(wire, "two"))["seq"] == 2
+        assert (await append(wire, "two", role="assistant"))["seq"] == 2
 
 
 async def test_an_append_that_gets_no_thread_is_refused_and_the_session_stays(
     house: House, threads: NoThreads
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await wire.call("session/create", cwd="/p", session_id=SESSION)
-        await say(wire, "one")
+        await create(wire)
+        await append(wire, "one", role="assistant")
         await other.call("subscribe", session_id=SESSION)
         host = daemon.service.hosts.find(SESSION)
         threads.left = 1
         entry = {"type": "message", "id": "two", "message": {"role": "user"}}
         refused = await wire.refusal("append", session_id=SESSION, entry=entry)
         assert (refused.data["kind"], refused.data["retryable"]) == ("overloaded", True)
-        assert (await wire.call("session/get", session_id=SESSION))["session"]["seq"] == 1
+        assert (await session_info(wire))["seq"] == 1
         assert not (await wire.call("append", session_id=SESSION, entry=entry))["duplicate"]
         assert (await other.next_notification())["params"]["seq"] == 2
         assert daemon.service.hosts.find(SESSION) is host
@@ -84,13 +80,13 @@ async def test_an_append_that_gets_no_thread_is_refused_and_the_session_stays(
 
 async def test_a_file_is_let_go_of_without_a_thread_too(house: House, threads: NoThreads) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/create", cwd="/p", session_id=SESSION)
-        await say(wire, "one")
+        await create(wire)
+        await append(wire, "one", role="assistant")
         threads.left = 100
         await let_go(daemon, wire)
         threads.left = 0
         assert house.disk.open_descriptors == 0
-        assert (await say(wire, "two"))["seq"] == 2
+        assert (await append(wire, "two", role="assistant"))["seq"] == 2
 
 
 async def test_a_job_without_a_thread_is_told_to_come_again(

@@ -6,24 +6,9 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.daemon import Wire
+from tests.kit.calls import append, create_with
 from tests.kit.house import House
-
-SESSION = "session-a"
-
-
-def entry(entry_id: str) -> dict[str, Any]:
-    return {"type": "message", "id": entry_id, "message": {"role": "user", "content": "hi"}}
-
-
-async def append(wire: Wire, entry_id: str, **more: Any) -> Any:
-    return await wire.call("append", session_id=SESSION, entry=entry(entry_id), **more)
-
-
-async def make(wire: Wire, *ids: str) -> None:
-    await wire.call("session/create", cwd="/p", session_id=SESSION)
-    for entry_id in ids:
-        await append(wire, entry_id)
+from tests.kit.sessions import SESSION, entry
 
 
 @pytest.mark.parametrize("leaf_id", ["n2", None], ids=["with a leaf", "before the first entry"])
@@ -31,7 +16,7 @@ async def test_a_seq_that_is_behind_is_refused_also_beside_a_leaf_that_fits(
     house: House, leaf_id: str | None
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire, *(["n1", "n2"] if leaf_id else []))
+        await create_with(wire, *["n1", "n2"] if leaf_id else [])
         seq = 2 if leaf_id else 0
         await other.call("session/update", session_id=SESSION, title="t")
         expected = {"leaf_id": leaf_id, "seq": seq}
@@ -60,7 +45,7 @@ async def test_a_head_that_a_call_creates_is_expected_before_the_first_entry(
     house: House, method: str, params: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, "n1", "n2")
+        await create_with(wire, "n1", "n2")
         call = {"session_id": SESSION, "head": "side", "expected": expected, **params}
         assert (await wire.call(method, **call))["head"] == "side"
         # The head is there now: the same guard refuses a second creation.
@@ -75,7 +60,7 @@ async def test_what_does_not_fit_creates_no_head(
     house: House, method: str, params: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, "n1", "n2")
+        await create_with(wire, "n1", "n2")
         refused = await wire.refusal(
             method, session_id=SESSION, head="side", expected=expected, **params
         )
@@ -88,7 +73,7 @@ async def test_what_does_not_fit_creates_no_head(
 
 async def test_a_head_that_is_not_there_is_no_conflict_to_branch_from(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, "n1", "n2")
+        await create_with(wire, "n1", "n2")
         more = {"head": "side", "parent_id": "n1", "expected": {"leaf_id": "n1"}}
         refused = await wire.refusal(
             "append", session_id=SESSION, entry=entry("n3"), on_conflict="branch", **more

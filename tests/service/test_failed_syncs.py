@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
 from sessiond.testing.disk import FaultDisk
+from tests.kit.calls import append, create
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
 PI_HEADER = (
     b'{"type":"session","version":3,"id":"%s","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
 ) % SESSION.encode()
-
-
-def message(entry_id: str) -> dict[str, Any]:
-    said = {"role": "user", "content": entry_id, "timestamp": 1}
-    return {"type": "message", "id": entry_id, "message": said}
-
-
-async def append(wire: Wire, entry_id: str) -> Any:
-    return await wire.call("append", session_id=SESSION, entry=message(entry_id))
 
 
 @asynccontextmanager
@@ -65,7 +56,7 @@ async def test_a_retry_after_a_kill_is_durable_although_its_sync_failed_before_t
         house.put(content)
     async with client(house) as wire:
         if not content:
-            await wire.call("session/create", session_id=SESSION, cwd="/p", persist="immediate")
+            await create(wire, persist="immediate")
         await append(wire, "first")
         await refused(house.disk, wire, "lost")
         orphaned = house.disk.kill()

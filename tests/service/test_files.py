@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.calls import append, session_info
 from tests.kit.house import House
+from tests.kit.sessions import SESSION
 
-SESSION = "session-a"
 HEADER = b'{"type":"session_header","version":1,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
 TIME = b'"timestamp":"2026-01-15T10:30:00.000Z"'
 
@@ -31,15 +31,6 @@ def line(entry_id: str, parent: str | None, more: bytes = b"", content: bytes = 
 
 
 GOOD = HEADER + line("n1", None) + line("n2", "n1")
-
-
-async def append(wire: Wire, entry_id: str) -> Any:
-    entry = {"type": "message", "id": entry_id, "message": {"role": "user"}}
-    return await wire.call("append", session_id=SESSION, entry=entry)
-
-
-async def info_of(wire: Wire) -> Any:
-    return (await wire.call("session/get", session_id=SESSION))["session"]
 
 
 async def entry_ids(wire: Wire) -> list[tuple[int, str]]:
@@ -102,7 +93,7 @@ async def test_a_file_that_cannot_be_opened_is_a_storage_error_that_names_it(
         refused = await wire.refusal("session/get", session_id=SESSION)
         assert (refused.code, refused.data["errno"]) == (-32060, "EACCES")
         assert path.name in refused.message
-        assert (await info_of(wire))["seq"] == 2
+        assert (await session_info(wire))["seq"] == 2
     assert house.disk.content(path) == GOOD
     assert house.disk.open_descriptors == 0
 
@@ -137,7 +128,7 @@ async def test_a_torn_line_is_copied_aside_before_it_is_cut(house: House) -> Non
     torn = line("n3", "n2")[:-20]
     path = house.put(GOOD + torn, killed=True)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        info = await info_of(wire)
+        info = await session_info(wire)
         assert (info["seq"], info["problems"], info["read_only"]) == (2, 1, False)
         # Who only reads changes nothing.
         assert house.disk.content(path) == GOOD + torn
@@ -155,13 +146,13 @@ async def test_a_whole_last_line_without_a_newline_is_kept_and_gets_one(
 ) -> None:
     path = house.put(content)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        info = await info_of(wire)
+        info = await session_info(wire)
         assert info["problems"] == 0
         assert house.disk.content(path) == content
         assert (await append(wire, "next"))["seq"] == info["seq"] + 1
         assert house.disk.content(path).startswith(content + b"\n{")
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await info_of(wire))["seq"] == info["seq"] + 1
+        assert (await session_info(wire))["seq"] == info["seq"] + 1
 
 
 @pytest.mark.parametrize("torn", [b"", b'{"type":"mess'], ids=["", "and a torn line"])
@@ -173,7 +164,7 @@ async def test_the_first_lines_of_an_append_whose_last_never_came_are_cut_with_a
     atom[0] = line("a1", None, b',"atom":[1,3],"atom_of":"session-a"')
     path = house.put(GOOD + b"".join(atom[:whole]) + torn)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        info = await info_of(wire)
+        info = await session_info(wire)
         assert (info["seq"], info["leaf_id"], info["read_only"]) == (2, "n2", False)
         assert info["problems"] == (2 if torn else 1)
         assert house.disk.content(path) == GOOD + b"".join(atom[:whole]) + torn
@@ -193,7 +184,7 @@ async def test_a_whole_append_at_the_end_stays(house: House) -> None:
     atom = [line(f"a{k}", None, b',"atom":[%d,2]' % k) for k in (1, 2)]
     path = house.put(GOOD + b"".join(atom))
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await info_of(wire))["seq"] == 4
+        assert (await session_info(wire))["seq"] == 4
     assert house.disk.content(path) == GOOD + b"".join(atom)
 
 
@@ -202,14 +193,14 @@ async def test_in_a_file_of_another_program_nothing_is_ever_cut(house: House) ->
     half = b'{"type":"message","id":"aaaa'
     path = house.put(header + half)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        info = await info_of(wire)
+        info = await session_info(wire)
         assert (info["dialect"], info["seq"], info["problems"]) == ("pi", 0, 1)
         assert not info["read_only"]
         assert house.disk.content(path) == header + half
         message = {"role": "user", "content": "x", "timestamp": 1}
         answer = await wire.call("append", session_id=SESSION, message=message)
         assert answer["seq"] == 2
-        assert (await info_of(wire))["problems"] == 1
+        assert (await session_info(wire))["problems"] == 1
     assert house.disk.content(path).startswith(header + half + b" \n{")
 
 
@@ -263,7 +254,7 @@ async def test_a_bad_line_inside_stays_is_reported_and_makes_the_session_read_on
     content = GOOD + BAD_LINES[case] + line("n4", "n2")
     path = house.put(content)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        info = await info_of(wire)
+        info = await session_info(wire)
         assert (info["seq"], info["problems"], info["read_only"]) == (4, 1, True)
         # Its ordinal is kept, and it yields no event.
         assert await entry_ids(wire) == [(1, "n1"), (2, "n2"), (4, "n4")]
@@ -313,7 +304,7 @@ async def test_lines_that_end_as_on_windows_are_read_and_left_as_they_are(house:
 async def test_blank_lines_keep_their_ordinals_and_hurt_nobody(house: House) -> None:
     house.put(GOOD + b"\n  \n" + line("n5", "n2"))
     async with house.daemon() as daemon, daemon.connect() as wire:
-        info = await info_of(wire)
+        info = await session_info(wire)
         assert (info["seq"], info["problems"], info["read_only"]) == (5, 0, False)
         assert (await append(wire, "n6"))["seq"] == 6
 
@@ -321,7 +312,7 @@ async def test_blank_lines_keep_their_ordinals_and_hurt_nobody(house: House) -> 
 async def test_a_line_of_20_mb_is_an_entry_like_any_other(house: House) -> None:
     house.put(GOOD + line("big", "n2", content=b"x" * 20_000_000))
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await info_of(wire))["leaf_id"] == "big"
+        assert (await session_info(wire))["leaf_id"] == "big"
         await wire.call("subscribe", session_id=SESSION, after={"seq": 2, "entry_id": "n2"})
         event = await wire.next_notification()
         assert len(event["params"]["entry"]["message"]["content"]) == 20_000_000
@@ -331,7 +322,7 @@ async def test_what_refers_to_nothing_is_reported_and_shown(house: House) -> Non
     leaf = b'{"type":"leaf","id":"l1","parent_id":"n2",%s,"target_id":"nowhere"}\n' % TIME
     house.put(GOOD + line("orphan", "nowhere") + leaf)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        info = await info_of(wire)
+        info = await session_info(wire)
         # The orphan is a root of its own; the leaf moves nothing, in no event either.
         assert (info["problems"], info["leaf_id"]) == (2, "orphan")
         await wire.call("subscribe", session_id=SESSION, after={"seq": 3, "entry_id": "orphan"})
@@ -360,7 +351,7 @@ async def test_an_epoch_lasts_as_long_as_what_was_seen_under_it_is_still_there(
     content, misfit = EPOCHS[case]
     path = house.put(GOOD)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        epoch = (await info_of(wire))["epoch"]
+        epoch = (await session_info(wire))["epoch"]
     if "copy" in case:
         # Another file, which somebody else may have a different end of.
         house.disk.put(path, content)
@@ -370,6 +361,6 @@ async def test_an_epoch_lasts_as_long_as_what_was_seen_under_it_is_still_there(
         house.disk.pwrite(fd, content, 0)
         house.disk.close(fd)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert ((await info_of(wire))["epoch"] == epoch) is (misfit is None)
+        assert ((await session_info(wire))["epoch"] == epoch) is (misfit is None)
         answer = await wire.call("subscribe", session_id=SESSION, after={"seq": 2, "epoch": epoch})
         assert answer.get("replaced") == misfit

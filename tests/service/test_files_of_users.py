@@ -14,12 +14,11 @@ from anyio import to_thread
 from sessiond.service.files.startup_cleanup import remove_half_made
 from sessiond.testing.daemon import Refusal, Wire
 from sessiond.testing.disk import FaultDisk
+from tests.kit.calls import create, say
 from tests.kit.house import House
-from tests.kit.sessions import native_file
+from tests.kit.sessions import SESSION, native_file
 from tests.service.damage import GOOD
 
-SESSION = "session-a"
-HI = {"role": "user", "content": "hi"}
 STAMP = "2026-01-15T10-30-00-000000"
 # Zero bytes, as only a power cut leaves them.
 TORN = b'{"type":"mess\0'
@@ -60,10 +59,8 @@ def _content(path: Path) -> object:
 
 
 async def _session(wire: Wire, **more: Any) -> Path:
-    made = await wire.call(
-        "session/create", cwd="/p", session_id=SESSION, persist="immediate", **more
-    )
-    await wire.call("append", session_id=SESSION, message=HI)
+    made = await create(wire, persist="immediate", **more)
+    await say(wire)
     return Path(made["session"]["path"])
 
 
@@ -88,7 +85,7 @@ async def test_delete_and_purge_take_only_what_sessiond_made_of_a_file_outside_t
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         opened = (await wire.call("session/open", path=str(chat)))["session"]["id"]
         # The first change cuts the torn end.
-        await wire.call("append", session_id=opened, message=HI)
+        await say(wire, session_id=opened)
         (torn,) = set(project.iterdir()) - {chat} - set(theirs)
         assert torn.read_bytes() == TORN
         await wire.call("session/delete", session_id=opened)
@@ -140,7 +137,7 @@ async def test_a_purge_takes_everything_that_sessiond_put_into_the_trash(real_ho
 async def test_a_purge_removes_the_rest_when_one_file_cannot_be_removed(house: House) -> None:
     path = house.put(GOOD + TORN)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("append", session_id=SESSION, message=HI)
+        await say(wire)
         await wire.call("session/delete", session_id=SESSION)
         trash = house.layout.trash
         house.disk.put(trash / f"{path.name}.before-repair-{STAMP}", b"x")
@@ -337,7 +334,7 @@ async def test_a_dangling_link_is_not_replaced_in_the_archive_the_trash_or_besid
         links = [path.with_name(f"{path.name}.torn-2026-01-15T10-30-00-{n:06d}") for n in range(9)]
         for link in links:
             link.symlink_to(nowhere)
-        await wire.call("append", session_id=SESSION, message=HI)
+        await say(wire)
         await wire.call("session/delete", session_id=SESSION)
         kept = sorted(p.name for p in layout.trash.iterdir() if not p.is_symlink())
         assert len(kept) == 2

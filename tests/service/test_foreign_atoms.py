@@ -8,6 +8,7 @@ import pytest
 
 from sessiond.service.external.watcher import Looking, Watching
 from sessiond.testing.daemon import Wire
+from tests.kit.calls import create, session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, HEADER, copied, line, part
@@ -31,7 +32,7 @@ def watching(house: House) -> Watching:
 async def state(wire: Wire) -> tuple[list[tuple[int, str]], int, str]:
     """The entries, the problems counted, and the epoch."""
     page = await wire.call("session/entries", session_id=SESSION)
-    info = (await wire.call("session/get", session_id=SESSION))["session"]
+    info = await session_info(wire)
     assert not info["read_only"]
     rows = [(row["seq"], row["entry"]["id"]) for row in page["entries"]]
     return rows, info["problems"], info["epoch"]
@@ -75,7 +76,7 @@ async def test_a_line_that_tail_copied_out_of_another_session_is_served_alike_by
 ) -> None:
     path = house.put(GOOD)
     async with house.daemon(watching(house)) as daemon, daemon.connect() as wire:
-        await wire.call("session/create", session_id=OTHER, cwd="/p", persist="immediate")
+        await create(wire, OTHER, persist="immediate")
         entries = [{"type": "message", "message": {"role": "user"}} for _ in range(2)]
         await wire.call("append", session_id=OTHER, entries=entries)
         (other,) = (one for one in house.session_files() if one != path)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from anyio import to_thread
 
-from sessiond.testing.daemon import Refusal, Wire
+from sessiond.testing.daemon import Refusal
+from tests.kit.calls import session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, line, part
@@ -24,11 +24,6 @@ BEGINNINGS = {
 }
 
 
-async def info_of(wire: Wire) -> dict[str, Any]:
-    found: dict[str, Any] = (await wire.call("session/get", session_id=SESSION))["session"]
-    return found
-
-
 def torn_copies(house: House) -> list[bytes]:
     return [house.disk.content(path) for path in house.disk.paths if ".torn-" in path.name]
 
@@ -41,12 +36,12 @@ async def test_a_foreign_half_line_that_an_opening_finds_is_closed_and_its_rest_
     path = house.put(GOOD)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("append", session_id=SESSION, message=USER)
-        before = await info_of(wire)
+        before = await session_info(wire)
     house.disk.write_as_another(path, half)
     house.disk.seconds += 60.0
     stored = house.disk.content(path)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        found = await info_of(wire)
+        found = await session_info(wire)
         assert (found["read_only"], found["problems"]) == (False, 1)
         assert (found["seq"], found["epoch"]) == (before["seq"], before["epoch"])
         # Whoever only reads leaves it; the first change closes it.
@@ -57,13 +52,13 @@ async def test_a_foreign_half_line_that_an_opening_finds_is_closed_and_its_rest_
         house.disk.write_as_another(path, THEIRS[40:])
         answer = await wire.call("append", session_id=SESSION, message=USER)
         assert answer["seq"] == before["seq"] + 4
-        live = await info_of(wire)
+        live = await session_info(wire)
         assert (live["read_only"], live["problems"]) == (False, 2)
     assert house.disk.content(path).startswith(stored + b" \n")
     assert THEIRS[40:] in house.disk.content(path)
     assert torn_copies(house) == []
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await info_of(wire) == live
+        assert await session_info(wire) == live
 
 
 async def test_a_half_line_is_treated_alike_by_an_open_session_and_by_an_opening(
@@ -81,7 +76,7 @@ async def test_a_half_line_is_treated_alike_by_an_open_session_and_by_an_opening
                     await to_thread.run_sync(lambda: None)
             house.disk.write_as_another(path, HALF)
             await wire.call("append", session_id=SESSION, message={"role": "user"})
-            found = await info_of(wire)
+            found = await session_info(wire)
             assert (found["seq"], found["problems"], found["read_only"]) == (5, 1, False)
         contents.append(house.disk.content(path).split(b"\n")[4])
     assert contents == [HALF + b" "] * 2
@@ -99,7 +94,7 @@ async def test_half_a_line_that_a_power_cut_left_is_copied_aside_and_cut(
         house.disk.write_as_another(path, stored.splitlines()[-1])
         house.files = house.disk.crash(keep=30, zeros=zeros)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await info_of(wire))["problems"] == 1
+        assert (await session_info(wire))["problems"] == 1
         await wire.call("session/label", session_id=SESSION, entry_id="n1", label="x")
     assert house.disk.content(path).startswith(stored + b'{"type":"label"')
     assert torn_copies(house) == [stored.splitlines()[-1][:30] + bytes(zeros)]
@@ -115,7 +110,7 @@ async def test_half_a_line_that_a_killed_daemon_left_is_copied_aside_and_cut(hou
         house.files = house.disk.kill()
         house.disk.seconds += 60.0
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await info_of(wire))["problems"] == 1
+        assert (await session_info(wire))["problems"] == 1
     # Nobody has changed it, and the next opening knows what this one knew.
     assert (house.disk.content(path), torn_copies(house)) == (stored + half, [])
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -127,7 +122,7 @@ async def test_half_a_line_that_a_killed_daemon_left_is_copied_aside_and_cut(hou
 async def test_half_a_line_behind_half_an_append_of_ours_is_cut_with_it(house: House) -> None:
     path = house.put(GOOD + part(1) + part(2)[:30])
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await info_of(wire))["seq"] == 2
+        assert (await session_info(wire))["seq"] == 2
         await wire.call("session/label", session_id=SESSION, entry_id="n1", label="x")
     assert house.disk.content(path).startswith(GOOD + b'{"type":"label"')
     assert torn_copies(house) == [part(1) + part(2)[:30]]
@@ -139,7 +134,7 @@ async def test_a_half_line_that_begins_as_no_line_of_ours_is_closed_also_after_a
     half = BEGINNINGS["with blanks, as Python's json does"]
     path = house.put(GOOD + half, killed=True)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await info_of(wire))["read_only"] is False
+        assert (await session_info(wire))["read_only"] is False
         await wire.call("session/label", session_id=SESSION, entry_id="n1", label="x")
     assert house.disk.content(path).startswith(GOOD + half + b' \n{"type":"label"')
 
@@ -166,9 +161,9 @@ async def test_a_half_line_that_its_program_goes_on_with_before_any_change_is_on
 ) -> None:
     path = house.put(GOOD + HALF)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await info_of(wire))["problems"] == 1
+        assert (await session_info(wire))["problems"] == 1
         house.disk.write_as_another(path, THEIRS[40:])
         answer = await wire.call("append", session_id=SESSION, message=USER)
-        found = await info_of(wire)
+        found = await session_info(wire)
         assert (answer["seq"], found["problems"], found["read_only"]) == (4, 0, False)
     assert house.disk.content(path).startswith(GOOD + THEIRS)

@@ -15,6 +15,7 @@ from sessiond.journal.journal import Journal
 from sessiond.journal.store import Found
 from sessiond.service.external import foreign_lines
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
@@ -59,7 +60,7 @@ def begun(house: House, dialect: str) -> Path:
     return house.put(b"".join(lines))
 
 
-async def append(wire: Wire, dialect: str, **params: Any) -> Any:
+async def append_ours(wire: Wire, dialect: str, **params: Any) -> Any:
     return await wire.call(
         "append", session_id=SESSION, message=message_of(dialect, "ours"), **params
     )
@@ -86,7 +87,7 @@ async def ids_of(wire: Wire) -> list[tuple[int, str]]:
 
 async def after_a_restart(house: House) -> list[tuple[int, str]]:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        info = (await wire.call("session/get", session_id=SESSION))["session"]
+        info = await session_info(wire)
         assert not info["read_only"]
         return await ids_of(wire)
 
@@ -101,7 +102,7 @@ async def test_what_others_wrote_comes_first_and_the_append_stands_on_it(
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await watcher.call("subscribe", session_id=SESSION)
         house.disk.write_as_another(path, line(dialect, "bbbbbbb1", "aaaaaaa1"))
-        answer = await append(wire, dialect)
+        answer = await append_ours(wire, dialect)
         assert (answer["seq"], answer["entries"][0]["parent_id"]) == (4, "bbbbbbb1")
         assert await event(watcher) == {
             "seq": 3,
@@ -122,14 +123,14 @@ async def test_lines_that_land_between_the_look_and_the_write_get_their_seqs_fir
         await watcher.call("subscribe", session_id=SESSION)
         theirs = line(dialect, "bbbbbbb1", "aaaaaaa2") + line(dialect, "bbbbbbb2", "bbbbbbb1")
         house.disk.land(path, theirs)
-        answer = await append(wire, dialect)
+        answer = await append_ours(wire, dialect)
         # It was made without knowing of them, and says where it came to be.
         assert (answer["seq"], answer["entries"][0]["seq"]) == (5, 5)
         assert answer["entries"][0]["parent_id"] == "aaaaaaa2"
         assert [(await event(watcher))["id"] for _ in range(2)] == ["bbbbbbb1", "bbbbbbb2"]
         ours = await event(watcher)
         assert (ours["seq"], ours["id"], ours["external"]) == (5, answer["leaf_id"], False)
-        assert (await append(wire, dialect))["seq"] == 6
+        assert (await append_ours(wire, dialect))["seq"] == 6
         for seq, entry_id in enumerate(("bbbbbbb1", "bbbbbbb2", answer["leaf_id"]), 3):
             # Read where each one stands in the file.
             one = await wire.call("session/entry", session_id=SESSION, entry_id=entry_id)
@@ -192,7 +193,7 @@ async def test_an_append_that_was_glued_to_half_a_line_is_stored_once_and_whole(
         assert content.count(b"ours") == 2
         assert theirs[:30] + b" " in content
         assert [(await event(watcher))["seq"] for _ in range(2)] == [5, 6]
-        info = (await wire.call("session/get", session_id=SESSION))["session"]
+        info = await session_info(wire)
         assert (info["seq"], info["problems"], info["read_only"]) == (6, 1, False)
         live = await ids_of(wire)
     assert await after_a_restart(house) == live
@@ -203,11 +204,11 @@ async def test_half_a_line_that_is_whole_but_for_its_newline_is_whole(
 ) -> None:
     path = begun(house, dialect)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await append(wire, dialect)
+        await append_ours(wire, dialect)
         house.disk.write_as_another(path, line(dialect, "bbbbbbb1", "aaaaaaa2")[:-1])
-        answer = await append(wire, dialect)
+        answer = await append_ours(wire, dialect)
         assert (answer["seq"], answer["entries"][0]["parent_id"]) == (5, "bbbbbbb1")
-        info = (await wire.call("session/get", session_id=SESSION))["session"]
+        info = await session_info(wire)
         assert info["problems"] == 0
         live = await ids_of(wire)
     assert await after_a_restart(house) == live
@@ -219,7 +220,7 @@ async def test_an_append_waits_for_half_a_line_until_it_is_whole(
     path = begun(house, dialect)
     theirs = line(dialect, "bbbbbbb1", "aaaaaaa2")
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await append(wire, dialect)
+        await append_ours(wire, dialect)
         house.disk.write_as_another(path, theirs[:30])
         waiting = await wire.request("append", session_id=SESSION, message=message_of(dialect))
         with house.disk.hold("stat") as looking:
@@ -240,13 +241,13 @@ async def test_nobody_waits_for_half_a_line_for_long(
     monkeypatch.setattr(foreign_lines, "HALF_LINE_WAIT_SECONDS", 0.1 if grows else 30.0)
     path = begun(house, dialect)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await append(wire, dialect)
+        await append_ours(wire, dialect)
         house.disk.write_as_another(path, b'{"type":"message","id":"bbb')
-        assert (await append(wire, dialect))["seq"] == 5
+        assert (await append_ours(wire, dialect))["seq"] == 5
         # What comes too late is a line that is none, and no damage either.
         house.disk.write_as_another(path, b'bbbb1"}\n')
-        assert (await append(wire, dialect))["seq"] == 7
-        info = (await wire.call("session/get", session_id=SESSION))["session"]
+        assert (await append_ours(wire, dialect))["seq"] == 7
+        info = await session_info(wire)
         assert (info["problems"], info["read_only"]) == (2, False)
         live = await ids_of(wire)
     assert await after_a_restart(house) == live
@@ -267,7 +268,7 @@ async def test_who_writes_without_end_does_not_keep_an_append_from_being_stored(
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/get", session_id=SESSION)
         house.disk.__dict__["stat"] = busy
-        answer = await append(wire, dialect)
+        answer = await append_ours(wire, dialect)
         del house.disk.__dict__["stat"]
         live = await ids_of(wire)
         assert (answer["seq"], answer["leaf_id"]) in live
@@ -301,7 +302,7 @@ async def test_what_lands_between_the_pieces_of_a_write_is_an_event_and_no_damag
         answer = await wire.call("append", session_id=SESSION, entry=entry)
         assert answer["duplicate"] is False
         assert [(await event(watcher))["id"] for _ in range(2)] == ["bbbbbbb1", "cccccccc"]
-        info = (await wire.call("session/get", session_id=SESSION))["session"]
+        info = await session_info(wire)
         assert (info["problems"], info["read_only"]) == (0, False)
         assert house.disk.content(path).count(b"cccccccc") == 1
         live = await ids_of(wire)
@@ -366,7 +367,7 @@ async def test_a_line_that_is_longer_than_a_piece_is_one_line(
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/get", session_id=SESSION)
         house.disk.write_as_another(path, long + many(dialect, 0, 5))
-        assert (await append(wire, dialect))["seq"] == 9
+        assert (await append_ours(wire, dialect))["seq"] == 9
         live = await ids_of(wire)
         assert [entry_id for _, entry_id in live[2:4]] == ["bbbbbbb1", "b0000000"]
         assert max(pieces) <= 5
@@ -406,7 +407,7 @@ async def test_an_id_that_a_foreign_line_has_is_not_given_again(house: House) ->
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/get", session_id=SESSION)
         house.disk.write_as_another(path, line("native", "e1", "aaaaaaa2"))
-        answer = await append(wire, "native")
+        answer = await append_ours(wire, "native")
         assert (answer["duplicate"], answer["leaf_id"]) == (False, "e2")
 
 
@@ -440,8 +441,8 @@ async def test_lines_of_an_append_that_is_not_whole_are_told_and_make_no_whole_o
         house.disk.write_as_another(path, first + second)
         answer = await wire.call("append", session_id=SESSION, entries=entries)
         assert [row["seq"] for row in answer["entries"]] == [5, 6, 7]
-        live = (await wire.call("session/get", session_id=SESSION))["session"]
+        live = await session_info(wire)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        again = (await wire.call("session/get", session_id=SESSION))["session"]
+        again = await session_info(wire)
     for info in (live, again):
         assert (info["seq"], info["problems"], info["read_only"]) == (7, 1, False)

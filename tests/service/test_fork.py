@@ -10,46 +10,28 @@ import anyio
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import create, say, session_info
 from tests.kit.house import House, arrived
+from tests.kit.sessions import SESSION, TIME, stored_entry, stored_message
 
 SAMPLES = Path(__file__).parent.parent / "samples"
-SESSION = "session-a"
 # What is asked is refused or it is not, whichever loop runs.
 one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
-TIME = "2026-01-15T10:30:00.000Z"
-
-
-def said(entry_id: str, parent_id: str | None, role: str = "user", **more: Any) -> dict[str, Any]:
-    message = {"role": role, "content": f"text of {entry_id}"}
-    return {
-        "type": "message",
-        "id": entry_id,
-        "parent_id": parent_id,
-        "timestamp": TIME,
-        "message": message,
-        **more,
-    }
-
-
-def entry(word: str, entry_id: str, parent_id: str | None, **more: Any) -> dict[str, Any]:
-    return {"type": word, "id": entry_id, "parent_id": parent_id, "timestamp": TIME, **more}
 
 
 # m1 - m2 - d1 - m3 - c1 - m4      main
 #        \- x1                      tried
 SOURCE = [
-    said("m1", None),
-    said("m2", "m1", "assistant"),
-    entry("label", "l1", "m2", target_id="m2", label="good"),
-    said("x1", "m2", head="tried"),
-    entry("custom", "d1", "m2", custom_type="sessiond.decision", data={"decision": "sqlite"}),
-    entry("session_info", "i1", "d1", name="A name", plan="the plan", tags=["a", "b"]),
-    said("m3", "d1", atom=[1, 2]),
-    entry(
-        "compaction", "c1", "m3", summary="so far", first_kept_entry_id="m2", atom=[2, 2]
-    ),
-    entry("custom", "d2", "x1", head="tried", custom_type="sessiond.artifact", data={"name": "n"}),
-    said("m4", "c1", "assistant"),
+    stored_message("m1", None),
+    stored_message("m2", "m1", "assistant"),
+    stored_entry("label", "l1", "m2", target_id="m2", label="good"),
+    stored_message("x1", "m2", head="tried"),
+    stored_entry("custom", "d1", "m2", custom_type="sessiond.decision", data={"decision": "sqlite"}),
+    stored_entry("session_info", "i1", "d1", name="A name", plan="the plan", tags=["a", "b"]),
+    stored_message("m3", "d1", atom=[1, 2]),
+    stored_entry("compaction", "c1", "m3", summary="so far", first_kept_entry_id="m2", atom=[2, 2]),
+    stored_entry("custom", "d2", "x1", head="tried", custom_type="sessiond.artifact", data={"name": "n"}),
+    stored_message("m4", "c1", "assistant"),
 ]  # fmt: skip
 
 
@@ -104,7 +86,7 @@ async def test_a_path_is_taken_with_its_ids_and_labels_and_says_where_it_comes_f
     assert b'"atom"' not in fork_text
     # It is the same after a restart.
     async with house.daemon() as daemon, daemon.connect() as wire:
-        again = (await wire.call("session/get", session_id=made["id"]))["session"]
+        again = await session_info(wire, made["id"])
         assert {**again, "epoch": ""} == {**made, "epoch": ""}
 
 
@@ -137,7 +119,7 @@ async def test_everything_is_the_same_lines_elsewhere_and_knows_no_parent(house:
         assert await rows_of(wire, made["id"]) == await rows_of(wire, SESSION)
         assert made["lineage"] == {"detached": True}
         assert (made["cwd"], made["title"], made["plan"]) == ("/elsewhere", "A name", "the plan")
-        source = (await wire.call("session/get", session_id=SESSION))["session"]
+        source = await session_info(wire)
         assert made["heads"] == source["heads"]
         forest = await wire.call("catalog/forest")
         assert [(node["depth"], node["orphan"]) for node in forest["nodes"]] == [(0, False)] * 2
@@ -177,11 +159,11 @@ async def test_a_context_keeps_the_first_messages_of_a_replacement(house: House)
     replacement = [{"role": "user", "content": str(n)} for n in range(3)]
     house.put(
         [
-            entry("model_change", "g1", None, model_id="m-1", provider="p-1"),
-            said("m1", "g1"),
-            entry("thinking_level_change", "g2", "m1", thinking_level="high"),
-            entry("compaction", "c1", "g2", messages=replacement),
-            said("m2", "c1"),
+            stored_entry("model_change", "g1", None, model_id="m-1", provider="p-1"),
+            stored_message("m1", "g1"),
+            stored_entry("thinking_level_change", "g2", "m1", thinking_level="high"),
+            stored_entry("compaction", "c1", "g2", messages=replacement),
+            stored_message("m2", "c1"),
         ]
     )
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -317,7 +299,7 @@ async def test_the_good_path_of_a_damaged_session_is_forked(house: House) -> Non
     header = b'{"type":"session_header","version":1,"id":"session-a","timestamp":"%s","cwd":"/p"}'
     house.put(b"\n".join([header % TIME.encode(), *lines[:4], b"damage", *lines[4:], b""]))
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await wire.call("session/get", session_id=SESSION))["session"]["read_only"]
+        assert (await session_info(wire))["read_only"]
         for entries in ("path", "all", "context"):
             made = await fork(wire, entries=entries)
             assert (made["read_only"], made["problems"]) == (False, 0)
@@ -331,8 +313,8 @@ async def test_what_is_in_memory_or_archived_is_forked_into_a_file(house: House)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/archive", session_id=SESSION)
         assert (await fork(wire))["archived"] is False
-        await wire.call("session/create", cwd="/p", session_id="in-memory", persist="never")
-        await wire.call("append", session_id="in-memory", message={"role": "user", "content": "hi"})
+        await create(wire, "in-memory", persist="never")
+        await say(wire, session_id="in-memory")
         made = (await wire.call("session/fork", session_id="in-memory"))["session"]
         assert (made["persisted"], made["message_count"]) == (True, 1)
         assert made["lineage"]["parent_id"] == "in-memory"
@@ -354,7 +336,7 @@ async def test_what_is_appended_behind_a_fork_is_not_in_it(house: House) -> None
 
 
 async def test_a_label_that_was_cleared_is_not_carried(house: House) -> None:
-    cleared = entry("label", "l2", "m4", target_id="m2", label=None)
+    cleared = stored_entry("label", "l2", "m4", target_id="m2", label=None)
     house.put([*SOURCE, cleared])
     async with house.daemon() as daemon, daemon.connect() as wire:
         rows = await rows_of(wire, (await fork(wire))["id"])
@@ -396,7 +378,7 @@ async def test_a_crash_in_the_middle_leaves_no_session_and_the_next_start_no_fil
 
 
 async def test_a_long_fork_says_how_far_it_is(house: House) -> None:
-    house.put([said(f"n{n}", f"n{n - 1}" if n else None) for n in range(2000)])
+    house.put([stored_message(f"n{n}", f"n{n - 1}" if n else None) for n in range(2000)])
     async with house.daemon() as daemon, daemon.connect() as wire:
         for entries in ("path", "all"):
             wire.notifications.clear()

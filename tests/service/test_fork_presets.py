@@ -10,8 +10,8 @@ import pytest
 
 from sessiond.testing.daemon import Wire
 from tests.kit.house import House
+from tests.kit.sessions import SESSION
 
-SESSION = "session-a"
 # A file says what it says whichever loop runs.
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
 
@@ -20,30 +20,34 @@ def at(minute: int) -> str:
     return f"2026-01-15T10:{minute:02}:00.000Z"
 
 
-def entry(word: str, entry_id: str, parent_id: str | None, minute: int, **own: Any) -> Any:
+def timed_entry(word: str, entry_id: str, parent_id: str | None, minute: int, **own: Any) -> Any:
     place = {"type": word, "id": entry_id, "parent_id": parent_id, "timestamp": at(minute)}
     return place | own
 
 
-def said(entry_id: str, parent_id: str | None, role: str, minute: int) -> Any:
+def timed_message(entry_id: str, parent_id: str | None, role: str, minute: int) -> Any:
     message = {"role": role, "content": f"text of {entry_id}"}
-    return entry("message", entry_id, parent_id, minute, message=message)
+    return timed_entry("message", entry_id, parent_id, minute, message=message)
 
 
 # u1 - a1 - u2 - a2 - short - u3      main
 #        \- tried
 SOURCE = [
-    entry("session_info", "info", None, 0, name="A name", plan="the plan", tags=["t"], agent="g"),
-    entry("model_change", "model", None, 0, model_id="m", provider="p"),
-    said("u1", "model", "user", 1),
-    said("a1", "u1", "assistant", 2),
-    entry("label", "l1", "a1", 3, target_id="a1", label="good"),
-    said("tried", "a1", "user", 4),
-    said("u2", "a1", "user", 5),
-    entry("custom", "chose", "u2", 6, custom_type="sessiond.decision", data={"decision": "x"}),
-    said("a2", "chose", "assistant", 7),
-    entry("compaction", "short", "a2", 8, summary="S", first_kept_entry_id="u2"),
-    said("u3", "short", "user", 9),
+    timed_entry(
+        "session_info", "info", None, 0, name="A name", plan="the plan", tags=["t"], agent="g"
+    ),
+    timed_entry("model_change", "model", None, 0, model_id="m", provider="p"),
+    timed_message("u1", "model", "user", 1),
+    timed_message("a1", "u1", "assistant", 2),
+    timed_entry("label", "l1", "a1", 3, target_id="a1", label="good"),
+    timed_message("tried", "a1", "user", 4),
+    timed_message("u2", "a1", "user", 5),
+    timed_entry(
+        "custom", "chose", "u2", 6, custom_type="sessiond.decision", data={"decision": "x"}
+    ),
+    timed_message("a2", "chose", "assistant", 7),
+    timed_entry("compaction", "short", "a2", 8, summary="S", first_kept_entry_id="u2"),
+    timed_message("u3", "short", "user", 9),
 ]
 
 

@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from sessiond.testing.daemon import Daemon, Refusal, Wire
+from tests.kit.calls import session_info
 from tests.kit.house import House
-
-SESSION = "session-a"
+from tests.kit.sessions import SESSION
 
 
 async def get_or_create(wire: Wire, **more: Any) -> Any:
@@ -47,7 +47,7 @@ async def test_clients_at_once_make_one_session(house: House) -> None:
             for number in range(8):
                 tasks.start_soon(come, daemon, number)
         async with daemon.connect() as wire:
-            session = (await wire.call("session/get", session_id=SESSION))["session"]
+            session = await session_info(wire)
     assert [answer["created"] for answer in answers].count(True) == 1
     assert len({answer["session"]["cwd"] for answer in answers}) == 1
     assert session["seq"] == 8

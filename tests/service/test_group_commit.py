@@ -10,14 +10,11 @@ import pytest
 from sessiond.limits import BATCH_ENTRIES_MAX, INBOX_COMMANDS_MAX
 from sessiond.service.actor import inbox as inbox_module
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import create
 from tests.kit.house import House, arrived
+from tests.kit.sessions import SESSION
 
-SESSION = "session-a"
 USER = {"role": "user", "content": "hi"}
-
-
-async def make(wire: Wire, **more: Any) -> None:
-    await wire.call("session/create", cwd="/p", session_id=SESSION, **more)
 
 
 async def append_soon(wire: Wire, entry_id: str, **more: Any) -> int:
@@ -36,7 +33,7 @@ def seen(wire: Wire) -> list[str]:
 
 async def test_ten_waiting_appends_share_one_write_and_one_sync(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire)
+        await create(wire)
         with house.disk.hold("fdatasync") as gate:
             first = await append_soon(wire, "first")
             await arrived(gate)
@@ -63,7 +60,7 @@ async def test_ten_waiting_appends_share_one_write_and_one_sync(house: House) ->
 
 async def test_what_arrives_while_the_disk_is_busy_is_the_next_batch(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         asked = []
         for n in range(3):
             with house.disk.hold("fdatasync") as gate:
@@ -79,7 +76,7 @@ async def test_what_arrives_while_the_disk_is_busy_is_the_next_batch(house: Hous
 
 async def test_a_batch_is_as_large_as_one_write_may_be_and_no_larger(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         with house.disk.hold("fdatasync") as gate:
             asked = [await append_soon(wire, "first")]
             await arrived(gate)
@@ -98,7 +95,7 @@ async def test_the_event_comes_before_the_answer_on_a_connection_that_does_both(
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         await wire.call("subscribe", session_id=SESSION)
         for n in range(3):
             await wire.answer(await append_soon(wire, f"e{n}"))
@@ -128,7 +125,7 @@ async def test_a_read_waits_for_its_own_connections_mutations_and_for_no_others(
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire)
+        await create(wire)
         with house.disk.hold("fdatasync") as gate:
             asked = await append_soon(wire, "one")
             await arrived(gate)
@@ -143,7 +140,7 @@ async def test_a_refused_append_refuses_those_that_name_its_entries_as_parents(
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         bad = {"type": "message", "id": "bad", "message": {"content": "no role"}}
         asked = [
             await append_soon(wire, "good"),
@@ -170,7 +167,7 @@ async def cancel(wire: Wire, number: int) -> None:
 
 async def test_a_queued_append_that_is_cancelled_stores_nothing(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         with house.disk.hold("fdatasync") as gate:
             first = await append_soon(wire, "first")
             await arrived(gate)
@@ -186,7 +183,7 @@ async def test_a_queued_append_that_is_cancelled_stores_nothing(house: House) ->
 
 async def test_an_append_past_its_write_completes_although_it_is_cancelled(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         with house.disk.hold("fdatasync") as gate:
             asked = await append_soon(wire, "e1")
             await arrived(gate)
@@ -198,7 +195,7 @@ async def test_an_append_past_its_write_completes_although_it_is_cancelled(house
 
 async def test_a_waiting_read_that_is_cancelled_leaves_its_place_in_line(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         with house.disk.hold("fdatasync") as gate:
             asked = await append_soon(wire, "e1")
             await arrived(gate)
@@ -215,7 +212,7 @@ async def test_a_waiting_read_that_is_cancelled_leaves_its_place_in_line(house: 
 @pytest.mark.parametrize("abruptly", [True, False])
 async def test_what_a_client_sent_before_it_left_is_stored(house: House, abruptly: bool) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         with house.disk.hold("fdatasync") as gate:
             async with daemon.connect() as leaving:
                 await append_soon(leaving, "one")
@@ -239,7 +236,7 @@ async def test_a_full_inbox_refuses_with_a_time_to_wait(
     assert INBOX_COMMANDS_MAX > 3
     monkeypatch.setattr(inbox_module, "INBOX_COMMANDS_MAX", 3)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         with house.disk.hold("fdatasync") as gate:
             asked = [await append_soon(wire, "e0")]
             await arrived(gate)
@@ -270,5 +267,5 @@ async def test_commands_of_a_session_that_cannot_be_opened_are_all_answered(hous
             with pytest.raises(Refusal) as refused:
                 await wire.answer(number)
             assert refused.value.data["kind"] == "session_not_found"
-        await make(wire)
+        await create(wire)
         assert (await wire.answer(await append_soon(wire, "e1")))["seq"] == 1

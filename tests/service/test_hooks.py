@@ -8,24 +8,11 @@ import pytest
 
 from sessiond.service import hooks
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import append, create, create_to_compact, session_info
 from tests.kit.house import House
+from tests.kit.sessions import SESSION
 
-SESSION = "session-a"
 SAID = "It was left. \u2028 é😀"
-
-
-async def make(wire: Wire, persist: str = "on_assistant") -> None:
-    compaction = {"keep_recent_tokens": 1}
-    await wire.call(
-        "session/create", cwd="/p", session_id=SESSION, compaction=compaction, persist=persist
-    )
-    for name in ("u1", "u2", "u3"):
-        await say(wire, name)
-
-
-async def say(wire: Wire, entry_id: str, role: str = "user") -> Any:
-    entry = {"type": "message", "id": entry_id, "message": {"role": role, "content": entry_id}}
-    return await wire.call("append", session_id=SESSION, entry=entry)
 
 
 async def offer(wire: Wire, *names: str, **more: Any) -> None:
@@ -83,9 +70,9 @@ async def test_a_veto_changes_nothing_and_is_told_with_who_and_why(
     method, hook, params, told = case
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await offer(watcher, hook, client_id="watcher")
-        await make(wire, persist)
-        await wire.call("session/create", cwd="/p", session_id="session-b")
-        before = (await wire.call("session/get", session_id=SESSION))["session"]
+        await create_to_compact(wire, "u1", "u2", "u3", persist=persist)
+        await create(wire, "session-b")
+        before = await session_info(wire)
         number = await wire.request(method, session_id=SESSION, **params)
         asked = await watcher.next_request()
         assert asked["method"] == f"client/{hook}"
@@ -96,7 +83,7 @@ async def test_a_veto_changes_nothing_and_is_told_with_who_and_why(
         assert (refused.value.code, refused.value.data["kind"]) == (-32052, "vetoed")
         assert refused.value.data["by"] == "watcher"
         assert refused.value.data["reason"] == "Not now."
-        assert (await wire.call("session/get", session_id=SESSION))["session"] == before
+        assert await session_info(wire) == before
         assert len((await wire.call("session/list", drafts=True))["sessions"]) == 2
         # Who has nothing against it lets it go on.
         number = await wire.request(method, session_id=SESSION, **params)
@@ -125,7 +112,7 @@ async def test_who_is_silent_wrong_or_gone_has_nothing_against_it(
         monkeypatch.setattr(hooks, "HOOK_SECONDS", 0.05)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await offer(watcher)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2", "u3")
         number = await wire.request("branch", session_id=SESSION, entry_id="u1")
         asked = await watcher.next_request()
         if answer == "gone":
@@ -150,7 +137,7 @@ async def test_it_is_the_same_for_every_hook(
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await wire.call("initialize", capabilities={"summarize": True})
         await offer(watcher, hook)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2", "u3")
         number = await wire.request(method, session_id=SESSION)
         asked = await watcher.next_request()
         assert asked["method"] == f"client/{hook}"
@@ -177,7 +164,7 @@ async def test_any_veto_wins_and_the_others_are_told(house: House) -> None:
     ):
         for watcher in (kind, silent, strict):
             await offer(watcher, "before_branch")
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2", "u3")
         number = await wire.request("branch", session_id=SESSION, entry_id="u1")
         requests = [await watcher.next_request() for watcher in (kind, silent, strict)]
         await kind.reply(requests[0], {"summary": SAID})
@@ -201,8 +188,8 @@ async def test_the_first_summary_is_the_one_of_the_branch(house: House, method: 
     ):
         await offer(one)
         await offer(two)
-        await make(wire)
-        await say(wire, "a1", "assistant")
+        await create_to_compact(wire, "u1", "u2", "u3")
+        await append(wire, "a1", role="assistant")
         number = await wire.request(method, session_id=SESSION, entry_id=None)
         first, second = await one.next_request(), await two.next_request()
         await two.reply(second, {"summary": SAID})
@@ -218,7 +205,7 @@ async def test_the_first_summary_is_the_one_of_the_branch(house: House, method: 
 async def test_the_callers_own_summary_stays(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await offer(wire)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2", "u3")
         for method, params in (
             ("branch", {"entry_id": "u1", "summary": "own"}),
             ("compact", {"summary": "own"}),
@@ -233,7 +220,7 @@ async def test_the_callers_own_summary_stays(house: House) -> None:
 async def test_a_summary_that_comes_where_nothing_is_left_has_no_use(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await offer(wire, "before_branch")
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2", "u3")
         await wire.call("append", session_id=SESSION, message={"role": "assistant"})
         # What a user said: the head goes before it, and by the time of the reply it is there.
         number = await wire.request("session/navigate", session_id=SESSION, entry_id="u3")
@@ -248,7 +235,7 @@ async def test_a_hook_supplies_the_summary_of_a_run(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await wire.call("initialize", capabilities={"summarize": True})
         await offer(watcher, "before_compact")
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2", "u3")
         number = await wire.request("compact", session_id=SESSION)
         asked = await watcher.next_request()
         assert asked["params"]["plan"]["summarize"] == ["u1", "u2"]
@@ -264,7 +251,7 @@ async def test_a_vetoed_run_asks_nobody_for_a_summary(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await wire.call("initialize", capabilities={"summarize": True})
         await offer(watcher, client_info={"name": "guard"})
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2", "u3")
         before = house.stored()
         number = await wire.request("compact", session_id=SESSION)
         await watcher.reply(await watcher.next_request(), {"veto": "x" * 5000})
@@ -279,11 +266,11 @@ async def test_a_vetoed_run_asks_nobody_for_a_summary(house: House) -> None:
 async def test_later_requests_do_not_wait_for_a_hook(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await offer(watcher, "before_branch")
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2", "u3")
         number = await wire.request("branch", session_id=SESSION, entry_id="u1")
         asked = await watcher.next_request()
         # It takes effect when the wait ends, so this is below the old leaf.
-        stored = await say(wire, "u4")
+        stored = await append(wire, "u4")
         assert stored["entries"][0]["parent_id"] == "u3"
         await watcher.reply(asked, {})
         await wire.answer(number)
@@ -293,7 +280,7 @@ async def test_later_requests_do_not_wait_for_a_hook(house: House) -> None:
 async def test_where_nobody_wants_a_word_the_order_of_the_wire_holds(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await offer(watcher)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2", "u3")
         # It has thought better of it.
         await watcher.call("initialize", capabilities={})
         entry = {"type": "message", "id": "u4", "message": {"role": "user", "content": "u4"}}
@@ -310,7 +297,7 @@ async def test_where_nobody_wants_a_word_the_order_of_the_wire_holds(house: Hous
 async def test_what_cannot_be_is_refused_before_anybody_is_asked(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await offer(watcher)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2", "u3")
         for method, params, kind in (
             ("branch", {"entry_id": "none"}, "entry_not_found"),
             ("session/navigate", {"entry_id": "none"}, "entry_not_found"),
@@ -328,7 +315,7 @@ async def test_what_cannot_be_is_refused_before_anybody_is_asked(house: House) -
         # the head is leaves nothing.
         await wire.call("session/fork", session_id=SESSION, dry_run=True)
         await wire.call("session/rebase", session_id=SESSION, indices=[0], dry_run=True)
-        await wire.call("session/create", cwd="/p", session_id="session-b", persist="never")
+        await create(wire, "session-b", persist="never")
         merge = {"session_id": SESSION, "other_session_id": "session-b", "text": "t"}
         await wire.call("session/merge", **merge, into="new", dry_run=True)
         leaf_id = (await wire.call("session/merge", **merge))["leaf_id"]
@@ -341,7 +328,7 @@ async def test_what_cannot_be_is_refused_before_anybody_is_asked(house: House) -
 async def test_a_cancelled_call_is_given_up_while_it_waits(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await offer(watcher)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2", "u3")
         number = await wire.request("branch", session_id=SESSION, entry_id="u1")
         asked = await watcher.next_request()
         await wire.send({"method": "$/cancelRequest", "params": {"id": number}})

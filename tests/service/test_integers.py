@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.calls import create_with, session_info
 from tests.kit.house import House
+from tests.kit.sessions import SESSION
 
-SESSION = "session-a"
 HI = '{"role":"user","content":"hi"}'
 
 
@@ -22,13 +23,6 @@ async def ask(wire: Wire, method: str, params: str) -> Any:
         message = json.loads(await wire.receive())
         if message.get("id") == "x":
             return message.get("result", message.get("error"))
-
-
-async def make(wire: Wire, session_id: str = SESSION) -> None:
-    await wire.call("session/create", cwd="/p", session_id=session_id, persist="immediate")
-    for n in range(3):
-        entry = {"type": "message", "id": f"n{n + 1}", "message": {"role": "user"}}
-        await wire.call("append", session_id=session_id, entry=entry)
 
 
 # Method and parameters with %s in the place of the integer, the integer, and a member of the result.
@@ -88,11 +82,13 @@ async def test_an_integer_may_have_a_fraction_of_zeros_or_an_exponent(
     house: House, method: str, params: str, value: int, member: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_with(wire, "n1", "n2", "n3", persist="immediate")
         plain = await ask(wire, method, params % value)
         assert member in plain, plain
         for number, text in enumerate(spellings(value)):
-            await make(wire, f"session-{number}")
+            await create_with(
+                wire, "n1", "n2", "n3", session_id=f"session-{number}", persist="immediate"
+            )
             spelled = await ask(wire, method, (params % text).replace(SESSION, f"session-{number}"))
             assert spelled.keys() == plain.keys(), (text, spelled)
 
@@ -102,7 +98,7 @@ async def test_what_is_no_whole_number_is_refused_by_its_path(
     house: House, method: str, params: str, value: int, member: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_with(wire, "n1", "n2", "n3", persist="immediate")
         for text in (
             f"{value}.5",
             f"{value}e-9",
@@ -115,13 +111,13 @@ async def test_what_is_no_whole_number_is_refused_by_its_path(
             assert member not in error, text
             assert error["data"]["kind"] in {"invalid_params", "entry_invalid"}, (text, error)
             assert error["data"]["path"], error
-        assert (await wire.call("session/get", session_id=SESSION))["session"]["seq"] == 3
+        assert (await session_info(wire))["seq"] == 3
 
 
 async def test_a_payload_beside_it_keeps_its_numbers_as_they_were_sent(house: House) -> None:
     message = '{"role":"user","n":[1.0,1e3,1.50],"seq":1.0,"limit":2e0}'
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_with(wire, "n1", "n2", "n3", persist="immediate")
         params = f'{{"session_id":"session-a","message":{message},"expected":{{"seq":3.0}}}}'
         assert (await ask(wire, "append", params))["seq"] == 4
         custom = '{"type":"custom","custom_type":"x","data":{"seq":1.0,"tokens_before":1e3}}'
@@ -136,7 +132,7 @@ async def test_a_payload_beside_it_keeps_its_numbers_as_they_were_sent(house: Ho
 
 async def test_lease_epochs_are_integers_that_grow(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_with(wire, "n1", "n2", "n3", persist="immediate")
         epochs = []
         for _ in range(3):
             params = '{"session_id":"session-a","ttl_ms":1e4}'
@@ -155,7 +151,7 @@ async def test_lines_that_lua_wrote_are_read(house: House) -> None:
         b'{"type":"session_info","id":"c3","compaction":{"reserve_tokens":5e2,"keep_recent_tokens":1.0}}\n'
     )
     async with house.daemon() as daemon, daemon.connect() as wire:
-        info = (await wire.call("session/get", session_id=SESSION))["session"]
+        info = await session_info(wire)
         assert (info["seq"], info["problems"]) == (3, 0)
         nodes = (await wire.call("session/tree", session_id=SESSION))["nodes"]
         assert [node["tokens_before"] for node in nodes] == [None, 1000]

@@ -12,24 +12,9 @@ from typing import Any
 import pytest
 
 from sessiond.testing.wire import Wire
+from tests.kit.calls import append, append_message, create, say, session_info
 from tests.kit.house import House
-
-SESSION = "session-a"
-TIME = "2026-01-15T10:30:00.000Z"
-
-
-async def make(wire: Wire, **more: Any) -> None:
-    await wire.call("session/create", cwd="/p", session_id=SESSION, persist="immediate", **more)
-
-
-async def say(wire: Wire, entry_id: str, role: str = "user", **more: Any) -> Any:
-    message = {"role": role, "content": entry_id}
-    return await append(wire, entry_id, message, **more)
-
-
-async def append(wire: Wire, entry_id: str, message: dict[str, Any], **more: Any) -> Any:
-    entry = {"type": "message", "id": entry_id, "message": message}
-    return await wire.call("append", session_id=SESSION, entry=entry, **more)
+from tests.kit.sessions import SESSION, TIME
 
 
 async def sources(wire: Wire, session_id: str = SESSION, **more: Any) -> list[str]:
@@ -45,17 +30,17 @@ async def path_ids(wire: Wire, session_id: str = SESSION) -> list[str]:
 
 async def test_d2_a_branch_at_an_index_ends_there(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire, persist="immediate")
         for entry_id in ("m0", "m1", "m2", "m3"):
-            await say(wire, entry_id)
+            await append(wire, entry_id)
         forked = await wire.call("session/fork", session_id=SESSION, at_message=1)
         assert await path_ids(wire, forked["session"]["id"]) == ["m0", "m1"]
 
 
 async def test_d3_a_fork_without_a_link_has_none(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
-        await say(wire, "m0")
+        await create(wire, persist="immediate")
+        await append(wire, "m0")
         forked = (await wire.call("session/fork", session_id=SESSION, link="none"))["session"]
         assert forked["lineage"] == {"detached": True}
         forest = await wire.call("catalog/forest", scope="all")
@@ -66,14 +51,14 @@ async def test_d3_a_fork_without_a_link_has_none(house: House) -> None:
 @pytest.mark.parametrize("entries", ["path", "all", "context", "none"])
 async def test_d4_what_was_forked_is_there_after_a_restart(house: House, entries: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire, persist="immediate")
         for entry_id in ("m0", "m1"):
-            await say(wire, entry_id)
+            await append(wire, entry_id)
         asked = {"session_id": SESSION, "entries": entries, "new_session_id": "the-fork"}
         forked = (await wire.call("session/fork", **asked))["session"]
         told = await wire.call("session/entries", session_id="the-fork")
     async with house.daemon() as daemon, daemon.connect() as wire:
-        again = (await wire.call("session/get", session_id="the-fork"))["session"]
+        again = await session_info(wire, "the-fork")
         assert again["lineage"] == forked["lineage"]
         assert (await wire.call("session/entries", session_id="the-fork"))["entries"] == told[
             "entries"
@@ -83,9 +68,9 @@ async def test_d4_what_was_forked_is_there_after_a_restart(house: House, entries
 
 async def test_d6_rewound_entries_stay_gone_after_a_restart(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire, persist="immediate")
         for entry_id, role in (("u1", "user"), ("a1", "assistant"), ("t1", "toolResult")):
-            await say(wire, entry_id, role)
+            await append(wire, entry_id, role=role)
         rewound = await wire.call("session/rewind", session_id=SESSION, to="u1")
         assert rewound["rewound"] == ["a1", "t1"]
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -94,7 +79,7 @@ async def test_d6_rewound_entries_stay_gone_after_a_restart(house: House) -> Non
         stored = await wire.call("session/entries", session_id=SESSION)
         ids = [one["entry"]["id"] for one in stored["entries"] if "message" in one["entry"]]
         assert ids == ["u1", "a1", "t1"]
-        await say(wire, "a2", "assistant")
+        await append(wire, "a2", role="assistant")
         assert await sources(wire) == ["u1", "a2"]
 
 
@@ -103,17 +88,15 @@ async def test_d7_a_reset_survives_a_restart(house: House, dialect: str) -> None
     async with house.daemon() as daemon, daemon.connect() as wire:
         session_id = SESSION
         if dialect == "native":
-            await make(wire)
-            await say(wire, "u1")
+            await create(wire, persist="immediate")
+            await append(wire, "u1")
         else:
             session_id = await import_pi(wire, [pi_message("aaaa0001", None)])
         await wire.call("session/reset", session_id=session_id)
         assert await sources(wire, session_id) == []
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await sources(wire, session_id) == []
-        await wire.call(
-            "append", session_id=session_id, message={"role": "user", "content": "anew"}
-        )
+        await say(wire, "anew", session_id=session_id)
         built = await wire.call("build_context", session_id=session_id)
         assert [message["content"] for message in built["messages"]] == ["anew"]
 
@@ -140,12 +123,12 @@ async def test_d8_a_path_over_a_label_keeps_the_whole_context(house: House) -> N
 
 async def test_d10_an_empty_compaction_means_the_same_after_a_restart(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
-        await say(wire, "u1")
+        await create(wire, persist="immediate")
+        await append(wire, "u1")
         empty = {"messages": [], "expected": {"leaf_id": "u1"}}
         await wire.call("compact", session_id=SESSION, **empty)
         assert await sources(wire) == []
-        await say(wire, "u2")
+        await append(wire, "u2")
         assert await sources(wire) == ["u2"]
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await sources(wire) == ["u2"]
@@ -153,9 +136,9 @@ async def test_d10_an_empty_compaction_means_the_same_after_a_restart(house: Hou
 
 async def test_d11_a_compaction_stores_the_first_entry_kept(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, compaction={"keep_recent_tokens": 1})
+        await create(wire, compaction={"keep_recent_tokens": 1}, persist="immediate")
         for entry_id in ("u1", "u2"):
-            await say(wire, entry_id)
+            await append(wire, entry_id)
         plan = (await wire.call("session/plan_compaction", session_id=SESSION))["plan"]
         await wire.call("compact", session_id=SESSION, plan_id=plan["plan_id"], summary="What was.")
         (stored,) = [line for line in house.stored() if line["type"] == "compaction"]
@@ -166,17 +149,17 @@ async def test_d11_a_compaction_stores_the_first_entry_kept(house: House) -> Non
 
 async def test_d16_of_two_at_one_leaf_the_second_is_told_the_new_one(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as one, daemon.connect() as two:
-        await make(one)
-        await say(one, "u1")
+        await create(one, persist="immediate")
+        await append(one, "u1")
         expected = {"leaf_id": "u1"}
-        await say(one, "a1", expected=expected)
+        await append(one, "a1", expected=expected)
         refused = await two.refusal("append", **late(expected))
         assert (refused.data["kind"], refused.data["actual"]["leaf_id"]) == (
             "precondition_failed",
             "a1",
         )
         # Who expects nothing goes on from where the other has come to.
-        await say(two, "a2")
+        await append(two, "a2")
         assert await sources(one) == ["u1", "a1", "a2"]
 
 
@@ -185,21 +168,21 @@ async def test_d23_a_context_after_a_compaction_starts_with_no_tool_result(
     house: House, keep: int
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
-        await say(wire, "u0")
+        await create(wire, persist="immediate")
+        await append(wire, "u0")
         result: dict[str, Any] = {}
         for n in range(6):
             call = {"type": "toolCall", "id": f"c{n}", "name": "ls", "arguments": {"n": n}}
-            await append(wire, f"a{n}", {"role": "assistant", "content": [call]})
+            await append_message(wire, f"a{n}", {"role": "assistant", "content": [call]})
             result = {"role": "toolResult", "toolCallId": f"c{n}", "content": "out " * 8 * n}
-            await append(wire, f"t{n}", result)
+            await append_message(wire, f"t{n}", result)
         asked = {"session_id": SESSION, "keep_recent_tokens": keep}
         plan = (await wire.call("session/plan_compaction", **asked))["plan"]
         await wire.call("compact", session_id=SESSION, plan_id=plan["plan_id"], summary="S")
         built = await wire.call("build_context", session_id=SESSION)
         assert [message["role"] for message in built["messages"]][1:2] != ["toolResult"]
         # And nobody may ask for another cut.
-        await say(wire, "u9")
+        await append(wire, "u9")
         refused = await wire.refusal(
             "compact", session_id=SESSION, summary="S", first_kept_entry_id="t5"
         )
@@ -226,11 +209,11 @@ async def test_d23_nor_does_one_that_others_cut_when_it_is_mended(house: House, 
 
 async def test_d24_one_clients_branch_moves_nobody_elses_leaf(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as one, daemon.connect() as two:
-        await make(one)
+        await create(one, persist="immediate")
         for entry_id in ("u1", "a1"):
-            await say(one, entry_id)
+            await append(one, entry_id)
         await two.call("session/branch", session_id=SESSION, entry_id="u1", head="other")
-        await say(two, "b1", head="other")
+        await append(two, "b1", head="other")
         assert await sources(one) == ["u1", "a1"]
         assert await sources(two, head="other") == ["u1", "b1"]
         # Who follows the shared leaf goes where it goes.

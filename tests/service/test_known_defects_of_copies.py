@@ -11,23 +11,22 @@ import pytest
 
 from sessiond.service import hooks
 from sessiond.testing.daemon import Wire
+from tests.kit.calls import session_info
 from tests.kit.house import House
+from tests.kit.sessions import SESSION, stored_message
 
-SESSION = "session-a"
 OTHER = "session-b"
 # What is shown is shown whichever loop runs.
 one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
-TIME = "2026-01-15T10:30:00.000Z"
-
-
-def said(entry_id: str, parent_id: str | None, role: str = "user") -> dict[str, Any]:
-    message = {"role": role, "content": f"text of {entry_id}"}
-    entry = {"type": "message", "id": entry_id, "parent_id": parent_id, "timestamp": TIME}
-    return entry | {"message": message}
 
 
 # m1 - m2 - m3      main, and x1 beside m3
-SOURCE = [said("m1", None), said("m2", "m1", "assistant"), said("x1", "m2"), said("m3", "m2")]
+SOURCE = [
+    stored_message("m1", None),
+    stored_message("m2", "m1", "assistant"),
+    stored_message("x1", "m2"),
+    stored_message("m3", "m2"),
+]
 
 
 async def entries_of(wire: Wire, session_id: str) -> list[dict[str, Any]]:
@@ -69,7 +68,7 @@ MADE: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("way", MADE)
 async def test_d4_what_was_answered_is_on_disk(house: House, way: str) -> None:
     house.put(SOURCE)
-    house.put([said("o1", None)], OTHER)
+    house.put([stored_message("o1", None)], OTHER)
     method, params = MADE[way]
     async with house.daemon() as daemon, daemon.connect() as wire:
         if way == "import":
@@ -84,12 +83,12 @@ async def test_d4_what_was_answered_is_on_disk(house: House, way: str) -> None:
         assert told[0]
     async with left.daemon() as daemon, daemon.connect() as wire:
         assert (await entries_of(wire, made), await context_of(wire, made)) == told
-        assert (await wire.call("session/get", session_id=made))["session"]["problems"] == 0
+        assert (await session_info(wire, made))["problems"] == 0
 
 
 async def test_d12_what_nobody_has_open_is_got_copied_and_deleted(house: House) -> None:
     house.put(SOURCE)
-    house.put([said("o1", None)], OTHER)
+    house.put([stored_message("o1", None)], OTHER)
     for method, params in (
         ("session/get", {}),
         *(made for way, made in MADE.items() if way != "import"),
@@ -104,7 +103,13 @@ async def test_d12_what_nobody_has_open_is_got_copied_and_deleted(house: House) 
 
 
 async def test_d17_a_tree_of_one_moment_has_one_order(house: House) -> None:
-    house.put([said("r", None), *(said(name, "r") for name in "gcaebdf"), said("z", None)])
+    house.put(
+        [
+            stored_message("r", None),
+            *(stored_message(name, "r") for name in "gcaebdf"),
+            stored_message("z", None),
+        ]
+    )
     trees: list[Any] = []
     for _ in range(2):
         async with house.daemon() as daemon, daemon.connect() as wire:
@@ -117,7 +122,7 @@ async def test_d17_a_tree_of_one_moment_has_one_order(house: House) -> None:
 @one_backend
 @pytest.mark.parametrize("form", ["flat", "nested", "text"])
 async def test_d18_short_ids_are_ids(house: House, form: str) -> None:
-    house.put([said("a", None), said("1", "a"), said("é", "1")])
+    house.put([stored_message("a", None), stored_message("1", "a"), stored_message("é", "1")])
     async with house.daemon() as daemon, daemon.connect() as wire:
         shown = await wire.call("session/tree", session_id=SESSION, form=form)
         assert "text of é" in str(shown)
@@ -128,12 +133,18 @@ async def test_d18_short_ids_are_ids(house: House, form: str) -> None:
 @one_backend
 @pytest.mark.parametrize("form", ["flat", "nested", "text"])
 async def test_d19_an_orphan_is_seen(house: House, form: str) -> None:
-    house.put([said("a", None), said("lost", "nobody"), said("below", "lost")])
+    house.put(
+        [
+            stored_message("a", None),
+            stored_message("lost", "nobody"),
+            stored_message("below", "lost"),
+        ]
+    )
     async with house.daemon() as daemon, daemon.connect() as wire:
         shown = str(await wire.call("session/tree", session_id=SESSION, form=form))
         assert "text of lost" in shown
         assert "text of below" in shown
-        assert (await wire.call("session/get", session_id=SESSION))["session"]["problems"] == 1
+        assert (await session_info(wire))["problems"] == 1
         # Its branch can be had without the gap.
         made = (await wire.call("session/fork", session_id=SESSION, at="below"))["session"]
         assert (made["problems"], made["message_count"]) == (0, 2)

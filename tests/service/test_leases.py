@@ -13,20 +13,9 @@ import pytest
 
 from sessiond.service.environment import Environment
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import append, create_with
 from tests.kit.house import House, arrived
-
-SESSION = "session-a"
-HI = {"role": "user", "content": "hi"}
-
-
-async def make(wire: Wire, **more: Any) -> None:
-    await wire.call("session/create", cwd="/p", session_id=SESSION, **more)
-    await append(wire, "n1")
-
-
-async def append(wire: Wire, entry_id: str, **more: Any) -> Any:
-    entry = {"type": "message", "id": entry_id, "message": HI}
-    return await wire.call("append", session_id=SESSION, entry=entry, **more)
+from tests.kit.sessions import HI, SESSION
 
 
 async def acquire(wire: Wire, ttl_ms: int = 10_000, **more: Any) -> Any:
@@ -47,7 +36,7 @@ async def test_a_live_lease_named_for_another_head_is_refused_with_the_head_that
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire)
+        await create_with(wire, "n1")
         await wire.call("branch", session_id=SESSION, entry_id="n1", head="side")
         lease_id = (await acquire(wire, head="side"))["lease_id"]
         for holder in (None, other):
@@ -94,7 +83,7 @@ async def test_what_moves_a_leased_head_needs_the_lease_and_all_else_passes(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await wire.call("initialize", client_id="agent", client_info={"name": "n"})
-        await make(wire, persist=persist)
+        await create_with(wire, "n1", persist=persist)
         lease = await acquire(wire)
         for method, params in MOVES:
             before = await other.call("session/heads", session_id=SESSION)
@@ -121,7 +110,7 @@ async def test_what_moves_a_leased_head_needs_the_lease_and_all_else_passes(
 
 async def test_a_head_that_is_dropped_or_not_there_yet_can_be_leased(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire)
+        await create_with(wire, "n1")
         lease = await acquire(wire, head="side")
         for more in ({"parent_id": "n1", "head": "side"}, {"head": "side"}):
             assert (await refused(append(other, "n2", **more)))["kind"] == "lease_held"
@@ -135,19 +124,19 @@ async def test_a_head_that_is_dropped_or_not_there_yet_can_be_leased(house: Hous
 
 async def test_a_conflict_never_branches_onto_a_leased_name(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_with(wire, "n1")
         await append(wire, "n2")
         await acquire(wire, head="main-2")
-        at_n1 = {"expected": {"leaf_id": "n1"}, "on_conflict": "branch"}
+        at_n1: dict[str, Any] = {"expected": {"leaf_id": "n1"}, "on_conflict": "branch"}
         assert (await append(wire, "n3", **at_n1))["head"] == "main-3"
 
 
 async def test_stored_comes_before_lease_and_lease_before_expected(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire)
+        await create_with(wire, "n1")
         lease = await acquire(wire)
         assert (await append(other, "n1"))["duplicate"]
-        wrong = {"expected": {"leaf_id": "nowhere"}}
+        wrong: dict[str, Any] = {"expected": {"leaf_id": "nowhere"}}
         assert (await refused(append(other, "n2", **wrong)))["kind"] == "lease_held"
         mine = {**wrong, "lease_id": lease["lease_id"]}
         assert (await refused(append(other, "n2", **mine)))["kind"] == "precondition_failed"
@@ -158,7 +147,7 @@ async def test_stored_comes_before_lease_and_lease_before_expected(house: House)
 
 async def test_calls_in_a_pipeline_see_the_lease_that_the_one_before_them_got(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_with(wire, "n1")
         params = {"session_id": SESSION}
         asked = [
             await wire.request("append", message=HI, **params),
@@ -181,7 +170,7 @@ async def test_calls_in_a_pipeline_see_the_lease_that_the_one_before_them_got(ho
 
 async def test_what_is_on_its_way_to_the_disk_is_stored_before_a_lease_begins(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire)
+        await create_with(wire, "n1")
         with house.disk.hold("fdatasync") as gate:
             first = await other.request("append", session_id=SESSION, message=HI)
             await arrived(gate)
@@ -199,7 +188,7 @@ async def test_what_is_on_its_way_to_the_disk_is_stored_before_a_lease_begins(ho
 
 async def test_a_lease_is_given_although_the_batch_it_came_with_was_lost(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist="immediate")
+        await create_with(wire, "n1", persist="immediate")
         house.disk.fail("write")
         one = await wire.request("append", session_id=SESSION, message=HI)
         two = await wire.request("session/acquire", session_id=SESSION, ttl_ms=1000)
@@ -211,7 +200,7 @@ async def test_a_lease_is_given_although_the_batch_it_came_with_was_lost(house: 
 
 async def test_a_lease_ends_with_its_time_and_renewing_gives_it_another(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire)
+        await create_with(wire, "n1")
         lease_id = (await acquire(wire, 1000))["lease_id"]
         house.seconds += 0.999
         await refused(append(other, "n2"))
@@ -240,7 +229,7 @@ async def test_a_lease_ends_with_its_time_and_renewing_gives_it_another(house: H
 
 async def test_a_lease_ends_between_the_asking_and_the_staging_of_an_append(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_with(wire, "n1")
         lease_id = (await acquire(wire, 1000))["lease_id"]
         named = {"session_id": SESSION, "message": HI, "lease_id": lease_id}
         with house.disk.hold("fdatasync") as gate:
@@ -259,7 +248,7 @@ async def test_a_lease_and_a_place_in_line_end_with_their_connection(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as third:
         async with daemon.connect() as wire:
-            await make(wire, persist=persist)
+            await create_with(wire, "n1", persist=persist)
             await acquire(wire)
             async with daemon.connect() as second:
                 await second.request(
@@ -278,7 +267,7 @@ async def test_who_is_killed_while_it_waits_for_another_head_lets_go_of_its_own(
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire)
+        await create_with(wire, "n1")
         wait = {"session_id": SESSION, "ttl_ms": 60_000, "wait_ms": 60_000}
         await acquire(wire, head="a")
         await acquire(other, head="b")
@@ -294,7 +283,7 @@ async def test_who_is_killed_while_it_waits_for_another_head_lets_go_of_its_own(
 
 async def test_an_input_that_ends_behind_an_acquire_waits_for_nothing(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(other)
+        await create_with(other, "n1")
         await acquire(other)
         wait = {"session_id": SESSION, "ttl_ms": 60_000, "wait_ms": 60_000}
         with house.disk.hold("fdatasync") as gate:
@@ -319,7 +308,7 @@ async def test_epochs_grow_over_restarts_whatever_becomes_of_the_clock_or_the_ca
             # The clock of this house stands still: only the catalog knows better.
             async with house.daemon() as daemon, daemon.connect() as wire:
                 if not epochs:
-                    await make(wire)
+                    await create_with(wire, "n1")
                 for head in ("main", "side"):
                     lease = await acquire(wire, head=head)
                     await release(wire, lease["lease_id"])
@@ -342,7 +331,7 @@ async def test_a_daemon_gives_no_epoch_that_the_one_before_gave_though_the_clock
     for _ in range(2):
         async with house.daemon() as daemon, daemon.connect() as wire:
             if not epochs:
-                await make(wire)
+                await create_with(wire, "n1")
             for _ in range(20):
                 lease = await acquire(wire)
                 await release(wire, lease["lease_id"])
@@ -369,7 +358,7 @@ async def test_who_waits_is_served_in_order_and_others_go_on_meanwhile(
     house: House, persist: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as second:
-        await make(wire, persist=persist)
+        await create_with(wire, "n1", persist=persist)
         lease_id = (await acquire(wire))["lease_id"]
         wait = {"session_id": SESSION, "ttl_ms": 9000, "wait_ms": 9000}
         numbers = [await second.request("session/acquire", **wait) for _ in range(3)]
@@ -401,7 +390,7 @@ async def test_a_wait_ends_with_a_cancel_with_its_time_and_with_the_others_time(
         daemon.connect() as wire,
         daemon.connect() as other,
     ):
-        await make(wire)
+        await create_with(wire, "n1")
         await acquire(wire, 60_000)
         wait = {"session_id": SESSION, "ttl_ms": 9000}
         number = await other.request("session/acquire", wait_ms=60_000, **wait)
@@ -419,7 +408,7 @@ async def test_a_wait_ends_with_a_cancel_with_its_time_and_with_the_others_time(
 
 async def test_who_waits_when_the_daemon_ends_is_answered(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire)
+        await create_with(wire, "n1")
         await acquire(wire)
         number = await other.request(
             "session/acquire", session_id=SESSION, ttl_ms=9000, wait_ms=60_000
@@ -435,7 +424,7 @@ async def test_who_waits_when_the_daemon_ends_is_answered(house: House) -> None:
 
 async def test_a_leased_session_stays_open_until_the_lease_is_over(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_with(wire, "n1")
         await acquire(wire, 3_600_000)
         house.seconds += 3599
         daemon.service.unload_idle()
@@ -450,7 +439,7 @@ async def test_a_leased_session_stays_open_until_the_lease_is_over(house: House)
 
 async def test_a_lease_is_of_a_head_and_not_of_the_file(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire)
+        await create_with(wire, "n1")
         lease_id = (await acquire(wire))["lease_id"]
         await other.call("session/archive", session_id=SESSION)
         data = await refused(append(wire, "n2", lease_id=lease_id))
@@ -469,7 +458,7 @@ async def test_a_lease_is_of_a_head_and_not_of_the_file(house: House) -> None:
 
 async def test_access_read_and_status_may_not_acquire(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire)
+        await create_with(wire, "n1")
         lease_id = (await acquire(wire))["lease_id"]
         for access in ("read", "status"):
             await other.call("initialize", access=access)
@@ -479,7 +468,7 @@ async def test_access_read_and_status_may_not_acquire(house: House) -> None:
 
 async def test_bad_times_are_refused(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_with(wire, "n1")
         for ttl_ms in (0, 99, 3_600_001, -1):
             data = await refused(acquire(wire, ttl_ms))
             assert (data["kind"], data["path"]) == ("invalid_params", "ttl_ms")

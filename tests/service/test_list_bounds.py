@@ -12,6 +12,7 @@ from sessiond.catalog import catalog
 from sessiond.limits import LIST_TAGS_MAX
 from sessiond.methods.catalog import forest as catalog_forest
 from sessiond.testing.daemon import Refusal
+from tests.kit.calls import create
 from tests.kit.house import House
 
 LIST = "session/list"
@@ -20,7 +21,7 @@ LIST = "session/list"
 async def test_more_tags_than_a_list_takes_are_refused(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         tags = [f"tag-{n}" for n in range(LIST_TAGS_MAX)]
-        await wire.call("session/create", cwd="/p", session_id="session-a", tags=tags)
+        await create(wire, "session-a", tags=tags)
         found = await wire.call(LIST, tags=tags, drafts=True)
         assert [session["id"] for session in found["sessions"]] == ["session-a"]
         with pytest.raises(Refusal) as refused:
@@ -54,7 +55,7 @@ async def test_a_page_of_large_rows_ends_earlier(
         for name in "abcdef":
             created = {"cwd": "/p", "session_id": f"session-{name}", "persist": "immediate"}
             await wire.call("session/create", **created, title=name * 1500)
-        await wire.call("session/create", cwd="/p", session_id="session-z", title="z" * 9000)
+        await create(wire, "session-z", title="z" * 9000)
         found: list[str] = []
         pages = 0
         cursor = None

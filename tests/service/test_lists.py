@@ -13,8 +13,9 @@ from anyio import to_thread
 from sessiond.service.files.startup_cleanup import settle_drafts
 from sessiond.service.listing import folder_scanner
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import create, say
 from tests.kit.house import House
-from tests.service.test_live_catalog import create, drop_in, say, text
+from tests.service.test_live_catalog import drop_in, text
 
 HOUR = 3600.0
 
@@ -92,7 +93,7 @@ async def test_a_list_tells_how_many_sessions_it_has_read_of_how_many(
 
 async def test_a_list_that_reads_nothing_tells_nothing(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await create(wire, "session-a")
+        await create(wire, "session-a", persist="immediate")
         await wire.call("session/list")
         await wire.call("session/list", _meta={"progress_token": "t"})
         assert [one for one in wire.notifications if one["method"] == "$/progress"] == []
@@ -107,8 +108,8 @@ async def test_a_draft_that_nobody_touched_for_a_day_goes_to_the_trash(real_hous
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         for draft in ("draft-old", "draft-new", "draft-kept"):
             await create(wire, draft, persist="on_assistant")
-            await say(wire, draft)
-        await create(wire, "session-a")
+            await say(wire, session_id=draft)
+        await create(wire, "session-a", persist="immediate")
     layout, now = real_house.layout, real_house.files.now()
     age(layout.pending / "draft-old.jsonl", 24.5, now)
     age(layout.pending / "draft-new.jsonl", 23.5, now)

@@ -17,20 +17,15 @@ from anyio.lowlevel import checkpoint
 from sessiond.service.listing import live_catalog
 from sessiond.service.listing.folder_scanner import Survey
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import create, say, session_info
 from tests.kit.house import House
+from tests.kit.sessions import native_header
 
 USAGE = {"input": 10, "output": 5, "totalTokens": 15, "cost": {"total": 0.5}}
 
 
 def text(session_id: str, *contents: str, cwd: str = "/p") -> bytes:
-    header = {
-        "type": "session_header",
-        "version": 1,
-        "id": session_id,
-        "timestamp": "2026-01-15T10:30:00.000Z",
-        "cwd": cwd,
-    }
-    lines: list[dict[str, Any]] = [header]
+    lines = [native_header(session_id, cwd)]
     for number, content in enumerate(contents):
         role = "assistant" if number % 2 else "user"
         message = {"role": role, "content": content} | ({"usage": USAGE} if number % 2 else {})
@@ -52,16 +47,6 @@ async def shown(wire: Wire, **more: Any) -> dict[str, Any]:
     return {session["id"]: session for session in page["sessions"]}
 
 
-async def say(wire: Wire, session_id: str, role: str = "user", content: str = "hi") -> Any:
-    message = {"role": role, "content": content}
-    return await wire.call("append", session_id=session_id, message=message)
-
-
-async def create(wire: Wire, session_id: str, **more: Any) -> Any:
-    params = {"cwd": "/p", "persist": "immediate", "session_id": session_id} | more
-    return await wire.call("session/create", **params)
-
-
 async def hints(wire: Wire, count: int) -> list[tuple[str | None, str]]:
     found = [(await wire.next_notification())["params"] for _ in range(count)]
     return [(hint["session_id"], hint["change"]) for hint in found]
@@ -77,20 +62,20 @@ def remove_catalog(house: House) -> None:
 
 async def test_a_list_shows_what_another_connection_was_just_answered(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as one, daemon.connect() as other:
-        await create(one, "session-a")
+        await create(one, "session-a", persist="immediate")
         for number in range(1, 6):
-            await say(one, "session-a")
+            await say(one, session_id="session-a")
             assert (await shown(other))["session-a"]["seq"] == number
 
 
 async def test_what_a_list_shows_is_what_get_says(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await create(wire, "session-a", title="T", tags=["x"])
-        await say(wire, "session-a", content="First\nwords " + "x" * 300)
+        await create(wire, "session-a", title="T", tags=["x"], persist="immediate")
+        await say(wire, "First\nwords " + "x" * 300, session_id="session-a")
         message = {"role": "assistant", "content": "y", "usage": USAGE}
         await wire.call("append", session_id="session-a", message=message)
         await wire.call("branch", session_id="session-a", entry_id=None)
-        got = (await wire.call("session/get", session_id="session-a"))["session"]
+        got = await session_info(wire)
         listed = (await shown(wire))["session-a"]
         assert listed == {name: got[name] for name in listed}
         assert (got["message_count"], got["message_total"], got["entry_count"]) == (0, 2, 3)
@@ -99,7 +84,7 @@ async def test_what_a_list_shows_is_what_get_says(real_house: House) -> None:
         assert (got["usage"]["total_tokens"], got["usage"]["cost"]) == (15, 0.5)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         assert (await shown(wire))["session-a"] == listed | {"persist": "immediate"}
-        again = (await wire.call("session/get", session_id="session-a"))["session"]
+        again = await session_info(wire)
         assert again["usage"] == got["usage"]
 
 
@@ -107,10 +92,10 @@ async def test_a_draft_is_listed_when_it_becomes_a_conversation(real_house: Hous
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, "session-a", persist="on_assistant")
         await wire.call("catalog/subscribe")
-        await say(wire, "session-a")
+        await say(wire, session_id="session-a")
         assert await shown(wire) == {}
         assert list(await shown(wire, drafts=True)) == ["session-a"]
-        await say(wire, "session-a", "assistant")
+        await say(wire, role="assistant", session_id="session-a")
         assert list(await shown(wire)) == ["session-a"]
         assert await hints(wire, 1) == [("session-a", "created")]
 
@@ -118,7 +103,7 @@ async def test_a_draft_is_listed_when_it_becomes_a_conversation(real_house: Hous
 async def test_a_session_in_memory_is_listed_and_comes_into_no_file(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, "session-a", persist="never")
-        await say(wire, "session-a", content="do not keep this")
+        await say(wire, "do not keep this", session_id="session-a")
         assert (await shown(wire))["session-a"]["first_message"] == "do not keep this"
         for path in real_house.layout.root.glob("catalog.sqlite*"):
             assert b"do not keep" not in path.read_bytes()
@@ -145,7 +130,7 @@ async def test_a_file_of_another_name_is_listed_by_the_id_in_its_header(real_hou
         path = drop_in(real_house, "session-b", text("session-b", "one"))
         path.rename(path.with_name("of another program.jsonl"))
         assert (await shown(wire))["session-b"]["path"].endswith("program.jsonl")
-        assert (await wire.call("session/get", session_id="session-b"))["session"]["seq"] == 1
+        assert (await session_info(wire, "session-b"))["seq"] == 1
 
 
 async def test_what_others_write_into_a_file_is_seen_at_the_next_look(real_house: House) -> None:
@@ -206,9 +191,12 @@ async def test_a_catalog_that_is_lost_under_the_daemon_is_made_again(
 ) -> None:
     drop_in(real_house, "session-b", text("session-b", "one", "two"))
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await create(wire, "session-a")
+        await create(wire, "session-a", persist="immediate")
         await create(wire, "session-m", persist="never")
-        epoch = (await say(wire, "session-a"), await wire.call("subscribe", session_id="session-a"))
+        epoch = (
+            await say(wire, session_id="session-a"),
+            await wire.call("subscribe", session_id="session-a"),
+        )
         before = await wire.call("session/list")
         if how is damage:
             connection = daemon.service.store.catalog.file._connection
@@ -223,7 +211,7 @@ async def test_a_catalog_that_is_lost_under_the_daemon_is_made_again(
             kept[one["id"]] |= {"epoch": one["epoch"]} if one["id"] == "session-b" else {}
         assert {one["id"]: one for one in after["sessions"]} == kept
         assert after["revision"] >= before["revision"]
-        await say(wire, "session-a")
+        await say(wire, session_id="session-a")
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         answer = await wire.call("subscribe", session_id="session-a")
         assert answer["epoch"] == epoch[1]["epoch"]
@@ -232,11 +220,11 @@ async def test_a_catalog_that_is_lost_under_the_daemon_is_made_again(
 
 async def test_a_catalog_that_cannot_be_written_fails_nothing(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await create(wire, "session-a")
+        await create(wire, "session-a", persist="immediate")
         connection = daemon.service.store.catalog.file._connection
         await to_thread.run_sync(connection.execute, "PRAGMA query_only = ON")
-        await say(wire, "session-a")
-        await create(wire, "session-b")
+        await say(wire, session_id="session-a")
+        await create(wire, "session-b", persist="immediate")
         assert {one["seq"] for one in (await shown(wire)).values()} == {0, 1}
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         assert sorted(await shown(wire)) == ["session-a", "session-b"]
@@ -246,7 +234,7 @@ async def test_the_revision_grows_across_restarts_and_a_lost_catalog(real_house:
     seen = []
     for number in range(3):
         async with real_house.daemon() as daemon, daemon.connect() as wire:
-            await create(wire, f"session-{number}")
+            await create(wire, f"session-{number}", persist="immediate")
             seen.append((await wire.call("session/list"))["revision"])
             seen.append((await wire.call("session/list"))["revision"])
     assert seen[0] == seen[1] < seen[2] == seen[3] < seen[4] == seen[5]
@@ -288,7 +276,7 @@ async def test_watchers_hear_of_changes_without_asking(
     monkeypatch.setattr(live_catalog, "ROSTER_FLUSH_SECONDS", 0.05)
     async with real_house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await wire.call("catalog/subscribe")
-        await create(other, "session-a")
+        await create(other, "session-a", persist="immediate")
         assert await hints(wire, 1) == [("session-a", "created")]
         await other.call("session/archive", session_id="session-a")
         await shown(other)
@@ -300,7 +288,7 @@ async def test_watchers_hear_of_changes_without_asking(
         await shown(other)
         assert await hints(wire, 1) == [("session-a", "deleted")]
         await wire.call("catalog/unsubscribe")
-        await create(other, "session-b")
+        await create(other, "session-b", persist="immediate")
         await shown(other)
         await wire.call("server/ping")
         assert wire.notifications == []
@@ -331,7 +319,7 @@ async def test_a_cursor_holds_while_others_write(real_house: House) -> None:
             cursor = page["next_cursor"]
             if cursor is None:
                 break
-            await say(other, f"session-{len(seen):03d}")
+            await say(other, session_id=f"session-{len(seen):03d}")
         assert sorted(seen) == [f"session-{number:03d}" for number in range(30)]
         first = await wire.call("session/list", limit=7)
         with pytest.raises(Refusal) as refused:
@@ -349,7 +337,7 @@ async def test_a_folder_that_is_gone_is_an_empty_one(real_house: House) -> None:
 
 async def test_the_only_file_left_of_an_open_session_is_no_copy(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await create(wire, "moved-session")
+        await create(wire, "moved-session", persist="immediate")
         (path,) = real_house.layout.sessions.iterdir()
         copy = real_house.layout.archive / path.name
         shutil.copyfile(path, copy)
@@ -382,7 +370,7 @@ async def test_a_session_that_is_made_again_while_it_is_looked_for_stays_listed(
         await to_thread.run_sync(path.unlink)
         listing = await other.request("session/list")
         assert await to_thread.run_sync(looked.wait, 20)
-        made = (await create(wire, "session-a"))["session"]["path"]
+        made = (await create(wire, "session-a", persist="immediate"))["session"]["path"]
         # Its host has told of it, and has nothing more to tell.
         catalog = daemon.service.store.catalog
         while True:

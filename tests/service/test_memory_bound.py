@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from sessiond.journal import memory
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import create, say
 from tests.kit.house import House
 
 pytestmark = pytest.mark.anyio
@@ -21,21 +20,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "MEMORY_BYTES_MAX", 250 * KIB)
 
 
-async def begun(wire: Wire, session_id: str) -> None:
-    await wire.call("session/create", cwd="/p", session_id=session_id, persist="never")
-
-
-async def say(wire: Wire, session_id: str, size: int) -> dict[str, Any]:
-    message = {"role": "user", "content": "x" * size}
-    result: dict[str, Any] = await wire.call(
-        "session/append", session_id=session_id, message=message
-    )
-    return result
-
-
 async def outcome(wire: Wire, session_id: str, size: int) -> str:
     try:
-        await say(wire, session_id, size)
+        await say(wire, "x" * size, session_id=session_id)
     except Refusal as refusal:
         return str(refusal.data["kind"])
     return "ok"
@@ -43,22 +30,22 @@ async def outcome(wire: Wire, session_id: str, size: int) -> str:
 
 async def test_a_session_in_memory_takes_no_more_bytes_than_one_may_have(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await begun(wire, "session-a")
-        await say(wire, "session-a", 90 * KIB)
+        await create(wire, "session-a", persist="never")
+        await say(wire, "x" * (90 * KIB), session_id="session-a")
         with pytest.raises(Refusal) as refused:
-            await say(wire, "session-a", 20 * KIB)
+            await say(wire, "x" * (20 * KIB), session_id="session-a")
         assert refused.value.data["kind"] == "too_large"
         assert refused.value.data["limit"] == 100 * KIB
         assert "session/update" in refused.value.message
         # What was refused has changed nothing, and what still fits is taken.
-        assert (await say(wire, "session-a", 1 * KIB))["seq"] == 2
+        assert (await say(wire, "x" * (1 * KIB), session_id="session-a"))["seq"] == 2
         entries = (await wire.call("session/entries", session_id="session-a"))["entries"]
         assert len(entries) == 2
 
 
 async def test_small_entries_cost_what_the_index_keeps_of_them(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await begun(wire, "session-a")
+        await create(wire, "session-a", persist="never")
         outcomes = [await outcome(wire, "session-a", 1) for _ in range(400)]
         assert 100 < outcomes.count("ok") < 300
         assert set(outcomes) == {"ok", "too_large"}
@@ -67,31 +54,31 @@ async def test_small_entries_cost_what_the_index_keeps_of_them(house: House) -> 
 async def test_the_sessions_in_memory_have_a_bound_together(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         for session_id in ("session-a", "session-b", "session-c"):
-            await begun(wire, session_id)
+            await create(wire, session_id, persist="never")
         for session_id in ("session-a", "session-b"):
-            await say(wire, session_id, 90 * KIB)
+            await say(wire, "x" * (90 * KIB), session_id=session_id)
         with pytest.raises(Refusal) as refused:
-            await say(wire, "session-c", 90 * KIB)
+            await say(wire, "x" * (90 * KIB), session_id="session-c")
         assert (refused.value.data["kind"], refused.value.data["limit"]) == (
             "overloaded",
             250 * KIB,
         )
         assert refused.value.data["retryable"] is True
         await wire.call("session/delete", session_id="session-a")
-        assert (await say(wire, "session-c", 90 * KIB))["seq"] == 1
+        assert (await say(wire, "x" * (90 * KIB), session_id="session-c"))["seq"] == 1
         # A session that gets a file makes room as well.
         await wire.call("session/update", session_id="session-b", persist="immediate")
-        await begun(wire, "session-d")
-        assert (await say(wire, "session-d", 90 * KIB))["seq"] == 1
+        await create(wire, "session-d", persist="never")
+        assert (await say(wire, "x" * (90 * KIB), session_id="session-d"))["seq"] == 1
 
 
 async def test_a_full_daemon_begins_no_session_in_memory(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         for session_id in ("session-a", "session-b"):
-            await begun(wire, session_id)
-            await say(wire, session_id, 98 * KIB)
-        await begun(wire, "session-c")
-        await say(wire, "session-c", 48 * KIB)
+            await create(wire, session_id, persist="never")
+            await say(wire, "x" * (98 * KIB), session_id=session_id)
+        await create(wire, "session-c", persist="never")
+        await say(wire, "x" * (48 * KIB), session_id="session-c")
         with pytest.raises(Refusal) as refused:
             await wire.call(
                 "session/create", cwd="/" + "p" * 4000, session_id="session-d", persist="never"
@@ -101,7 +88,7 @@ async def test_a_full_daemon_begins_no_session_in_memory(house: House) -> None:
 
 async def test_a_retry_is_answered_although_nothing_more_fits(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await begun(wire, "session-a")
+        await create(wire, "session-a", persist="never")
         message = {"role": "user", "content": "x" * 98 * KIB}
         asked = {"session_id": "session-a", "message": message, "idempotency_key": "k"}
         first = await wire.call("session/append", **asked)
@@ -111,7 +98,7 @@ async def test_a_retry_is_answered_although_nothing_more_fits(house: House) -> N
 
 async def test_a_large_append_does_not_take_the_small_ones_beside_it_along(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await begun(wire, "session-a")
+        await create(wire, "session-a", persist="never")
         sizes = [1, 90 * KIB, 20 * KIB, 1]
         messages = [{"role": "user", "content": "x" * size} for size in sizes]
         bodies = [

@@ -8,18 +8,14 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.calls import create, session_info
 from tests.kit.house import House
+from tests.kit.sessions import SESSION, TIME
 
-SESSION = "session-a"
-TIME = "2026-01-15T10:30:00.000Z"
 Force = tuple[str | None, str | None, str | None]
 
 
-async def make(wire: Wire, **more: Any) -> None:
-    await wire.call("session/create", cwd="/p", session_id=SESSION, persist="immediate", **more)
-
-
-async def append(wire: Wire, entry_id: str, **fields: Any) -> None:
+async def append_entry(wire: Wire, entry_id: str, **fields: Any) -> None:
     entry = {"type": "message"} | fields
     if entry["type"] == "message":
         entry.setdefault("message", {"role": "user", "content": "x"})
@@ -42,7 +38,7 @@ async def in_force(wire: Wire, session_id: str = SESSION, **at: Any) -> Force:
     model = built["model"] or {}
     found = (model.get("model_id"), model.get("provider"), built["thinking_level"])
     if not at:
-        got = (await wire.call("session/get", session_id=session_id))["session"]
+        got = await session_info(wire, session_id)
         listed = (await wire.call("session/list"))["sessions"]
         (row,) = (one for one in listed if one["id"] == session_id)
         for info in (got, row):
@@ -53,19 +49,19 @@ async def in_force(wire: Wire, session_id: str = SESSION, **at: Any) -> Force:
 
 async def test_the_later_line_wins_wherever_it_is_asked(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, model="header")
+        await create(wire, model="header", persist="immediate")
         assert await in_force(wire) == ("header", None, "off")
-        await append(wire, "u1")
+        await append_entry(wire, "u1")
         assert await in_force(wire) == ("header", None, "off")
-        await append(wire, "m1", type="model_change", model_id="changed", provider="p")
+        await append_entry(wire, "m1", type="model_change", model_id="changed", provider="p")
         assert await in_force(wire) == ("changed", "p", "off")
-        await append(wire, "a1", **answer("answered"))
+        await append_entry(wire, "a1", **answer("answered"))
         assert await in_force(wire) == ("answered", None, "off")
         await update(wire, model="updated", provider="q", thinking_level="high")
         assert await in_force(wire) == ("updated", "q", "high")
-        await append(wire, "t1", type="thinking_level_change", thinking_level="low")
+        await append_entry(wire, "t1", type="thinking_level_change", thinking_level="low")
         assert await in_force(wire) == ("updated", "q", "low")
-        await append(wire, "a2", **answer("again", "r"))
+        await append_entry(wire, "a2", **answer("again", "r"))
         assert await in_force(wire) == ("again", "r", "low")
         await wire.call("session/close", session_id=SESSION)
         assert await in_force(wire) == ("again", "r", "low")
@@ -81,16 +77,16 @@ async def test_the_later_line_wins_wherever_it_is_asked(house: House) -> None:
 
 async def test_each_of_the_three_is_by_itself_and_null_clears(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, model="header")
-        await append(wire, "a1", **answer("answered", "p"))
-        await append(wire, "t1", type="thinking_level_change", thinking_level="low")
+        await create(wire, model="header", persist="immediate")
+        await append_entry(wire, "a1", **answer("answered", "p"))
+        await append_entry(wire, "t1", type="thinking_level_change", thinking_level="low")
         await update(wire, provider="q")
         assert await in_force(wire) == ("answered", "q", "low")
         await update(wire, model=None, thinking_level=None)
         assert await in_force(wire) == (None, None, "off")
-        got = (await wire.call("session/get", session_id=SESSION))["session"]
+        got = await session_info(wire)
         assert (got["model"], got["provider"], got["thinking_level"]) == (None, "q", None)
-        await append(wire, "a2", **answer("again"))
+        await append_entry(wire, "a2", **answer("again"))
         assert await in_force(wire) == ("again", None, "off")
 
 
@@ -98,9 +94,9 @@ async def test_what_is_said_on_another_head_is_for_that_head_and_facts_are_for_a
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, model="header")
-        await append(wire, "u1")
-        await append(wire, "s1", head="side", **answer("aside"))
+        await create(wire, model="header", persist="immediate")
+        await append_entry(wire, "u1")
+        await append_entry(wire, "s1", head="side", **answer("aside"))
         assert await in_force(wire) == ("header", None, "off")
         assert await in_force(wire, head="side") == ("aside", None, "off")
         entry = {"type": "session_info", "model": "told aside"}
@@ -111,8 +107,8 @@ async def test_what_is_said_on_another_head_is_for_that_head_and_facts_are_for_a
 
 async def test_an_etag_is_another_when_the_model_is(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, model="header")
-        await append(wire, "a1", **answer("answered"))
+        await create(wire, model="header", persist="immediate")
+        await append_entry(wire, "a1", **answer("answered"))
         ask = {"session_id": SESSION, "shape": "openai"}
         etag = (await wire.call("build_context", **ask))["etag"]
         await update(wire, title="no setting")
@@ -127,9 +123,9 @@ async def test_an_etag_is_another_when_the_model_is(house: House) -> None:
 @pytest.mark.parametrize("taken", ["path", "all", "context", "none"])
 async def test_a_fork_goes_on_with_what_is_in_force(house: House, taken: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, model="header")
-        await append(wire, "a1", **answer("answered", "p"))
-        await append(wire, "t1", type="thinking_level_change", thinking_level="low")
+        await create(wire, model="header", persist="immediate")
+        await append_entry(wire, "a1", **answer("answered", "p"))
+        await append_entry(wire, "t1", type="thinking_level_change", thinking_level="low")
         expected = ("answered", "p", "low")
         for number, facts in enumerate(({}, {"model": "updated"}, {"thinking_level": "high"})):
             if facts:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import session_info
 from tests.kit.house import House, arrived
+from tests.kit.sessions import SESSION, TIME, stored_entry, stored_message
 
-SESSION = "session-a"
 # Where a head goes is the same whichever loop runs.
 one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
-TIME = "2026-01-15T10:30:00.000Z"
 IMAGE = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
 WHOLE = "all of it, \u2028 \U0001f600 é, " * 500
 
@@ -22,25 +22,18 @@ def text(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
 
-def message(entry_id: str, parent_id: str | None, role: str, content: Any) -> dict[str, Any]:
-    said = {"role": role, "content": content}
-    return entry("message", entry_id, parent_id, message=said)
-
-
-def entry(word: str, entry_id: str, parent_id: str | None, **more: Any) -> dict[str, Any]:
-    return {"type": word, "id": entry_id, "parent_id": parent_id, "timestamp": TIME, **more}
-
-
 SOURCE = [
-    message("plain", None, "user", WHOLE),
-    message("answer", "plain", "assistant", [text("yes")]),
-    message("blocks", "answer", "user", [text("one "), IMAGE, text("two")]),
-    message("picture", "blocks", "user", [IMAGE]),
-    entry("custom_message", "note", "picture", custom_type="x", content="a note", display=False),
-    entry("branch_summary", "back", "note", summary="left", from_id=None),
-    entry("compaction", "short", "back", summary="S", first_kept_entry_id="blocks"),
-    entry("custom", "mark", "short", custom_type="x"),
-    message("last", "mark", "assistant", [text("end")]),
+    stored_message("plain", None, "user", WHOLE),
+    stored_message("answer", "plain", "assistant", [text("yes")]),
+    stored_message("blocks", "answer", "user", [text("one "), IMAGE, text("two")]),
+    stored_message("picture", "blocks", "user", [IMAGE]),
+    stored_entry(
+        "custom_message", "note", "picture", custom_type="x", content="a note", display=False
+    ),
+    stored_entry("branch_summary", "back", "note", summary="left", from_id=None),
+    stored_entry("compaction", "short", "back", summary="S", first_kept_entry_id="blocks"),
+    stored_entry("custom", "mark", "short", custom_type="x"),
+    stored_message("last", "mark", "assistant", [text("end")]),
 ]
 
 
@@ -49,7 +42,7 @@ async def go(wire: Wire, entry_id: str | None, **more: Any) -> Any:
 
 
 async def leaf_of(wire: Wire) -> Any:
-    return (await wire.call("session/get", session_id=SESSION))["session"]["leaf_id"]
+    return (await session_info(wire))["leaf_id"]
 
 
 async def stored(wire: Wire, entry_id: str) -> Any:

@@ -15,10 +15,10 @@ from typing import Any, BinaryIO
 import pytest
 from anyio import to_thread
 
-from sessiond.testing.daemon import Wire
+from tests.kit.calls import call
 from tests.kit.house import House
+from tests.kit.sessions import SESSION
 
-SESSION = "session-a"
 TIME = b'"timestamp":"2026-01-15T10:30:00.000Z"'
 HEADER = b'{"type":"session_header","version":1,"id":"session-a",%b,"cwd":"/p"}\n' % TIME
 PI = b'{"type":"session","version":3,"id":"session-a",%b,"cwd":"/p"}\n' % TIME
@@ -124,10 +124,6 @@ async def test_an_id_that_an_odd_line_has_is_taken(house: House, odd: str) -> No
             "entry_id": "n2",
             "stored_seq": 2,
         }
-
-
-async def call(wire: Wire, method: str, **params: Any) -> Any:
-    return await wire.call(method, session_id=SESSION, **params)
 
 
 async def test_an_export_into_an_answer_says_which_line_is_not_utf8(

@@ -7,24 +7,9 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.calls import append, create_with
 from tests.kit.house import House
-
-SESSION = "session-a"
-HI = {"role": "user", "content": "hi"}
-
-
-async def make(wire: Wire, *ids: str) -> None:
-    await wire.call("session/create", cwd="/p", session_id=SESSION)
-    for entry_id in ids:
-        await append(wire, entry_id)
-
-
-def entry(entry_id: str) -> dict[str, Any]:
-    return {"type": "message", "id": entry_id, "message": HI}
-
-
-async def append(wire: Wire, entry_id: str, **more: Any) -> Any:
-    return await wire.call("append", session_id=SESSION, entry=entry(entry_id), **more)
+from tests.kit.sessions import HI, SESSION, entry
 
 
 async def heads(wire: Wire) -> dict[str, str | None]:
@@ -43,7 +28,7 @@ async def test_a_label_and_a_title_by_another_client_fork_no_conversation(
     house: House, expected: dict[str, Any]
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire, "n1", "n2")
+        await create_with(wire, "n1", "n2")
         await other.call("session/label", session_id=SESSION, entry_id="n1", label="x")
         await other.call("session/update", session_id=SESSION, title="t")
         answer = await append(wire, "n3", expected=expected, **BRANCH)
@@ -56,7 +41,7 @@ async def test_a_head_that_has_left_gets_a_head_beside_it(
     house: House, expected: dict[str, Any]
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, "n1", "n2")
+        await create_with(wire, "n1", "n2")
         answer = await append(wire, "n3", expected=expected, **BRANCH)
         assert (answer["head"], answer["entries"][0]["parent_id"]) == ("main-2", "n1")
         assert await heads(wire) == {"main": "n2", "main-2": "n3"}
@@ -67,8 +52,8 @@ async def test_a_head_that_has_left_gets_a_head_beside_it(
 
 async def test_a_seq_alone_names_no_place_so_a_branch_needs_a_parent(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, "n1", "n2")
-        behind = {"expected": {"seq": 1}, **BRANCH}
+        await create_with(wire, "n1", "n2")
+        behind: dict[str, Any] = {"expected": {"seq": 1}, **BRANCH}
         refused = await wire.refusal("append", session_id=SESSION, message=HI, **behind)
         assert refused.data["kind"] == "precondition_failed"
         answer = await append(wire, "n3", parent_id="n1", **behind)
@@ -80,7 +65,7 @@ async def test_a_seq_alone_names_no_place_so_a_branch_needs_a_parent(house: Hous
 
 async def test_a_seq_that_is_still_to_come_is_no_place_to_go_on_from(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, "n1", "n2")
+        await create_with(wire, "n1", "n2")
         for leaf in ({}, {"leaf_id": "n2"}, {"leaf_id": "n1"}):
             expected = {"seq": 9, **leaf}
             refused = await wire.refusal(
@@ -91,8 +76,8 @@ async def test_a_seq_that_is_still_to_come_is_no_place_to_go_on_from(house: Hous
 
 async def test_a_parent_that_is_not_the_expected_leaf_is_a_contradiction(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, "n1", "n2", "n3")
-        at_n2 = {"expected": {"leaf_id": "n2"}, **BRANCH}
+        await create_with(wire, "n1", "n2", "n3")
+        at_n2: dict[str, Any] = {"expected": {"leaf_id": "n2"}, **BRANCH}
         for parent_id in ("n1", None):
             refused = await wire.refusal(
                 "append", session_id=SESSION, message=HI, parent_id=parent_id, **at_n2
@@ -107,7 +92,7 @@ async def test_a_parent_that_is_not_the_expected_leaf_is_a_contradiction(house: 
 
 async def test_labels_alone_make_no_head_and_name_one_that_exists(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, "n1", "n2")
+        await create_with(wire, "n1", "n2")
         title = {"type": "session_info", "name": "t"}
         answer = await wire.call(
             "append",

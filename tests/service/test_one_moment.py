@@ -10,9 +10,10 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.kit.calls import create
 from tests.kit.house import House
+from tests.kit.sessions import SESSION
 
-SESSION = "session-a"
 # Too much to be read on the loop, so the answer is worked out in a thread.
 LARGE = {"role": "user", "content": "x" * 100_000}
 SMALL = {"role": "user", "content": "y"}
@@ -38,7 +39,7 @@ async def test_an_answer_is_of_one_moment(
 
     shown: list[Any] = []
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await wire.call("session/create", cwd="/p", session_id=SESSION)
+        await create(wire)
         await store(wire, "root", LARGE, None)
         await store(wire, "child", SMALL, "root")
         await wire.call("session/label", session_id=SESSION, entry_id="root", label="then")
@@ -65,7 +66,7 @@ async def test_an_answer_is_of_one_moment(
 
 async def test_every_page_of_a_tree_shows_the_labels_of_the_first(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/create", cwd="/p", session_id=SESSION)
+        await create(wire)
         for entry_id, parent in (("a", None), ("b", "a"), ("c", "b")):
             await store(wire, entry_id, SMALL, parent)
         for entry_id, label in (("b", "old"), ("b", "kept"), ("c", "cleared"), ("c", None)):

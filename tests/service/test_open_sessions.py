@@ -17,18 +17,9 @@ from sessiond.limits import (
     Bounds,
 )
 from sessiond.testing.daemon import Daemon, Refusal, Wire
+from tests.kit.calls import append, create, session_info
 from tests.kit.house import House, arrived
-
-SESSION = "session-a"
-
-
-async def make(wire: Wire, session_id: str = SESSION, **more: Any) -> None:
-    await wire.call("session/create", cwd="/p", session_id=session_id, **more)
-
-
-async def append(wire: Wire, entry_id: str, session_id: str = SESSION, text: str = "hi") -> Any:
-    entry = {"type": "message", "id": entry_id, "message": {"role": "user", "content": text}}
-    return await wire.call("append", session_id=session_id, entry=entry)
+from tests.kit.sessions import SESSION
 
 
 def open_now(daemon: Daemon) -> set[str]:
@@ -49,16 +40,16 @@ async def test_a_session_that_nobody_used_for_a_while_is_unloaded_and_opened_aga
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         await append(wire, "n1")
-        epoch = (await wire.call("session/get", session_id=SESSION))["session"]["epoch"]
+        epoch = (await session_info(wire))["epoch"]
         house.seconds += IDLE_SESSION_SECONDS
         daemon.service.unload_idle()
         assert open_now(daemon) == {SESSION}
         house.seconds += 1
         daemon.service.unload_idle()
         assert open_now(daemon) == set()
-        got = (await wire.call("session/get", session_id=SESSION))["session"]
+        got = await session_info(wire)
         assert (got["seq"], got["epoch"]) == (1, epoch)
         assert (await append(wire, "n2"))["seq"] == 2
 
@@ -66,7 +57,7 @@ async def test_a_session_that_nobody_used_for_a_while_is_unloaded_and_opened_aga
 @pytest.mark.parametrize("use", ["append", "read"])
 async def test_use_counts_from_the_last_append_or_read(house: House, use: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         house.seconds += IDLE_SESSION_SECONDS
         if use == "append":
             await append(wire, "n1")
@@ -87,8 +78,8 @@ async def test_a_session_is_not_unloaded_while_somebody_watches_waits_or_reads(
             daemon.service.unload_idle()
             return open_now(daemon) == {SESSION}
 
-        await make(wire)
-        await append(wire, "n1", text="x" * 100_000)
+        await create(wire)
+        await append(wire, "n1", content="x" * 100_000)
         await wire.call("subscribe", session_id=SESSION)
         assert still_open()
         await wire.call("unsubscribe", session_id=SESSION)
@@ -107,7 +98,7 @@ async def test_a_session_is_not_unloaded_while_somebody_watches_waits_or_reads(
 
 async def test_a_session_in_memory_stays(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist="never")
+        await create(wire, persist="never")
         await append(wire, "n1")
         house.seconds += 10 * IDLE_SESSION_SECONDS
         daemon.service.unload_idle()
@@ -122,7 +113,7 @@ async def test_close_lets_go_of_a_session_unless_another_connection_watches_it(
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire)
+        await create(wire)
         await wire.call("subscribe", session_id=SESSION)
         await other.call("subscribe", session_id=SESSION)
         await wire.call("session/close", session_id=SESSION)
@@ -139,8 +130,8 @@ async def test_a_large_read_is_answered_although_the_session_is_closed_behind_it
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
-        await append(wire, "n1", text="x" * 100_000)
+        await create(wire)
+        await append(wire, "n1", content="x" * 100_000)
         await wire.call("session/close", session_id=SESSION)
         await wire.call("session/get", session_id=SESSION)
         requests = [
@@ -161,7 +152,7 @@ async def test_a_large_read_is_answered_although_the_session_is_closed_behind_it
 @pytest.mark.parametrize("rounds", [5])
 async def test_requests_that_race_with_an_unload_are_not_lost(house: House, rounds: int) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire)
+        await create(wire)
         asked = []
         for n in range(rounds):
             for to in (wire, other):
@@ -179,7 +170,7 @@ async def test_requests_that_race_with_an_unload_are_not_lost(house: House, roun
 
 async def test_what_comes_while_the_file_is_let_go_waits_for_it(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         await wire.call("append", session_id=SESSION, message={"role": "user"}, durability="os")
         with house.disk.hold("fdatasync") as gate:
             await wire.call("session/close", session_id=SESSION)
@@ -194,7 +185,7 @@ async def test_trouble_at_the_closing_of_a_session_is_not_the_end_of_the_daemon(
     house: House, trouble: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         await wire.call("append", session_id=SESSION, message={"role": "user"}, durability="os")
         if trouble == "sync":
             house.disk.fail("fdatasync")
@@ -206,7 +197,7 @@ async def test_trouble_at_the_closing_of_a_session_is_not_the_end_of_the_daemon(
             with pytest.raises(sqlite3.OperationalError):
                 await to_thread.run_sync(connection.execute, "DELETE FROM sessions")
         await wire.call("session/close", session_id=SESSION)
-        await make(wire, "session-b")
+        await create(wire, "session-b")
         again = await wire.request("session/get", session_id=SESSION)
         if trouble == "file gone":
             assert await kind_of(wire, again) == "session_not_found"
@@ -218,7 +209,7 @@ async def test_a_bug_at_the_closing_of_a_session_is_reported_and_nothing_more(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         store = daemon.service.store
         settle = store.settle
 
@@ -244,13 +235,13 @@ async def test_the_least_recently_used_idle_session_makes_room(
         daemon.service.bounds = Bounds(open_sessions=3)
         for name in ("a", "b", "c"):
             house.seconds += 1
-            await make(wire, f"session-{name}")
+            await create(wire, f"session-{name}")
         house.seconds += 1
-        await append(wire, "n1", "session-a")
+        await append(wire, "n1", session_id="session-a")
         house.seconds += 1
-        await make(wire, "session-d")
+        await create(wire, "session-d")
         assert open_now(daemon) == {"session-a", "session-c", "session-d"}
-        assert (await append(wire, "n1", "session-b"))["seq"] == 1
+        assert (await append(wire, "n1", session_id="session-b"))["seq"] == 1
 
 
 async def test_when_all_are_in_use_opening_one_more_is_refused_for_now(
@@ -259,7 +250,7 @@ async def test_when_all_are_in_use_opening_one_more_is_refused_for_now(
     async with house.daemon() as daemon, daemon.connect() as wire:
         daemon.service.bounds = Bounds(open_sessions=2)
         for name in ("session-a", "session-b"):
-            await make(wire, name)
+            await create(wire, name)
             await wire.call("subscribe", session_id=name)
         number = await wire.request("session/create", cwd="/p", session_id="session-c")
         with pytest.raises(Refusal) as refused:
@@ -272,7 +263,7 @@ async def test_when_all_are_in_use_opening_one_more_is_refused_for_now(
         }
         assert len(house.session_files()) == 2
         await wire.call("unsubscribe", session_id="session-a")
-        await make(wire, "session-c")
+        await create(wire, "session-c")
         assert open_now(daemon) == {"session-b", "session-c"}
 
 
@@ -288,9 +279,9 @@ async def test_idle_sessions_make_room_when_there_are_few_descriptors(house: Hou
         for seq in (1, 2):
             for name in names:
                 if seq == 1:
-                    await make(wire, name)
+                    await create(wire, name)
                 house.seconds += 1
-                assert (await append(wire, f"n{seq}", name))["seq"] == seq
+                assert (await append(wire, f"n{seq}", session_id=name))["seq"] == seq
                 assert name in open_now(daemon)
         # Lists, copies and the like have something left.
         assert house.disk.open_descriptors <= FEW - FEW // SPARE_DESCRIPTORS_PART
@@ -305,7 +296,7 @@ async def test_without_descriptors_and_idle_sessions_opening_one_more_is_refused
     async with house.daemon() as daemon, daemon.connect() as wire:
         count = (FEW - FEW // SPARE_DESCRIPTORS_PART) // SESSION_DESCRIPTORS
         for number in range(count):
-            await make(wire, f"session-{number}")
+            await create(wire, f"session-{number}")
             await wire.call("subscribe", session_id=f"session-{number}")
         refused = await wire.refusal("session/create", cwd="/p", session_id="session-z")
         assert refused.data == {
@@ -316,16 +307,16 @@ async def test_without_descriptors_and_idle_sessions_opening_one_more_is_refused
         }
         assert len(house.session_files()) == count
         await wire.call("unsubscribe", session_id="session-0")
-        await make(wire, "session-z")
+        await create(wire, "session-z")
         assert "session-0" not in open_now(daemon)
-        assert (await append(wire, "n1", "session-z"))["durability"] == "disk"
+        assert (await append(wire, "n1", session_id="session-z"))["durability"] == "disk"
 
 
 async def test_a_connection_finds_descriptors_too(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         for number in range(5):
             house.seconds += 1
-            await make(wire, f"session-{number}")
+            await create(wire, f"session-{number}")
         house.disk.descriptors = house.disk.open_descriptors
         async with daemon.connect() as other:
             await other.call("server/ping")
@@ -337,19 +328,19 @@ async def test_sessions_in_memory_have_a_bound_of_their_own(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         daemon.service.bounds = Bounds(memory_sessions=1)
-        await make(wire, "session-m", persist="never")
+        await create(wire, "session-m", persist="never")
         number = await wire.request(
             "session/create", cwd="/p", session_id="session-n", persist="never"
         )
         assert await kind_of(wire, number) == "overloaded"
-        await make(wire, "session-f")
+        await create(wire, "session-f")
         assert open_now(daemon) == {"session-m", "session-f"}
 
 
 async def test_no_number_of_readers_keeps_a_writer_waiting(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as reader:
-        await make(wire)
-        await append(wire, "n1", text="x" * 100_000)
+        await create(wire)
+        await append(wire, "n1", content="x" * 100_000)
         threads = to_thread.current_default_thread_limiter()
         before = threads.total_tokens
         # A test's own wait takes one, the readers take the rest.
@@ -394,7 +385,7 @@ async def test_creating_what_somebody_just_failed_to_find_creates_it(
     house: House, if_exists: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire, "session-b")
+        await create(wire, "session-b")
         with house.disk.hold("listdir") as gate:
             early = await wire.request("session/get", session_id=SESSION)
             await arrived(gate)
@@ -411,7 +402,7 @@ async def test_creating_what_somebody_just_failed_to_find_creates_it(
 
 async def test_a_session_in_memory_cannot_take_the_id_of_a_file(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         await wire.call("session/close", session_id=SESSION)
         number = await wire.request("session/create", cwd="/p", session_id=SESSION, persist="never")
         assert await kind_of(wire, number) == "session_exists"
@@ -425,7 +416,7 @@ async def test_a_file_that_another_process_holds_is_locked_and_says_by_whom(hous
         number = await wire.request("session/get", session_id=SESSION)
         assert await kind_of(wire, number) == "session_locked"
         house.disk.close(fd)
-        assert (await wire.call("session/get", session_id=SESSION))["session"]["seq"] == 0
+        assert (await session_info(wire))["seq"] == 0
 
 
 # -- the end -----------------------------------------------------------------------------
@@ -433,8 +424,8 @@ async def test_a_file_that_another_process_holds_is_locked_and_says_by_whom(hous
 
 async def test_draining_answers_what_was_asked_and_refuses_what_comes_after(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire)
-        await append(wire, "n0", text="x" * 100_000)
+        await create(wire)
+        await append(wire, "n0", content="x" * 100_000)
         async with anyio.create_task_group() as tasks:
             with house.disk.hold("fdatasync") as gate, house.disk.hold("pread") as reads:
                 reads.open.set()
@@ -462,10 +453,10 @@ async def test_draining_answers_what_was_asked_and_refuses_what_comes_after(hous
 
 async def test_draining_waits_for_reads_that_have_begun(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         for n in range(3):
             # Several reads, so that a file closed after the first would fail the second.
-            await append(wire, f"n{n}", text="x" * 300_000)
+            await append(wire, f"n{n}", content="x" * 300_000)
         async with anyio.create_task_group() as tasks:
             with house.disk.hold("pread") as gate:
                 read = await wire.request("session/entries", session_id=SESSION)
@@ -477,8 +468,8 @@ async def test_draining_waits_for_reads_that_have_begun(house: House) -> None:
 
 async def test_draining_does_not_wait_for_a_subscriber_that_does_not_read(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as stuck:
-        await make(wire)
-        await append(wire, "n1", text="x" * 100_000)
+        await create(wire)
+        await append(wire, "n1", content="x" * 100_000)
         with house.disk.hold("pread") as gate:
             await stuck.call("subscribe", session_id=SESSION, after={"seq": 0})
             flush = await stuck.request("session/flush", session_id=SESSION)
@@ -496,7 +487,7 @@ async def test_one_connection_keeps_a_share_of_the_sessions_open_and_no_more(hou
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         daemon.service.bounds = Bounds(sessions_per_connection=3)
         for n in range(6):
-            await make(wire, f"session-{n}")
+            await create(wire, f"session-{n}")
         await wire.call("subscribe", session_id="session-0")
         await wire.call("session/presence", session_id="session-1", state="here")
         lease = await wire.call("session/acquire", session_id="session-2", ttl_ms=60_000)
@@ -523,8 +514,8 @@ async def test_a_connection_that_watches_all_it_may_leaves_room_for_others(house
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         daemon.service.bounds = Bounds(open_sessions=4, sessions_per_connection=2)
         for n in range(6):
-            await make(wire, f"session-{n}")
-            await append(wire, "n1", f"session-{n}")
+            await create(wire, f"session-{n}")
+            await append(wire, "n1", session_id=f"session-{n}")
         watched = 0
         for n in range(6):
             request = await wire.request("subscribe", session_id=f"session-{n}")
@@ -535,12 +526,12 @@ async def test_a_connection_that_watches_all_it_may_leaves_room_for_others(house
             watched += 1
         assert watched == 2
         for n in range(6):
-            assert (await append(other, "n2", f"session-{n}"))["seq"] == 2
+            assert (await append(other, "n2", session_id=f"session-{n}"))["seq"] == 2
 
 
 async def test_a_stop_that_catches_a_fork_at_its_opening_waits_for_its_answer(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await wire.call("session/create", session_id=SESSION, cwd="/p", persist="immediate")
+        await create(wire, persist="immediate")
         with house.disk.hold("rename") as gate:
             sent = await wire.request("session/fork", session_id=SESSION, new_session_id="the-fork")
             await arrived(gate)

@@ -11,22 +11,11 @@ import pytest
 
 from sessiond.service.context.token_counts import Estimates
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import append, create, create_to_compact, say
 from tests.kit.house import House
+from tests.kit.sessions import SESSION
 
-SESSION = "session-a"
 MARKED = "It was fixed. \u2028 é😀"
-
-
-async def make(wire: Wire, **more: Any) -> None:
-    settings = {"keep_recent_tokens": 1}
-    await wire.call(
-        "session/create", **({"cwd": "/p", "session_id": SESSION, "compaction": settings} | more)
-    )
-
-
-async def say(wire: Wire, entry_id: str, role: str = "user", **more: Any) -> Any:
-    entry = {"type": "message", "id": entry_id, "message": {"role": role, "content": entry_id}}
-    return await wire.call("append", **({"session_id": SESSION, "entry": entry} | more))
 
 
 async def call_file(wire: Wire, entry_id: str, tool: str, path: str) -> Any:
@@ -56,15 +45,15 @@ async def stored(wire: Wire, entry_id: str) -> dict[str, Any]:
 
 async def test_a_plan_outlives_appends_and_a_branch_elsewhere(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire)
-        await say(wire, "u1")
+        await create_to_compact(wire)
+        await append(wire, "u1")
         await call_file(wire, "a1", "edit", "a.py")
-        await say(wire, "u2")
+        await append(wire, "u2")
         made = await plan(wire)
         assert made["first_kept_entry_id"] == "u2"
         for n in range(10):
-            await say(other, f"more{n}", "assistant" if n % 2 else "user")
-        await say(other, "aside", head="side", parent_id="u1")
+            await append(other, f"more{n}", role="assistant" if n % 2 else "user")
+        await append(other, "aside", head="side", parent_id="u1")
         done = await compact(wire, made["plan_id"])
         entry = await stored(wire, done["entry"]["id"])
         assert (entry["parent_id"], entry["summary"]) == ("more9", MARKED)
@@ -84,9 +73,9 @@ async def test_a_plan_that_does_not_fit_any_more_is_told_with_both_leaves(
     house: House, move: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_to_compact(wire)
         for name in ("u1", "u2", "u3"):
-            await say(wire, name)
+            await append(wire, name)
         made = await plan(wire)
         plan_id = made["plan_id"]
         leaf_id: str | None = "u2"
@@ -98,14 +87,14 @@ async def test_a_plan_that_does_not_fit_any_more_is_told_with_both_leaves(
                 leaf_id = None
             case "branch":
                 await wire.call("branch", session_id=SESSION, entry_id="u1")
-                leaf_id = (await say(wire, "elsewhere"))["leaf_id"]
+                leaf_id = (await append(wire, "elsewhere"))["leaf_id"]
             case "compaction":
                 leaf_id = (await compact(wire, plan_id))["leaf_id"]
             case _:
                 # The same session id in another life: the plan's entries are not there.
                 await wire.call("session/delete", session_id=SESSION)
-                await make(wire)
-                leaf_id = (await say(wire, "new"))["leaf_id"]
+                await create_to_compact(wire)
+                leaf_id = (await append(wire, "new"))["leaf_id"]
         before = house.stored()
         with pytest.raises(Refusal) as refused:
             await compact(wire, plan_id)
@@ -117,9 +106,9 @@ async def test_a_plan_that_does_not_fit_any_more_is_told_with_both_leaves(
 
 async def test_messages_need_a_head_that_did_not_move_at_all(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
-        await say(wire, "u1")
-        await say(wire, "u2")
+        await create_to_compact(wire)
+        await append(wire, "u1")
+        await append(wire, "u2")
         made = await plan(wire)
         messages = [{"role": "user", "content": "instead"}]
         # Entries that are no nodes move no head.
@@ -127,9 +116,9 @@ async def test_messages_need_a_head_that_did_not_move_at_all(house: House) -> No
         await compact(wire, made["plan_id"], messages=messages)
         context = await wire.call("build_context", session_id=SESSION)
         assert context["messages"] == messages
-        await say(wire, "u3")
+        await append(wire, "u3")
         made = await plan(wire)
-        await say(wire, "u4")
+        await append(wire, "u4")
         with pytest.raises(Refusal) as refused:
             await compact(wire, made["plan_id"], messages=messages)
         assert refused.value.data["kind"] == "plan_stale"
@@ -139,12 +128,12 @@ async def test_messages_need_a_head_that_did_not_move_at_all(house: House) -> No
 @pytest.mark.parametrize("remembered", [True, False])
 async def test_a_restart_makes_no_plan_void(house: House, *, remembered: bool) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_to_compact(wire)
         await call_file(wire, "a0", "read", "old.py")
-        await say(wire, "u0")
+        await append(wire, "u0")
         first = await compact(wire, (await plan(wire))["plan_id"])
         await call_file(wire, "a1", "write", "new.py")
-        await say(wire, "u1")
+        await append(wire, "u1")
         made = await plan(wire)
         assert made["previous_summary"] == MARKED
         assert made["files"] == {"read": ["old.py"], "modified": ["new.py"]}
@@ -170,9 +159,9 @@ async def check(wire: Wire, made: dict[str, Any], earlier: str) -> None:
 
 async def test_pipelined_with_appends_a_compaction_keeps_its_place(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
-        await say(wire, "u1")
-        await say(wire, "u2")
+        await create_to_compact(wire)
+        await append(wire, "u1")
+        await append(wire, "u2")
         made = await plan(wire)
         requests = [
             await wire.request(
@@ -191,11 +180,11 @@ async def test_pipelined_with_appends_a_compaction_keeps_its_place(house: House)
 
 async def test_the_plan_of_another_session_or_head_is_told_so(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
-        await make(wire, session_id="session-b")
+        await create_to_compact(wire)
+        await create_to_compact(wire, session_id="session-b")
         for name in ("u1", "u2"):
-            await say(wire, name)
-        await say(wire, "s3", head="side", parent_id="u2")
+            await append(wire, name)
+        await append(wire, "s3", head="side", parent_id="u2")
         made = await plan(wire, head="side")
         with pytest.raises(Refusal, match="of another session"):
             await wire.call("compact", session_id="session-b", plan_id=made["plan_id"], summary="s")
@@ -209,9 +198,9 @@ async def test_the_plan_of_another_session_or_head_is_told_so(house: House) -> N
 
 async def test_a_summary_of_nothing_new_is_refused(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
-        await say(wire, "u1")
-        await say(wire, "u2")
+        await create_to_compact(wire)
+        await append(wire, "u1")
+        await append(wire, "u2")
         await compact(wire, (await plan(wire))["plan_id"])
         with pytest.raises(Refusal) as refused:
             await wire.call("compact", session_id=SESSION, summary="again")
@@ -291,21 +280,19 @@ async def test_whoever_watches_is_told_when_a_context_becomes_too_large(
 ) -> None:
     settings = {"context_window": 10, "reserve_tokens": 2, "keep_recent_tokens": 1}
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await make(wire, compaction=settings, persist=persist)
+        await create(wire, compaction=settings, persist=persist)
         await watcher.call("subscribe", session_id=SESSION)
         for _ in range(9):
-            await wire.call("append", session_id=SESSION, message={"role": "user", "content": "ab"})
+            await say(wire, "ab")
         assert await compactions(watcher) == recommended(9)
         # What is too large already is not told again; another head is, and the same one when
         # it was compacted meanwhile.
-        await say(wire, "more")
-        await say(wire, "aside", head="side", parent_id="more")
+        await append(wire, "more")
+        await append(wire, "aside", head="side", parent_id="more")
         assert await compactions(watcher) == recommended(12, "side")
         done = await compact(wire, (await plan(wire))["plan_id"])
         assert done["tokens_after"] < 8
-        answer = await wire.call(
-            "append", session_id=SESSION, message={"role": "user", "content": ""}
-        )
+        answer = await say(wire, "")
         await wire.call("session/usage", session_id=SESSION)
         usage = {"totalTokens": 77}
         said = {"role": "assistant", "content": [], "usage": usage}
@@ -324,11 +311,11 @@ async def seen_small(wire: Wire, watcher: Wire) -> None:
 async def test_nobody_is_told_of_what_is_switched_off(house: House) -> None:
     settings = {"context_window": 1, "reserve_tokens": 0, "enabled": False}
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await make(wire, compaction=settings)
-        await make(wire, session_id="session-b", compaction=settings | {"enabled": True})
+        await create(wire, compaction=settings)
+        await create(wire, session_id="session-b", compaction=settings | {"enabled": True})
         for session_id in (SESSION, "session-b"):
             await watcher.call("subscribe", session_id=session_id)
-            await say(wire, "a-longer-name", session_id=session_id)
+            await append(wire, "a-longer-name", session_id=session_id)
         assert (await compactions(watcher))["session_id"] == "session-b"
 
 
@@ -346,10 +333,10 @@ async def test_an_append_to_a_session_that_nobody_watches_reads_no_payload(
     monkeypatch.setattr(Estimates, "ask", counted)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         for session_id in (SESSION, "session-b"):
-            await make(wire, session_id=session_id, compaction=settings)
+            await create(wire, session_id=session_id, compaction=settings)
         await watcher.call("subscribe", session_id="session-b")
         for session_id in (SESSION, "session-b"):
-            await say(wire, "a-longer-name", session_id=session_id)
+            await append(wire, "a-longer-name", session_id=session_id)
         await compactions(watcher)
         watched = daemon.service.find("session-b")
         assert watched is not None
@@ -384,7 +371,7 @@ async def test_no_message_is_read_while_its_size_tells_enough(
     monkeypatch.setattr(Estimates, "growth", grown)
     monkeypatch.setattr(Estimates, "may_be_less", fallen)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await make(wire, compaction=settings)
+        await create(wire, compaction=settings)
         await watcher.call("subscribe", session_id=SESSION)
 
         async def said(text: str, seq: int, *done: list[int]) -> None:
@@ -424,7 +411,7 @@ async def test_navigation_is_where_it_was_after_a_restart(
     text = "all of what was said, " * 100
     async with house.daemon() as daemon, daemon.connect() as wire:
         if dialect == "native":
-            await make(wire)
+            await create_to_compact(wire)
         else:
             header = {
                 "type": "session",
@@ -459,10 +446,10 @@ async def test_navigation_is_where_it_was_after_a_restart(
 
 async def test_a_leased_head_is_moved_by_its_holder_alone(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire)
-        await say(wire, "u1")
-        await say(wire, "a1", "assistant")
-        await say(wire, "u2")
+        await create_to_compact(wire)
+        await append(wire, "u1")
+        await append(wire, "a1", role="assistant")
+        await append(wire, "u2")
         held = await wire.call("session/acquire", session_id=SESSION, ttl_ms=60_000)
         with pytest.raises(Refusal) as refused:
             await other.call("session/navigate", session_id=SESSION, entry_id="u1")
@@ -480,11 +467,11 @@ async def test_a_leased_head_is_moved_by_its_holder_alone(house: House) -> None:
 
 async def test_the_answer_of_a_tool_in_the_users_words_is_no_text_of_the_user(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
-        await say(wire, "u1")
+        await create_to_compact(wire)
+        await append(wire, "u1")
         result = [{"type": "tool_result", "tool_use_id": "c", "content": "x"}]
         entry = {"type": "message", "id": "r1", "message": {"role": "user", "content": result}}
         await wire.call("append", session_id=SESSION, entry=entry)
-        await say(wire, "a1", "assistant")
+        await append(wire, "a1", role="assistant")
         moved = await wire.call("session/navigate", session_id=SESSION, entry_id="r1")
         assert (moved["leaf_id"], moved["editor_text"]) == ("r1", None)

@@ -9,26 +9,14 @@ import pytest
 
 from sessiond.service.actor.actor import Host
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import create, say, session_info
 from tests.kit.house import House, arrived
-
-SESSION = "session-a"
-
-
-async def make(wire: Wire, persist: str) -> Any:
-    return await wire.call("session/create", cwd="/p", session_id=SESSION, persist=persist)
-
-
-async def say(wire: Wire, role: str = "user", **more: Any) -> Any:
-    return await wire.call("append", session_id=SESSION, message={"role": role}, **more)
+from tests.kit.sessions import SESSION
 
 
 async def promote(wire: Wire, persist: str, **more: Any) -> Any:
     answer = await wire.call("session/update", session_id=SESSION, persist=persist, **more)
     return answer["session"]
-
-
-async def shown(wire: Wire) -> Any:
-    return (await wire.call("session/get", session_id=SESSION))["session"]
 
 
 def places(house: House) -> list[str]:
@@ -41,10 +29,10 @@ def types(house: House) -> list[str]:
 
 async def test_a_session_in_memory_becomes_a_file_and_goes_on(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await make(wire, "never")
+        await create(wire, persist="never")
         for _ in range(3):
             await say(wire)
-        before = await shown(wire)
+        before = await session_info(wire)
         subscribed = await watcher.call("subscribe", session_id=SESSION)
         now = await promote(wire, "immediate", title="kept")
         assert (now["persist"], now["persisted"], now["title"]) == ("immediate", True, "kept")
@@ -62,7 +50,7 @@ async def test_a_session_in_memory_becomes_a_file_and_goes_on(house: House) -> N
         assert len(context["messages"]) == 4
     assert types(house) == ["session_header", *["message"] * 3, "session_info", "message"]
     async with house.daemon() as daemon, daemon.connect() as wire:
-        again = await shown(wire)
+        again = await session_info(wire)
         assert (again["seq"], again["title"], again["epoch"]) == (5, "kept", now["epoch"])
     # What was answered before that had survived on its own, too.
     house.files = left
@@ -71,7 +59,7 @@ async def test_a_session_in_memory_becomes_a_file_and_goes_on(house: House) -> N
 
 async def test_out_of_memory_without_an_assistant_it_is_a_draft(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, "never")
+        await create(wire, persist="never")
         await say(wire)
         now = await promote(wire, "on_assistant")
         assert (now["persist"], now["persisted"], places(house)) == (
@@ -79,38 +67,38 @@ async def test_out_of_memory_without_an_assistant_it_is_a_draft(house: House) ->
             False,
             ["pending"],
         )
-        await say(wire, "assistant")
+        await say(wire, role="assistant")
         assert places(house) == ["sessions"]
-        assert (await shown(wire))["persisted"]
+        assert (await session_info(wire))["persisted"]
 
 
 async def test_out_of_memory_as_a_conversation_it_has_its_place_at_once(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, "never")
-        await say(wire, "assistant")
+        await create(wire, persist="never")
+        await say(wire, role="assistant")
         now = await promote(wire, "on_assistant")
         assert (now["persisted"], places(house)) == (True, ["sessions"])
 
 
 async def test_a_draft_is_given_its_place(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, "on_assistant")
+        await create(wire, persist="on_assistant")
         await say(wire)
-        before = await shown(wire)
+        before = await session_info(wire)
         now = await promote(wire, "immediate", status="s")
         assert (now["persist"], now["persisted"], now["seq"]) == ("immediate", True, 2)
         assert now["epoch"] == before["epoch"]
         assert places(house) == ["sessions"]
         assert now["path"] == str(house.session_files()[0])
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await shown(wire))["status"] == "s"
+        assert (await session_info(wire))["status"] == "s"
 
 
 @pytest.mark.parametrize("persist", ["never", "on_assistant", "immediate"])
 async def test_the_level_it_has_changes_nothing(house: House, persist: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist)
-        before = await shown(wire)
+        await create(wire, persist=persist)
+        before = await session_info(wire)
         assert await promote(wire, persist) == before
         assert (await promote(wire, persist, title="t"))["title"] == "t"
 
@@ -121,26 +109,26 @@ async def test_the_level_it_has_changes_nothing(house: House, persist: str) -> N
 )
 async def test_nothing_goes_back(house: House, now: str, wanted: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, now)
-        before = await shown(wire)
+        await create(wire, persist=now)
+        before = await session_info(wire)
         with pytest.raises(Refusal) as refused:
             await promote(wire, wanted, title="t")
         assert (refused.value.code, refused.value.data["path"]) == (-32602, "persist")
-        assert await shown(wire) == before
+        assert await session_info(wire) == before
 
 
 @pytest.mark.parametrize("op", ["write", "fsync", "rename", "fsync_folder"])
 async def test_what_fails_leaves_a_session_in_memory_as_it_was(house: House, op: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await make(wire, "never")
+        await create(wire, persist="never")
         await say(wire)
-        before = await shown(wire)
+        before = await session_info(wire)
         await watcher.call("subscribe", session_id=SESSION)
         house.disk.fail(op)
         with pytest.raises(Refusal) as refused:
             await promote(wire, "immediate", title="lost")
         assert refused.value.data["kind"] == "storage_error"
-        assert await shown(wire) == before
+        assert await session_info(wire) == before
         assert house.session_files() == []
         assert (await say(wire))["durability"] == "memory"
         now = await promote(wire, "immediate", title="kept")
@@ -153,14 +141,14 @@ async def test_what_fails_leaves_a_session_in_memory_as_it_was(house: House, op:
 @pytest.mark.parametrize("op", ["rename", "fsync_folder", "write", "fdatasync"])
 async def test_what_fails_leaves_a_draft_as_it_was(house: House, op: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, "on_assistant")
+        await create(wire, persist="on_assistant")
         await say(wire)
-        before = await shown(wire)
+        before = await session_info(wire)
         house.disk.fail(op)
         with pytest.raises(Refusal) as refused:
             await promote(wire, "immediate", title="lost")
         assert refused.value.data["kind"] == "storage_error"
-        assert await shown(wire) == before
+        assert await session_info(wire) == before
         assert places(house) == ["pending"]
         now = await promote(wire, "immediate", title="kept")
         assert (now["seq"], now["title"], places(house)) == (2, "kept", ["sessions"])
@@ -170,28 +158,28 @@ async def test_what_fails_leaves_a_draft_as_it_was(house: House, op: str) -> Non
 
 async def test_a_promotion_under_a_condition_that_fails_writes_nothing(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, "never")
+        await create(wire, persist="never")
         await say(wire)
         with pytest.raises(Refusal) as refused:
             await promote(wire, "immediate", expected={"seq": 7})
         assert refused.value.data["kind"] == "precondition_failed"
-        assert (house.session_files(), (await shown(wire))["persist"]) == ([], "never")
+        assert (house.session_files(), (await session_info(wire))["persist"]) == ([], "never")
 
 
 async def test_a_file_that_came_under_the_same_id_is_not_joined(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, "never")
+        await create(wire, persist="never")
         house.put([])
         with pytest.raises(Refusal) as refused:
             await promote(wire, "immediate")
         assert refused.value.data["kind"] == "session_exists"
-        assert (await shown(wire))["persist"] == "never"
+        assert (await session_info(wire))["persist"] == "never"
         assert len(house.session_files()) == 1
 
 
 async def test_requests_around_a_promotion_keep_their_order(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, "never")
+        await create(wire, persist="never")
         await say(wire)
         message = {"role": "user"}
         asked = [
@@ -210,7 +198,7 @@ async def test_requests_around_a_promotion_keep_their_order(house: House) -> Non
 
 async def test_who_writes_while_the_file_is_made_loses_nothing(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire, "never")
+        await create(wire, persist="never")
         for _ in range(5):
             await say(wire)
         with house.disk.hold("rename") as gate:
@@ -235,7 +223,7 @@ async def test_many_sessions_leave_memory_at_once(house: House) -> None:
     ids = [f"session-{number:03}" for number in range(20)]
     async with house.daemon() as daemon, daemon.connect() as wire:
         for session_id in ids:
-            await wire.call("session/create", cwd="/p", session_id=session_id, persist="never")
+            await create(wire, session_id, persist="never")
         asked = [
             await wire.request("session/update", session_id=session_id, persist="immediate")
             for session_id in ids
@@ -250,14 +238,14 @@ async def test_many_sessions_leave_memory_at_once(house: House) -> None:
 async def test_there_must_be_room_for_one_more_file(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         daemon.service.bounds = daemon.service.bounds._replace(open_sessions=1)
-        await make(wire, "never")
+        await create(wire, persist="never")
         other = {"cwd": "/p", "session_id": "session-b", "persist": "immediate"}
         await wire.call("session/create", **other)
         await wire.call("subscribe", session_id="session-b")
         with pytest.raises(Refusal) as refused:
             await promote(wire, "immediate")
         assert refused.value.data["kind"] == "overloaded"
-        assert (await shown(wire))["persist"] == "never"
+        assert (await session_info(wire))["persist"] == "never"
         await wire.call("unsubscribe", session_id="session-b")
         assert (await promote(wire, "immediate"))["persisted"]
 
@@ -265,7 +253,7 @@ async def test_there_must_be_room_for_one_more_file(house: House) -> None:
 async def test_its_place_in_memory_is_free_again(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         daemon.service.bounds = daemon.service.bounds._replace(memory_sessions=1)
-        await make(wire, "never")
+        await create(wire, persist="never")
         other = {"cwd": "/p", "session_id": "session-b", "persist": "never"}
         with pytest.raises(Refusal, match="overloaded"):
             await wire.call("session/create", **other)
@@ -283,7 +271,7 @@ async def test_the_epoch_survives_a_daemon_that_is_killed(
     house: House, monkeypatch: pytest.MonkeyPatch, persist: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, "never")
+        await create(wire, persist="never")
         await say(wire)
         epoch = (await promote(wire, persist, title="t"))["epoch"]
         left = house.disk.crash()

@@ -12,19 +12,9 @@ from hypothesis import strategies as st
 from sessiond.dialects import payload
 from sessiond.service.context.context_cache import build_context
 from sessiond.testing.daemon import Daemon, Refusal, Wire
+from tests.kit.calls import append, create, say
 from tests.kit.house import House
-
-SESSION = "session-a"
-
-
-async def make(wire: Wire, session_id: str = SESSION, **more: Any) -> None:
-    await wire.call("session/create", cwd="/p", session_id=session_id, **more)
-
-
-async def append(wire: Wire, entry_id: str, role: str = "user", **more: Any) -> Any:
-    entry = {"type": "message", "id": entry_id, "message": {"role": role, "content": entry_id}}
-    return await wire.call("append", session_id=SESSION, entry=entry, **more)
-
+from tests.kit.sessions import SESSION
 
 # -- payloads -------------------------------------------------------------------------------
 
@@ -42,10 +32,10 @@ async def test_nothing_that_only_passes_a_payload_on_reads_it(
     monkeypatch.setattr(payload, "read_payload", counted)
     async with house.daemon() as daemon, daemon.connect() as wire:
         # Without compaction: the look at a watched context comes by the clock and reads, too.
-        await make(wire, compaction={"enabled": False})
+        await create(wire, compaction={"enabled": False})
         for n in range(4):
             await append(wire, f"u{n}")
-            await append(wire, f"a{n}", "assistant")
+            await append(wire, f"a{n}", role="assistant")
         # The hook is the door that reading goes through.
         payload.reading_of(b'{"message":{"role":"user","content":"x"}}')
         assert len(read) == 1
@@ -61,7 +51,7 @@ async def test_nothing_that_only_passes_a_payload_on_reads_it(
             ("session/flush", {}),
         ):
             await wire.call(method, session_id=SESSION, **params)
-        await wire.call("append", session_id=SESSION, message={"role": "user", "content": "x"})
+        await say(wire, "x")
         assert read == []
         # To say its tokens takes a look at each message, once; the messages pass as bytes.
         held = {"known": {"leaf_id": "a1", "count": 4}}
@@ -76,7 +66,7 @@ async def test_a_payload_comes_back_byte_for_byte_from_every_read(house: House) 
     )
     body = b'{"id":7,"method":"append","params":{"session_id":"session-a","message":' + message
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         await wire.send(body + b"}}")
         await wire.answer(7)
         for method in ("build_context", "session/entries", "session/path"):
@@ -89,7 +79,7 @@ async def test_a_payload_comes_back_byte_for_byte_from_every_read(house: House) 
 
 async def test_a_context_comes_with_its_sources_and_settings(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         empty = await wire.call("build_context", session_id=SESSION)
         assert (empty["messages"], empty["leaf_id"], empty["thinking_level"]) == ([], None, "off")
         await append(wire, "u1")
@@ -137,7 +127,7 @@ async def test_what_is_held_and_the_rest_make_the_whole_context_whatever_the_tre
 ) -> None:
     session_id = f"session-{next(_rounds)}"
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, session_id, persist="never")
+        await create(wire, session_id, persist="never")
         tree = _Tree(daemon, wire, session_id)
         for step in steps:
             await tree.grow(step)
@@ -231,11 +221,11 @@ def _common(one: list[Any], other: list[Any]) -> int:
 
 async def test_a_turn_costs_its_own_size_not_the_contexts(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         for n in range(20):
             await append(wire, f"n{n}")
         first = await wire.call("build_context", session_id=SESSION)
-        await append(wire, "next", "assistant")
+        await append(wire, "next", role="assistant")
         reads = house.disk.counts["pread"]
         delta = await wire.call(
             "build_context", session_id=SESSION, known={"leaf_id": first["leaf_id"], "count": 20}
@@ -254,7 +244,7 @@ async def test_pages_joined_are_the_whole_although_the_session_grows(
     house: House, method: str, limit: int
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         for n in range(7):
             await append(wire, f"n{n}")
         await append(wire, "side", head="other", parent_id="n2")
@@ -291,7 +281,7 @@ async def test_a_cursor_that_was_never_given_is_refused(
     house: House, method: str, cursor: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         await append(wire, "n1")
         with pytest.raises(Refusal) as refused:
             await wire.call(method, session_id=SESSION, cursor=cursor)
@@ -300,7 +290,7 @@ async def test_a_cursor_that_was_never_given_is_refused(
 
 async def test_a_tree_shows_the_active_branch_first_with_previews(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         for entry_id, parent in (("a", None), ("b", "a"), ("c", "b"), ("d", "a")):
             await append(wire, entry_id, parent_id=parent)
         await wire.call("branch", session_id=SESSION, entry_id="b")
@@ -364,7 +354,7 @@ async def test_in_every_view_the_rest_of_what_is_held_makes_the_whole(
     steps = ["user", "call", "result", "call", "user", "user", "assistant", "result", "call"]
     ids = {"result": ["n1", "n9"]}
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         held: list[tuple[str, list[Any]]] = []
         etag = ""
         for n, step in enumerate(steps):
@@ -395,7 +385,7 @@ async def test_in_every_view_the_rest_of_what_is_held_makes_the_whole(
 
 async def test_another_system_prompt_is_another_context(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         await append(wire, "u1")
         none = await wire.call("build_context", session_id=SESSION, include=["system"])
         assert none["system"] is None
@@ -411,7 +401,7 @@ async def test_another_system_prompt_is_another_context(house: House) -> None:
 async def test_a_system_prompt_that_changed_is_sent_again(house: House) -> None:
     view = {"session_id": SESSION, "shape": "openai", "include": ["system"]}
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         await wire.call("session/update", session_id=SESSION, system_prompt="Be exact.")
         await append(wire, "u1")
         held = await wire.call("build_context", **view)
@@ -431,9 +421,7 @@ async def test_a_system_prompt_that_changed_is_sent_again(house: House) -> None:
         assert (rest["unchanged"], rest["sources"], rest["messages"]) == (4, [], [])
         shape = view | {"shape": "anthropic"}
         assert (await wire.call("build_context", **shape))["system"] == "Be kind."
-        await wire.call(
-            "append", session_id=SESSION, message={"role": "system", "content": "Hurry."}
-        )
+        await say(wire, "Hurry.", role="system")
         assert (await wire.call("build_context", **shape))["system"] == "Be kind.\n\nHurry."
 
 
@@ -442,7 +430,7 @@ async def test_a_turn_costs_the_same_bytes_however_long_the_session(
     house: House, view: dict[str, Any]
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         sizes: list[int] = []
         known: dict[str, Any] = {"leaf_id": None, "count": 0}
         for turn in range(40):

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.calls import say, session_info
 from tests.kit.house import House
 from tests.service.damage import GOOD
-
-HI = {"role": "user", "content": "a rare word"}
 
 
 @pytest.fixture
@@ -66,7 +65,7 @@ async def test_a_file_that_is_gone_keeps_its_id_and_epoch_until_it_is_back(
             assert await listed(wire) == []
     away.rename(chat)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        again = (await wire.call("session/get", session_id=session["id"]))["session"]
+        again = await session_info(wire, session["id"])
         assert again["epoch"] == session["epoch"]
 
 
@@ -75,7 +74,7 @@ async def test_the_first_change_lists_it_until_it_is_gone_or_forgotten(
 ) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         session = await opened(wire, chat)
-        await wire.call("append", session_id=session["id"], message=HI)
+        await say(wire, "a rare word", session_id=session["id"])
         assert await listed(wire) == [session["id"]]
         await wire.call("session/close", session_id=session["id"])
         assert await listed(wire) == [session["id"]]
@@ -95,7 +94,7 @@ async def test_what_was_changed_and_removed_by_its_user_leaves_the_lists(
 ) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         session = await opened(wire, chat)
-        await wire.call("append", session_id=session["id"], message=HI)
+        await say(wire, "a rare word", session_id=session["id"])
         assert await listed(wire) == [session["id"]]
         await wire.call("session/close", session_id=session["id"])
         while not daemon.service.hosts.is_free(session["id"]):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.calls import session_info
 from tests.kit.house import House
 from tests.service.damage import GOOD, HEADER, ONE, PI_GOOD, PI_HEADER, part
 
@@ -72,7 +73,7 @@ async def test_reading_a_file_leaves_its_end_as_it_is(
         verified = await wire.call("session/verify", session_id=info["id"])
         await read_all(wire, info["id"])
         # Opened again it is the same session, and lists say of it what an opening says.
-        again = (await wire.call("session/get", session_id=info["id"]))["session"]
+        again = await session_info(wire, info["id"])
         assert again == info
         await wire.call("session/close", session_id=info["id"])
         listed = (await wire.call("session/list"))["sessions"]
@@ -140,5 +141,5 @@ async def test_a_line_that_another_program_goes_on_with_is_another_log(
             file.write(b" and more\n")
         refused = await wire.refusal("append", session_id=opened["id"], message=HI)
         assert refused.data["kind"] == "session_corrupt"
-        info = (await wire.call("session/get", session_id=opened["id"]))["session"]
+        info = await session_info(wire, opened["id"])
         assert (info["epoch"] == opened["epoch"], info["read_only"]) == (False, True)

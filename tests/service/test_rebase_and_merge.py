@@ -9,33 +9,22 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.calls import create, session_info
 from tests.kit.house import House
+from tests.kit.sessions import SESSION, TIME, stored_message
 
 SAMPLES = Path(__file__).parent.parent / "samples"
-SESSION = "session-a"
 OTHER = "session-b"
-TIME = "2026-01-15T10:30:00.000Z"
 # What is asked is refused or it is not, whichever loop runs.
 one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
 
 
-def said(entry_id: str, parent_id: str | None, role: str = "user") -> dict[str, Any]:
-    message = {"role": role, "content": f"text of {entry_id}"}
-    return {
-        "type": "message",
-        "id": entry_id,
-        "parent_id": parent_id,
-        "timestamp": TIME,
-        "message": message,
-    }
-
-
 SOURCE = [
-    said("m1", None),
-    said("m2", "m1", "assistant"),
+    stored_message("m1", None),
+    stored_message("m2", "m1", "assistant"),
     {"type": "label", "id": "l1", "parent_id": "m2", "timestamp": TIME, "target_id": "m2", "label": "good"},
-    said("x1", "m2") | {"head": "tried"},
-    said("m3", "m2"),
+    stored_message("x1", "m2") | {"head": "tried"},
+    stored_message("m3", "m2"),
     {
         "type": "compaction",
         "id": "c1",
@@ -44,9 +33,9 @@ SOURCE = [
         "summary": "so far",
         "first_kept_entry_id": "m2",
     },
-    said("m4", "c1", "assistant"),
+    stored_message("m4", "c1", "assistant"),
 ]  # fmt: skip
-OTHERS = [said("o1", None), said("o2", "o1", "assistant")]
+OTHERS = [stored_message("o1", None), stored_message("o2", "o1", "assistant")]
 
 
 async def rebase(wire: Wire, **params: Any) -> Any:
@@ -200,7 +189,7 @@ async def test_a_plan_has_both_sessions_and_changes_neither(house: House) -> Non
 async def test_a_long_session_is_quoted_from_its_end_and_each_message_from_its_beginning(
     house: House,
 ) -> None:
-    many = [said(f"n{n}", f"n{n - 1}" if n else None) for n in range(100)]
+    many = [stored_message(f"n{n}", f"n{n - 1}" if n else None) for n in range(100)]
     many[-1]["message"]["content"] = "begin " + "x" * 100_000
     house.put(many)
     house.put(OTHERS, OTHER)
@@ -219,7 +208,7 @@ async def test_a_turn_is_appended_here_and_says_what_was_merged(house: House) ->
         told = (await merge(wire, dry_run=True))["session"]
         merged = await merge(wire, expected={"leaf_id": "m4"})
         assert merged["leaf_id"] == merged["entry"]["id"]
-        info = (await wire.call("session/get", session_id=SESSION))["session"]
+        info = await session_info(wire)
         for name in ("seq", "message_count", "entry_count", "title", "lineage"):
             assert told[name] == info[name]
         assert (told["path"], info["message_count"]) == (None, 6)
@@ -266,14 +255,14 @@ async def test_a_merge_into_a_new_session_begins_with_the_turn(house: House) -> 
 async def test_a_merge_in_a_file_of_pis_is_what_pi_can_read(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         own = (await wire.call("session/import", path=str(SAMPLES / "pi" / "pi.jsonl")))["session"]
-        await wire.call("session/create", session_id=OTHER, cwd="/p")
+        await create(wire, OTHER)
         params = {"session_id": own["id"], "other_session_id": OTHER, "text": "both"}
         for into in ("this", "new"):
             merged = await wire.call("session/merge", into=into, **params)
             session_id = merged["session"]["id"] if into == "new" else own["id"]
             last = (await context_of(wire, session_id))["messages"][-1]
             assert (last["role"], last["content"].endswith("\n\nboth")) == ("custom", True)
-            info = (await wire.call("session/get", session_id=session_id))["session"]
+            info = await session_info(wire, session_id)
             assert (info["dialect"], info["problems"]) == ("pi", 0)
 
 

@@ -7,21 +7,12 @@ from typing import Any
 import pytest
 
 from sessiond.testing.wire import Wire
+from tests.kit.calls import create, say
 from tests.kit.house import House
+from tests.kit.sessions import SESSION
 
-SESSION = "session-a"
 PRESETS = {"pi": 16_384, "operator": 8_192, "piglet": 16_384, "sharur": 2_048}
 TINY: dict[str, Any] = {"context_window": 10, "reserve_tokens": 2, "keep_recent_tokens": 1}
-
-
-async def make(wire: Wire, session_id: str = SESSION, **settings: Any) -> None:
-    asked = {"cwd": "/p", "session_id": session_id, "persist": "immediate"}
-    await wire.call("session/create", **asked, compaction=settings)
-
-
-async def say(wire: Wire, text: str, session_id: str = SESSION, **more: Any) -> Any:
-    message = {"role": "user", "content": text} | more
-    return await wire.call("append", session_id=session_id, message=message)
 
 
 async def answer(wire: Wire, text: str, usage: Any) -> Any:
@@ -41,9 +32,9 @@ async def told_so_far(wire: Wire, watcher: Wire, mark: str) -> list[str]:
     """
     found: list[str] = []
     for session_id in (f"first-{mark}", f"second-{mark}"):
-        await make(wire, session_id, **TINY)
+        await create(wire, session_id, persist="immediate", compaction=TINY)
         await watcher.call("subscribe", session_id=session_id)
-        await say(wire, "x" * 100, session_id)
+        await say(wire, "x" * 100, session_id=session_id)
         while session_id not in found:
             message = await watcher.next_notification()
             if message["method"] == "session/compaction":
@@ -56,7 +47,7 @@ async def test_more_than_the_window_less_the_reserve_is_too_much_and_no_less(
     house: House, preset: str, reserve: int
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, preset=preset)
+        await create(wire, persist="immediate", compaction={"preset": preset})
         for _ in range(8):
             await say(wire, "abcd" * 5)
         found = await usage(wire)
@@ -78,7 +69,9 @@ async def test_more_than_the_window_less_the_reserve_is_too_much_and_no_less(
 
 async def test_with_piglets_rules_seven_messages_are_never_too_many(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, preset="piglet", reserve_tokens=0)
+        await create(
+            wire, persist="immediate", compaction={"preset": "piglet", "reserve_tokens": 0}
+        )
         for n in range(8):
             await say(wire, "abcd" * 5)
             assert (await usage(wire, context_window=1))["should_compact"] is (n == 7)
@@ -100,7 +93,7 @@ async def test_usage_from_before_a_compaction_counts_no_more_and_none_is_an_esti
     house: House, said: Any
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, keep_recent_tokens=1)
+        await create(wire, persist="immediate", compaction={"keep_recent_tokens": 1})
         await say(wire, "go")
         await answer(wire, "abcdefgh", {"totalTokens": 190_000})
         assert await usage(wire) == (await usage(wire)) | {
@@ -130,7 +123,7 @@ async def test_a_head_that_stays_too_large_is_told_once_and_once_more_after_a_re
     for life in ("one", "two"):
         async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
             if life == "one":
-                await make(wire, **TINY)
+                await create(wire, persist="immediate", compaction=TINY)
             await watcher.call("subscribe", session_id=SESSION)
             for n in range(3):
                 for _ in range(4):
@@ -142,7 +135,7 @@ async def test_a_head_that_stays_too_large_is_told_once_and_once_more_after_a_re
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_what_is_switched_on_again_is_told_again(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await make(wire, **TINY)
+        await create(wire, persist="immediate", compaction=TINY)
         await watcher.call("subscribe", session_id=SESSION)
         await say(wire, "x" * 100)
         assert await told_so_far(wire, watcher, "on") == [SESSION]

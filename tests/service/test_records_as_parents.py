@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.calls import session_info
 from tests.kit.house import House
-
-SESSION = "session-a"
-TIME = "2026-01-15T10:30:00.000Z"
+from tests.kit.sessions import SESSION, TIME
 
 
-def line(entry_id: str, parent_id: str | None, type_: str = "message", **fields: Any) -> Any:
+def record(entry_id: str, parent_id: str | None, type_: str = "message", **fields: Any) -> Any:
     entry: dict[str, Any] = {"type": type_, "id": entry_id, "parent_id": parent_id}
     entry["timestamp"] = TIME
     if type_ == "message":
@@ -25,19 +24,19 @@ def line(entry_id: str, parent_id: str | None, type_: str = "message", **fields:
 
 
 def label(entry_id: str, parent_id: str | None, target_id: str) -> Any:
-    return line(entry_id, parent_id, "label", target_id=target_id, label="here")
+    return record(entry_id, parent_id, "label", target_id=target_id, label="here")
 
 
 # Every entry is the parent of the next one, whatever it is.
 CHAINED = [
-    line("a", None),
-    line("b", "a", role="assistant"),
+    record("a", None),
+    record("b", "a", role="assistant"),
     label("l1", "b", "b"),
-    line("c", "l1"),
-    line("i1", "c", "session_info", name="a title"),
+    record("c", "l1"),
+    record("i1", "c", "session_info", name="a title"),
     label("l2", "i1", "a"),
-    line("d", "l2", role="assistant"),
-    line("e", "d"),
+    record("d", "l2", role="assistant"),
+    record("e", "d"),
 ]
 
 
@@ -59,7 +58,7 @@ async def test_the_path_goes_on_through_labels_and_names(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await path(wire) == [("a", None), ("b", None), ("c", "b"), ("d", "c"), ("e", None)]
         assert await sources(wire) == list("abcde")
-        got = (await wire.call("session/get", session_id=SESSION))["session"]
+        got = await session_info(wire)
         assert (got["message_count"], got["message_total"], got["problems"]) == (5, 5, 0)
         (listed,) = (await wire.call("session/list"))["sessions"]
         assert listed["message_count"] == 5
@@ -94,12 +93,12 @@ async def test_the_tree_says_what_is_stored_and_where_it_stands(house: House) ->
 @pytest.mark.parametrize(
     ("records", "below", "expected"),
     [
-        ([line("m", "b", "leaf", target_id="a", reason="branch")], "m", "ax"),
-        ([line("m", "b", "leaf", target_id=None, reason="reset")], "m", "x"),
-        ([line("m", "b", "leaf", target_id="nope")], "m", "abx"),
-        ([line("m", "a", "leaf", target_id="b", reason="drop", head="h")], "m", "ax"),
-        ([label("l", "b", "b"), line("m", "a", "leaf", target_id="l")], "m", "abx"),
-        ([line("m", "b", "leaf", target_id="a"), label("l", "m", "b")], "l", "ax"),
+        ([record("m", "b", "leaf", target_id="a", reason="branch")], "m", "ax"),
+        ([record("m", "b", "leaf", target_id=None, reason="reset")], "m", "x"),
+        ([record("m", "b", "leaf", target_id="nope")], "m", "abx"),
+        ([record("m", "a", "leaf", target_id="b", reason="drop", head="h")], "m", "ax"),
+        ([label("l", "b", "b"), record("m", "a", "leaf", target_id="l")], "m", "abx"),
+        ([record("m", "b", "leaf", target_id="a"), label("l", "m", "b")], "l", "ax"),
         ([label("l", "nope", "b")], "l", "x"),
         ([label("l", None, "b")], "l", "x"),
     ],
@@ -107,7 +106,7 @@ async def test_the_tree_says_what_is_stored_and_where_it_stands(house: House) ->
 async def test_an_entry_below_a_record_stands_where_the_record_stands(
     house: House, records: list[Any], below: str, expected: str
 ) -> None:
-    house.put([line("a", None), line("b", "a"), *records, line("x", below)])
+    house.put([record("a", None), record("b", "a"), *records, record("x", below)])
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await sources(wire) == list(expected)
         *_, (name, _) = shown = await path(wire)
@@ -115,17 +114,17 @@ async def test_an_entry_below_a_record_stands_where_the_record_stands(
 
 
 async def test_a_parent_that_is_not_there_is_said_to_be_none(house: House) -> None:
-    house.put([line("a", None), line("x", "nope")])
+    house.put([record("a", None), record("x", "nope")])
     async with house.daemon() as daemon, daemon.connect() as wire:
         (row,) = (await wire.call("session/path", session_id=SESSION))["entries"]
         assert (row["entry"]["parent_id"], row["resolved_parent_id"]) == ("nope", None)
 
 
 async def test_a_head_that_is_moved_to_a_record_is_where_the_record_stands(house: House) -> None:
-    file = house.put([line("a", None), line("b", "a"), label("l", "a", "a")])
+    file = house.put([record("a", None), record("b", "a"), label("l", "a", "a")])
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("subscribe", session_id=SESSION, after={"seq": 0})
-        write_on(house, file, line("m", "l", "leaf", target_id="l", reason="branch"))
+        write_on(house, file, record("m", "l", "leaf", target_id="l", reason="branch"))
         # Before a mutation the daemon looks at the file.
         await wire.call("session/update", session_id=SESSION, title="another")
         seqs: dict[int, Any] = {}
@@ -133,20 +132,20 @@ async def test_a_head_that_is_moved_to_a_record_is_where_the_record_stands(house
             told = await wire.next_notification()
             if told["method"] == "session/event":
                 seqs[told["params"]["seq"]] = told["params"]
-        got = (await wire.call("session/get", session_id=SESSION))["session"]
+        got = await session_info(wire)
         assert got["leaf_id"] == "a"
         event = seqs[4]
         assert (event["leaf_id"], event["entry"]["target_id"]) == ("a", "l")
         await wire.call("session/close", session_id=SESSION)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        got = (await wire.call("session/get", session_id=SESSION))["session"]
+        got = await session_info(wire)
         assert got["leaf_id"] == "a"
 
 
 async def test_an_append_may_name_a_record_as_its_parent_and_be_sent_again(house: House) -> None:
     house.put(CHAINED)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        call = {"session_id": SESSION, "entry": line("x", None) | {"message": {"role": "user"}}}
+        call = {"session_id": SESSION, "entry": record("x", None) | {"message": {"role": "user"}}}
         for name in ("parent_id", "timestamp"):
             del call["entry"][name]
         stored = await wire.call("append", **call, parent_id="l1")
@@ -164,7 +163,7 @@ async def test_an_append_may_name_a_record_as_its_parent_and_be_sent_again(house
 async def test_a_compaction_that_keeps_from_a_record_keeps_what_is_below_it(
     house: House, first_kept: str, expected: str
 ) -> None:
-    compaction = line("k", "l3", "compaction", summary="S", first_kept_entry_id=first_kept)
+    compaction = record("k", "l3", "compaction", summary="S", first_kept_entry_id=first_kept)
     house.put([*CHAINED, label("l3", "e", "a"), compaction])
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await sources(wire) == list(expected)
@@ -186,8 +185,8 @@ async def test_moves_go_by_where_entries_stand(house: House) -> None:
 async def test_a_copy_without_labels_has_every_entry_where_it_stood(
     house: House, labels: bool
 ) -> None:
-    compaction = line("k", "l3", "compaction", summary="S", first_kept_entry_id="l1")
-    house.put([*CHAINED, label("l3", "e", "a"), compaction, line("f", "k")])
+    compaction = record("k", "l3", "compaction", summary="S", first_kept_entry_id="l1")
+    house.put([*CHAINED, label("l3", "e", "a"), compaction, record("f", "k")])
     async with house.daemon() as daemon, daemon.connect() as wire:
         for taken in ("all", "path"):
             copy = await wire.call("session/fork", session_id=SESSION, entries=taken, labels=labels)

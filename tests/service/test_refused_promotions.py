@@ -11,6 +11,7 @@ import pytest
 from sessiond.journal.disk.files import FileStat
 from sessiond.testing.daemon import Refusal, Wire
 from tests.crash.harness.every_call import refusal_of
+from tests.kit.calls import create, session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
@@ -28,7 +29,7 @@ def theirs(number: int) -> bytes:
 
 async def draft(house: House, wire: Wire) -> Path:
     """Make a draft with an entry; its file is given."""
-    await wire.call("session/create", session_id=SESSION, cwd="/p")
+    await create(wire)
     await wire.call(
         "append",
         session_id=SESSION,
@@ -43,12 +44,8 @@ async def update(wire: Wire) -> Any:
     return await wire.call("session/update", session_id=SESSION, persist="immediate", title="t")
 
 
-async def shown(wire: Wire) -> Any:
-    return (await wire.call("session/get", session_id=SESSION))["session"]
-
-
 async def check_a_draft(house: House, wire: Wire, path: Path) -> None:
-    info = await shown(wire)
+    info = await session_info(wire)
     assert (info["persisted"], info["persist"], info["title"]) == (False, "on_assistant", None)
     assert info["path"] == str(path)
     assert house.session_files() == [path]
@@ -69,7 +66,7 @@ async def test_a_refused_update_leaves_a_draft_where_it_was_though_a_foreign_lin
             assert refusal.data["kind"] == "storage_error"
             await check_a_draft(house, wire, path)
             await update(wire)
-        info = await shown(wire)
+        info = await session_info(wire)
         assert (info["persisted"], info["persist"], info["title"]) == (True, "immediate", "t")
 
 

@@ -15,11 +15,11 @@ from sessiond.journal.profile.lock import owned
 from sessiond.limits import PROBLEMS_MAX
 from sessiond.service.files.verifying import verify_file
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import call, create
 from tests.kit.house import House, arrived
+from tests.kit.sessions import HI, SESSION
 from tests.service.damage import GOOD, HEADER, NATIVE, ONE, PI_HEADER, line
 
-SESSION = "session-a"
-HI = {"role": "user", "content": "hi"}
 LATE = (
     b'{"type":"message","id":"late","parent_id":null,"timestamp":"2026-01-15T11:00:00.000Z",'
     b'"message":{"role":"user","content":"hi"}}\n'
@@ -28,10 +28,6 @@ LATE = (
 
 async def refusal(wire: Wire, method: str, **params: Any) -> Refusal:
     return await wire.refusal(method, session_id=SESSION, **params)
-
-
-async def call(wire: Wire, method: str, **params: Any) -> Any:
-    return await wire.call(method, session_id=SESSION, **params)
 
 
 # Whatever has a header can be repaired, were it only that there is nothing to do.
@@ -197,7 +193,7 @@ async def test_a_damaged_file_that_another_process_holds_is_looked_at_and_not_re
 
 async def test_in_memory_there_is_nothing_to_verify_or_repair(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/create", cwd="/p", session_id=SESSION, persist="never")
+        await create(wire, persist="never")
         await call(wire, "append", message=HI)
         found = await call(wire, "session/verify")
         assert (found["ok"], found["lines"], found["entries"]) == (True, 2, 1)
@@ -242,7 +238,7 @@ async def test_progress_is_told_in_bytes(house: House) -> None:
 
 async def test_an_append_that_is_being_written_is_no_damage(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await wire.call("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        await create(wire, persist="immediate")
         await call(wire, "append", message=HI)
         entries = [{"type": "message", "message": HI}] * 3
         with house.disk.hold("fdatasync") as gate:
@@ -259,7 +255,7 @@ async def test_an_append_that_is_being_written_is_no_damage(house: House) -> Non
 
 async def test_verify_sees_what_its_own_connection_sent_before_it(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/create", cwd="/p", session_id=SESSION)
+        await create(wire)
         await wire.request("append", session_id=SESSION, message=HI)
         assert (await call(wire, "session/verify"))["entries"] == 1
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.calls import create, session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, line
@@ -22,11 +23,6 @@ async def delete(wire: Wire, session_id: str = SESSION) -> None:
 
 async def restore(wire: Wire, session_id: str = SESSION) -> dict[str, Any]:
     session: dict[str, Any] = (await wire.call("session/restore", session_id=session_id))["session"]
-    return session
-
-
-async def info_of(wire: Wire) -> dict[str, Any]:
-    session: dict[str, Any] = (await wire.call("session/get", session_id=SESSION))["session"]
     return session
 
 
@@ -46,11 +42,11 @@ async def test_a_deleted_session_comes_back_as_it_was(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         persist = "immediate" if state == "archived" else state
-        await wire.call("session/create", cwd="/p", session_id=SESSION, persist=persist, title="t")
+        await create(wire, persist=persist, title="t")
         sent = await wire.call("append", session_id=SESSION, message=USER)
         if state == "archived":
             await wire.call("session/archive", session_id=SESSION)
-        before = await info_of(wire)
+        before = await session_info(wire)
         await delete(wire)
         (one,) = await trashed(wire)
         assert (one["session_id"], one["title"], one["cwd"]) == (SESSION, "t", "/p")
@@ -104,7 +100,7 @@ async def test_nothing_is_replaced_and_nothing_is_lost(house: House) -> None:
         refused = await wire.refusal("session/restore", session_id=SESSION)
         assert refused.data["kind"] == "session_exists"
         await delete(wire)
-        await wire.call("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        await create(wire, persist="immediate")
         for _ in range(2):
             refused = await wire.refusal("session/restore", session_id=SESSION)
             assert refused.data["kind"] == "session_exists"
@@ -174,7 +170,7 @@ async def test_a_restore_that_the_disk_refuses_changes_nothing(
 
 async def test_a_forgotten_draft_that_is_restored_is_touched(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/create", cwd="/p", session_id=SESSION)
+        await create(wire)
         await delete(wire)
     house.disk.seconds += 10 * 24 * 3600.0
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -186,7 +182,7 @@ async def test_the_trash_is_shown_in_pages(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         for number in range(5):
             session_id = f"session-{number}"
-            await wire.call("session/create", cwd="/p", session_id=session_id, persist="immediate")
+            await create(wire, session_id, persist="immediate")
             await delete(wire, session_id)
         first = await wire.call("session/trash", limit=3)
         rest = await wire.call("session/trash", limit=3, cursor=first["next_cursor"])
@@ -247,7 +243,7 @@ async def test_a_session_of_the_profile_is_not_forgotten(house: House) -> None:
         for _ in range(2):
             refused = await wire.refusal("session/forget", session_id=SESSION)
             assert refused.data["kind"] == "invalid_params"
-            assert (await info_of(wire))["id"] == SESSION
+            assert (await session_info(wire))["id"] == SESSION
 
 
 async def test_a_file_elsewhere_with_the_id_of_a_deleted_session_is_that_session_now(
@@ -255,7 +251,7 @@ async def test_a_file_elsewhere_with_the_id_of_a_deleted_session_is_that_session
 ) -> None:
     path = tmp_path / "copy.jsonl"
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        await create(wire, persist="immediate")
         await wire.call("session/export", session_id=SESSION, path=str(path), format="native")
         await delete(wire)
         opened = (await wire.call("session/open", path=str(path)))["session"]

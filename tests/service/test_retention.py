@@ -11,9 +11,10 @@ import pytest
 
 from sessiond.journal.profile.lock import owned
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import create, say
 from tests.kit.house import House, arrived
+from tests.kit.sessions import HI
 
-HI = {"role": "user", "content": "hi"}
 PI = b'{"type":"session","version":3,"id":"session-p","timestamp":"2020-01-15T10:30:00.000Z","cwd":"/p"}\n'
 
 
@@ -65,7 +66,7 @@ async def test_the_time_of_a_file_decides_and_not_what_entries_say_of_themselves
     async with house.daemon() as daemon, daemon.connect() as wire:
         # Written two seconds ago, by a client that says otherwise.
         entry = {"type": "message", "timestamp": "2020-01-01T00:00:00Z", "message": HI}
-        await wire.call("session/create", cwd="/p", session_id="session-a", persist="immediate")
+        await create(wire, "session-a", persist="immediate")
         await wire.call("append", session_id="session-a", entry=entry)
         await wire.call("session/close", session_id="session-a")
         house.disk.seconds += 2
@@ -90,7 +91,7 @@ async def test_what_is_archived_watched_a_draft_or_anothers_stays(
         await wire.call("session/archive", session_id="session-arch")
         await watcher.call("subscribe", session_id="session-seen")
         await wire.call("session/get", session_id="session-idle")
-        await wire.call("session/create", cwd="/p", session_id="session-draft")
+        await create(wire, "session-draft")
         assert await run(wire, dry_run=False) == ["session-idle"]
         left = {path.name.split("_")[-1] for path in house.session_files()}
         assert left == {"session-seen.jsonl", "session-draft.jsonl"}
@@ -133,7 +134,7 @@ async def test_what_somebody_wrote_to_since_the_look_stays(house: House) -> None
         with house.disk.hold("rename") as gate:
             number = await wire.request("retention/run", max_age_hours=48, dry_run=False)
             await arrived(gate)
-            await other.call("append", session_id="session-bb", message=HI)
+            await say(other, session_id="session-bb")
             await other.call("session/close", session_id="session-bb")
             gate.open.set()
             answer = await wire.answer(number)

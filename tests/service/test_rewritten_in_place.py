@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import create, say, session_info
 from tests.kit.house import House
-
-SESSION = "session-a"
+from tests.kit.sessions import SESSION
 
 
 def garbled(data: bytes) -> bytes:
@@ -48,7 +48,7 @@ def rotated(data: bytes) -> bytes:
 Rewrite = Callable[[bytes], bytes]
 
 
-def entry(number: int) -> dict[str, Any]:
+def numbered(number: int) -> dict[str, Any]:
     role = "user" if number % 2 == 0 else "assistant"
     content = f"{number}" * (200 - 30 * number)
     message = {"role": role, "content": content, "timestamp": 1}
@@ -57,7 +57,7 @@ def entry(number: int) -> dict[str, Any]:
 
 # Each method that reads stored lines, with what it is asked besides the session.
 READERS: dict[str, dict[str, Any]] = {
-    "append again": {"entry": entry(4)},
+    "append again": {"entry": numbered(4)},
     "build_context": {},
     "build_context with a shape": {"shape": "openai"},
     "session/entries": {},
@@ -80,23 +80,20 @@ READERS: dict[str, dict[str, Any]] = {
 DECODERS = [one for one in READERS if one.startswith(("build", "session/fork", "session/plan"))]
 
 
-async def make(wire: Wire) -> Path:
-    other = {"cwd": "/p", "session_id": "session-b", "persist": "immediate"}
-    await wire.call("session/create", **other)
-    message = {"role": "user", "content": "other", "timestamp": 1}
-    await wire.call("append", session_id="session-b", message=message)
-    made = await wire.call(
-        "session/create", cwd="/p", session_id=SESSION, persist="immediate", if_exists="open"
-    )
+async def make_files(wire: Wire) -> Path:
+    """Make a session to rewrite, and a second one for methods on two. Return the first one's file."""
+    await create(wire, "session-b", persist="immediate")
+    await say(wire, "other", session_id="session-b")
+    made = await create(wire, persist="immediate", if_exists="open")
     for number in range(6):
-        await wire.call("append", session_id=SESSION, entry=entry(number))
+        await wire.call("append", session_id=SESSION, entry=numbered(number))
     return Path(made["session"]["path"])
 
 
 @pytest.mark.parametrize("rewrite", [garbled, other_entries])
 async def test_a_replay_ends_with_a_reason_and_no_bug(real_house: House, rewrite: Rewrite) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        path = await make(wire)
+        path = await make_files(wire)
         with path.open("r+b") as file:
             file.write(rewrite(path.read_bytes()))
         await wire.call("subscribe", session_id=SESSION, after={"seq": 0})
@@ -105,7 +102,7 @@ async def test_a_replay_ends_with_a_reason_and_no_bug(real_house: House, rewrite
         # The next mutation looks at the file and finds another one: the session has a new epoch.
         epoch = await epoch_of(wire)
         with suppress(Refusal):
-            await wire.call("append", session_id=SESSION, message={"role": "user", "content": "x"})
+            await say(wire, "x")
         assert await epoch_of(wire) != epoch
 
 
@@ -115,7 +112,7 @@ async def test_a_reader_is_told_that_the_file_was_changed_and_then_given_what_is
     real_house: House, tmp_path: Path, reader: str, rewrite: Rewrite
 ) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        path = await make(wire)
+        path = await make_files(wire)
         epoch = await epoch_of(wire)
         path.write_bytes(rewrite(path.read_bytes()))
         with pytest.raises(Refusal) as refusal:
@@ -137,7 +134,7 @@ async def test_a_line_that_is_no_entry_any_more_is_no_bug(
     real_house: House, tmp_path: Path, reader: str, rewrite: Rewrite
 ) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        path = await make(wire)
+        path = await make_files(wire)
         epoch = await epoch_of(wire)
         path.write_bytes(rewrite(path.read_bytes()))
         with pytest.raises(Refusal) as refusal:
@@ -156,30 +153,30 @@ async def ask(wire: Wire, reader: str, folder: Path) -> None:
 
 
 async def epoch_of(wire: Wire) -> str:
-    return str((await wire.call("session/get", session_id=SESSION))["session"]["epoch"])
+    return str((await session_info(wire))["epoch"])
 
 
 async def test_a_save_that_keeps_every_line_at_its_place_is_noticed_with_the_next_append(
     real_house: House,
 ) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        path = await make(wire)
+        path = await make_files(wire)
         epoch = await epoch_of(wire)
         path.write_bytes(path.read_bytes().replace(b'"000', b'"0!0'))
-        await wire.call("append", session_id=SESSION, entry=entry(6))
+        await wire.call("append", session_id=SESSION, entry=numbered(6))
         assert await epoch_of(wire) != epoch
         page = await wire.call("session/entries", session_id=SESSION)
         contents = [row["entry"]["message"]["content"] for row in page["entries"]]
         assert contents == [
             "0!" + "0" * 198,
-            *(entry(n)["message"]["content"] for n in range(1, 7)),
+            *(numbered(n)["message"]["content"] for n in range(1, 7)),
         ]
 
 
 async def test_a_file_that_was_only_touched_is_the_same_log(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        path = await make(wire)
+        path = await make_files(wire)
         epoch = await epoch_of(wire)
         os.utime(path)
-        await wire.call("append", session_id=SESSION, entry=entry(6))
+        await wire.call("append", session_id=SESSION, entry=numbered(6))
         assert await epoch_of(wire) == epoch

@@ -13,8 +13,10 @@ from sessiond.service.compaction import recommender, runner, summarizers
 from sessiond.service.compaction.plan import make_plan
 from sessiond.testing.daemon import Refusal, Wire
 from sessiond.transports import response_queue
+from tests.kit.calls import append, create, create_to_compact
 from tests.kit.house import House, arrived
-from tests.service.compacting import SAID, SESSION, Command, ask, kinds, make, offer, say, serving
+from tests.kit.sessions import SESSION
+from tests.service.compacting import SAID, Command, ask, kinds, offer, serving
 
 
 async def kind_of(wire: Wire, number: int) -> str:
@@ -52,7 +54,7 @@ async def test_what_makes_a_summary_useless_meanwhile_is_why_it_is_refused(
         daemon.connect() as other,
     ):
         await offer(writer)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         numbers = [(wire, await ask(wire)), (joined, await ask(joined))]
         asked = await writer.next_request()
         await joined.call("server/ping")
@@ -66,8 +68,8 @@ async def test_what_makes_a_summary_useless_meanwhile_is_why_it_is_refused(
         if method in {"session/acquire", "session/archive", "session/delete"}:
             return
         # Nothing of it is left behind: the next one is a new one.
-        await say(wire, "u3")
-        await say(wire, "u4")
+        await append(wire, "u3")
+        await append(wire, "u4")
         number = await ask(wire)
         await writer.reply(await writer.next_request(), {"summary": SAID})
         await wire.answer(number)
@@ -75,7 +77,7 @@ async def test_what_makes_a_summary_useless_meanwhile_is_why_it_is_refused(
 
 async def test_a_head_that_is_dropped_before_its_run_begins_is_no_bug(house: House) -> None:
     async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         await wire.call("branch", session_id=SESSION, entry_id="u2", head="side")
         # In one chunk, so in one batch: the run begins when both are done.
         await wire.send(
@@ -89,7 +91,7 @@ async def test_a_head_that_is_dropped_before_its_run_begins_is_no_bug(house: Hou
 async def test_a_head_that_is_dropped_while_its_summary_is_written(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
         await offer(wire)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         await wire.call("branch", session_id=SESSION, entry_id="u2", head="side")
         number = await ask(wire, head="side")
         asked = await wire.next_request()
@@ -105,7 +107,7 @@ async def test_who_is_told_that_it_was_cancelled_finds_nothing_stored(
 ) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
         await offer(wire)
-        await make(wire, persist=persist)
+        await create_to_compact(wire, "u1", "u2", persist=persist)
         number = await ask(wire)
         asked = await wire.next_request()
         # The summary and the end of the wish for it come in one step.
@@ -126,7 +128,7 @@ async def test_a_daemon_that_is_stopped_in_the_step_of_the_summary_says_what_it_
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await offer(wire)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         number = await ask(wire)
         asked = await wire.next_request()
         await wire.send({"id": asked["id"], "result": {"summary": SAID}}, call(100, "server/stop"))
@@ -142,7 +144,7 @@ async def test_a_daemon_that_is_stopped_in_the_step_of_the_summary_says_what_it_
 async def test_what_is_past_its_write_completes_and_is_answered(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
         await offer(wire)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         number = await ask(wire)
         asked = await wire.next_request()
         with house.disk.hold("fdatasync") as gate:
@@ -161,7 +163,7 @@ async def test_what_is_past_its_write_completes_and_is_answered(house: House) ->
 async def test_a_disk_that_fails_the_commit_is_told_to_all_and_leaves_nothing(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
         await offer(wire)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         number = await ask(wire)
         joined = await ask(other)
         asked = await wire.next_request()
@@ -188,7 +190,7 @@ async def test_the_end_of_the_input_of_those_who_wait_ends_no_run(
         daemon.connect() as joined,
     ):
         await offer(writer)
-        await make(first)
+        await create_to_compact(first, "u1", "u2")
         waiting = {"first": (first, await ask(first))}
         asked = await writer.next_request()
         waiting["joined"] = (joined, await ask(joined))
@@ -209,7 +211,7 @@ async def test_the_end_of_the_input_of_those_who_wait_ends_no_run(
 async def test_a_late_summary_is_not_taken_for_the_next_one(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as writer, daemon.connect() as wire:
         await offer(writer)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         number = await ask(wire)
         first = await writer.next_request()
         await wire.send({"method": "$/cancelRequest", "params": {"id": number}})
@@ -227,10 +229,10 @@ async def test_each_head_has_a_run_of_its_own(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
         await offer(wire)
         await offer(other)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         await wire.call("branch", session_id=SESSION, entry_id="u2", head="side")
-        await say(wire, "on-main")
-        await say(wire, "on-side", head="side")
+        await append(wire, "on-main")
+        await append(wire, "on-side", head="side")
         main, side = await ask(wire), await ask(other, head="side")
         of_main, of_side = await wire.next_request(), await other.next_request()
         assert (of_main["params"]["head"], of_side["params"]["head"]) == ("main", "side")
@@ -265,11 +267,11 @@ async def test_with_nobody_to_summarise_a_full_context_is_told_once_and_looked_a
     monkeypatch.setattr(recommender.Recommending, "touch", counted)
     monkeypatch.setattr(recommender.Recommending, "_judge", noted)
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await make(wire, auto=True, context_window=8, reserve_tokens=0)
+        await create_to_compact(wire, "u1", "u2", auto=True, context_window=8, reserve_tokens=0)
         await watcher.call("subscribe", session_id=SESSION)
         for number in range(5):
             seen = len(looks)
-            await say(wire, f"a-long-message-that-fills-the-window-{number}")
+            await append(wire, f"a-long-message-that-fills-the-window-{number}")
             with anyio.fail_after(10):
                 while len(looks) == seen:  # noqa: ASYNC110 - nobody is told of a look
                     await anyio.sleep(0.01)
@@ -289,13 +291,13 @@ async def test_a_look_that_nobody_asked_for_ends_nothing_when_it_fails(
 
     async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
         monkeypatch.setattr(recommender.Recommending, "_judge", fails)
-        await make(wire, auto=True, context_window=8, reserve_tokens=0)
+        await create_to_compact(wire, "u1", "u2", auto=True, context_window=8, reserve_tokens=0)
         with anyio.fail_after(10):
             while daemon.service.hosts._recommending._changed:  # noqa: ASYNC110 - nobody is told of a look
                 await anyio.sleep(0.01)
         monkeypatch.undo()
         await wire.call("subscribe", session_id=SESSION)
-        await say(wire, "a-long-message-that-fills-the-window")
+        await append(wire, "a-long-message-that-fills-the-window")
         while (await wire.next_notification())["params"].get("state") != "completed":
             pass
 
@@ -313,7 +315,7 @@ async def test_so_many_are_asked_in_vain_and_then_the_command_has_its_turn(
         daemon.connect() as three,
     ):
         await wire.call("initialize", client_id="caller")
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         # Each has a reason to be asked before the next.
         await offer(one, "caller")
         await offer(two)
@@ -335,7 +337,7 @@ async def test_so_many_compactions_are_under_way_and_no_more(
     monkeypatch.setattr(runner, "RUNS_MAX", 1)
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
         await offer(wire)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         await wire.call("branch", session_id=SESSION, entry_id="u2", head="side")
         number = await ask(wire)
         asked = await wire.next_request()
@@ -357,7 +359,7 @@ async def test_a_plan_that_comes_back_to_many_at_once_leaves_room(
     monkeypatch.setattr(response_queue, "RESULT_BYTES_MAX", most)
     calls = 40
     async with serving(house) as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         message = {"role": "user", "content": "x" * 200_000}
         for _ in range(2):
             await wire.call("append", session_id=SESSION, message=message)
@@ -389,7 +391,7 @@ async def test_many_runs_that_plan_leave_threads_to_others(
     monkeypatch.setattr(runner, "make_plan", slow)
     heads = [f"head-{number}" for number in range(50)]
     async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         for head in heads:
             await wire.call("branch", session_id=SESSION, entry_id="u2", head=head)
         try:
@@ -400,7 +402,7 @@ async def test_many_runs_that_plan_leave_threads_to_others(
             await wire.send({"method": "$/cancelRequest", "params": {"id": numbers[-1]}})
             assert await kind_of(wire, numbers.pop()) == "cancelled"
             async with daemon.connect() as other:
-                await other.call("session/create", session_id="another-one", cwd="/p")
+                await create(other, "another-one")
                 assert (await other.call("session/verify", session_id="another-one"))["ok"]
         finally:
             may_go_on.set()

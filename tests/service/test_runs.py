@@ -9,17 +9,16 @@ from sessiond import limits
 from sessiond.service.actor.actor import Host
 from sessiond.service.compaction import runner, summarizers
 from sessiond.testing.daemon import Refusal
+from tests.kit.calls import append, create_to_compact
 from tests.kit.house import House
+from tests.kit.sessions import SESSION
 from tests.service.compacting import (
     OFFER,
     SAID,
-    SESSION,
     Command,
     ask,
     kinds,
-    make,
     offer,
-    say,
     serving,
 )
 
@@ -29,7 +28,7 @@ async def test_who_asks_is_asked_and_gets_what_it_wrote(house: House, persist: s
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
         await offer(other)
         await offer(wire)
-        await make(wire, persist=persist)
+        await create_to_compact(wire, "u1", "u2", persist=persist)
         number = await ask(wire, instructions="Mind the clock.")
         asked = await wire.next_request()
         assert asked["method"] == "client/summarize"
@@ -57,7 +56,7 @@ async def test_two_agents_reach_the_limit_at_once(house: House) -> None:
     ):
         await offer(one)
         await offer(two)
-        await make(one)
+        await create_to_compact(one, "u1", "u2")
         await watcher.call("subscribe", session_id=SESSION)
         first = await ask(one)
         asked = await one.next_request()
@@ -69,7 +68,7 @@ async def test_two_agents_reach_the_limit_at_once(house: House) -> None:
         assert two.requests == []
         assert (await kinds(one)).count("compaction") == 1
         for wire, name in ((one, "more1"), (two, "more2")):
-            await say(wire, name)
+            await append(wire, name)
         context = await two.call("build_context", session_id=SESSION)
         assert context["sources"] == [done["entry"]["id"], "u2", "more1", "more2"]
         told = [await watcher.next_notification() for _ in range(3)]
@@ -94,7 +93,7 @@ async def test_when_the_writer_leaves_half_way_the_next_one_is_asked(
     ):
         await offer(first, "first")
         await offer(second, "second")
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         # Who watches the session comes before who does not.
         await first.call("subscribe", session_id=SESSION)
         number = await ask(wire)
@@ -127,7 +126,7 @@ async def test_what_is_no_summary_is_told_with_the_plan(
     command = Command()
     async with serving(house, command) as daemon, daemon.connect() as wire:
         await wire.call("initialize", capabilities=OFFER, client_info={"name": "agent"})
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         before = house.stored()
         number = await ask(wire)
         asked = await wire.next_request()
@@ -153,7 +152,7 @@ async def test_an_answer_over_the_frame_limit_is_one_that_failed(
 ) -> None:
     async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
         await offer(wire)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         number = await ask(wire)
         await wire.next_request()
         too_long = b'{"id":1,"result":{"summary":"%s"}}' % (b"x" * limits.FRAME_BYTES_MAX)
@@ -165,7 +164,7 @@ async def test_an_answer_over_the_frame_limit_is_one_that_failed(
 
 async def test_nobody_writes_summaries(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         before = house.stored()
         refused = await wire.refusal("compact", session_id=SESSION)
         assert refused.data["kind"] == "summarizer_unavailable"
@@ -181,7 +180,7 @@ async def test_who_does_not_answer_in_time_is_told_so_and_the_command_has_its_tu
     command = Command(SAID)
     async with serving(house, command) as daemon, daemon.connect() as wire:
         await offer(wire)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         number = await ask(wire)
         asked = await wire.next_request()
         await wire.answer(number)
@@ -198,12 +197,12 @@ async def test_who_does_not_answer_in_time_is_told_so_and_the_command_has_its_tu
 async def test_while_a_plan_waits_others_write_and_the_commit_lands(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
         await offer(wire)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         number = await ask(wire)
         asked = await wire.next_request()
         for n in range(10):
-            await say(other, f"more{n}")
-        await say(other, "aside", head="side", parent_id="u1")
+            await append(other, f"more{n}")
+        await append(other, "aside", head="side", parent_id="u1")
         await wire.reply(asked, {"summary": SAID})
         done = await wire.answer(number)
         context = await wire.call("build_context", session_id=SESSION)
@@ -214,7 +213,7 @@ async def test_while_a_plan_waits_others_write_and_the_commit_lands(house: House
 async def test_a_rewind_below_the_plan_makes_it_stale(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await offer(wire)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         await watcher.call("subscribe", session_id=SESSION)
         number = await ask(wire)
         asked = await wire.next_request()
@@ -240,7 +239,7 @@ async def test_a_cancelled_call_ends_the_run_unless_others_wait_for_it(house: Ho
         daemon.connect() as two,
     ):
         await offer(writer)
-        await make(one)
+        await create_to_compact(one, "u1", "u2")
         first, second = await ask(one), await ask(two)
         asked = await writer.next_request()
         await two.call("session/get", session_id=SESSION)
@@ -263,7 +262,7 @@ async def test_a_cancelled_call_ends_the_run_unless_others_wait_for_it(house: Ho
 async def test_a_leased_head_is_compacted_under_its_lease_alone(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
         await offer(wire)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         held = await wire.call("session/acquire", session_id=SESSION, ttl_ms=60_000)
         refused = await other.refusal("compact", session_id=SESSION)
         assert refused.data["kind"] == "lease_held"
@@ -276,7 +275,7 @@ async def test_a_leased_head_is_compacted_under_its_lease_alone(house: House) ->
 async def test_what_cannot_be_committed_is_not_begun(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
         await offer(wire)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         for params, kind in (
             ({"head": "none"}, "head_not_found"),
             ({"expected": {"leaf_id": "u1"}}, "precondition_failed"),
@@ -297,7 +296,7 @@ async def test_what_cannot_be_committed_is_not_begun(house: House) -> None:
 
 async def test_right_below_a_compaction_there_is_nothing_to_do(house: House) -> None:
     async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         await wire.call("compact", session_id=SESSION)
         refused = await wire.refusal("compact", session_id=SESSION)
         assert (refused.code, refused.data["kind"]) == (-32053, "nothing_to_compact")
@@ -307,9 +306,9 @@ async def test_right_below_a_compaction_there_is_nothing_to_do(house: House) -> 
 async def test_a_key_makes_a_run_one_compaction_over_a_restart(house: House) -> None:
     command = Command(SAID)
     async with serving(house, command) as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         done = await wire.call("compact", session_id=SESSION, idempotency_key="k")
-        await say(wire, "u3")
+        await append(wire, "u3")
     async with serving(house, command) as daemon, daemon.connect() as wire:
         again = await wire.call("compact", session_id=SESSION, idempotency_key="k")
         assert again == {**done, "leaf_id": "u3", "seq": again["seq"]}
@@ -323,7 +322,7 @@ async def test_a_key_makes_a_run_one_compaction_over_a_restart(house: House) -> 
 async def test_the_end_of_a_session_ends_its_run(house: House, end: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await offer(wire)
-        await make(wire)
+        await create_to_compact(wire, "u1", "u2")
         number = await ask(wire)
         await wire.next_request()
         with anyio.fail_after(5):
@@ -351,10 +350,10 @@ async def test_a_session_that_wants_it_is_compacted_by_itself_once_for_each_leaf
 ) -> None:
     command = Command(SAID)
     async with serving(house, command) as daemon, daemon.connect() as wire:
-        await make(wire, auto=True, context_window=8, reserve_tokens=0)
+        await create_to_compact(wire, "u1", "u2", auto=True, context_window=8, reserve_tokens=0)
         watcher = wire
         await watcher.call("subscribe", session_id=SESSION)
-        await say(wire, "a-long-message-that-fills-the-window")
+        await append(wire, "a-long-message-that-fills-the-window")
         states: list[str] = []
         while not states or states[-1] not in {"completed", "failed"}:
             told = await watcher.next_notification()
@@ -378,7 +377,7 @@ async def test_a_run_that_began_by_itself_and_failed_rests(
     monkeypatch.setattr(runner.Runs, "begin_by_itself", noted)
     command = Command()
     async with serving(house, command) as daemon, daemon.connect() as wire:
-        await make(wire, auto=True, context_window=8, reserve_tokens=0)
+        await create_to_compact(wire, "u1", "u2", auto=True, context_window=8, reserve_tokens=0)
 
         async def looked_at(times: int) -> None:
             with anyio.fail_after(10):
@@ -386,15 +385,15 @@ async def test_a_run_that_began_by_itself_and_failed_rests(
                 while len(begun) < times or len(daemon.service.runs):  # noqa: ASYNC110
                     await anyio.sleep(0.01)
 
-        await say(wire, "a-long-message-that-fills-the-window")
+        await append(wire, "a-long-message-that-fills-the-window")
         await looked_at(1)
         assert len(command.prompts) == 1
-        await say(wire, "one-more")
+        await append(wire, "one-more")
         await looked_at(2)
         assert len(command.prompts) == 1
         house.seconds += limits.AUTOMATIC_REST_SECONDS + 1
         command.said = SAID
-        await say(wire, "and-one")
+        await append(wire, "and-one")
         await looked_at(3)
         assert len(command.prompts) == 2
         assert (await kinds(wire)).count("compaction") == 1

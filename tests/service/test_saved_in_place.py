@@ -11,6 +11,7 @@ from anyio import to_thread
 from msgspec import structs
 
 from sessiond.testing.daemon import Daemon, Wire
+from tests.kit.calls import create, session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, HEADER, ONE, TWO, line
@@ -43,11 +44,6 @@ async def let_go(daemon: Daemon, wire: Wire) -> None:
         await to_thread.run_sync(lambda: None)
 
 
-async def info_of(wire: Wire) -> dict[str, Any]:
-    found: dict[str, Any] = (await wire.call("session/get", session_id=SESSION))["session"]
-    return found
-
-
 async def listed(wire: Wire) -> dict[str, Any]:
     (found,) = (await wire.call("session/list"))["sessions"]
     return dict(found)
@@ -65,7 +61,7 @@ async def test_a_save_in_place_while_the_session_is_closed_makes_a_new_epoch_and
 ) -> None:
     path = house.put(BEFORE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        before = await info_of(wire)
+        before = await session_info(wire)
         assert (await listed(wire))["first_message"] == OLD
         assert (await hits(wire, OLD), await hits(wire, NEW)) == (1, 0)
         if not stopped:
@@ -82,7 +78,7 @@ async def test_a_save_in_place_while_the_session_is_closed_makes_a_new_epoch_and
 async def check(wire: Wire, before: dict[str, Any], first: str) -> None:
     """Everything is of the new content, whether a list or an opening meets it first."""
     if first == "open":
-        assert (await info_of(wire))["epoch"] != before["epoch"]
+        assert (await session_info(wire))["epoch"] != before["epoch"]
     found = await listed(wire)
     assert found["first_message"].startswith(NEW)
     assert found["epoch"] != before["epoch"]
@@ -96,11 +92,11 @@ async def test_an_opening_knows_a_changed_file_by_its_content_whatever_its_time_
     real_house: House,
 ) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        made = await wire.call("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        made = await create(wire, persist="immediate")
         for word in (OLD, "last"):
             message = {"role": "user", "content": word}
             await wire.call("append", session_id=SESSION, message=message)
-        epoch = (await info_of(wire))["epoch"]
+        epoch = (await session_info(wire))["epoch"]
     path = Path(made["session"]["path"])
 
     def save() -> None:
@@ -117,7 +113,7 @@ async def test_an_opening_knows_a_changed_file_by_its_content_whatever_its_time_
 
     await to_thread.run_sync(save)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        found = await info_of(wire)
+        found = await session_info(wire)
         assert (found["first_message"], found["seq"]) == (NEW, 2)
         assert found["epoch"] != epoch
 
@@ -128,7 +124,7 @@ async def test_a_file_that_only_grew_or_was_only_touched_keeps_its_epoch(house: 
     async with house.daemon() as daemon, daemon.connect() as wire:
         for number in range(3):
             await wire.call("append", session_id=SESSION, message={"role": "user"})
-            epoch = (await info_of(wire))["epoch"]
+            epoch = (await session_info(wire))["epoch"]
             assert (await listed(wire))["epoch"] == epoch
             await let_go(daemon, wire)
             if number:
@@ -138,9 +134,9 @@ async def test_a_file_that_only_grew_or_was_only_touched_keeps_its_epoch(house: 
             house.seconds += 60.0
             if number == 1:
                 assert (await listed(wire))["epoch"] == epoch
-            assert (await info_of(wire))["epoch"] == epoch
+            assert (await session_info(wire))["epoch"] == epoch
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await info_of(wire))["epoch"] == epoch
+        assert (await session_info(wire))["epoch"] == epoch
 
 
 async def test_a_save_in_place_that_an_open_session_does_not_notice_is_noticed_when_it_was_closed(
@@ -148,7 +144,7 @@ async def test_a_save_in_place_that_an_open_session_does_not_notice_is_noticed_w
 ) -> None:
     path = house.put(BEFORE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        epoch = (await info_of(wire))["epoch"]
+        epoch = (await session_info(wire))["epoch"]
         save_in_place(house, path, CHANGES["as long as it was"])
         await wire.call("append", session_id=SESSION, message={"role": "user"})
         await let_go(daemon, wire)
@@ -164,7 +160,7 @@ async def test_an_epoch_that_an_older_version_noted_with_the_last_line_only_goes
 ) -> None:
     path = house.put(BEFORE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        epoch = (await info_of(wire))["epoch"]
+        epoch = (await session_info(wire))["epoch"]
         await let_go(daemon, wire)
         catalog = daemon.service.store.catalog
         known = await to_thread.run_sync(catalog.known, SESSION)
@@ -174,7 +170,7 @@ async def test_an_epoch_that_an_older_version_noted_with_the_last_line_only_goes
         )
         assert len(line_only.seen_digest) == 64
         await to_thread.run_sync(catalog.place, SESSION, str(path), line_only)
-        assert (await info_of(wire))["epoch"] == epoch
+        assert (await session_info(wire))["epoch"] == epoch
         noted = await to_thread.run_sync(catalog.known, SESSION)
         assert noted is not None
         assert noted.mark == known.mark

@@ -17,9 +17,8 @@ from sessiond.journal.disk.files import Files
 from sessiond.limits import SEARCH_QUERY_CHARS_MAX
 from sessiond.service.listing.searching import _Changed, _read
 from sessiond.testing.daemon import Refusal, Wire, running_daemon
+from tests.kit.calls import say
 from tests.kit.house import House
-
-HI = {"role": "user", "content": "hi"}
 
 
 @asynccontextmanager
@@ -28,19 +27,13 @@ async def wire(home: Path) -> AsyncGenerator[Wire]:
         yield found
 
 
-async def make(asker: Wire, session_id: str, *said: str, **more: Any) -> None:
+async def create_conversation(asker: Wire, session_id: str, *said: str, **more: Any) -> None:
     await asker.call(
         "session/create", **{"cwd": "/p", "session_id": session_id, "persist": "immediate", **more}
     )
     for number, text in enumerate(said):
         role = "assistant" if number % 2 else "user"
-        await say(asker, session_id, text, role)
-
-
-async def say(asker: Wire, session_id: str, text: str, role: str = "user") -> Any:
-    return await asker.call(
-        "append", session_id=session_id, message={"role": role, "content": text}
-    )
+        await say(asker, text, role=role, session_id=session_id)
 
 
 async def hits(asker: Wire, query: str, **more: Any) -> list[tuple[str, int]]:
@@ -50,7 +43,9 @@ async def hits(asker: Wire, query: str, **more: Any) -> list[tuple[str, int]]:
 
 async def test_a_hit_names_the_entry_and_shows_the_words_around(home: Path) -> None:
     async with wire(home) as asker:
-        await make(asker, "session-a", "nothing", "The Überfall\ncame at \x1b dawn", title="A café")
+        await create_conversation(
+            asker, "session-a", "nothing", "The Überfall\ncame at \x1b dawn", title="A café"
+        )
         (hit,) = (await asker.call("session/search", query="uberfall"))["hits"]
         entry = (await asker.call("session/entries", session_id="session-a"))["entries"][1]["entry"]
         assert hit == {
@@ -77,7 +72,7 @@ async def test_a_hit_names_the_entry_and_shows_the_words_around(home: Path) -> N
 )
 async def test_a_snippet_has_a_bound_and_holds_the_words(home: Path, text: str) -> None:
     async with wire(home) as asker:
-        await make(asker, "session-a", text)
+        await create_conversation(asker, "session-a", text)
         (hit,) = (await asker.call("session/search", query="needle"))["hits"]
     assert len(hit["snippet"]) <= 240
     assert "needle" in hit["snippet"]
@@ -116,7 +111,7 @@ async def test_words_phrases_and_beginnings(home: Path, query: str, found: list[
         {"type": "custom", "custom_type": "grep", "data": "grep"},
     ]
     async with wire(home) as asker:
-        await make(asker, "session-a")
+        await create_conversation(asker, "session-a")
         await asker.call("append", session_id="session-a", entries=entries)
         assert [seq for _, seq in await hits(asker, query)] == found
 
@@ -138,7 +133,7 @@ async def test_words_phrases_and_beginnings(home: Path, query: str, found: list[
 )
 async def test_no_query_of_words_is_an_error(home: Path, query: str) -> None:
     async with wire(home) as asker:
-        await make(asker, "session-a", "a b text near and not")
+        await create_conversation(asker, "session-a", "a b text near and not")
         if any(char.isalpha() for char in query):
             await hits(asker, query)
         else:
@@ -164,25 +159,25 @@ async def test_what_cannot_be_searched_for(home: Path, params: Any, path: str) -
 
 async def test_every_append_is_found_right_after_its_answer(home: Path) -> None:
     async with wire(home) as asker:
-        await make(asker, "session-a", "first")
+        await create_conversation(asker, "session-a", "first")
         assert await hits(asker, "first") == [("session-a", 1)]
         for number in range(5):
-            await say(asker, "session-a", f"later{number}x")
+            await say(asker, f"later{number}x", session_id="session-a")
             assert await hits(asker, f"later{number}x") == [("session-a", number + 2)]
         assert await hits(asker, "later") != []
     async with wire(home) as asker:
         assert await hits(asker, "later4x") == [("session-a", 6)]
-        await say(asker, "session-a", "after the restart")
+        await say(asker, "after the restart", session_id="session-a")
         assert await hits(asker, "restart") == [("session-a", 7)]
 
 
 async def test_which_sessions_are_searched(home: Path) -> None:
     async with wire(home) as asker:
-        await make(asker, "session-a", "word", cwd="/a")
-        await make(asker, "session-b", "word", cwd="/b/")
-        await make(asker, "session-d", "word", persist="on_assistant")
-        await make(asker, "session-m", "word", persist="never")
-        await make(asker, "session-o", "word")
+        await create_conversation(asker, "session-a", "word", cwd="/a")
+        await create_conversation(asker, "session-b", "word", cwd="/b/")
+        await create_conversation(asker, "session-d", "word", persist="on_assistant")
+        await create_conversation(asker, "session-m", "word", persist="never")
+        await create_conversation(asker, "session-o", "word")
         await asker.call("session/archive", session_id="session-o")
 
         async def found(**more: Any) -> list[str]:
@@ -201,8 +196,8 @@ async def test_a_deleted_session_is_found_no_more_and_a_purged_one_leaves_no_wor
 ) -> None:
     index = home / "profiles" / "default" / "search.sqlite"
     async with wire(home) as asker:
-        await make(asker, "session-a", "secretword one")
-        await make(asker, "session-b", "secretword two", "other")
+        await create_conversation(asker, "session-a", "secretword one")
+        await create_conversation(asker, "session-b", "secretword two", "other")
         assert len(await hits(asker, "secretword")) == 2
         await asker.call("session/delete", session_id="session-b")
         assert await hits(asker, "secretword") == [("session-a", 1)]
@@ -223,7 +218,7 @@ async def test_a_purge_waits_for_nobody_and_says_so_until_no_word_is_left(
 ) -> None:
     folder = home / "profiles" / "default"
     async with wire(home) as asker:
-        await make(asker, "session-a", "secretword one")
+        await create_conversation(asker, "session-a", "secretword one")
         assert len(await hits(asker, "secretword")) == 1
         await asker.call("session/delete", session_id="session-a")
         with closing(sqlite3.connect(folder / "search.sqlite", isolation_level=None)) as other:
@@ -245,7 +240,7 @@ async def test_a_purge_waits_for_nobody_and_says_so_until_no_word_is_left(
 async def test_a_lost_index_is_made_again(home: Path, damage: str) -> None:
     index = home / "profiles" / "default" / "search.sqlite"
     async with wire(home) as asker:
-        await make(asker, "session-a", "word")
+        await create_conversation(asker, "session-a", "word")
         assert not index.exists()
         assert await hits(asker, "word") == [("session-a", 1)]
         assert index.stat().st_mode & 0o777 == 0o600
@@ -312,7 +307,7 @@ async def test_an_open_session_whose_file_is_gone_does_not_keep_the_others_from_
 ) -> None:
     path = tmp_path / "elsewhere.jsonl"
     async with wire(home) as asker:
-        await make(asker, "session-a", "the word")
+        await create_conversation(asker, "session-a", "the word")
         exported = await asker.call("session/export", session_id="session-a")
         path.write_text(exported["content"].replace("session-a", "session-b"), "utf-8")
         await asker.call("session/open", path=str(path))
@@ -323,10 +318,10 @@ async def test_an_open_session_whose_file_is_gone_does_not_keep_the_others_from_
 async def test_a_disk_that_refuses_the_index_refuses_the_search_only(home: Path) -> None:
     index = home / "profiles" / "default" / "search.sqlite"
     async with wire(home) as asker:
-        await make(asker, "session-a", "word")
+        await create_conversation(asker, "session-a", "word")
         index.mkdir()
         with pytest.raises(Refusal, match="storage_error"):
             await hits(asker, "word")
-        await say(asker, "session-a", "goes on")
+        await say(asker, "goes on", session_id="session-a")
         await to_thread.run_sync(index.rmdir)
         assert await hits(asker, "goes") == [("session-a", 2)]

@@ -8,16 +8,11 @@ import pytest
 
 from sessiond.testing.daemon import Wire
 from sessiond.transports import outbox as outbox_module
+from tests.kit.calls import create_with
 from tests.kit.house import House
+from tests.kit.sessions import HI, SESSION
 
-SESSION = "session-a"
-HI = {"role": "user", "content": "hi"}
 BAD_LINE = b"no line of a session\n"
-
-
-async def make(wire: Wire) -> None:
-    await wire.call("session/create", cwd="/p", session_id=SESSION, persist="immediate")
-    await wire.call("append", session_id=SESSION, message=HI)
 
 
 async def subscribe(wire: Wire, **more: Any) -> None:
@@ -48,7 +43,7 @@ async def test_every_subscriber_is_told_that_a_session_was_archived_and_taken_ba
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire)
+        await create_with(wire, "n1", persist="immediate")
         await other.call("initialize", access="status")
         await subscribe(wire)
         await subscribe(other, bodies=False, types=["label"], heads=["nobody"])
@@ -65,7 +60,7 @@ async def test_a_bad_line_of_another_program_is_told_behind_the_events_before_it
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create_with(wire, "n1", persist="immediate")
         await subscribe(wire)
         (path,) = house.session_files()
         entry = b'{"type":"message","id":"f1","parent_id":null,"message":{"role":"user"}}\n'
@@ -82,7 +77,7 @@ async def test_a_subscriber_without_room_is_told_when_it_has_caught_up(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire)
+        await create_with(wire, "n1", persist="immediate")
         await subscribe(other, after={"seq": 0})
         monkeypatch.setattr(outbox_module, "OUTBOX_BYTES_MAX", 0)
         await wire.call("session/archive", session_id=SESSION)

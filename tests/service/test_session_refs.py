@@ -5,15 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import create
 from tests.kit.house import House
 
 # Made within one minute.
 MINUTE = ["019a1b2c-3d4e-7a10-8b6f-0c1d2e3f4a5b", "019a1b2c-3d4f-7c22-9111-5566778899aa"]
-
-
-async def make(wire: Wire, session_id: str, title: str | None = None) -> None:
-    named = {"session_id": session_id, "title": title}
-    await wire.call("session/create", cwd="/p", persist="immediate", **named)
 
 
 async def resolved(wire: Wire, ref: str) -> str:
@@ -25,7 +21,7 @@ async def resolved(wire: Wire, ref: str) -> str:
 async def test_a_session_goes_by_the_end_of_its_id(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         for session_id in MINUTE:
-            await make(wire, session_id)
+            await create(wire, session_id, persist="immediate")
         for session_id in MINUTE:
             for size in (6, 8, 12, 17):
                 assert await resolved(wire, session_id[-size:]) == session_id
@@ -36,15 +32,15 @@ async def test_a_session_goes_by_the_end_of_its_id(house: House) -> None:
 
 async def test_only_of_a_random_id_does_the_end_count(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, "session-in-the-facade")
-        await make(wire, "another-session", "Facade")
+        await create(wire, "session-in-the-facade", persist="immediate")
+        await create(wire, "another-session", persist="immediate", title="Facade")
         assert await resolved(wire, "facade") == "another-session"
 
 
 async def test_the_end_of_one_id_is_not_taken_for_the_beginning_of_another(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, MINUTE[0])
-        await make(wire, MINUTE[0][-8:] + "-other")
+        await create(wire, MINUTE[0], persist="immediate")
+        await create(wire, MINUTE[0][-8:] + "-other", persist="immediate")
         with pytest.raises(Refusal) as refused:
             await resolved(wire, MINUTE[0][-8:])
         assert refused.value.data["kind"] == "ambiguous_ref"

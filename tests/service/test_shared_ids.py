@@ -10,9 +10,9 @@ import pytest
 
 from sessiond.limits import SAME_ID_MAX
 from sessiond.testing.daemon import Wire
+from tests.kit.calls import create
 from tests.kit.house import House
-
-SESSION = "session-a"
+from tests.kit.sessions import SESSION, entry
 
 
 def foreign(entry_id: str, kind: str = "message", content: str = "of another program") -> bytes:
@@ -27,15 +27,9 @@ def foreign(entry_id: str, kind: str = "message", content: str = "of another pro
     return json.dumps(entry).encode() + b"\n"
 
 
-async def make(wire: Wire) -> Path:
-    made = await wire.call(
-        "session/create", cwd="/p", session_id=SESSION, persist="immediate", if_exists="open"
-    )
+async def make_file(wire: Wire) -> Path:
+    made = await create(wire, persist="immediate", if_exists="open")
     return Path(made["session"]["path"])
-
-
-def message(entry_id: str) -> dict[str, Any]:
-    return {"type": "message", "id": entry_id, "message": {"role": "user", "content": entry_id}}
 
 
 KEYED: dict[str, Any] = {"message": {"role": "user", "content": "x"}, "idempotency_key": "k"}
@@ -44,8 +38,8 @@ KEYED: dict[str, Any] = {"message": {"role": "user", "content": "x"}, "idempoten
 @pytest.mark.parametrize(
     "asked",
     [
-        {"entry": message("own1")},
-        {"entries": [message("own1"), message("own2"), message("own3")]},
+        {"entry": entry("own1")},
+        {"entries": [entry("own1"), entry("own2"), entry("own3")]},
         KEYED,
     ],
     ids=["an id", "several ids", "a key"],
@@ -56,7 +50,7 @@ async def test_a_retry_is_a_duplicate_whatever_line_another_program_gave_the_sam
     house: House, asked: dict[str, Any], lines: int, *, restarted: bool
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        path = await make(wire)
+        path = await make_file(wire)
         told = await wire.call("append", session_id=SESSION, **asked)
         for number in range(lines):
             # Of several entries one in the middle is taken.
@@ -72,7 +66,7 @@ async def test_a_retry_is_a_duplicate_whatever_line_another_program_gave_the_sam
 
 async def take_in(wire: Wire) -> None:
     """Append something, before which the daemon looks at the file of the session."""
-    await wire.call("append", session_id=SESSION, entry=message("between"))
+    await wire.call("append", session_id=SESSION, entry=entry("between"))
 
 
 async def check(wire: Wire, asked: dict[str, Any], told: Any, lines: int) -> None:
@@ -83,7 +77,7 @@ async def check(wire: Wire, asked: dict[str, Any], told: Any, lines: int) -> Non
     assert len(page["entries"]) == len(told["entries"]) + lines + 1
     # Other content under the id is refused as ever.
     other: dict[str, Any] = {
-        "entry": message("own1") | {"message": {"role": "user", "content": "other"}}
+        "entry": entry("own1") | {"message": {"role": "user", "content": "other"}}
     }
     if "idempotency_key" in asked:
         other = {**asked, "message": {"role": "user", "content": "other"}}
@@ -96,8 +90,8 @@ async def check(wire: Wire, asked: dict[str, Any], told: Any, lines: int) -> Non
 async def test_a_retry_of_a_compaction_is_a_duplicate_though_its_id_was_taken(house: House) -> None:
     asked = {"summary": "s", "first_kept_entry_id": "own2", "idempotency_key": "k"}
     async with house.daemon() as daemon, daemon.connect() as wire:
-        path = await make(wire)
-        await wire.call("append", session_id=SESSION, entries=[message("own1"), message("own2")])
+        path = await make_file(wire)
+        await wire.call("append", session_id=SESSION, entries=[entry("own1"), entry("own2")])
         told = await wire.call("compact", session_id=SESSION, **asked)
         page = await wire.call("session/entries", session_id=SESSION)
         house.disk.write_as_another(path, foreign(page["entries"][-1]["entry"]["id"]))
@@ -112,9 +106,9 @@ async def test_a_retry_of_a_compaction_is_a_duplicate_though_its_id_was_taken(ho
 async def test_of_many_lines_with_one_id_the_first_ones_are_held_against_a_retry(
     house: House,
 ) -> None:
-    asked = {"entry": message("own1")}
+    asked = {"entry": entry("own1")}
     async with house.daemon() as daemon, daemon.connect() as wire:
-        path = await make(wire)
+        path = await make_file(wire)
         told = await wire.call("append", session_id=SESSION, **asked)
         lines = SAME_ID_MAX + 20
         for number in range(lines):

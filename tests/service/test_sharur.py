@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from sessiond.testing.wire import Wire
+from tests.kit.calls import append_message, create
 from tests.kit.house import House
+from tests.kit.sessions import SESSION
 
-SESSION = "session-a"
 IMAGE = {"type": "image", "mimeType": "image/png", "data": "x" * 750}
 HELLO_WITH_IMAGE = [{"type": "text", "text": "hello"}, IMAGE]
 RECORDED: list[tuple[dict[str, Any], int]] = [
@@ -25,16 +26,6 @@ RECORDED: list[tuple[dict[str, Any], int]] = [
 CUTS = [(10, 6, 5), (24, 5, None), (150, 3, 0), (270, 3, 0), (400, 1, 0), (10_000, None, None)]
 
 
-async def make(wire: Wire, **settings: Any) -> None:
-    preset = {"preset": "sharur", **settings}
-    await wire.call("session/create", cwd="/p", session_id=SESSION, compaction=preset)
-
-
-async def say(wire: Wire, n: int, message: dict[str, Any]) -> None:
-    entry = {"type": "message", "id": f"m{n}", "message": message}
-    await wire.call("append", session_id=SESSION, entry=entry)
-
-
 async def tokens(wire: Wire) -> int:
     found: int = (await wire.call("session/usage", session_id=SESSION))["tokens"]
     return found
@@ -47,17 +38,17 @@ async def test_a525_the_estimator_says_what_sharurs_says(
     house: House, content: Any, expected: int
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
-        await say(wire, 0, {"role": "user", "content": content})
+        await create(wire, compaction={"preset": "sharur"})
+        await append_message(wire, "m0", {"role": "user", "content": content})
         assert await tokens(wire) == expected
 
 
 async def test_a525_the_cuts_are_where_sharurs_are(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire, compaction={"preset": "sharur"})
         so_far = 0
         for n, (message, estimate) in enumerate(RECORDED):
-            await say(wire, n, message)
+            await append_message(wire, f"m{n}", message)
             so_far += estimate
             assert await tokens(wire) == so_far
         for budget, kept, turn in CUTS:
@@ -76,9 +67,9 @@ async def test_a525_the_cuts_are_where_sharurs_are(house: House) -> None:
 async def test_what_is_kept_leaves_room_for_the_summary_and_the_system_prompt(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         # 2048 are for the summary, so 600 are left; of those the prompt takes 96, but never below 512.
-        await make(wire, keep_recent_tokens=2048 + 600)
+        await create(wire, compaction={"preset": "sharur", "keep_recent_tokens": 2048 + 600})
         for n, (message, _) in enumerate(RECORDED * 2):
-            await say(wire, n, message)
+            await append_message(wire, f"m{n}", message)
 
         async def first_kept() -> str:
             plan = (await wire.call("session/plan_compaction", session_id=SESSION))["plan"]

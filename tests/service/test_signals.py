@@ -15,21 +15,12 @@ from sessiond.testing.daemon import Refusal, Wire
 from sessiond.transports import connection as connection_module
 from sessiond.transports import outbox as outbox_module
 from sessiond.transports.connection import Connection
+from tests.kit.calls import create
 from tests.kit.house import House, arrived
-
-SESSION = "session-a"
-
+from tests.kit.sessions import SESSION, entry
 
 # Contexts get large here, and a session/compaction about one comes when the clock says so.
 QUIET = {"enabled": False}
-
-
-async def make(wire: Wire) -> None:
-    await wire.call("session/create", cwd="/p", session_id=SESSION, compaction=QUIET)
-
-
-def entry(entry_id: str, text: str = "hi") -> dict[str, Any]:
-    return {"type": "message", "id": entry_id, "message": {"role": "user", "content": text}}
 
 
 async def signal(wire: Wire, kind: str, **more: Any) -> Any:
@@ -71,7 +62,7 @@ async def test_signals_and_entries_of_one_connection_arrive_as_they_were_sent(
     house: House, persist: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await wire.call("session/create", cwd="/p", session_id=SESSION, persist=persist)
+        await create(wire, persist=persist)
         await other.call("subscribe", session_id=SESSION)
         sent, bodies = [], []
         for n in range(40):
@@ -87,7 +78,7 @@ async def test_signals_and_entries_of_one_connection_arrive_as_they_were_sent(
 
 async def test_whoever_sends_and_watches_gets_it_before_the_answer(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire, compaction=QUIET)
         await wire.call("subscribe", session_id=SESSION)
         await signal(wire, "delta")
         assert [one["method"] for one in wire.notifications] == ["session/signal"]
@@ -100,7 +91,7 @@ async def test_data_travels_as_the_bytes_it_was_sent_as_in_every_framing(house: 
         daemon.connect() as lines,
         daemon.connect(Framing.CONTENT_LENGTH) as framed,
     ):
-        await make(wire)
+        await create(wire, compaction=QUIET)
         for to in (lines, framed):
             await to.call("subscribe", session_id=SESSION)
         data = b'{"z":1.50,\n"a":"\\u00e9\xc3\xa9","n":123456789012345678901}'
@@ -115,7 +106,7 @@ async def test_data_travels_as_the_bytes_it_was_sent_as_in_every_framing(house: 
 
 async def test_it_leaves_no_trace_in_the_file_and_no_seq(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire, compaction=QUIET)
         await signal(wire, "delta", data="x")
         await present(wire, state="thinking")
         await wire.call("append", session_id=SESSION, entry=entry("n1"))
@@ -144,7 +135,7 @@ async def test_a_stuck_subscriber_misses_signals_knows_how_many_and_has_every_en
     limit = 64 * 1024
     small_outboxes(monkeypatch, limit)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as stuck:
-        await make(wire)
+        await create(wire, compaction=QUIET)
         await stuck.call("subscribe", session_id=SESSION)
         (client,) = [one for one in daemon.clients if one.subscriptions]
         connection = client.listener
@@ -177,7 +168,7 @@ async def test_a_stuck_subscriber_misses_signals_knows_how_many_and_has_every_en
 
 async def test_signals_that_pass_during_a_replay_are_counted_behind_it(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
-        await make(wire)
+        await create(wire, compaction=QUIET)
         await wire.call("append", session_id=SESSION, entry=entry("n1", "x" * 100_000))
         with house.disk.hold("pread"):
             await late.call("subscribe", session_id=SESSION, after={"seq": 0})
@@ -195,7 +186,7 @@ async def test_who_was_stuck_learns_who_is_present_in_the_end(
 ) -> None:
     small_outboxes(monkeypatch, 8 * 1024)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as stuck:
-        await make(wire)
+        await create(wire, compaction=QUIET)
         await stuck.call("subscribe", session_id=SESSION)
         while not daemon.service.host(SESSION).statistics().hub.replaying:
             await signal(wire, "delta", data="x" * 4_000)
@@ -213,7 +204,7 @@ async def test_who_was_stuck_learns_who_is_present_in_the_end(
 
 async def test_presence_ends_with_its_connection_and_with_close(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire, compaction=QUIET)
         await wire.call("subscribe", session_id=SESSION)
         async with daemon.connect() as agent:
             await agent.call("initialize", client_id="a-1", client_info={"name": "n" * 1_000})
@@ -233,7 +224,7 @@ async def test_the_time_is_that_of_the_state_and_only_news_is_told(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire, compaction=QUIET)
         await wire.call("subscribe", session_id=SESSION)
         minutes = iter(range(10, 60))
         clock = msgspec.structs.replace(
@@ -258,7 +249,7 @@ async def test_a_session_stays_open_while_somebody_is_present(house: House) -> N
             daemon.service.unload_idle()
             return daemon.service.find(SESSION) is not None
 
-        await make(wire)
+        await create(wire, compaction=QUIET)
         await present(wire, state="thinking")
         assert still_open()
         await present(wire, state=None)
@@ -296,7 +287,7 @@ async def test_data_is_bounded(
     house: House, method: str, params: dict[str, Any], limit: int
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire, compaction=QUIET)
         fits = "x" * (limit - 2)
         await wire.call(method, session_id=SESSION, data=fits, **params)
         with pytest.raises(Refusal) as refused:
@@ -310,7 +301,7 @@ async def test_a_session_has_so_many_present_and_no_more(
 ) -> None:
     monkeypatch.setattr(presence_module, "PRESENT_CLIENTS_MAX", 1)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await make(wire)
+        await create(wire, compaction=QUIET)
         await present(wire, state="first")
         with pytest.raises(Refusal) as refused:
             await present(other, state="second")

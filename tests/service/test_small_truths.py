@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from anyio import wait_all_tasks_blocked
@@ -13,24 +12,10 @@ from anyio import wait_all_tasks_blocked
 from sessiond.journal.disk.files import Files
 from sessiond.system import SYSTEM
 from sessiond.system.linux import LINUX
-from sessiond.testing.daemon import Refusal, Wire
+from sessiond.testing.daemon import Refusal
+from tests.kit.calls import append, create_with, session_info
 from tests.kit.house import House
-
-SESSION = "session-a"
-HI = {"role": "user", "content": "hi"}
-
-
-async def make(wire: Wire, *ids: str, **more: Any) -> None:
-    await wire.call("session/create", cwd="/p", session_id=SESSION, **more)
-    for entry_id in ids:
-        await append(wire, entry_id)
-
-
-async def append(wire: Wire, entry_id: str, role: str = "user") -> None:
-    message = {"role": role, "content": entry_id}
-    entry = {"type": "message", "id": entry_id, "message": message}
-    await wire.call("append", session_id=SESSION, entry=entry)
-
+from tests.kit.sessions import HI, SESSION
 
 # -- entries ---------------------------------------------------------------------------
 
@@ -42,7 +27,7 @@ async def test_a_branch_summary_names_a_leaf_that_is_there(house: House, dialect
         if dialect == "pi":
             session_id = (await wire.call("session/import", content=pi))["session"]["id"]
         else:
-            await make(wire)
+            await create_with(wire)
             session_id = SESSION
         summary = {"type": "branch_summary", "summary": "s", "from_id": "nope"}
         refused = await wire.refusal("append", session_id=session_id, entry=summary)
@@ -58,8 +43,8 @@ async def test_a_branch_summary_names_a_leaf_that_is_there(house: House, dialect
 @pytest.mark.parametrize("to", ["n3", "n4", "nowhere"])
 async def test_a_navigation_that_moves_nothing_asks_nobody(house: House, to: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as asked:
-        await make(wire, "n1", "n2")
-        await append(wire, "n3", "assistant")
+        await create_with(wire, "n1", "n2")
+        await append(wire, "n3", role="assistant")
         await append(wire, "n4")
         await wire.call("session/branch", session_id=SESSION, entry_id="n3", head="other")
         await asked.call("initialize", capabilities={"hooks": ["before_branch"]})
@@ -84,7 +69,7 @@ async def test_a_navigation_that_moves_nothing_asks_nobody(house: House, to: str
 
 async def test_who_waits_for_a_lease_when_the_daemon_stops_is_told_that(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as holder, daemon.connect() as waiter:
-        await make(holder, "n1")
+        await create_with(holder, "n1")
         await holder.call("session/acquire", session_id=SESSION, ttl_ms=60_000)
         number = await waiter.request(
             "session/acquire", session_id=SESSION, ttl_ms=1000, wait_ms=60_000
@@ -106,8 +91,8 @@ async def test_a_file_that_a_daemon_of_another_home_has_open_says_whose_it_is(
 ) -> None:
     other_house = House(tmp_path / "other", Files())
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, "n1", persist="immediate")
-        path = (await wire.call("session/get", session_id=SESSION))["session"]["path"]
+        await create_with(wire, "n1", persist="immediate")
+        path = (await session_info(wire))["path"]
         async with other_house.daemon() as other, other.connect() as stranger:
             refused = await stranger.refusal("session/open", path=path)
             assert refused.data["kind"] == "session_locked"
@@ -163,7 +148,7 @@ async def test_a_request_is_cancelled_by_the_id_it_was_sent_with(
     house: House, sent: str, named: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as holder, daemon.connect() as wire:
-        await make(holder, "n1")
+        await create_with(holder, "n1")
         await holder.call("session/acquire", session_id=SESSION, ttl_ms=60_000)
         params = {"session_id": SESSION, "ttl_ms": 1000, "wait_ms": 60_000}
         asked = f'{{"id":{sent},"method":"session/acquire","params":{json.dumps(params)}}}'
@@ -184,7 +169,7 @@ async def test_a_request_is_cancelled_by_the_id_it_was_sent_with(
 
 async def test_access_is_given_up_and_never_taken_back(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, "n1")
+        await create_with(wire, "n1")
         for access, refused_ones in (("read", ["write"]), ("status", ["write", "read"])):
             await wire.call("initialize", access=access)
             for more in refused_ones:

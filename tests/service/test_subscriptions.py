@@ -15,20 +15,9 @@ from sessiond.service.pubsub.hub import HubStatistics
 from sessiond.testing.daemon import Daemon, Refusal, Wire
 from sessiond.transports import connection as connection_module
 from sessiond.transports import outbox as outbox_module
+from tests.kit.calls import append, create, create_with
 from tests.kit.house import House, arrived
-
-SESSION = "session-a"
-
-
-async def make(wire: Wire, count: int = 0) -> None:
-    await wire.call("session/create", cwd="/p", session_id=SESSION)
-    for n in range(1, count + 1):
-        await append(wire, f"n{n}")
-
-
-async def append(wire: Wire, entry_id: str, text: str = "hi", **more: Any) -> Any:
-    entry = {"type": "message", "id": entry_id, "message": {"role": "user", "content": text}}
-    return await wire.call("append", session_id=SESSION, entry=entry, **more)
+from tests.kit.sessions import SESSION
 
 
 async def subscribe(wire: Wire, **params: Any) -> Any:
@@ -66,7 +55,7 @@ async def test_a_subscriber_that_resumes_gets_exactly_the_rest_and_synced_once(
     house: House, proof: str, *, restart: bool
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, 5)
+        await create_with(wire, "n1", "n2", "n3", "n4", "n5")
         epoch = (await subscribe(wire))["epoch"]
         if not restart:
             await _resume(daemon, {"entry_id": "n2", "epoch": epoch}[proof], proof)
@@ -87,7 +76,7 @@ async def _resume(daemon: Daemon, value: str, proof: str) -> None:
 
 async def test_after_seq_0_replays_everything_and_needs_no_proof(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
-        await make(wire, 2)
+        await create_with(wire, "n1", "n2")
         await subscribe(late, after={"seq": 0})
         assert await told(late, 3) == [("n1", 1), ("n2", 2), ("synced", 2)]
         await nothing_more(late)
@@ -95,7 +84,7 @@ async def test_after_seq_0_replays_everything_and_needs_no_proof(house: House) -
 
 async def test_without_after_only_what_comes_is_sent(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
-        await make(wire, 2)
+        await create_with(wire, "n1", "n2")
         await subscribe(late)
         await append(wire, "n3")
         assert await told(late, 1) == [("n3", 3)]
@@ -116,14 +105,14 @@ async def test_a_cursor_that_does_not_fit_is_replaced_and_everything_replayed(
     house: House, after: dict[str, Any], reason: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
-        await make(wire, 3)
+        await create_with(wire, "n1", "n2", "n3")
         assert (await subscribe(late, after=after))["replaced"] == reason
         assert await told(late, 4) == [("n1", 1), ("n2", 2), ("n3", 3), ("synced", 3)]
 
 
 async def test_an_entry_id_counts_more_than_an_epoch(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
-        await make(wire, 3)
+        await create_with(wire, "n1", "n2", "n3")
         after = {"seq": 2, "entry_id": "n2", "epoch": "of another life"}
         assert "replaced" not in await subscribe(late, after=after)
         assert await told(late, 2) == [("n3", 3), ("synced", 3)]
@@ -136,7 +125,7 @@ async def test_a_cursor_that_proves_nothing_is_refused(
     house: House, after: dict[str, Any], path: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, 3)
+        await create_with(wire, "n1", "n2", "n3")
         await subscribe(wire)
         with pytest.raises(Refusal) as refused:
             await subscribe(wire, after=after)
@@ -150,7 +139,7 @@ async def test_what_is_written_during_a_replay_comes_with_it_once_and_then_it_is
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
-        await make(wire)
+        await create(wire)
         for n in range(1, 4):
             await append(wire, f"n{n}", "x" * 100_000)
         with house.disk.hold("pread") as gate:
@@ -176,7 +165,7 @@ async def test_what_is_written_during_a_replay_comes_with_it_once_and_then_it_is
 
 async def test_subscribing_again_replaces_the_subscription_even_in_mid_replay(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
-        await make(wire)
+        await create(wire)
         await append(wire, "n1", "x" * 300_000)
         await append(wire, "n2", "x" * 300_000)
         with house.disk.hold("pread") as gate:
@@ -193,7 +182,7 @@ async def test_subscribing_again_replaces_the_subscription_even_in_mid_replay(ho
 
 async def test_unsubscribing_ends_the_events(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         await subscribe(wire)
         await wire.call("unsubscribe", session_id=SESSION)
         await append(wire, "n1")
@@ -206,7 +195,7 @@ async def test_unsubscribing_ends_the_events(house: House) -> None:
 
 async def test_flush_answers_behind_every_event_up_to_its_seq(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
-        await make(wire)
+        await create(wire)
         for n in range(1, 4):
             await append(wire, f"n{n}", "x" * 200_000)
         with house.disk.hold("pread") as gate:
@@ -220,7 +209,7 @@ async def test_flush_answers_behind_every_event_up_to_its_seq(house: House) -> N
 
 async def test_flush_on_a_subscription_that_ended_meanwhile_says_so(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
-        await make(wire)
+        await create(wire)
         await append(wire, "n1", "x" * 200_000)
         with house.disk.hold("pread") as gate:
             await subscribe(late, after={"seq": 0})
@@ -245,7 +234,7 @@ async def test_a_subscription_may_ask_for_some_types_and_heads_and_for_no_bodies
         daemon.connect() as headed,
         daemon.connect() as brief,
     ):
-        await make(wire, 1)
+        await create_with(wire, "n1")
         wanted: list[tuple[Wire, dict[str, Any]]] = [
             (typed, {"types": ["label", "odd"]}),
             (headed, {"heads": ["side"]}),
@@ -289,7 +278,7 @@ async def test_what_is_not_wanted_is_passed_and_a_filtered_subscriber_resumes_be
         daemon.connect() as typed,
         daemon.connect() as headed,
     ):
-        await make(wire, 3)
+        await create_with(wire, "n1", "n2", "n3")
         await append(wire, "s1", head="side", parent_id="n1")
         await append(wire, "n4")
         wanted = [(typed, {"types": ["label"]}), (headed, {"heads": ["side"]})]
@@ -339,7 +328,7 @@ async def test_an_entry_is_the_same_bytes_for_every_subscriber_and_every_replay(
         daemon.connect() as one,
         daemon.connect(Framing.CONTENT_LENGTH) as other,
     ):
-        await make(wire)
+        await create(wire)
         await subscribe(one)
         await subscribe(other)
         await wire.send(body)
@@ -372,7 +361,7 @@ async def test_a_frame_is_made_once_per_framing_and_bodies_whatever_the_filters(
         daemon.connect(Framing.CONTENT_LENGTH) as e,
         daemon.connect(Framing.CONTENT_LENGTH) as f,
     ):
-        await make(wire)
+        await create(wire)
         await subscribe(a)
         await subscribe(b)
         await subscribe(c, types=["message"])
@@ -394,7 +383,7 @@ async def test_a_frame_is_made_once_per_framing_and_bodies_whatever_the_filters(
 async def test_origin_names_who_asked_in_live_events(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await wire.call("initialize", client_id="editor-1")
-        await make(wire)
+        await create(wire)
         await subscribe(other)
         number = await wire.request("append", session_id=SESSION, message={"role": "user"})
         event = await other.next_notification()
@@ -417,7 +406,7 @@ async def test_origin_has_the_id_as_it_was_sent_and_no_id_breaks_a_session(
 ) -> None:
     append = b'{"id":%s,"method":"append","params":{"session_id":"%s","message":{"role":"user"}}}'
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         await subscribe(wire)
         await wire.send(append % (sent, SESSION.encode()))
         assert told in await wire.receive()
@@ -435,7 +424,7 @@ async def test_a_subscriber_that_does_not_read_costs_a_bound_and_loses_nothing(
     monkeypatch.setattr(outbox_module, "OUTBOX_BYTES_MAX", limit)
     monkeypatch.setattr(connection_module, "OUTBOX_BYTES_MAX", limit)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as stuck:
-        await make(wire)
+        await create(wire)
         await subscribe(stuck)
         await stuck.call("server/ping")
         listener = client_of(daemon, stuck).listener
@@ -489,7 +478,7 @@ async def test_one_frame_larger_than_the_outbox_is_still_delivered(
 ) -> None:
     monkeypatch.setattr(outbox_module, "OUTBOX_BYTES_MAX", 1000)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as reader:
-        await make(wire)
+        await create(wire)
         await subscribe(reader)
         for n in range(1, 4):
             await append(wire, f"n{n}", "x" * 5000)
@@ -522,7 +511,7 @@ async def test_a_client_that_left_before_the_session_was_open_leaves_no_subscrip
 
 async def test_a_replay_that_cannot_read_its_file_is_told_and_ends(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
-        await make(wire, 2)
+        await create_with(wire, "n1", "n2")
         house.disk.fail("pread")
         await subscribe(late, after={"seq": 0})
         assert await told(late, 1) == [("closed", "storage_error")]
@@ -538,7 +527,7 @@ async def test_a_bug_in_a_writer_closes_its_session_and_tells_who_waits_and_watc
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await make(wire, 1)
+        await create_with(wire, "n1")
         await subscribe(watcher)
         opened = daemon.service.host(SESSION).opened
         monkeypatch.setattr(opened.session, "rules", None, raising=False)
@@ -562,7 +551,7 @@ async def test_a_connection_keeps_nothing_of_a_session_that_was_closed_under_it(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         for name in ("session-a", "session-b"):
-            await wire.call("session/create", cwd="/p", session_id=name, persist="immediate")
+            await create(wire, name, persist="immediate")
             await wire.call("session/subscribe", session_id=name)
         (client,) = daemon.clients
         assert set(client.subscriptions) == {"session-a", "session-b"}
@@ -574,7 +563,7 @@ async def test_the_event_of_a_dropped_head_is_not_that_of_a_reset_one_without_bo
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as brief:
-        await make(wire, 1)
+        await create_with(wire, "n1")
         await wire.call("branch", session_id=SESSION, entry_id="n1", head="side")
         await subscribe(wire)
         await subscribe(brief, bodies=False)
@@ -595,7 +584,7 @@ async def test_in_a_batch_the_events_of_a_subscription_may_come_before_its_answe
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, 1)
+        await create_with(wire, "n1")
         entry = {"type": "message", "id": "n2", "message": {"role": "user"}}
         named = {"session_id": SESSION}
         subscribed = {"id": 101, "method": "subscribe", "params": named}

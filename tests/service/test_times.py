@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.daemon import Wire
+from tests.kit.calls import create, session_info
 from tests.kit.house import House
+from tests.kit.sessions import SESSION
 
-SESSION = "session-a"
 CREATED = "2026-01-15T10:30:00.000Z"
 # RFC 3339, section 5.6 and its examples, and the moment of each as the daemon spells it.
 LEGAL = {
@@ -42,10 +42,6 @@ FILTERS = ("created_after", "created_before", "updated_after", "updated_before")
 PI = f'{{"type":"session","version":3,"id":"session-p","timestamp":"{CREATED}","cwd":"/p"}}\n'
 
 
-async def make(wire: Wire) -> None:
-    await wire.call("session/create", cwd="/p", session_id=SESSION, persist="immediate")
-
-
 def entries_at(time: str) -> list[dict[str, Any]]:
     message = {"role": "user", "content": "x", "timestamp": 1}
     return [
@@ -56,7 +52,7 @@ def entries_at(time: str) -> list[dict[str, Any]]:
 
 async def test_what_rfc_3339_allows_is_stored_and_sent_as_it_came(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire, persist="immediate")
         for time in LEGAL:
             told = await wire.call("append", session_id=SESSION, entries=entries_at(time))
             assert [entry["timestamp"] for entry in told["entries"]] == [time, time]
@@ -69,7 +65,7 @@ async def test_what_rfc_3339_allows_is_stored_and_sent_as_it_came(house: House) 
 
 async def test_anything_else_is_refused_by_its_path(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire, persist="immediate")
         for time in ILLEGAL:
             for index, entry in enumerate(entries_at(time)):
                 refused = await wire.refusal(
@@ -80,12 +76,12 @@ async def test_anything_else_is_refused_by_its_path(house: House) -> None:
             for name in FILTERS:
                 refused = await wire.refusal("session/list", **{name: time})
                 assert (refused.data["kind"], refused.data["path"]) == ("invalid_params", name)
-        assert (await wire.call("session/get", session_id=SESSION))["session"]["seq"] == 0
+        assert (await session_info(wire))["seq"] == 0
 
 
 async def test_filters_go_by_the_moment_however_it_is_spelled(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire, persist="immediate")
         entry = entries_at("2016-12-31T23:59:60Z")[0]
         await wire.call("append", session_id=SESSION, entry=entry)
         for time in ("2016-12-31T23:59:60z", "2017-01-01t00:00:00Z", "2017-01-01T01:00:00+01:00"):
@@ -112,7 +108,7 @@ async def test_a_file_of_another_program_is_read_leniently(house: House, time: A
     line = {"type": "custom", "id": "c1", "timestamp": time, "custom_type": "x"}
     house.put([line])
     async with house.daemon() as daemon, daemon.connect() as wire:
-        info = (await wire.call("session/get", session_id=SESSION))["session"]
+        info = await session_info(wire)
         assert info["updated_at"] == "2020-01-01T00:00:00.000Z"
         (row,) = (await wire.call("session/entries", session_id=SESSION))["entries"]
         assert row["entry"] == json.loads(json.dumps(line))

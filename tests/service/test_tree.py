@@ -11,22 +11,11 @@ import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.house import House
-
-SESSION = "session-a"
-
-
-def message(entry_id: str, parent_id: str | None, content: Any, role: str = "user") -> Any:
-    return {
-        "type": "message",
-        "id": entry_id,
-        "parent_id": parent_id,
-        "timestamp": "2026-01-15T10:30:00.000Z",
-        "message": {"role": role, "content": content},
-    }
+from tests.kit.sessions import SESSION, stored_message
 
 
 def chain(count: int) -> list[Any]:
-    return [message(f"n{n}", f"n{n - 1}" if n else None, "x") for n in range(count)]
+    return [stored_message(f"n{n}", f"n{n - 1}" if n else None, content="x") for n in range(count)]
 
 
 def pi_text(lines: list[Any]) -> bytes:
@@ -45,10 +34,10 @@ async def tree(wire: Wire, **more: Any) -> Any:
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 async def test_the_three_forms_show_one_tree(house: House, dialect: str) -> None:
     lines = [
-        message("a", None, "first"),
-        message("b", "a", [{"type": "text", "text": "second"}], "assistant"),
-        message("c", "a", [{"type": "text", "text": "other"}], "assistant"),
-        message("d", "c", "last"),
+        stored_message("a", None, content="first"),
+        stored_message("b", "a", role="assistant", content=[{"type": "text", "text": "second"}]),
+        stored_message("c", "a", role="assistant", content=[{"type": "text", "text": "other"}]),
+        stored_message("d", "c", content="last"),
     ]
     house.put(pi_text(lines) if dialect == "pi" else lines)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -130,7 +119,7 @@ VECTORS: dict[str, tuple[dict[str, str | None], list[str]]] = {
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 async def test_a_layout_is_as_it_was_recorded(house: House, dialect: str, vector: str) -> None:
     parents, expected = VECTORS[vector]
-    lines = [message(name, parent, name) for name, parent in parents.items()]
+    lines = [stored_message(name, parent, content=name) for name, parent in parents.items()]
     house.put(pi_text(lines) if dialect == "pi" else lines)
     async with house.daemon() as daemon, daemon.connect() as wire:
         nodes = (await tree(wire, layout=True))["nodes"]
@@ -146,7 +135,7 @@ async def test_a_layout_is_as_it_was_recorded(house: House, dialect: str, vector
 async def test_what_a_terminal_would_obey_is_not_in_a_drawing(house: House, dialect: str) -> None:
     hostile = "\x1b[2J\x1b]0;mine\x07 a\rb\nc\x9b31m\u2028d\u202ee\x00"
     lines = [
-        message("a", None, hostile),
+        stored_message("a", None, content=hostile),
         {"type": "x\x1b[1m\n", "id": "b", "parent_id": "a", "timestamp": ""},
     ]
     house.put(pi_text(lines) if dialect == "pi" else lines)
@@ -195,7 +184,7 @@ async def test_a_nested_tree_has_at_most_500_levels_and_flat_any(house: House) -
 async def test_a_whole_tree_over_the_limit_is_refused_and_flat_is_named(
     house: House, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    house.put([message(f"n{n}", None, "x") for n in range(50)])
+    house.put([stored_message(f"n{n}", None, content="x") for n in range(50)])
     monkeypatch.setattr(sys.modules["sessiond.methods.session.tree"], "RESULT_BYTES_MAX", 500)
     async with house.daemon() as daemon, daemon.connect() as wire:
         with pytest.raises(Refusal) as refused:
@@ -207,7 +196,9 @@ async def test_a_whole_tree_over_the_limit_is_refused_and_flat_is_named(
 async def test_a_page_ends_early_where_rows_are_large_and_pages_make_the_whole(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house.put([message(f"n{n}", f"n{n // 3}" if n else None, "x") for n in range(60)])
+    house.put(
+        [stored_message(f"n{n}", f"n{n // 3}" if n else None, content="x") for n in range(60)]
+    )
     async with house.daemon() as daemon, daemon.connect() as wire:
         whole = await tree(wire, layout=True)
         assert whole == await tree(wire, layout=True)
@@ -225,14 +216,14 @@ async def test_a_page_ends_early_where_rows_are_large_and_pages_make_the_whole(
 
 
 async def test_siblings_of_one_moment_stand_in_the_order_of_the_file(house: House) -> None:
-    later = message("early", "a", "1") | {"timestamp": "2026-01-15T10:31:00.000Z"}
+    later = stored_message("early", "a", content="1") | {"timestamp": "2026-01-15T10:31:00.000Z"}
     house.put(
         [
-            message("a", None, "0"),
+            stored_message("a", None, content="0"),
             later,
-            message("b", "a", "2"),
-            message("c", "a", "3"),
-            message("d", "a", "4"),
+            stored_message("b", "a", content="2"),
+            stored_message("c", "a", content="3"),
+            stored_message("d", "a", content="4"),
         ]
     )
     async with house.daemon() as daemon, daemon.connect() as wire:

@@ -8,16 +8,18 @@ import pytest
 
 from sessiond.testing.daemon import Refusal
 from tests.kit.house import House
-from tests.service.test_tree import chain, message, tree
-
-SESSION = "session-a"
+from tests.kit.sessions import SESSION, stored_message
+from tests.service.test_tree import chain, tree
 
 
 def forks(levels: int) -> list[Any]:
     """A chain whose every entry has a second child: each one level deeper."""
-    lines = [message("n0", None, "x")]
+    lines = [stored_message("n0", None, content="x")]
     for at in range(1, levels + 1):
-        lines += [message(f"n{at}", f"n{at - 1}", "x"), message(f"m{at}", f"n{at - 1}", "x")]
+        lines += [
+            stored_message(f"n{at}", f"n{at - 1}", content="x"),
+            stored_message(f"m{at}", f"n{at - 1}", content="x"),
+        ]
     # The branches m come first, so that every n is drawn below them.
     return lines
 
@@ -45,11 +47,11 @@ async def test_around_an_entry_are_what_led_to_it_its_siblings_and_what_follows(
 ) -> None:
     lines = [
         *chain(20),
-        message("other", "n18", "x"),
-        message("below", "other", "x"),
-        message("side", "n15", "x"),
-        message("deep", "side", "x"),
-        message("root", None, "x"),
+        stored_message("other", "n18", content="x"),
+        stored_message("below", "other", content="x"),
+        stored_message("side", "n15", content="x"),
+        stored_message("deep", "side", content="x"),
+        stored_message("root", None, content="x"),
     ]
     house.put(lines)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -92,7 +94,12 @@ async def test_a_drawing_shows_where_every_named_head_stands(house: House) -> No
 
 async def test_short_ids_of_a_drawing_are_those_that_name_the_entries(house: House) -> None:
     ids = [f"3f2a77c0{at:024x}" for at in range(3)]
-    house.put([message(one, ids[at - 1] if at else None, "x") for at, one in enumerate(ids)])
+    house.put(
+        [
+            stored_message(one, ids[at - 1] if at else None, content="x")
+            for at, one in enumerate(ids)
+        ]
+    )
     async with house.daemon() as daemon, daemon.connect() as wire:
         text = (await tree(wire, form="text", ids="short"))["text"]
         shorts = [row[row.index("(") + 1 : -1] for row in text.split("\n")]

@@ -8,26 +8,13 @@ import msgspec
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import create, say, session_info
 from tests.kit.house import House
-
-SESSION = "session-a"
+from tests.kit.sessions import SESSION
 
 
 async def update(wire: Wire, **facts: Any) -> Any:
     return (await wire.call("session/update", session_id=SESSION, **facts))["session"]
-
-
-async def shown(wire: Wire) -> Any:
-    return (await wire.call("session/get", session_id=SESSION))["session"]
-
-
-async def make(wire: Wire, **more: Any) -> Any:
-    return await wire.call("session/create", cwd="/p", session_id=SESSION, **more)
-
-
-async def say(wire: Wire, content: Any) -> Any:
-    message = {"role": "user", "content": content}
-    return await wire.call("append", session_id=SESSION, message=message)
 
 
 async def test_what_was_set_and_cleared_is_the_same_after_a_restart(house: House) -> None:
@@ -48,24 +35,24 @@ async def test_what_was_set_and_cleared_is_the_same_after_a_restart(house: House
     }
     header = {name: facts[name] for name in ("title", "tags", "agent", "model", "metadata")}
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(
+        await create(
             wire, **header, system_prompt="header", dry_run=True, compaction={"reserve_tokens": 0}
         )
         set_to = await update(wire, **facts)
         assert {name: set_to[name] for name in facts} == facts
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert {name: (await shown(wire))[name] for name in facts} == facts
+        assert {name: (await session_info(wire))[name] for name in facts} == facts
         cleared = await update(wire, **dict.fromkeys(facts))
         nothing: dict[str, Any] = dict.fromkeys(facts) | {"tags": []}
         assert {name: cleared[name] for name in facts} == nothing
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert {name: (await shown(wire))[name] for name in facts} == nothing
+        assert {name: (await session_info(wire))[name] for name in facts} == nothing
     assert [line["type"] for line in house.stored()] == ["session_header", *["session_info"] * 2]
 
 
 async def test_a_chosen_title_outlives_made_ones_and_restarts(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         await say(wire, "prompt")
         assert (await update(wire, auto_title=True))["title"] == "prompt"
         assert (await update(wire, title="chosen"))["title"] == "chosen"
@@ -84,7 +71,7 @@ async def test_long_facts_are_not_in_lists(house: House) -> None:
         "metadata": {"m": 2},
     }
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist="immediate")
+        await create(wire, persist="immediate")
         await update(wire, title="t", provider="p", **long)
         (info,) = (await wire.call("session/list"))["sessions"]
         assert (info["title"], info["provider"]) == ("t", "p")
@@ -107,7 +94,7 @@ async def test_long_facts_are_not_in_lists(house: House) -> None:
 )
 async def test_a_title_is_made_of_the_first_line(house: House, content: Any, title: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         await say(wire, content)
         await say(wire, "another")
         assert (await update(wire, auto_title=True))["title"] == title
@@ -116,13 +103,13 @@ async def test_a_title_is_made_of_the_first_line(house: House, content: Any, tit
 @pytest.mark.parametrize("content", [None, "", " \n", [{"type": "image"}]])
 async def test_no_title_is_made_of_nothing(house: House, content: Any) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         if content is not None:
             await say(wire, content)
         with pytest.raises(Refusal) as refused:
             await update(wire, auto_title=True, status="s")
         assert refused.value.data["path"] == "auto_title"
-        assert (await shown(wire))["status"] is None
+        assert (await session_info(wire))["status"] is None
 
 
 @pytest.mark.parametrize("persist", ["immediate", "never"])
@@ -130,7 +117,7 @@ async def test_a_title_is_made_of_a_prompt_that_waits_for_the_same_write(
     house: House, persist: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire, persist=persist)
+        await create(wire, persist=persist)
         requests: list[Any] = [
             {
                 "id": 70,
@@ -148,7 +135,7 @@ async def test_a_title_is_made_of_a_prompt_that_waits_for_the_same_write(
 
 async def test_a_title_is_made_of_a_long_prompt(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         await say(wire, "long\n" + "x" * 300_000)
         await wire.call("session/close", session_id=SESSION)
         assert (await update(wire, auto_title=True))["title"] == "long"
@@ -156,11 +143,11 @@ async def test_a_title_is_made_of_a_long_prompt(house: House) -> None:
 
 async def test_a_refused_write_changes_no_fact(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await make(wire)
+        await create(wire)
         house.disk.fail("fdatasync")
         with pytest.raises(Refusal, match="storage_error"):
             await update(wire, title="lost")
-        assert (await shown(wire))["title"] is None
+        assert (await session_info(wire))["title"] is None
         assert (await update(wire, title="kept"))["seq"] == 1
 
 

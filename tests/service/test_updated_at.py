@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
+from tests.kit.calls import session_info
 from tests.kit.house import House
 
 CREATED = "2026-01-15T10:30:00.000Z"
@@ -25,7 +26,7 @@ TIMES = {
 PI = f'{{"type":"session","version":3,"id":"session-p","timestamp":"{CREATED}","cwd":"/p"}}\n'
 
 
-def message(entry_id: str, timestamp: str | None) -> dict[str, Any]:
+def dated(entry_id: str, timestamp: str | None) -> dict[str, Any]:
     entry = {
         "type": "message",
         "id": entry_id,
@@ -35,11 +36,11 @@ def message(entry_id: str, timestamp: str | None) -> dict[str, Any]:
 
 
 async def get(wire: Wire, session_id: str) -> dict[str, Any]:
-    info: dict[str, Any] = (await wire.call("session/get", session_id=session_id))["session"]
+    info: dict[str, Any] = await session_info(wire, session_id)
     return info
 
 
-async def make(wire: Wire, dialect: str) -> str:
+async def make_session(wire: Wire, dialect: str) -> str:
     if dialect == "pi":
         made = await wire.call("session/import", content=PI)
     else:
@@ -52,9 +53,9 @@ async def test_a_timestamp_of_2020_is_the_sessions_time_before_a_close_and_after
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        session_id = await make(wire, "native")
+        session_id = await make_session(wire, "native")
         assert (await get(wire, session_id))["updated_at"] == CREATED
-        old = message("e1", "2020-05-01T00:00:00.000Z")
+        old = dated("e1", "2020-05-01T00:00:00.000Z")
         await wire.call("append", session_id=session_id, entry=old)
         assert (await get(wire, session_id))["updated_at"] == "2020-05-01T00:00:00.000Z"
         await wire.call("session/close", session_id=session_id)
@@ -70,9 +71,9 @@ async def test_get_and_list_say_the_same_before_a_close_and_after_reopening(
     newest: dict[str, str] = {}
     async with house.daemon() as daemon, daemon.connect() as wire:
         for _ in range(6):
-            session_id = await make(wire, dialect)
+            session_id = await make_session(wire, dialect)
             times = [dice.choice([*TIMES]) for _ in range(dice.randrange(5))]
-            entries = [message(f"e{number}", time) for number, time in enumerate(times)]
+            entries = [dated(f"e{number}", time) for number, time in enumerate(times)]
             while entries:
                 some = [entries.pop(0) for _ in range(dice.randint(1, len(entries)))]
                 await wire.call("append", session_id=session_id, entries=some)
@@ -93,9 +94,9 @@ async def test_get_and_list_say_the_same_before_a_close_and_after_reopening(
 
 async def test_the_newest_entry_need_not_be_the_last_one(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        session_id = await make(wire, "native")
+        session_id = await make_session(wire, "native")
         for number, time in enumerate(["2031-01-01T00:00:00Z", "2020-01-01T00:00:00Z", None]):
-            await wire.call("append", session_id=session_id, entry=message(f"e{number}", time))
+            await wire.call("append", session_id=session_id, entry=dated(f"e{number}", time))
         assert (await get(wire, session_id))["updated_at"] == "2031-01-01T00:00:00.000Z"
         dry = await wire.call("session/fork", session_id=session_id, dry_run=True)
         made = await wire.call("session/fork", session_id=session_id)
@@ -136,8 +137,8 @@ async def test_imports_keep_their_order_in_lists(house: House) -> None:
 async def test_lists_believe_no_time_that_an_earlier_version_noted(house: House) -> None:
     catalog = house.layout.root / "catalog.sqlite"
     async with house.daemon() as daemon, daemon.connect() as wire:
-        session_id = await make(wire, "native")
-        entries = [message("e1", "2031-01-01T00:00:00Z"), message("e2", None)]
+        session_id = await make_session(wire, "native")
+        entries = [dated("e1", "2031-01-01T00:00:00Z"), dated("e2", None)]
         await wire.call("append", session_id=session_id, entries=entries)
         (before,) = (await wire.call("session/list"))["sessions"]
     house.disk.seconds += 3600

@@ -14,6 +14,7 @@ import pytest
 
 from sessiond.model.ids import derive_entry_id
 from sessiond.testing.daemon import Wire, running_daemon
+from tests.kit.calls import session_info
 
 SAMPLE = Path(__file__).parent.parent / "samples" / "upgrade" / "spine"
 EXPECTED: dict[str, Any] = json.loads((SAMPLE / "expected.json").read_bytes())
@@ -68,7 +69,7 @@ def test_the_sample_is_what_the_old_version_left() -> None:
 async def test_a_session_is_what_it_was(upgraded: Path, session_id: str) -> None:
     was = EXPECTED[session_id]
     async with opened(upgraded) as wire:
-        info = (await wire.call("session/get", session_id=session_id))["session"]
+        info = await session_info(wire, session_id)
         told = {name: value for name, value in was["info"].items() if name not in SUMMARY}
         assert {name: info[name] for name in told} == told
         heads = (await wire.call("session/heads", session_id=session_id))["heads"]
@@ -127,7 +128,7 @@ async def test_a_draft_of_the_old_version_becomes_a_session(upgraded: Path) -> N
         reply = {"role": "assistant", "content": "Done."}
         stored = await wire.call("append", session_id=DRAFT, message=reply)
         assert stored["seq"] == 2
-        info = (await wire.call("session/get", session_id=DRAFT))["session"]
+        info = await session_info(wire, DRAFT)
         assert (info["persisted"], info["epoch"]) == (True, EXPECTED[DRAFT]["info"]["epoch"])
     assert list((upgraded / "profiles" / "default" / "pending").iterdir()) == []
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -17,10 +16,10 @@ from sessiond.service.external.inotify import Inotify
 from sessiond.service.external.watcher import Looking, Watching
 from sessiond.system.linux import LINUX
 from sessiond.system.macos import MACOS
-from sessiond.testing.daemon import Wire
+from tests.kit.calls import session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
-from tests.service.test_foreign_writers import HEADERS, append, event, ids_of, line, message_of
+from tests.service.test_foreign_writers import HEADERS, append_ours, event, ids_of, line, message_of
 
 PATIENCE_SECONDS = 60
 
@@ -70,10 +69,6 @@ def replace(path: Path, data: bytes) -> None:
     other = path.with_name("saved.tmp")
     other.write_bytes(data)
     other.rename(path)
-
-
-async def info_of(wire: Wire) -> Any:
-    return (await wire.call("session/get", session_id=SESSION))["session"]
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -129,7 +124,7 @@ async def test_half_a_line_is_closed_when_nobody_goes_on_with_it(
         await until(lambda: path.read_bytes().endswith(b'{"half \n'))
         write_as_another(path, line(dialect, "bbbbbbb1", "aaaaaaa2"))
         assert (await event(wire))["seq"] == 4
-        info = await info_of(wire)
+        info = await session_info(wire)
         assert (info["seq"], info["problems"], info["read_only"]) == (4, 1, False)
 
 
@@ -148,7 +143,7 @@ async def test_a_file_that_is_written_anew_in_place_is_another_however_long(
     path = begun(real_house, dialect)
     async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
         await wire.call("subscribe", session_id=SESSION)
-        epoch = (await info_of(wire))["epoch"]
+        epoch = (await session_info(wire))["epoch"]
         ids = ["aaaaaaa1", "ccccccc2", "ccccccc3"][: 2 + more]
         write_anew(path, text_of(dialect, *ids))
         told = await wire.next_notification()
@@ -162,10 +157,10 @@ async def test_an_append_stands_on_a_line_that_was_written_anew_in_place(
 ) -> None:
     path = begun(real_house, dialect)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        first = (await append(wire, dialect))["leaf_id"]
+        first = (await append_ours(wire, dialect))["leaf_id"]
         other = "f" * len(first)
         write_anew(path, path.read_bytes().replace(first.encode(), other.encode()))
-        assert (await append(wire, dialect))["entries"][0]["parent_id"] == other
+        assert (await append_ours(wire, dialect))["entries"][0]["parent_id"] == other
 
 
 async def test_whose_time_alone_is_new_is_the_same_file(
@@ -174,11 +169,11 @@ async def test_whose_time_alone_is_new_is_the_same_file(
     path = begun(real_house, dialect)
     async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
         await wire.call("subscribe", session_id=SESSION)
-        epoch = (await info_of(wire))["epoch"]
+        epoch = (await session_info(wire))["epoch"]
         path.touch()
-        assert (await append(wire, dialect))["seq"] == 3
+        assert (await append_ours(wire, dialect))["seq"] == 3
         assert (await event(wire))["seq"] == 3
-        assert (await info_of(wire))["epoch"] == epoch
+        assert (await session_info(wire))["epoch"] == epoch
 
 
 async def test_half_a_line_on_a_full_disk_is_tried_again_now_and_then(
@@ -218,7 +213,7 @@ async def test_half_a_line_that_somebody_goes_on_with_is_one_line(
         write_as_another(path, whole[20:])
         assert (await event(wire))["id"] == "bbbbbbb1"
         assert path.read_bytes().endswith(whole)
-        assert (await info_of(wire))["problems"] == 0
+        assert (await session_info(wire))["problems"] == 0
 
 
 @pytest.mark.parametrize(
@@ -250,17 +245,17 @@ async def test_subscribers_of_a_file_that_was_replaced_are_told_and_get_the_new_
             "session/renew", lease_id=lease["lease_id"], session_id=SESSION, ttl_ms=60_000
         )
         assert refused.data["kind"] == "lease_lost"
-        answer = await append(writer, dialect)
+        answer = await append_ours(writer, dialect)
         assert (answer["seq"], answer["entries"][0]["parent_id"]) == (len(left) + 1, left[-1])
         assert (await event(wire))["id"] == answer["leaf_id"]
-        info = await info_of(wire)
+        info = await session_info(wire)
         assert (info["epoch"], info["seq"]) == (told["epoch"], len(left) + 1)
         again = await writer.call("subscribe", session_id=SESSION, after={"seq": 1, "epoch": epoch})
         assert again["replaced"] == "epoch"
         live = await ids_of(wire)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         assert await ids_of(wire) == live
-        assert (await info_of(wire))["epoch"] == told["epoch"]
+        assert (await session_info(wire))["epoch"] == told["epoch"]
 
 
 async def test_a_file_that_is_cut_in_place_is_another_one(
@@ -285,9 +280,9 @@ async def test_a_copy_that_takes_the_place_of_the_file_goes_on_unnoticed(
         # It is the new file that is watched, and written to.
         write_as_another(path, line(dialect, "bbbbbbb2", "bbbbbbb1"))
         assert (await event(wire))["id"] == "bbbbbbb2"
-        assert (await append(wire, dialect))["seq"] == 5
+        assert (await append_ours(wire, dialect))["seq"] == 5
         assert path.read_bytes().count(b"\n") == 6
-        assert (await info_of(wire))["epoch"] == epoch
+        assert (await session_info(wire))["epoch"] == epoch
 
 
 async def test_an_append_that_meets_another_file_is_stored_there(
@@ -295,9 +290,9 @@ async def test_an_append_that_meets_another_file_is_stored_there(
 ) -> None:
     path = begun(real_house, dialect)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await info_of(wire)
+        await session_info(wire)
         replace(path, text_of(dialect, "ccccccc1"))
-        answer = await append(wire, dialect)
+        answer = await append_ours(wire, dialect)
         assert (answer["seq"], answer["entries"][0]["parent_id"]) == (2, "ccccccc1")
         assert b"ours" in path.read_bytes()
 
@@ -334,7 +329,7 @@ async def test_a_file_that_is_gone_is_not_made_again_and_goes_on_when_it_is_back
         assert (await event(wire))["id"] == "bbbbbbb1"
         write_as_another(path, line(dialect, "bbbbbbb2", "bbbbbbb1"))
         assert (await event(wire))["id"] == "bbbbbbb2"
-        assert (await append(wire, dialect))["seq"] == 5
+        assert (await append_ours(wire, dialect))["seq"] == 5
 
 
 async def test_our_own_appends_need_no_look(real_house: House, watching: Watching) -> None:
@@ -365,7 +360,7 @@ async def test_our_own_appends_need_no_look(real_house: House, watching: Watchin
         appended = 0
         with anyio.fail_after(PATIENCE_SECONDS):
             while len(changes) < 3:
-                await append(wire, "native")
+                await append_ours(wire, "native")
                 appended += 1
         # Told once in a while, and not at all of more than that it may have grown.
         assert len(changes) <= appended + 1
@@ -376,7 +371,7 @@ async def test_our_own_appends_need_no_look(real_house: House, watching: Watchin
 async def test_nobody_watches_what_nobody_has_open(real_house: House, watching: Watching) -> None:
     begun(real_house, "native")
     async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
-        await info_of(wire)
+        await session_info(wire)
         await wire.call("session/close", session_id=SESSION)
         host = daemon.service.find(SESSION)
         if host is not None:

@@ -9,10 +9,10 @@ from typing import Any
 from sessiond.journal.memory import MemoryJournal
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.log.open_session import Opened
+from tests.kit.sessions import TIME
 
 __all__ = ["HEADER", "NATIVE_HEADER", "TIME", "Counted", "opened", "opened_lines"]
 
-TIME = "2026-01-15T10:30:00.000Z"
 HEADER = {"type": "session", "version": 3, "id": "session-a", "timestamp": TIME, "cwd": "/p"}
 NATIVE_HEADER = {**HEADER, "type": "session_header", "version": 1}
 

@@ -27,10 +27,7 @@ from sessiond.testing.journals import (
     MakeLog,
     check_session_log,
 )
-
-FOLDER = Path("/sessions")
-LOCKS = Path("/locks")
-FILE = FOLDER / "s.jsonl"
+from tests.kit.journals import FILE, FOLDER, LOCKS, ignore, lines_of, opened_on
 
 
 @pytest.fixture
@@ -44,20 +41,6 @@ def umask() -> Iterator[Callable[[int], None]]:
     os.umask(before)
     yield lambda mask: (os.umask(mask), None)[1]
     os.umask(before)
-
-
-def opened(disk: FaultDisk, content: bytes, *, truncates: bool = True) -> Journal:
-    """Return a journal over a file with this content."""
-    disk.put(FILE, content)
-    return Journal.open(disk, FILE, ignore, locks=LOCKS, truncates=truncates)
-
-
-def ignore(seq: int, line: bytes) -> None:
-    """Ignore a visited line."""
-
-
-def all_lines(journal: Journal) -> list[bytes]:
-    return journal.read(0, journal.line_count - 1)
 
 
 # -- the contract of every log -----------------------------------------------------
@@ -129,7 +112,7 @@ def test_a_session_in_memory_never_becomes_a_file() -> None:
 def test_an_append_is_one_write_and_one_sync_between_two_looks_and_no_other_call(
     disk: FaultDisk, count: int
 ) -> None:
-    journal = opened(disk, HEADER + b"\n")
+    journal = opened_on(disk, HEADER + b"\n")
     before = disk.counts.copy()
     journal.append([b"line"] * count, sync=True)
     assert disk.counts - before == {"stat": 1, "write": 1, "fdatasync": 1, "fstat": 1}
@@ -139,7 +122,7 @@ def test_an_append_is_one_write_and_one_sync_between_two_looks_and_no_other_call
 
 
 def test_an_append_costs_the_same_in_a_long_session(disk: FaultDisk) -> None:
-    journal = opened(disk, HEADER + b"\n" + b'{"n":1}\n' * 100_000)
+    journal = opened_on(disk, HEADER + b"\n" + b'{"n":1}\n' * 100_000)
     before = disk.counts.copy()
     journal.append([b"line"], sync=True)
     assert disk.counts - before == {"stat": 1, "write": 1, "fdatasync": 1, "fstat": 1}
@@ -147,7 +130,7 @@ def test_an_append_costs_the_same_in_a_long_session(disk: FaultDisk) -> None:
 
 
 def test_an_offset_costs_eight_bytes_and_a_line_is_not_kept(disk: FaultDisk) -> None:
-    journal = opened(disk, b"".join(b"%06d\n" % n for n in range(10_000)))
+    journal = opened_on(disk, b"".join(b"%06d\n" % n for n in range(10_000)))
     assert journal._reader.ends.itemsize == 8
     assert len(journal._reader.ends) == 10_001
     before = disk.counts.copy()
@@ -156,14 +139,14 @@ def test_an_offset_costs_eight_bytes_and_a_line_is_not_kept(disk: FaultDisk) -> 
 
 
 def test_neighbours_are_read_together(disk: FaultDisk) -> None:
-    journal = opened(disk, b"".join(b"%d\n" % n for n in range(20)))
+    journal = opened_on(disk, b"".join(b"%d\n" % n for n in range(20)))
     before = disk.counts.copy()
     assert journal.read_many([2, 3, 4, 9, 10, 1]) == [b"2", b"3", b"4", b"9", b"10", b"1"]
     assert disk.counts - before == {"pread": 3}
 
 
 def test_short_writes_are_completed(disk: FaultDisk) -> None:
-    journal = opened(disk, HEADER + b"\n")
+    journal = opened_on(disk, HEADER + b"\n")
     disk.write_bytes_max = 3
     journal.append([b"0123456789", b"abc"], sync=True)
     assert disk.content(FILE) == HEADER + b"\n0123456789\nabc\n"
@@ -174,7 +157,7 @@ def test_short_writes_are_completed(disk: FaultDisk) -> None:
 
 
 def test_what_is_durable_is_told(disk: FaultDisk) -> None:
-    journal = opened(disk, HEADER + b"\n")
+    journal = opened_on(disk, HEADER + b"\n")
     begin = journal.durable_bytes
     journal.append([b"a"], sync=False)
     assert journal.durable_bytes == begin
@@ -197,7 +180,7 @@ def test_opening_visits_each_whole_line_once_and_syncs_once(disk: FaultDisk) -> 
     assert seen == [(0, b"h"), (1, b"a"), (2, b""), (3, b"last")]
     assert journal.tail == b"torn"
     assert disk.counts["fdatasync"] == 1
-    assert all_lines(journal) == [b"h", b"a", b"", b"last"]
+    assert lines_of(journal) == [b"h", b"a", b"", b"last"]
     assert journal.truncates is False
 
 
@@ -224,7 +207,7 @@ def test_a_visitor_that_refuses_closes_the_file_and_frees_it(disk: FaultDisk) ->
 
 
 def test_an_empty_file_has_no_lines_and_no_tail(disk: FaultDisk) -> None:
-    journal = opened(disk, b"")
+    journal = opened_on(disk, b"")
     assert (journal.line_count, journal.tail, journal.size_bytes) == (0, b"", 0)
 
 
@@ -256,10 +239,10 @@ def test_what_is_no_file_is_refused_by_name(
 
 
 def test_reading_only_takes_no_lock_and_writes_nothing(disk: FaultDisk) -> None:
-    owner = opened(disk, b"h\na\nhal")
+    owner = opened_on(disk, b"h\na\nhal")
     before = disk.counts.copy()
     reader = Journal.read_only(disk, FILE, ignore)
-    assert all_lines(reader) == [b"h", b"a"]
+    assert lines_of(reader) == [b"h", b"a"]
     assert reader.tail == b"hal"
     reader.close()
     made = disk.counts - before
@@ -283,7 +266,7 @@ def test_a_whole_tail_in_what_is_open_for_reading_is_a_line_and_stays(disk: Faul
     disk.put(FILE, b"h\nwhole")
     reader = Journal.read_only(disk, FILE, ignore)
     reader.take_tail()
-    assert all_lines(reader) == [b"h", b"whole"]
+    assert lines_of(reader) == [b"h", b"whole"]
     assert reader.slack_bytes == -1
     with pytest.raises(StorageError) as caught:
         reader.append([b"a"], sync=True)
@@ -323,18 +306,18 @@ def test_scanning_a_long_file_reads_its_beginning_only(disk: FaultDisk) -> None:
 
 
 def test_a_whole_tail_gets_its_newline_and_is_a_line(disk: FaultDisk) -> None:
-    journal = opened(disk, b"h\nwhole", truncates=False)
+    journal = opened_on(disk, b"h\nwhole", truncates=False)
     journal.take_tail()
     assert journal.tail == b""
-    assert all_lines(journal) == [b"h", b"whole"]
+    assert lines_of(journal) == [b"h", b"whole"]
     assert disk.content(FILE) == b"h\nwhole"
     journal.append([b"next"], sync=True)
-    assert all_lines(journal) == [b"h", b"whole", b"next"]
+    assert lines_of(journal) == [b"h", b"whole", b"next"]
     assert disk.crash().content(FILE) == b"h\nwhole\nnext\n"
 
 
 def test_a_torn_tail_is_put_aside_durably_before_it_is_cut(disk: FaultDisk) -> None:
-    journal = opened(disk, b"h\na\nto\0rn")
+    journal = opened_on(disk, b"h\na\nto\0rn")
     kept = Path(journal.cut_tail("2026"))
     assert kept.name == "s.jsonl.torn-2026"
     journal.append([b"next"], sync=True)
@@ -344,16 +327,16 @@ def test_a_torn_tail_is_put_aside_durably_before_it_is_cut(disk: FaultDisk) -> N
 
 
 def test_whole_lines_can_be_cut_with_the_tail(disk: FaultDisk) -> None:
-    journal = opened(disk, b"h\na\nb\nc\nto")
+    journal = opened_on(disk, b"h\na\nb\nc\nto")
     kept = journal.cut_tail("2026", 2)
     assert disk.content(Path(kept)) == b"b\nc\nto"
     assert journal.line_count == 2
     journal.append([b"next"], sync=True)
-    assert all_lines(journal) == [b"h", b"a", b"next"]
+    assert lines_of(journal) == [b"h", b"a", b"next"]
 
 
 def test_an_earlier_copy_is_never_overwritten(disk: FaultDisk) -> None:
-    first = opened(disk, b"h\none").cut_tail("2026")
+    first = opened_on(disk, b"h\none").cut_tail("2026")
     disk = disk.crash()
     journal = Journal.open(disk, FILE, ignore, locks=LOCKS, truncates=True)
     journal.append([b"a"], sync=True)
@@ -364,7 +347,7 @@ def test_an_earlier_copy_is_never_overwritten(disk: FaultDisk) -> None:
 
 
 def test_a_file_of_others_is_never_shortened(disk: FaultDisk) -> None:
-    journal = opened(disk, b"h\ntorn", truncates=False)
+    journal = opened_on(disk, b"h\ntorn", truncates=False)
     with pytest.raises(AssertionError):
         journal.cut_tail("2026")
     assert disk.content(FILE) == b"h\ntorn"
@@ -372,9 +355,9 @@ def test_a_file_of_others_is_never_shortened(disk: FaultDisk) -> None:
 
 
 def test_a_torn_tail_stays_until_the_first_append(disk: FaultDisk) -> None:
-    journal = opened(disk, b"h\na\nto\0rn")
+    journal = opened_on(disk, b"h\na\nto\0rn")
     journal.leave_torn(lambda: "2026", 2, ignore)
-    assert (all_lines(journal), journal.slack_bytes) == ([b"h", b"a"], 5)
+    assert (lines_of(journal), journal.slack_bytes) == ([b"h", b"a"], 5)
     journal.look()
     assert not journal.has_grown()
     journal.sync()
@@ -386,10 +369,10 @@ def test_a_torn_tail_stays_until_the_first_append(disk: FaultDisk) -> None:
 
 
 def test_whole_lines_that_are_torn_stay_until_the_first_append(disk: FaultDisk) -> None:
-    journal = opened(disk, b"h\na\nb\nc\nto")
+    journal = opened_on(disk, b"h\na\nb\nc\nto")
     seen: list[bytes] = []
     journal.leave_torn(lambda: "2026", 2, lambda _seq, line: seen.append(line))
-    assert seen == all_lines(journal) == [b"h", b"a"]
+    assert seen == lines_of(journal) == [b"h", b"a"]
     assert disk.content(FILE) == b"h\na\nb\nc\nto"
     journal.append([b"next"], sync=True)
     assert disk.content(FILE.with_name("s.jsonl.torn-2026")) == b"b\nc\nto"
@@ -397,7 +380,7 @@ def test_whole_lines_that_are_torn_stay_until_the_first_append(disk: FaultDisk) 
 
 
 def test_a_torn_tail_that_another_program_goes_on_with_is_not_cut(disk: FaultDisk) -> None:
-    journal = opened(disk, b"h\n{to")
+    journal = opened_on(disk, b"h\n{to")
     journal.leave_torn(lambda: "2026", 1, ignore)
     disk.write_as_another(FILE, b"rn}\n")
     with pytest.raises(Overtaken):
@@ -409,7 +392,7 @@ def test_a_torn_tail_that_another_program_goes_on_with_is_not_cut(disk: FaultDis
 
 
 def test_a_newline_that_another_program_writes_ends_a_whole_tail(disk: FaultDisk) -> None:
-    journal = opened(disk, b"h\nwhole")
+    journal = opened_on(disk, b"h\nwhole")
     journal.take_tail()
     disk.write_as_another(FILE, b"\ntheirs\n")
     journal.look()
@@ -419,7 +402,7 @@ def test_a_newline_that_another_program_writes_ends_a_whole_tail(disk: FaultDisk
 
 
 def test_a_whole_tail_that_another_program_goes_on_with_is_another_log(disk: FaultDisk) -> None:
-    journal = opened(disk, b"h\nwhole")
+    journal = opened_on(disk, b"h\nwhole")
     journal.take_tail()
     disk.write_as_another(FILE, b"theirs\n")
     with pytest.raises(Replaced):
@@ -428,7 +411,7 @@ def test_a_whole_tail_that_another_program_goes_on_with_is_another_log(disk: Fau
 
 
 def test_nothing_is_appended_behind_a_tail(disk: FaultDisk) -> None:
-    journal = opened(disk, b"h\ntorn")
+    journal = opened_on(disk, b"h\ntorn")
     with pytest.raises(AssertionError):
         journal.append([b"a"], sync=True)
     assert disk.content(FILE) == b"h\ntorn"
@@ -559,7 +542,7 @@ def test_what_took_the_place_of_a_new_file_is_not_removed_with_it(
 
 def test_an_import_is_one_file_of_many_lines(disk: FaultDisk) -> None:
     journal = Journal.create(disk, FILE, b"\n".join([HEADER, *LINES]), locks=LOCKS)
-    assert all_lines(journal) == [HEADER, *LINES]
+    assert lines_of(journal) == [HEADER, *LINES]
     journal.append([b"next"], sync=True)
     assert journal.read(7, 7) == [b"next"]
 
@@ -681,7 +664,7 @@ def test_a_stale_record_is_replaced_and_a_full_disk_keeps_nobody_out(disk: Fault
     Journal.open(disk, FILE, ignore, locks=LOCKS).close()
     disk.capacity = 0
     journal = Journal.open(disk, FILE, ignore, locks=LOCKS)
-    assert all_lines(journal) == [b"h"]
+    assert lines_of(journal) == [b"h"]
 
 
 def test_one_daemon_per_profile(tmp_path: Path) -> None:
@@ -708,7 +691,7 @@ def test_a_lock_on_nothing_is_an_error(tmp_path: Path) -> None:
 
 
 def test_closing_waits_for_a_read_that_runs(disk: FaultDisk) -> None:
-    journal = opened(disk, b"h\na\n")
+    journal = opened_on(disk, b"h\na\n")
     got: list[list[bytes]] = []
     with disk.hold("pread") as gate, disk.hold("unlink") as record_goes:
         reading = threading.Thread(target=lambda: got.append(journal.read(0, 1)))
@@ -729,7 +712,7 @@ def test_closing_waits_for_a_read_that_runs(disk: FaultDisk) -> None:
 
 
 def test_a_closed_journal_says_so(disk: FaultDisk) -> None:
-    journal = opened(disk, b"h\n")
+    journal = opened_on(disk, b"h\n")
     journal.close()
     with pytest.raises(StorageError) as caught:
         journal.read(0, 0)
@@ -744,7 +727,7 @@ def test_a_closed_journal_says_so(disk: FaultDisk) -> None:
 def test_a_file_that_changed_under_us_is_reported_and_not_made_up(
     disk: FaultDisk, content: bytes
 ) -> None:
-    journal = opened(disk, b"h\nabc\n")
+    journal = opened_on(disk, b"h\nabc\n")
     fd = disk.open_update(FILE)
     disk.truncate(fd, 0)
     disk.pwrite(fd, content, 0) if content else None

@@ -1,0 +1,38 @@
+"""Journals on a disk in memory: one file in one folder, with a folder for locks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from sessiond.journal.journal import Journal
+from sessiond.testing.disk import FaultDisk
+
+FOLDER: Final = Path("/sessions")
+LOCKS: Final = Path("/locks")
+FILE: Final = FOLDER / "s.jsonl"
+
+
+def text(lines: list[bytes]) -> bytes:
+    """Return the bytes of a file with these lines."""
+    return b"".join(line + b"\n" for line in lines)
+
+
+def ignore(seq: int, line: bytes) -> None:
+    """Visit a line, and do nothing with it."""
+
+
+def opened(disk: FaultDisk, path: Path = FILE, *, truncates: bool = True) -> Journal:
+    """Open the file on the disk to append to."""
+    return Journal.open(disk, path, ignore, locks=LOCKS, truncates=truncates)
+
+
+def opened_on(disk: FaultDisk, content: bytes, *, truncates: bool = True) -> Journal:
+    """Put a file with this content on the disk, and open it to append to."""
+    disk.put(FILE, content)
+    return opened(disk, truncates=truncates)
+
+
+def lines_of(journal: Journal) -> list[bytes]:
+    """Return every line of a journal."""
+    return journal.read(0, journal.line_count - 1) if journal.line_count else []
