@@ -6,9 +6,11 @@ what the protocol allows a daemon to send.
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, Literal
 
 import anyio
@@ -20,9 +22,9 @@ from sessiond.model.requests import CLIENT_REQUESTS
 from sessiond.rpc.framing import Framing
 from sessiond.transports.base import SocketPort
 
-__all__ = ["Refusal", "Wire"]
+__all__ = ["RawWire", "Refusal", "Wire"]
 
-_PATIENCE_SECONDS: Final = 10.0
+_PATIENCE_SECONDS: Final = 30.0
 _HEADER: Final = re.compile(rb"Content-Length: ([1-9][0-9]*)\r\n\r\n")
 
 
@@ -36,26 +38,13 @@ class Refusal(Exception):
         self.data = data
 
 
-class Wire:
-    """A client that sends requests and reads answers in order, for one task at a time."""
+class RawWire:
+    """The client end of a connection as bytes and lines, lawful or not. For one task at a time."""
 
-    def __init__(self, sock: socket.socket, framing: Framing = Framing.NDJSON) -> None:
+    def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._port = SocketPort(sock, "daemon")
-        self._cut: Callable[[bytearray], bytes | None] = _cut_line
-        if framing is Framing.CONTENT_LENGTH:
-            self._cut = _cut_frame
-        self.framing = framing
         self._received = bytearray()
-        self._next_id = 1
-        # Answers that arrived during the wait for another answer.
-        self._answers: dict[Any, dict[str, Any]] = {}
-        self.notifications: list[dict[str, Any]] = []
-        """Notifications that arrived during the wait for an answer."""
-        self.requests: list[dict[str, Any]] = []
-        """Requests of the daemon that arrived during the wait for an answer."""
-
-    # -- bytes and bodies --------------------------------------------------------------
 
     async def send_bytes(self, data: bytes) -> None:
         """Send bytes as they are."""
@@ -66,6 +55,71 @@ class Wire:
                 rest = rest[sent:]
                 if rest:
                     await self._port.wait_writable()
+
+    def send_some(self, data: bytes) -> int:
+        """Send what the socket takes now. Return how many bytes these are."""
+        return self._port.send(data)
+
+    async def _receive_more(self) -> bool:
+        """Wait for bytes. Return False when the daemon has closed."""
+        while (data := self._port.recv()) is None:
+            await self._port.wait_readable()
+        self._received += data
+        return bool(data)
+
+    async def lines(self, count: int) -> list[bytes]:
+        """Return the next lines, each with its newline."""
+        with anyio.fail_after(_PATIENCE_SECONDS):
+            while self._received.count(b"\n") < count:
+                assert await self._receive_more(), "the connection ended early"
+        *lines, self._received = self._received.split(b"\n", count)
+        return [bytes(line) + b"\n" for line in lines]
+
+    async def messages(self, count: int) -> list[Any]:
+        """Return the next lines as values."""
+        return [json.loads(line) for line in await self.lines(count)]
+
+    async def message(self) -> Any:
+        """Return the next line as a value."""
+        (value,) = await self.messages(1)
+        return value
+
+    async def rest(self) -> bytes:
+        """Return every byte up to the end of the connection."""
+        with anyio.fail_after(_PATIENCE_SECONDS), suppress(ConnectionResetError):
+            while await self._receive_more():
+                pass
+        data = bytes(self._received)
+        self._received.clear()
+        return data
+
+    def end_input(self) -> None:
+        """Stop sending; requests sent so far are still answered."""
+        self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._port.close()
+
+
+class Wire(RawWire):
+    """A client that sends requests and reads answers in order, for one task at a time."""
+
+    def __init__(self, sock: socket.socket, framing: Framing = Framing.NDJSON) -> None:
+        super().__init__(sock)
+        self._cut: Callable[[bytearray], bytes | None] = _cut_line
+        if framing is Framing.CONTENT_LENGTH:
+            self._cut = _cut_frame
+        self.framing = framing
+        self._next_id = 1
+        # Answers that arrived during the wait for another answer.
+        self._answers: dict[Any, dict[str, Any]] = {}
+        self.notifications: list[dict[str, Any]] = []
+        """Notifications that arrived during the wait for an answer."""
+        self.requests: list[dict[str, Any]] = []
+        """Requests of the daemon that arrived during the wait for an answer."""
+
+    # -- bodies ------------------------------------------------------------------------
 
     async def send(self, *bodies: bytes | dict[str, Any] | list[Any]) -> None:
         """Send messages, framed, in one write."""
@@ -83,19 +137,12 @@ class Wire:
         Raises EndOfStream when the daemon has closed.
         """
         with anyio.fail_after(_PATIENCE_SECONDS):
-            while True:
-                body = self._cut(self._received)
-                if body is not None:
-                    _require_lawful(body)
-                    return body
-                data = self._port.recv()
-                if data is None:
-                    await self._port.wait_readable()
-                elif data:
-                    self._received += data
-                else:
+            while (body := self._cut(self._received)) is None:
+                if not await self._receive_more():
                     assert not self._received, "the connection ended inside a frame"
                     raise anyio.EndOfStream
+        _require_lawful(body)
+        return body
 
     # -- calls -------------------------------------------------------------------------
 
@@ -162,16 +209,6 @@ class Wire:
     async def reply(self, request: dict[str, Any], result: Any) -> None:
         """Answer a request of the daemon."""
         await self.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
-
-    # -- ending ------------------------------------------------------------------------
-
-    def end_input(self) -> None:
-        """Stop sending; requests sent so far are still answered."""
-        self._socket.shutdown(socket.SHUT_WR)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._port.close()
 
 
 class _Message(Struct, forbid_unknown_fields=True):

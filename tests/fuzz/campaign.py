@@ -143,7 +143,7 @@ def files(folder: Path, seed: int, size: int) -> Iterator[str]:
             ("session/continue_recent", {}),
             ("retention/run", {"max_age_hours": 1}),
         ):
-            answer = client.ask(method, params)
+            answer = client.call_with(method, params)
             if answer.kind not in {None, "session_corrupt"}:
                 yield f"files, seeds from {seed}: {method}: {answer!r}"
 

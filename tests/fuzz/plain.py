@@ -7,13 +7,13 @@ errors. So callers check only the meaning of an answer.
 from __future__ import annotations
 
 import json
-import socket
 import sys
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from tests.fuzz.account import error_faults
 from tests.fuzz.judge import strict
+from tests.kit.link import Link
 
 __all__ = ["Answer", "Plain"]
 
@@ -41,39 +41,30 @@ class Answer:
         return ascii(self.error if self.error is not None else self.result)[:600]
 
 
-class Plain:
+class Plain(Link):
     """A connection. What is wrong with the answers themselves is kept in `faults`."""
 
     def __init__(self, path: Path) -> None:
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        super().__init__(path)
         self._socket.settimeout(_PATIENCE_SECONDS)
-        self._socket.connect(str(path))
-        self._lines = self._socket.makefile("rb")
-        self._last_id = 0
+        self._asked = 0
         self.told: list[dict[str, Any]] = []
         self.faults: list[str] = []
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._lines.close()
-        self._socket.close()
-
-    def ask(self, method: str, params: Any) -> Answer:
-        """Send a request and return its answer; earlier notifications go to `told`."""
-        self._last_id += 1
-        body = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
-        self._socket.sendall(json.dumps(body).encode() + b"\n")
+    def call_with(self, method: str, params: Any) -> Answer:
+        """Return the answer to a request; notifications before the answer go to `told`."""
+        self._asked += 1
+        body = {"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params}
+        self.send(json.dumps(body).encode() + b"\n")
         while True:
-            line = self._lines.readline()
-            assert line.endswith(b"\n"), f"the connection ended at {method}"
-            strict(line[:-1])
+            line = self.line()
+            assert line is not None, f"the connection ended at {method}"
+            strict(line)
             message = json.loads(line, parse_int=_integer)
             if "method" not in message:
                 break
             self.told.append(message)
-        if message["id"] != self._last_id:
+        if message["id"] != self._asked:
             self.faults.append(f"{method} was answered under the id {message['id']!r}")
         answer = Answer(message)
         if answer.error is not None:
@@ -82,5 +73,5 @@ class Plain:
         return answer
 
     def call(self, method: str, **params: Any) -> Answer:
-        """Send a request with named parameters and return its answer."""
-        return self.ask(method, params)
+        """Return the answer to a request with named parameters."""
+        return self.call_with(method, params)

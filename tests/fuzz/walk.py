@@ -44,7 +44,7 @@ def walk(socket: Path, profile: Path, folder: Path, seed: int, steps: int) -> It
             if dice.random() < _MUTATED:
                 params = mutated_params(params, dice)
             params = _without_endings(method, params)
-            answer = client.ask(method, params)
+            answer = client.call_with(method, params)
             after = look(profile)
             where = f"seed {seed}, step {step}: {method} {json.dumps(params)[:400]}"
             if answer.error is None:

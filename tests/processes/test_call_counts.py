@@ -14,10 +14,10 @@ from typing import Final
 
 import pytest
 
+from tests.kit.link import Link, request
 from tests.kit.sessions import SESSION
 from tests.processes import counted_daemon
 from tests.processes.harness.daemon import Daemon
-from tests.processes.harness.link import Link, request
 
 WARM_UP, PERIODS = 2, 5
 IN_FLIGHT: Final = 64

@@ -15,8 +15,8 @@ from tests.bench.harness.bench import CACHE
 from tests.bench.harness.errors import Missing
 from tests.bench.harness.processes import REPOSITORY
 from tests.bench.peers.pi import installed_pi
+from tests.kit.link import Link
 from tests.processes.harness.daemon import Daemon
-from tests.processes.harness.link import Link
 
 pytestmark = pytest.mark.slow
 

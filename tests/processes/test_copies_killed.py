@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.kit.link import Link, request
 from tests.kit.sessions import SESSION, TIME, native_header
 from tests.processes.harness.daemon import Daemon, running
-from tests.processes.harness.link import Link, request
 
 pytestmark = pytest.mark.slow
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import pytest
 
+from tests.kit.link import Link, Refused
 from tests.kit.sessions import SESSION, native_header
 from tests.processes.conftest import Mount
 from tests.processes.harness.daemon import Daemon, running
-from tests.processes.harness.link import Link, Refused
 
 pytestmark = pytest.mark.slow
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.kit.link import Link, Refused
 from tests.kit.sessions import SESSION
 from tests.processes.conftest import Mount
 from tests.processes.harness.daemon import Daemon, running
-from tests.processes.harness.link import Link, Refused
 from tests.processes.harness.load import Appender, Watcher, at_work, what_is_wrong
 
 pytestmark = pytest.mark.slow

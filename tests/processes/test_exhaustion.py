@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 import pytest
 
 from sessiond.limits import MEMORY_SESSION_BYTES_MAX
+from tests.kit.link import Link, Refused, request
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.faults import can_attach, failing
-from tests.processes.harness.link import Link, Refused, request
 
 pytestmark = pytest.mark.slow
 

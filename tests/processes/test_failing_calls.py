@@ -17,9 +17,9 @@ from typing import Any, Final, NoReturn
 
 import pytest
 
+from tests.kit.link import Link, request
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.faults import can_attach, failing
-from tests.processes.harness.link import Link, request
 
 pytestmark = pytest.mark.slow
 

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from sessiond_client import EntryEvent, connect_blocking
+from tests.kit.link import Link
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import Daemon
-from tests.processes.harness.link import Link
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.kit.link import Link, request
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import Daemon
-from tests.processes.harness.link import Link, request
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.link import Link, Refused
 from tests.processes.harness.daemon import Daemon
-from tests.processes.harness.link import Link, Refused
 
 pytestmark = pytest.mark.slow
 

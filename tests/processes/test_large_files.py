@@ -17,9 +17,9 @@ from typing import Any, Final
 import pytest
 
 from sessiond.limits import LINE_BYTES_MAX
+from tests.kit.link import Link, Refused
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import SESSIOND, Daemon
-from tests.processes.harness.link import Link, Refused
 from tests.processes.test_exhaustion import limited, status
 
 pytestmark = pytest.mark.slow

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.link import Refused
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import Daemon
-from tests.processes.harness.link import Refused
 
 pytestmark = pytest.mark.slow
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.link import request
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import SESSIOND, Daemon, running
-from tests.processes.harness.link import request
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import pytest
 
+from tests.kit.link import Link, Refused
 from tests.processes.harness.daemon import Daemon, running
-from tests.processes.harness.link import Link, Refused
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.kit.link import Link, Refused, request
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import Daemon, running
-from tests.processes.harness.link import Link, Refused, request
 
 pytestmark = pytest.mark.slow
 

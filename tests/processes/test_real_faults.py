@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 
 import pytest
 
+from tests.kit.link import Refused
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.faults import can_attach, failing
-from tests.processes.harness.link import Refused
 from tests.processes.harness.load import Appender, Watcher, at_work, what_is_wrong
 
 pytestmark = pytest.mark.slow

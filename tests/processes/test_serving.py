@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from sessiond.limits import LOG_BYTES_MAX
+from tests.kit.link import Refused
 from tests.processes.harness.daemon import PATIENCE_SECONDS
-from tests.processes.harness.link import Refused
 from tests.processes.harness.machine import LIST, Machine
 
 pytestmark = pytest.mark.slow

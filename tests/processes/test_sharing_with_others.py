@@ -20,10 +20,10 @@ from tests.bench.harness.bench import CACHE
 from tests.bench.harness.errors import Missing
 from tests.bench.harness.processes import REPOSITORY
 from tests.bench.peers.pi import installed_pi
+from tests.kit.link import Link, request
 from tests.kit.sessions import SESSION
 from tests.processes import held_daemon
 from tests.processes.harness.daemon import Daemon, running
-from tests.processes.harness.link import Link, request
 
 pytestmark = pytest.mark.slow
 

@@ -18,9 +18,9 @@ import pytest
 
 from sessiond_client import Timeout, connect_blocking
 from tests.crowd.stuck import resident_kib
+from tests.kit.link import Link, request
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import SESSIOND, Daemon, running
-from tests.processes.harness.link import Link, request
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.kit.link import Link, Refused
 from tests.processes.harness.daemon import Daemon, running
-from tests.processes.harness.link import Link, Refused
 
 pytestmark = pytest.mark.slow
 PATIENCE_SECONDS = 60.0

@@ -12,9 +12,9 @@ from typing import NoReturn
 
 import pytest
 
+from tests.kit.link import request
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import SESSIOND, Daemon
-from tests.processes.harness.link import request
 
 pytestmark = pytest.mark.slow
 

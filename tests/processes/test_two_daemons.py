@@ -15,10 +15,10 @@ from typing import Any, NoReturn
 
 import pytest
 
+from tests.kit.link import Link, Refused
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import SESSIOND, Daemon, running
 from tests.processes.harness.faults import can_attach, failing
-from tests.processes.harness.link import Link, Refused
 
 pytestmark = pytest.mark.slow
 

@@ -16,20 +16,21 @@ import pytest
 
 from sessiond.limits import READ_BYTES, STUCK_SOCKET_SECONDS
 from sessiond.rpc.framing import frame_content_length, frame_ndjson
+from sessiond.testing.wire import RawWire
 from sessiond.transports import connection as connection_module
 from sessiond.transports import receiving as receiving_module
 from sessiond.transports import response_queue as answers_module
 from sessiond.transports.base import SocketPort
-from tests.service.test_transports import Daemon, Wire, connected, quiet, request
+from tests.service.test_transports import Daemon, connected, quiet, request
 
 LARGE = 10 * READ_BYTES
 
 
 @asynccontextmanager
-async def also(daemon: Daemon) -> AsyncGenerator[Wire]:
+async def also(daemon: Daemon) -> AsyncGenerator[RawWire]:
     """One more client of the same daemon."""
     ours, theirs = socket.socketpair()
-    wire = Wire(theirs)
+    wire = RawWire(theirs)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(daemon.serve, SocketPort(ours, "test"))
         yield wire
@@ -48,9 +49,9 @@ async def test_half_a_large_frame_that_finds_no_room_is_refused_and_its_rest_ski
     daemon.holdings.bytes_max = 2 * READ_BYTES
     async with connected(daemon) as (wire, _):
         body = request(1, text="x" * LARGE)[:-1]
-        await wire.send(frame(body) + frame(request(2, text="small")[:-1]))
-        wire.half_close()
-        data = await wire.until_closed()
+        await wire.send_bytes(frame(body) + frame(request(2, text="small")[:-1]))
+        wire.end_input()
+        data = await wire.rest()
         parts = data.replace(b"Content-", b"\nContent-").split(b"\n")
         bodies = [part for part in parts if part[:1] == b"{"]
         first, second = [json.loads(part) for part in bodies]
@@ -65,13 +66,13 @@ async def test_small_requests_get_through_whatever_others_hold() -> None:
     daemon = Daemon()
     async with connected(daemon) as (wire, _):
         half = request(1, text="x" * LARGE)[: LARGE // 2]
-        await wire.send(half)
+        await wire.send_bytes(half)
         await quiet()
         assert daemon.holdings.held_bytes == len(half)
         daemon.holdings.bytes_max = len(half) - 1
         async with also(daemon) as other:
-            await other.send(request(2, text="y" * (READ_BYTES // 2)))
-            assert (await other.line())["id"] == 2
+            await other.send_bytes(request(2, text="y" * (READ_BYTES // 2)))
+            assert (await other.message())["id"] == 2
 
 
 async def test_half_a_frame_that_has_not_grown_for_a_while_gives_way(
@@ -83,20 +84,20 @@ async def test_half_a_frame_that_has_not_grown_for_a_while_gives_way(
     daemon.holdings.bytes_max = 2 * LARGE
     async with connected(daemon) as (stale, _), also(daemon) as fresh, also(daemon) as late:
         frame = request(1, text="x" * 2 * LARGE)
-        await stale.send(frame[:LARGE])
+        await stale.send_bytes(frame[:LARGE])
         await quiet()
         now = 1.0
-        await fresh.send(frame[: LARGE - READ_BYTES])
+        await fresh.send_bytes(frame[: LARGE - READ_BYTES])
         await quiet()
         now = STUCK_SOCKET_SECONDS
-        await late.send(request(3, text="z" * 3 * READ_BYTES))
-        assert (await late.line())["id"] == 3
-        assert refusal(await stale.line()) == (None, "overloaded")
+        await late.send_bytes(request(3, text="z" * 3 * READ_BYTES))
+        assert (await late.message())["id"] == 3
+        assert refusal(await stale.message()) == (None, "overloaded")
         # Who was told so is served on; what did grow is still there.
-        await stale.send(frame[LARGE:] + request(2))
-        assert (await stale.line())["id"] == 2
-        await fresh.send(frame[LARGE - READ_BYTES :])
-        assert (await fresh.line())["id"] == 1
+        await stale.send_bytes(frame[LARGE:] + request(2))
+        assert (await stale.message())["id"] == 2
+        await fresh.send_bytes(frame[LARGE - READ_BYTES :])
+        assert (await fresh.message())["id"] == 1
         statistics = daemon.holdings.statistics()
         assert (statistics.frames_refused, statistics.large_frames) == (1, 0)
 
@@ -109,15 +110,15 @@ async def test_many_bytes_in_flight_stop_the_reading_of_this_connection_only(
     daemon = Daemon()
     async with connected(daemon) as (wire, tasks), also(daemon) as other:
         frames = [request(n, "later", text="x" * 40_000) for n in range(7)]
-        tasks.start_soon(wire.send, b"".join(frames))
+        tasks.start_soon(wire.send_bytes, b"".join(frames))
         for expected in (3, 3, 1):
             await quiet()
             assert len(daemon.pending) == expected
             assert daemon.holdings.held_bytes < 100_000 + 2 * READ_BYTES + 40_100
-            await other.send(request(0))
-            await other.line()
+            await other.send_bytes(request(0))
+            await other.message()
             daemon.settle()
-        assert [answer["id"] for answer in await wire.lines(7)] == list(range(7))
+        assert [answer["id"] for answer in await wire.messages(7)] == list(range(7))
 
 
 async def test_large_answers_to_questions_wait_in_a_bounded_number(
@@ -127,15 +128,15 @@ async def test_large_answers_to_questions_wait_in_a_bounded_number(
     monkeypatch.setattr(answers_module, "RESULT_BYTES_MAX", 2 * size)
     daemon = Daemon()
     async with connected(daemon) as (wire, _):
-        await wire.send(b"".join(request(n, "later") for n in range(6)))
+        await wire.send_bytes(b"".join(request(n, "later") for n in range(6)))
         await quiet()
         daemon.settle("x" * size)
         await quiet()
         # What was changed is said whatever waits; `change` is a method of access write.
-        await wire.send(request(6, "change"))
+        await wire.send_bytes(request(6, "change"))
         await quiet()
         daemon.settle("y" * size)
-        answers = {answer["id"]: answer for answer in await wire.lines(7)}
+        answers = {answer["id"]: answer for answer in await wire.messages(7)}
         given = [n for n in range(6) if "result" in answers[n]]
         assert given in ([0], [0, 1])
         assert all(refusal(answers[n])[1] == "overloaded" for n in range(6) if n not in given)
@@ -147,8 +148,8 @@ async def test_a_full_daemon_gives_small_answers_and_no_large_ones() -> None:
     daemon = Daemon()
     daemon.holdings.bytes_max = 1_000_000
     async with connected(daemon) as (wire, _):
-        await wire.send(request(1, size=999_000) + request(2, size=2_000_000) + request(3))
-        first, second, third = await wire.lines(3)
+        await wire.send_bytes(request(1, size=999_000) + request(2, size=2_000_000) + request(3))
+        first, second, third = await wire.messages(3)
         assert len(first["result"]["text"]) == 999_000
         assert refusal(second) == (2, "overloaded")
         assert third["id"] == 3
@@ -159,10 +160,10 @@ async def test_events_of_all_connections_have_half_of_the_room() -> None:
     daemon.holdings.bytes_max = 4_000_000
     event = b"e" * 499_999 + b"\n"
     async with connected(daemon) as (_, tasks):
-        ends: list[Wire] = []
+        ends: list[RawWire] = []
         for _number in range(20):
             ours, theirs = socket.socketpair()
-            ends.append(Wire(theirs))
+            ends.append(RawWire(theirs))
             tasks.start_soon(daemon.serve, SocketPort(ours, "test"))
             # One by one, so that ends and connections have the same order.
             await quiet()
@@ -186,12 +187,12 @@ async def test_events_of_all_connections_have_half_of_the_room() -> None:
         with anyio.fail_after(10):
             async with anyio.create_task_group() as waiting:
                 waiting.start_soon(refused.wait_room)
-                assert await ends[0].lines_raw(1) == [event]
+                assert await ends[0].lines(1) == [event]
         # Its own socket is empty: it goes on although all others are as stuck as before.
         assert daemon.holdings.is_full_for_events
         assert refused.offer(event)
         refused.flush()
-        assert await ends[0].lines_raw(1) == [event]
+        assert await ends[0].lines(1) == [event]
         for end in ends:
             end.close()
         await quiet()

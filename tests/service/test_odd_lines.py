@@ -10,11 +10,11 @@ import json
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, BinaryIO
+from typing import Any
 
 import pytest
-from anyio import to_thread
 
+from sessiond.testing.wire import RawWire
 from tests.kit.calls import call
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
@@ -46,35 +46,30 @@ READS: dict[str, dict[str, Any]] = {
 }
 
 
-class Plain:
-    """A client that takes everything that is JSON, as Python's own reader has it."""
+class Tolerant(RawWire):
+    """A client that takes every JSON that Python's reader takes, half a surrogate pair too."""
 
-    def __init__(self, sock: socket.socket, lines: BinaryIO) -> None:
-        self._socket = sock
-        self._lines = lines
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
         self.events: list[dict[str, Any]] = []
 
-    def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    async def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        """Return the answer, a result or an error."""
         body = {"id": 1, "method": method.strip(), "params": {"session_id": SESSION, **params}}
-        self._socket.sendall(json.dumps(body).encode() + b"\n")
-        while "id" not in (message := json.loads(self._lines.readline())):
+        await self.send_bytes(json.dumps(body).encode() + b"\n")
+        while "id" not in (message := await self.message()):
             self.events.append(message)
         assert isinstance(message, dict)
         return message
 
-    async def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        """The answer, a result or an error."""
-        return await to_thread.run_sync(self._ask, method, params)
-
 
 @asynccontextmanager
-async def plain(house: House, content: bytes) -> AsyncGenerator[Plain]:
+async def tolerant(house: House, content: bytes) -> AsyncGenerator[Tolerant]:
     house.put(content)
     async with house.daemon() as daemon:
-        with daemon.open_socket() as sock:
-            sock.setblocking(True)
-            with sock.makefile("rb") as lines:
-                yield Plain(sock, lines)
+        wire = Tolerant(daemon.open_socket())
+        yield wire
+        wire.close()
 
 
 NATIVE_HALVES = [
@@ -96,7 +91,7 @@ async def test_half_a_surrogate_pair_in_a_file_is_shown_by_every_read(
     content = HEADER + ONE + line % (TIME, HALF)
     if dialect == "pi":
         content = PI + (ONE + line % (TIME, HALF)).replace(b"parent_id", b"parentId")
-    async with plain(house, content) as client:
+    async with tolerant(house, content) as client:
         for method, params in READS.items():
             answer = await client.ask(method, **params)
             found = answer.get("error", {}).get("data", {}).get("kind")
@@ -115,7 +110,7 @@ async def test_half_a_surrogate_pair_in_a_file_is_shown_by_every_read(
 )
 async def test_an_id_that_an_odd_line_has_is_taken(house: House, odd: str) -> None:
     line = b'{"type":"zz","id":"n2",%b}\n' % odd.encode()
-    async with plain(house, HEADER + ONE + line) as client:
+    async with tolerant(house, HEADER + ONE + line) as client:
         entry = {"type": "custom", "id": "n2", "custom_type": "x"}
         answer = await client.ask("session/append", entry=entry)
         assert answer["error"]["data"] == {

@@ -38,6 +38,7 @@ from sessiond.rpc.dispatch import DEFERRED, Call, Dispatcher, Method
 from sessiond.rpc.framing import Framer, frame_content_length, frame_ndjson
 from sessiond.rpc.params import Params
 from sessiond.service.byte_budget import Holdings
+from sessiond.testing.wire import RawWire
 from sessiond.transports import connection as connection_module
 from sessiond.transports import listening as listening_module
 from sessiond.transports import outbox as outbox_module
@@ -160,65 +161,6 @@ class Daemon:
         self.pending.clear()
 
 
-class Wire:
-    """The client's end: a raw socket that never blocks the loop."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        sock.settimeout(0)
-        self.sock = sock
-        self._received = b""
-
-    async def send(self, data: bytes) -> None:
-        left = memoryview(data)
-        while left:
-            try:
-                left = left[self.sock.send(left) :]
-            except BlockingIOError:
-                await anyio.wait_writable(self.sock)
-
-    def send_some(self, data: bytes) -> int:
-        """As much as the socket takes now."""
-        try:
-            return self.sock.send(data)
-        except BlockingIOError:
-            return 0
-
-    async def _more(self) -> bool:
-        await anyio.wait_readable(self.sock)
-        data = self.sock.recv(1 << 20)
-        self._received += data
-        return bool(data)
-
-    async def lines(self, count: int) -> list[Any]:
-        return [json.loads(line) for line in await self.lines_raw(count)]
-
-    async def lines_raw(self, count: int) -> list[bytes]:
-        while self._received.count(b"\n") < count:
-            assert await self._more(), "the connection ended early"
-        *lines, self._received = self._received.split(b"\n", count)
-        return [line + b"\n" for line in lines]
-
-    async def line(self) -> Any:
-        (value,) = await self.lines(1)
-        return value
-
-    async def until_closed(self) -> bytes:
-        """Everything up to the end."""
-        try:
-            while await self._more():
-                pass
-        except ConnectionResetError:
-            pass
-        data, self._received = self._received, b""
-        return data
-
-    def half_close(self) -> None:
-        self.sock.shutdown(socket.SHUT_WR)
-
-    def close(self) -> None:
-        self.sock.close()
-
-
 def request(id_: int, method: str = "echo", **params: Any) -> bytes:
     return json.dumps({"id": id_, "method": method, "params": params}).encode() + b"\n"
 
@@ -226,13 +168,13 @@ def request(id_: int, method: str = "echo", **params: Any) -> bytes:
 @asynccontextmanager
 async def connected(
     daemon: Daemon, wrap: Callable[[SocketPort], Port] = lambda port: port
-) -> AsyncGenerator[tuple[Wire, TaskGroup]]:
+) -> AsyncGenerator[tuple[RawWire, TaskGroup]]:
     """A daemon serving one end of a socket pair; the block gets the other.
 
     When it ends, the daemon keeps nothing for anybody.
     """
     ours, theirs = socket.socketpair()
-    wire = Wire(theirs)
+    wire = RawWire(theirs)
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(daemon.serve, wrap(SocketPort(ours, "test")))
@@ -286,8 +228,8 @@ async def test_a_chunk_of_requests_is_answered_in_order_with_one_send() -> None:
         return ports[0]
 
     async with connected(daemon, wrap) as (wire, _):
-        await wire.send(b"".join(request(n, text=str(n)) for n in range(64)))
-        answers = await wire.lines(64)
+        await wire.send_bytes(b"".join(request(n, text=str(n)) for n in range(64)))
+        answers = await wire.messages(64)
         assert [answer["id"] for answer in answers] == list(range(64))
         assert [answer["result"]["text"] for answer in answers] == [str(n) for n in range(64)]
         assert len(ports[0].sends) == 1
@@ -303,8 +245,8 @@ async def test_what_is_settled_when_a_chunk_is_done_goes_out_with_the_rest_of_it
         return ports[0]
 
     async with connected(daemon, wrap) as (wire, _):
-        await wire.send(request(1, "later") + request(2) + request(3, "later"))
-        assert [answer["id"] for answer in await wire.lines(3)] == [2, 1, 3]
+        await wire.send_bytes(request(1, "later") + request(2) + request(3, "later"))
+        assert [answer["id"] for answer in await wire.messages(3)] == [2, 1, 3]
         assert len(ports[0].sends) == 1
         assert daemon.clients[0].chunks == 1
 
@@ -313,16 +255,16 @@ async def test_requests_may_arrive_byte_by_byte() -> None:
     daemon = Daemon()
     async with connected(daemon) as (wire, _):
         for byte in request(1, text="a") + request(2, text="b"):
-            await wire.send(bytes([byte]))
+            await wire.send_bytes(bytes([byte]))
             await quiet()
-        assert [answer["id"] for answer in await wire.lines(2)] == [1, 2]
+        assert [answer["id"] for answer in await wire.messages(2)] == [1, 2]
 
 
 async def test_content_length_is_answered_in_kind() -> None:
     async with connected(Daemon()) as (wire, _):
-        await wire.send(frame_content_length(request(1, text="a")))
-        wire.half_close()
-        assert await wire.until_closed() == frame_content_length(
+        await wire.send_bytes(frame_content_length(request(1, text="a")))
+        wire.end_input()
+        assert await wire.rest() == frame_content_length(
             b'{"jsonrpc":"2.0","id":1,"result":{"text":"a"}}'
         )
 
@@ -339,16 +281,16 @@ async def test_content_length_is_answered_in_kind() -> None:
 async def test_what_is_no_client_is_closed_without_an_answer(data: bytes) -> None:
     daemon = Daemon()
     async with connected(daemon) as (wire, _):
-        await wire.send(data)
-        assert await wire.until_closed() == b""
+        await wire.send_bytes(data)
+        assert await wire.rest() == b""
     assert daemon.clients[0].closed_count == 1
     assert daemon.logged == []
 
 
 async def test_what_came_before_nonsense_is_answered_before_the_close() -> None:
     async with connected(Daemon()) as (wire, _):
-        await wire.send(frame_content_length(request(1)) + b"nonsense\r\n\r\n")
-        assert b'"id":1' in await wire.until_closed()
+        await wire.send_bytes(frame_content_length(request(1)) + b"nonsense\r\n\r\n")
+        assert b'"id":1' in await wire.rest()
 
 
 async def test_of_very_many_messages_all_are_answered_and_others_have_their_turn_between() -> None:
@@ -358,22 +300,24 @@ async def test_of_very_many_messages_all_are_answered_and_others_have_their_turn
         ours, theirs = socket.socketpair()
         tasks.start_soon(daemon.serve, SocketPort(ours))
         await quiet()
-        other = Wire(theirs)
+        other = RawWire(theirs)
         # One chunk, and nonsense behind it that ends the connection.
         data = b"".join(frame_content_length(b'{"id":0,"method":"echo"}') for _ in range(count))
         assert len(data) < READ_BYTES * 2
         assert wire.send_some(data + b"nonsense\r\n\r\n") > len(data)
         assert other.send_some(request(1, text="b"))
-        assert (await other.line())["id"] == 1
-        assert (await wire.until_closed()).count(b'"result"') == count
+        assert (await other.message())["id"] == 1
+        assert (await wire.rest()).count(b'"result"') == count
         assert daemon.echoed.index("b") < count
         other.close()
 
 
 async def test_a_bad_line_is_answered_and_the_next_one_served() -> None:
     async with connected(Daemon()) as (wire, _):
-        await wire.send(b'{"id":\n' + b'{"\xff"}\n' + b'{"id":1,"method":"a\x00"}\n' + request(2))
-        answers = await wire.lines(4)
+        await wire.send_bytes(
+            b'{"id":\n' + b'{"\xff"}\n' + b'{"id":1,"method":"a\x00"}\n' + request(2)
+        )
+        answers = await wire.messages(4)
         codes = [answer.get("error", {}).get("code") for answer in answers]
         assert codes == [-32700, -32700, -32700, None]
         assert answers[3]["id"] == 2
@@ -384,8 +328,8 @@ async def test_a_line_over_the_limit_is_refused_and_the_next_one_served(
 ) -> None:
     monkeypatch.setattr(receiving_module, "Framer", lambda: Framer(frame_bytes_max=100_000))
     async with connected(Daemon()) as (wire, _):
-        await wire.send(request(1, text="x" * 300_000) + request(2))
-        first, second = await wire.lines(2)
+        await wire.send_bytes(request(1, text="x" * 300_000) + request(2))
+        first, second = await wire.messages(2)
         assert (first["id"], first["error"]["data"]["kind"]) == (None, "too_large")
         assert second["id"] == 2
 
@@ -396,22 +340,22 @@ async def test_a_line_over_the_limit_is_refused_and_the_next_one_served(
 async def test_the_end_of_input_cancels_nothing() -> None:
     daemon = Daemon()
     async with connected(daemon) as (wire, _):
-        await wire.send(request(1, "later") + request(2))
-        assert (await wire.line())["id"] == 2
-        wire.half_close()
+        await wire.send_bytes(request(1, "later") + request(2))
+        assert (await wire.message())["id"] == 2
+        wire.end_input()
         await quiet()
         assert daemon.clients[0].closed_count == 0
         daemon.settle("stored")
-        assert json.loads(await wire.until_closed())["result"] == {"text": "stored"}
+        assert json.loads(await wire.rest())["result"] == {"text": "stored"}
         await quiet()
         assert daemon.clients[0].closed_count == 1
 
 
 async def test_the_last_line_may_lack_its_newline() -> None:
     async with connected(Daemon()) as (wire, _):
-        await wire.send(request(1).rstrip())
-        wire.half_close()
-        assert json.loads(await wire.until_closed())["id"] == 1
+        await wire.send_bytes(request(1).rstrip())
+        wire.end_input()
+        assert json.loads(await wire.rest())["id"] == 1
 
 
 @pytest.mark.parametrize(
@@ -421,9 +365,9 @@ async def test_the_last_line_may_lack_its_newline() -> None:
 async def test_half_a_frame_runs_nothing(half: bytes, *, answered: bool) -> None:
     daemon = Daemon()
     async with connected(daemon) as (wire, _):
-        await wire.send(half)
-        wire.half_close()
-        received = await wire.until_closed()
+        await wire.send_bytes(half)
+        wire.end_input()
+        received = await wire.rest()
         assert bool(received) is answered
         if answered:
             assert json.loads(received)["error"]["code"] == -32700
@@ -435,8 +379,8 @@ async def test_a_task_of_the_connection_may_finish_after_the_end_of_input() -> N
     go_on = anyio.Event()
 
     async with connected(daemon) as (wire, _):
-        await wire.send(request(1))
-        await wire.line()
+        await wire.send_bytes(request(1))
+        await wire.message()
         connection = daemon.clients[0].connection
 
         async def replay() -> None:
@@ -445,17 +389,17 @@ async def test_a_task_of_the_connection_may_finish_after_the_end_of_input() -> N
             connection.flush()
 
         connection.start(replay)
-        wire.half_close()
+        wire.end_input()
         await quiet()
         assert daemon.clients[0].closed_count == 0
         go_on.set()
-        assert await wire.until_closed() == b'{"event":1}\n'
+        assert await wire.rest() == b'{"event":1}\n'
 
 
 async def test_a_client_that_vanishes_is_told_to_the_service_once_and_answers_go_nowhere() -> None:
     daemon = Daemon()
     async with connected(daemon) as (wire, _):
-        await wire.send(request(1, "later"))
+        await wire.send_bytes(request(1, "later"))
         await quiet()
         wire.close()
         await quiet()
@@ -475,8 +419,8 @@ async def test_a_client_that_vanishes_is_told_to_the_service_once_and_answers_go
 async def test_a_socket_that_breaks_while_sending_ends_the_connection() -> None:
     daemon = Daemon()
     async with connected(daemon) as (wire, _):
-        await wire.send(request(1))
-        await wire.line()
+        await wire.send_bytes(request(1))
+        await wire.message()
         wire.close()
         connection = daemon.clients[0].connection
         connection.put(b"x\n")
@@ -488,22 +432,22 @@ async def test_a_socket_that_breaks_while_sending_ends_the_connection() -> None:
 async def test_close_answers_what_was_asked_and_runs_nothing_more() -> None:
     daemon = Daemon()
     async with connected(daemon) as (wire, _):
-        await wire.send(
+        await wire.send_bytes(
             request(1, "later", text="a") + request(2, "exit") + request(3, text="never")
         )
-        assert (await wire.line())["id"] == 2
+        assert (await wire.message())["id"] == 2
         daemon.settle()
-        assert json.loads(await wire.until_closed())["id"] == 1
+        assert json.loads(await wire.rest())["id"] == 1
     assert daemon.echoed == []
 
 
 async def test_close_from_outside_wakes_a_connection_that_waits_for_input() -> None:
     daemon = Daemon()
     async with connected(daemon) as (wire, _):
-        await wire.send(request(1))
-        await wire.line()
+        await wire.send_bytes(request(1))
+        await wire.message()
         daemon.clients[0].connection.close()
-        assert await wire.until_closed() == b""
+        assert await wire.rest() == b""
 
 
 # -- back pressure ------------------------------------------------------------------------
@@ -514,12 +458,12 @@ async def test_answers_that_fill_the_outbox_stop_the_reading_and_none_is_lost() 
     count, size = 200, 100_000
     async with connected(daemon) as (wire, _):
         # All of them fit into one chunk; a daemon that did not stop would hold 20 MB of answers.
-        await wire.send(b"".join(request(n, size=size) for n in range(count)))
+        await wire.send_bytes(b"".join(request(n, size=size) for n in range(count)))
         await quiet()
         statistics = daemon.clients[0].connection.statistics()
         assert statistics.outbox.answer_bytes <= OUTBOX_BYTES_MAX + size + 100
         assert len(daemon.echoed) < 30
-        answers = await wire.lines(count)
+        answers = await wire.messages(count)
         assert [answer["id"] for answer in answers] == list(range(count))
         assert all(len(answer["result"]["text"]) == size for answer in answers)
 
@@ -547,34 +491,34 @@ async def test_too_many_requests_in_flight_stop_the_reading(
         monkeypatch.setattr(module, "IN_FLIGHT_MAX", 5)
     daemon = Daemon()
     async with connected(daemon) as (wire, _):
-        await wire.send(b"".join(request(n, "later") for n in range(12)) + request(12))
+        await wire.send_bytes(b"".join(request(n, "later") for n in range(12)) + request(12))
         for expected in (5, 5, 2):
             await quiet()
             assert len(daemon.pending) == expected
             daemon.settle()
-        ids = [answer["id"] for answer in await wire.lines(13)]
+        ids = [answer["id"] for answer in await wire.messages(13)]
         assert sorted(ids) == list(range(13))
 
 
 async def test_one_stuck_client_slows_no_other() -> None:
     daemon = Daemon()
     async with connected(daemon) as (stuck, tasks):
-        await stuck.send(b"".join(request(n, size=100_000) for n in range(100)))
+        await stuck.send_bytes(b"".join(request(n, size=100_000) for n in range(100)))
         await quiet()
         ours, theirs = socket.socketpair()
         tasks.start_soon(daemon.serve, SocketPort(ours))
-        other = Wire(theirs)
+        other = RawWire(theirs)
         for n in range(20):
-            await other.send(request(n))
-            assert (await other.line())["id"] == n
+            await other.send_bytes(request(n))
+            assert (await other.message())["id"] == n
         other.close()
 
 
 async def test_a_large_answer_survives_a_socket_that_takes_little_at_once() -> None:
     daemon = Daemon()
     async with connected(daemon, lambda port: CountingPort(port, takes=5000)) as (wire, _):
-        await wire.send(request(1, size=300_000) + request(2, text="behind"))
-        first, second = await wire.lines(2)
+        await wire.send_bytes(request(1, size=300_000) + request(2, text="behind"))
+        first, second = await wire.messages(2)
         assert len(first["result"]["text"]) == 300_000
         assert second["result"]["text"] == "behind"
         outbox = daemon.clients[0].connection.statistics().outbox
@@ -610,7 +554,7 @@ async def test_events_are_refused_when_the_outbox_is_full_and_answers_are_not() 
         await quiet()
         assert not room
         ports[0].release()
-        received = await wire.lines_raw(2)
+        received = await wire.lines(2)
         assert received == [huge, b"answer\n"]
         await quiet()
         assert room
@@ -643,7 +587,7 @@ async def test_a_refused_frame_finds_room_when_the_wait_is_over() -> None:
         await quiet()
         assert offered == 1
         ports[0].release()
-        assert await wire.lines_raw(2) == [first, second]
+        assert await wire.lines(2) == [first, second]
         assert offered == 1
 
 
@@ -655,7 +599,7 @@ async def test_events_that_nobody_tried_to_send_yet_do_not_count_as_full() -> No
         assert connection.offer(first)
         assert connection.offer(second)
         connection.flush()
-        assert await wire.lines_raw(2) == [first, second]
+        assert await wire.lines(2) == [first, second]
 
 
 async def test_a_socket_that_takes_nothing_while_an_answer_waits_is_closed(
@@ -664,9 +608,9 @@ async def test_a_socket_that_takes_nothing_while_an_answer_waits_is_closed(
     monkeypatch.setattr(outbox_module, "STUCK_SOCKET_SECONDS", 0.05)
     daemon = Daemon()
     async with connected(daemon) as (wire, _):
-        await wire.send(request(1, size=5_000_000))
+        await wire.send_bytes(request(1, size=5_000_000))
         await daemon.clients[0].gone.wait()
-        assert len(await wire.until_closed()) < 5_000_000
+        assert len(await wire.rest()) < 5_000_000
 
 
 async def test_only_an_answer_starts_the_clock_of_a_stuck_socket() -> None:
@@ -683,7 +627,7 @@ async def test_only_an_answer_starts_the_clock_of_a_stuck_socket() -> None:
         connection.flush()
         now = anyio.current_time()
         assert now < outbox._stuck.deadline <= now + STUCK_SOCKET_SECONDS
-        event, answer = await wire.lines_raw(2)
+        event, answer = await wire.lines(2)
         assert (len(event), answer) == (5_000_000, b"answer\n")
 
 
@@ -693,8 +637,8 @@ async def test_only_an_answer_starts_the_clock_of_a_stuck_socket() -> None:
 async def test_a_bug_in_a_task_ends_its_connection_only() -> None:
     daemon = Daemon()
     async with connected(daemon) as (wire, tasks):
-        await wire.send(request(1, "start"))
-        await wire.until_closed()
+        await wire.send_bytes(request(1, "start"))
+        await wire.rest()
         ((_, name, error),) = daemon.logged
         assert "fail" in name
         assert isinstance(error, RuntimeError)
@@ -706,16 +650,16 @@ async def test_a_bug_at_the_end_of_a_connection_reaches_nobody_else() -> None:
     daemon = Daemon()
     daemon.closed_fails = True
     async with connected(daemon) as (wire, _):
-        await wire.send(request(1))
-        await wire.line()
+        await wire.send_bytes(request(1))
+        await wire.message()
     assert [what[1] for what in daemon.logged] == ["connection"]
 
 
 async def test_log_lines_hold_no_content(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     async with connected(Daemon()) as (wire, _):
-        await wire.send(request(1, text="private") + b'{"private\n' + b"\xff private\n")
-        await wire.lines(3)
+        await wire.send_bytes(request(1, text="private") + b'{"private\n' + b"\xff private\n")
+        await wire.messages(3)
     ours = [record for record in caplog.records if record.name.startswith("sessiond")]
     assert len(ours) == 2
     assert all("private" not in str(vars(record)) for record in ours)
@@ -741,11 +685,11 @@ async def serve_on(path: Path) -> None:
     await serve_unix(partial(listen, path), daemon.serve, Admission(daemon.holdings))
 
 
-async def connect(path: Path) -> Wire:
+async def connect(path: Path) -> RawWire:
     sock = socket.socket(socket.AF_UNIX)
     sock.settimeout(0)
     sock.connect(str(path))
-    return Wire(sock)
+    return RawWire(sock)
 
 
 def mode(path: Path) -> int:
@@ -756,13 +700,13 @@ async def test_clients_connect_and_are_served_over_a_unix_socket(socket_path: Pa
     daemon = Daemon()
     async with listening(daemon, socket_path):
         first, second = await connect(socket_path), await connect(socket_path)
-        await second.send(request(2))
-        await first.send(request(1))
-        assert (await first.line())["id"] == 1
-        assert (await second.line())["id"] == 2
+        await second.send_bytes(request(2))
+        await first.send_bytes(request(1))
+        assert (await first.message())["id"] == 1
+        assert (await second.message())["id"] == 2
         first.close()
-        await second.send(request(3))
-        assert (await second.line())["id"] == 3
+        await second.send_bytes(request(3))
+        assert (await second.message())["id"] == 3
         assert f"pid {os.getpid()}" in {client.connection.peer for client in daemon.clients}
         second.close()
     assert not socket_path.exists()
@@ -797,8 +741,8 @@ async def test_a_dead_socket_is_replaced(socket_path: Path) -> None:
         dead.bind(str(socket_path))
     async with listening(Daemon(), socket_path):
         wire = await connect(socket_path)
-        await wire.send(request(1))
-        assert (await wire.line())["id"] == 1
+        await wire.send_bytes(request(1))
+        assert (await wire.message())["id"] == 1
         wire.close()
 
 
@@ -807,8 +751,8 @@ async def test_a_socket_that_somebody_listens_on_is_left_alone(socket_path: Path
         with pytest.raises(CannotListen, match="another process listens"):
             await serve_on(socket_path)
         wire = await connect(socket_path)
-        await wire.send(request(1))
-        assert (await wire.line())["id"] == 1
+        await wire.send_bytes(request(1))
+        assert (await wire.message())["id"] == 1
         wire.close()
 
 
@@ -896,7 +840,7 @@ async def test_another_users_process_is_closed_and_logged(
     async with listening(daemon, socket_path):
         monkeypatch.setattr(os, "getuid", lambda: 4_000_000)
         wire = await connect(socket_path)
-        assert await wire.until_closed() == b""
+        assert await wire.rest() == b""
         wire.close()
     assert daemon.clients == []
     assert "another user" in caplog.text
@@ -916,11 +860,11 @@ async def test_one_connection_too_many_is_told_and_closed_and_the_next_is_served
     async with listening(daemon, socket_path, bounds):
         first, second = [await connect(socket_path) for _ in range(2)]
         for wire in (first, second):
-            await wire.send(request(1))
-            await wire.line()
+            await wire.send_bytes(request(1))
+            await wire.message()
         for _ in range(3):
             third = await connect(socket_path)
-            refusal = json.loads(await third.until_closed())
+            refusal = json.loads(await third.rest())
             assert (refusal["id"], refusal["error"]["code"]) == (None, -32001)
             assert refusal["error"]["message"].startswith(why)
             assert refusal["error"]["data"] == {
@@ -934,8 +878,8 @@ async def test_one_connection_too_many_is_told_and_closed_and_the_next_is_served
         first.close()
         await quiet()
         fourth = await connect(socket_path)
-        await fourth.send(request(4))
-        assert (await fourth.line())["id"] == 4
+        await fourth.send_bytes(request(4))
+        assert (await fourth.message())["id"] == 4
         for wire in (second, fourth):
             wire.close()
     assert len(daemon.clients) == 3
@@ -963,8 +907,8 @@ async def test_accepting_survives_a_full_table(
     monkeypatch.setattr(socket, "socket", Failing)
     async with listening(Daemon(), socket_path):
         wire = await connect(socket_path)
-        await wire.send(request(1))
-        assert (await wire.line())["id"] == 1
+        await wire.send_bytes(request(1))
+        assert (await wire.message())["id"] == 1
         assert failures == 0
         wire.close()
 

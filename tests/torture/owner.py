@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from tests.kit.link import Link
 from tests.processes.harness.daemon import Daemon
-from tests.processes.harness.link import Link
 
 __all__ = ["Owner"]
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from tests.processes.harness.link import Refused
+from tests.kit.link import Refused
 from tests.torture.company import CAST, Company, Role
 from tests.torture.killer import Killer, Misfortune
 from tests.torture.owner import Owner

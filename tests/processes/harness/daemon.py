@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.processes.harness.link import Link
+from tests.kit.link import Link
 
 __all__ = ["SESSIOND", "Daemon", "running"]
 

@@ -18,9 +18,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from tests.kit.link import Link, Refused
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.history import Acknowledged, Seen, digest, faults, stored_in
-from tests.processes.harness.link import Link, Refused
 
 __all__ = ["Appender", "Watcher", "at_work", "what_is_wrong"]
 

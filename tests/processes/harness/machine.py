@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from tests.kit.link import Link
 from tests.processes.harness.daemon import PATIENCE_SECONDS, SESSIOND
-from tests.processes.harness.link import Link
 
 __all__ = ["LIST", "Machine", "machine"]
 

@@ -1,4 +1,4 @@
-"""One connection for tests that care about the very bytes: no retries, no client library.
+"""One blocking connection for tests that run a daemon as a process: no retries, no client library.
 
 Law: a blocking socket with a bound on every wait; messages come out in the order
 in which they came in.
@@ -42,8 +42,9 @@ def request(id_: int | str | None, method: str, **params: Any) -> bytes:
 class Link:
     """A connected Unix socket that talks in lines."""
 
-    def __init__(self, path: Path, *, alive: Callable[[], None]) -> None:
-        self._socket = _connected(path, alive)
+    def __init__(self, path: Path, *, alive: Callable[[], None] | None = None) -> None:
+        """Connect at once; with `alive`, once the process listens that `alive` finds running."""
+        self._socket = _connected(path) if alive is None else _connected_once_up(path, alive)
         self._received = b""
         self._last_id = 0
 
@@ -142,19 +143,26 @@ class Link:
         return [row["entry"]["message"]["content"] for row in page["entries"]]
 
 
-def _connected(path: Path, alive: Callable[[], None]) -> socket.socket:
-    """A connection as soon as somebody listens."""
+def _connected(path: Path) -> socket.socket:
+    """Return a connected socket."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.settimeout(PATIENCE_SECONDS)
+    try:
+        sock.connect(str(path))
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def _connected_once_up(path: Path, alive: Callable[[], None]) -> socket.socket:
+    """Return a connected socket as soon as a process listens."""
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        sock.settimeout(PATIENCE_SECONDS)
         try:
-            sock.connect(str(path))
+            return _connected(path)
         except OSError:
-            sock.close()
             alive()
             if time.monotonic() > end:
                 raise
             time.sleep(_TRY_AGAIN_SECONDS)
-        else:
-            return sock
