@@ -89,7 +89,7 @@ def test_a_write_that_is_cut_short_is_taken_back(daemon: Daemon) -> None:
             appender.wait_stored()
     assert {errno for appender in here for errno in appender.refusals} == {"EFBIG"}
     assert not there.refusals
-    assert what_is_wrong(daemon, here) == ["padding is stored at [1] and nobody was told"]
+    assert what_is_wrong(daemon, here) == [f"{SESSION}: message at 1 is stored and nobody sent it"]
     assert what_is_wrong(daemon, [there]) == []
 
 

@@ -23,8 +23,8 @@ from tests.torture.records import (
     Closed,
     Connected,
     Flushed,
-    Log,
     Lost,
+    Notes,
     Refused,
     Seen,
     Trouble,
@@ -63,7 +63,7 @@ class RawPort:
 
     kind: Final = "raw"
 
-    def __init__(self, name: str, log: Log, connect: Callable[[], Wire], watch: Watch) -> None:
+    def __init__(self, name: str, log: Notes, connect: Callable[[], Wire], watch: Watch) -> None:
         self._name = name
         self._log = log
         self._connect = connect

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -31,6 +31,7 @@ __all__ = [
     "Lagged",
     "Log",
     "Lost",
+    "Notes",
     "Record",
     "Refused",
     "Seen",
@@ -223,6 +224,14 @@ _encode = msgspec.json.Encoder().encode
 def now() -> int:
     """This moment, on the clock that all processes share."""
     return time.monotonic_ns()
+
+
+class Notes(Protocol):
+    """Where an actor writes its records."""
+
+    def add(self, record: Record) -> None:
+        """Write a record."""
+        ...
 
 
 class Log:

@@ -85,6 +85,12 @@ def change_an_escape(history: History) -> None:
     history.store(b"\\u00e9", "é".encode())
 
 
+def acknowledge_another_id(history: History) -> None:
+    (old,) = (sight for sight in sights_with(history, "entries") if sight["seq"] == 2)
+    rows = [{**row, "id": "m3"} for row in old["entries"]]
+    history.change(Answered, lambda one: one.sight is old, sight={**old, "entries": rows})
+
+
 def change_a_parent(history: History) -> None:
     history.store(b'"parent_id":"m2"', b'"parent_id":"m1"')
 
@@ -254,6 +260,28 @@ def skip_the_last_event(history: History) -> None:
     history.change(Watching, lambda one: one.conn == "w#2", after=11)
 
 
+def skip_the_first_event(history: History) -> None:
+    history.logs["v"] = [
+        one for one in history.logs["v"] if not (isinstance(one, Seen) and one.seq == 1)
+    ]
+
+
+def see_in_another_order(history: History) -> None:
+    log = history.logs["v"]
+    third, fourth = (
+        at for at, one in enumerate(log) if isinstance(one, Seen) and one.seq in {3, 4}
+    )
+    log[third], log[fourth] = log[fourth], log[third]
+
+
+def see_another_entry(history: History) -> None:
+    history.change(Seen, seen_at("v", 3), id="m9")
+
+
+def see_what_is_not_stored(history: History) -> None:
+    history.log("v", Seen(history.tick(), "v", SESSION, 14, "m14", "0", "e", "main", "m14"))
+
+
 def see_twice(history: History) -> None:
     log = history.logs["v"]
     log.append(log[-1])
@@ -393,6 +421,7 @@ def _shown(seq: int) -> dict[str, Any]:
         (store_half_of_a_lost_atom, "only a part is stored, at [11]"),
         (change_a_payload, "message at 1 has other bytes than were sent"),
         (change_an_escape, "has other bytes than were sent"),
+        (acknowledge_another_id, "was acknowledged at 2, where message m2 is"),
         (change_a_parent, "the parent of 3 is another than was told"),
         (forget_an_atom, "the atom of 4 is None"),
         (store_on_another_head, "6 is on g, not h"),
@@ -426,6 +455,10 @@ def _shown(seq: int) -> dict[str, Any]:
         (show_other_messages, "the messages are others"),
         (skip_an_event, "v: missed 1 from 3 on before it saw more"),
         (skip_the_last_event, "w#2: missed 1 from 12 on before it was synced"),
+        (skip_the_first_event, "v: missed 1 from 1 on before it saw more"),
+        (see_in_another_order, "v: saw 3 again or too late"),
+        (see_another_entry, "v: saw another entry at 3 than is stored"),
+        (see_what_is_not_stored, "v: saw 14, which is not stored"),
         (see_twice, "v: saw 13 again or too late"),
         (see_other_bytes, "v: saw another entry at 3 than is stored"),
         (see_another_leaf, "v: was told at 5 that h is at m2"),

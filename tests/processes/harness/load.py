@@ -1,7 +1,8 @@
-"""Clients that append and watch while somebody breaks the disk under them.
+"""Clients that append and watch while a disk breaks under them.
 
-Law: a client sends its next entry when the one before is acknowledged, and sends what was
-refused again, the same, until it is. What it was told is what `history` is given.
+Law: an appender sends its next entry when the one before is acknowledged, and sends a refused
+entry again until the daemon stores it. Each client logs as an actor of torture does, and
+torture's verdict compares the logs with the file.
 """
 
 from __future__ import annotations
@@ -15,26 +16,27 @@ from contextlib import ExitStack, contextmanager
 from itertools import count
 from typing import Final
 
-import msgspec
-from msgspec import Raw, Struct
-
-from tests.kit.link import Link, Refused
 from tests.processes.harness.daemon import Daemon
-from tests.processes.harness.history import Acknowledged, Seen, digest, faults, stored_in
+from tests.torture.raw_port import Outcome, RawPort, Watch
+from tests.torture.records import Act, Answered, Closed, Record, Refused, Seen, Sent
+from tests.torture.verdict import verdict
+from tests.torture.wires import socket_wire
 
 __all__ = ["Appender", "Watcher", "at_work", "what_is_wrong"]
 
 PATIENCE_SECONDS: Final = 60.0
-_TRY_AGAIN_SECONDS: Final = 0.02
 END: Final = "the-end"
+_TRY_AGAIN_SECONDS: Final = 0.02
+_LISTEN_SECONDS: Final = 1.0
 
 
 class _Client(ABC):
-    """One connection in a thread. What it noted may be waited for; what it raised is raised there."""
+    """A connection in a thread. A failure of the thread is raised in whoever waits for the client."""
 
     def __init__(self, daemon: Daemon, session_id: str, name: str) -> None:
         self.name = name
         self.session_id = session_id
+        self.records: list[Record] = []
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._daemon = daemon
         self._news = threading.Condition()
@@ -42,25 +44,35 @@ class _Client(ABC):
         self._over = False
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the thread."""
         self._thread.start()
 
     def _run(self) -> None:
+        port = RawPort(self.name, self, socket_wire(self._daemon.socket_path), self.watch())
         try:
-            with self._daemon.connect() as link:
-                self.act(link)
+            port.open()
+            self.act(port)
         except BaseException as failure:  # noqa: BLE001 - whoever waits is told
             self._failure = failure
+        port.hang_up()
         with self._news:
             self._over = True
             self._news.notify_all()
 
+    def add(self, record: Record) -> None:
+        """Log a record of the port."""
+        self.records.append(record)
+
+    def watch(self) -> Watch:
+        """Return what the client subscribes to."""
+        return Watch()
+
     @abstractmethod
-    def act(self, link: Link) -> None:
-        """What it does, to its end."""
+    def act(self, port: RawPort) -> None:
+        """Do everything the client does."""
 
     def wait_until(self, so_far: Callable[[], bool], what: str) -> None:
-        """Until what it noted is enough."""
+        """Wait until the client's notes are enough."""
         with self._news:
             self._news.wait_for(lambda: so_far() or self._over, PATIENCE_SECONDS)
             met = so_far()
@@ -69,117 +81,126 @@ class _Client(ABC):
         assert met, f"{self.name} still waits for {what}"
 
     def noted(self, note: Callable[[], object]) -> None:
-        """Keep something in mind, and tell whoever waits for it."""
+        """Take a note, and wake every thread that waits for one."""
         with self._news:
             note()
             self._news.notify_all()
 
 
+def _append(port: RawPort, session_id: str, mark: str, size: int = 0) -> Outcome:
+    """Append one message, whose id is its mark."""
+    act = Act("session/append", session_id, {}, (Sent("message", mark, mark, size=size),))
+    ((_, outcome),) = port.exchange([act])
+    return outcome
+
+
 class Appender(_Client):
-    """Appends one entry after the other until it is told to stop."""
+    """A client that appends one entry after the other until it is stopped."""
 
     def __init__(self, daemon: Daemon, session_id: str, name: str) -> None:
         super().__init__(daemon, session_id, name)
-        self.acknowledged: list[Acknowledged] = []
+        self.acknowledged = 0
         self.refusals: Counter[str] = Counter()
         self._enough = threading.Event()
 
-    def act(self, link: Link) -> None:
+    def act(self, port: RawPort) -> None:
+        """Append until the client is stopped; send a refused entry again."""
         for number in count():
             if self._enough.is_set():
                 return
-            self._append(link, number)
+            while not self._stored(_append(port, *self._entry(number))):
+                time.sleep(_TRY_AGAIN_SECONDS)
 
-    def _append(self, link: Link, number: int) -> None:
-        text = f"{self.name}-{number}"
-        message = {"role": "user", "content": f"{text}:{'x' * (number * 97 % 3000)}"}
-        entry = {"type": "message", "id": text, "message": message}
-        stored = None
-        while stored is None:
-            try:
-                stored = link.ask("session/append", session_id=self.session_id, entry=entry)
-            except Refused as refusal:
-                self._refused(refusal)
-        told = Acknowledged(self.name, (text,), (stored["seq"],), (text,))
-        self.noted(lambda: self.acknowledged.append(told))
+    def _entry(self, number: int) -> tuple[str, str, int]:
+        return self.session_id, f"{self.name}-{number}", number * 97 % 3000
 
-    def _refused(self, refusal: Refused) -> None:
-        if refusal.kind != "storage_error":
-            raise refusal
-        self.noted(lambda: self.refusals.update([refusal.data["errno"]]))
-        time.sleep(_TRY_AGAIN_SECONDS)
+    def _stored(self, outcome: Outcome) -> bool:
+        """Note an outcome. Return whether the entry is stored."""
+        match outcome:
+            case Answered():
+                self.noted(self._count)
+                return True
+            case Refused(kind="storage_error"):
+                errno = outcome.data["errno"]
+                self.noted(lambda: self.refusals.update([errno]))
+                return False
+            case _:
+                raise AssertionError(outcome)
+
+    def _count(self) -> None:
+        self.acknowledged += 1
 
     def wait_refused(self) -> None:
-        """Until it was refused once more."""
+        """Wait for one more refusal."""
         before = self.refusals.total()
         self.wait_until(lambda: self.refusals.total() > before, "a refusal")
 
     def wait_stored(self, more: int = 3) -> None:
-        """Until so many more entries were acknowledged."""
-        enough = len(self.acknowledged) + more
-        self.wait_until(lambda: len(self.acknowledged) >= enough, "an answer")
+        """Wait until so many more entries are acknowledged."""
+        enough = self.acknowledged + more
+        self.wait_until(lambda: self.acknowledged >= enough, "an answer")
 
     def stop(self) -> None:
-        """End after the entry under way is stored."""
+        """Stop once the entry under way is stored."""
         self._enough.set()
         self.wait_until(lambda: self._over, "its end")
 
 
-class _Told(Struct):
-    seq: int
-    entry: Raw
-
-
-class _Event(Struct):
-    method: str
-    params: _Told
-
-
-class _Id(Struct):
-    id: str
-
-
 class Watcher(_Client):
-    """Sees the whole session; comes again where it was when its subscription ends."""
+    """A client that sees the whole session, and resumes when its subscription ends."""
 
     def __init__(self, daemon: Daemon, session_id: str, name: str) -> None:
         super().__init__(daemon, session_id, name)
-        self.seen: list[Seen] = []
         self.lost = 0
-        """How often its subscription was ended by an error."""
-        self._ended = False
+        """How often an error of storage ended the subscription."""
+        self.saw_the_end = False
 
-    def act(self, link: Link) -> None:
-        link.send(self._subscription(0))
-        while not self._ended:
-            line = link.line()
-            assert line is not None, "the daemon closed the connection"
-            if b'"method":"session/event"' in line:
-                self._see(msgspec.json.decode(line, type=_Event).params)
-            elif b'"method":"session/closed"' in line or b'"error"' in line:
-                assert b"storage_error" in line
+    def watch(self) -> Watch:
+        """Return a subscription from the first entry on."""
+        return Watch((self.session_id,), {}, {self.session_id: (0, "")})
+
+    def add(self, record: Record) -> None:
+        """Log a record of the port, and note the end and a subscription that ended."""
+        super().add(record)
+        match record:
+            case Seen(id=entry_id) if entry_id == END:
+                self.noted(self._end)
+            case Closed():
+                assert record.reason == "storage_error", record
                 self.noted(self._lose)
+            case _:
+                pass
+
+    def act(self, port: RawPort) -> None:
+        """Listen to the last entry."""
+        while not self.saw_the_end:
+            port.listen(_LISTEN_SECONDS)
+            if port.is_settled and not port.is_watching:
                 time.sleep(_TRY_AGAIN_SECONDS)
-                link.send(self._subscription(len(self.seen)))
+                port.subscribe(self.session_id)
 
-    def _subscription(self, seq: int) -> bytes:
-        after = {"seq": seq, "entry_id": self.seen[-1].id} if seq else {"seq": 0}
-        params = {"session_id": self.session_id, "after": after}
-        body = {"id": "s", "method": "session/subscribe", "params": params}
-        return msgspec.json.encode(body) + b"\n"
-
-    def _see(self, told: _Told) -> None:
-        entry_id = msgspec.json.decode(told.entry, type=_Id).id
-        self.noted(lambda: self.seen.append(Seen(told.seq, entry_id, digest(told.entry))))
-        self._ended = entry_id == END
+    def _end(self) -> None:
+        self.saw_the_end = True
 
     def _lose(self) -> None:
         self.lost += 1
 
 
+class _Reader(_Client):
+    """A client that appends the last entry, and reads all."""
+
+    def act(self, port: RawPort) -> None:
+        """Append the last entry, and read every entry."""
+        assert isinstance(_append(port, self.session_id, END), Answered)
+        ((_, outcome),) = port.exchange(
+            [Act("session/entries", self.session_id, {"after_seq": 0, "limit": 10_000})]
+        )
+        assert isinstance(outcome, Answered), outcome
+
+
 @contextmanager
 def at_work(*clients: _Client) -> Iterator[None]:
-    """Clients that run; the appenders are stopped with the block."""
+    """Run clients; the appenders stop with the block."""
     for client in clients:
         client.start()
     with ExitStack() as at_end:
@@ -192,20 +213,15 @@ def at_work(*clients: _Client) -> Iterator[None]:
 def what_is_wrong(
     daemon: Daemon, appenders: Iterable[Appender], watchers: Iterable[Watcher] = ()
 ) -> list[str]:
-    """What the file of their session and what they were told disagree in, when all have stopped."""
+    """Return the faults of a session, whose appenders have stopped: logs against the file."""
     appenders, watchers = list(appenders), list(watchers)
     session_id = appenders[0].session_id
-    with daemon.connect() as link:
-        entry = {"type": "message", "id": END, "message": {"role": "user", "content": END}}
-        last = link.ask("session/append", session_id=session_id, entry=entry)
-        for watcher in watchers:
-            watcher.wait_until(lambda: watcher._ended, "the end")  # noqa: B023
-        contents = link.contents(session_id)
+    reader = _Reader(daemon, session_id, "reader")
+    reader.start()
+    reader.wait_until(lambda: reader._over, "its end")
+    for watcher in watchers:
+        watcher.wait_until(lambda: watcher._over, "the end")  # noqa: B023
+        assert watcher.saw_the_end
     (path,) = daemon.files(session_id)
-    stored, found = stored_in(path.read_bytes())
-    told = [*(one for each in appenders for one in each.acknowledged)]
-    told.append(Acknowledged("us", (END,), (last["seq"],), (END,)))
-    found += faults(stored, told, {watcher.name: watcher.seen for watcher in watchers})
-    if [text.partition(":")[0] for text in contents] != [line.text for line in stored]:
-        found.append("memory and file disagree")
-    return found
+    logs = [client.records for client in (*appenders, *watchers, reader)]
+    return verdict(logs, {session_id: path.read_bytes()})
