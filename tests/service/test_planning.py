@@ -186,9 +186,9 @@ async def test_the_plan_of_another_session_or_head_is_told_so(house: House) -> N
             await append(wire, name)
         await append(wire, "s3", head="side", parent_id="u2")
         made = await plan(wire, head="side")
-        with pytest.raises(Refusal, match="of another session"):
+        with pytest.raises(Refusal, match="for another session"):
             await wire.call("compact", session_id="session-b", plan_id=made["plan_id"], summary="s")
-        with pytest.raises(Refusal, match="of the head side"):
+        with pytest.raises(Refusal, match="for the head side"):
             await compact(wire, made["plan_id"], head="main")
         done = await compact(wire, made["plan_id"])
         assert (await stored(wire, done["entry"]["id"]))["head"] == "side"
