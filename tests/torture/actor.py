@@ -1,8 +1,8 @@
-"""One client process of a torture run: `python -m tests.torture.actor CAST_AS_JSON`.
+"""A client process of a torture run: `python -m tests.torture.actor CAST_AS_JSON`.
 
-It goes on until its standard input ends, then lets go and says `Done`. A writer that
-was killed is followed by another incarnation, which knows nothing of the one before;
-a watcher goes on from the last event that its log has.
+The actor goes on until its standard input ends, then closes all and writes `Done`. A killed
+writer is followed by another incarnation, which knows nothing of the first one. A watcher goes
+on from the last event in its log.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ FOR_EVER_SECONDS: Final = 1e6
 
 
 class Cast(Struct, frozen=True, omit_defaults=True):
-    """Who an actor is. `client`: raw, stdio, blocking, tasks; `part`: watch, or the name of a mix."""
+    """The role of an actor.
+
+    `client`: raw, stdio, blocking, tasks; `part`: watch, or a mix's name.
+    """
 
     name: str
     client: str
@@ -65,7 +68,7 @@ class Cast(Struct, frozen=True, omit_defaults=True):
 
 
 def must_stop(seconds: float = 0.0) -> bool:
-    """Whether standard input has ended."""
+    """Return whether standard input has ended."""
     return bool(select.select([0], [], [], seconds)[0])
 
 
@@ -110,7 +113,7 @@ def act_raw(cast: Cast, log: Log) -> None:
 
 
 def watch_raw(cast: Cast, log: Log) -> None:
-    """Nothing but events; at the end a flush says where each subscription is."""
+    """Only receive events; at the end a flush shows where each subscription is."""
     port, chance = raw_port(cast, log), Random(cast.seed)
     while not must_stop(chance.uniform(0, cast.naps)):
         port.open()
@@ -156,7 +159,7 @@ async def act_in_tasks(cast: Cast, log: Log) -> None:
 
 
 def watch_blocking(cast: Cast, log: Log) -> None:
-    """A thread a session; at the end each is asked to flush."""
+    """Watch each session in a thread of its own; flush each at the end."""
     with connect_blocking(cast.socket, home=cast.home, client_id=cast.name, **PATIENT) as client:
         threads = [
             threading.Thread(target=watch_one, args=(cast, log, client, session))

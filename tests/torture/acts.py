@@ -1,9 +1,9 @@
-"""What an actor does next: bursts of requests, drawn from a seed and what it believes.
+"""The next acts of an actor: bursts of requests, drawn from a seed and from its beliefs.
 
-Law: nothing here waits or speaks. A burst is sent at once where the client can (raw
-connections), so its requests may stand on each other only by ids of their own.
+Law: no function here waits or does I/O. A raw connection sends a burst at once, so its requests may
+depend on each other only through ids that the actor chose.
 
-To add an act: a method of `Changes` or `Looks`, and its weight in a mix.
+A new act needs a method of `Changes` or `Looks`, and its weight in a mix.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ MIXES: Final[Mapping[str, Mapping[str, float]]] = {
 
 
 class Acts(Changes, Looks):
-    """One actor's choices."""
+    """The choices of one actor."""
 
     def __init__(self, name: str, chance: Random, weights: Mapping[str, float]) -> None:
         super().__init__(name, chance)
         self._weights = weights
 
     def draw(self, world: World) -> list[Act]:
-        """The next burst."""
+        """Return the next burst."""
         for session in sorted(world.archived):
             if self._chance.random() < 0.3:
                 return [Act("session/unarchive", session)]

@@ -31,7 +31,7 @@ class _Line(msgspec.Struct):
 
 
 class Stranger:
-    """One such program."""
+    """A program that writes to session files beside the daemon."""
 
     def __init__(self, name: str, log: Log, chance: Random) -> None:
         self._name = name
@@ -41,7 +41,7 @@ class Stranger:
         log.add(Connected(now(), name, "file"))
 
     def go_on(self, profile: Path, must_stop: Callable[[float], bool]) -> None:
-        """Until it must stop: some lines to any session file that has its place."""
+        """Append some lines to any session file, again and again, until it must stop."""
         while not must_stop(self._chance.uniform(0, PAUSE_SECONDS)):
             paths = sorted((profile / "sessions").glob("*.jsonl"))
             if not paths:
@@ -81,7 +81,7 @@ class Stranger:
 
 
 def _last(fd: int, *, of_all: bool) -> str | None:
-    """The id of the last entry in the file, of the tree or of all."""
+    """Return the id of the last entry in the file; without `of_all`, of the last node."""
     others = {"session_header"} if of_all else {"session_header", *RECORDS}
     size = os.fstat(fd).st_size
     lines = os.pread(fd, TAIL_BYTES, max(0, size - TAIL_BYTES)).split(b"\n")

@@ -43,7 +43,7 @@ class Changes(Drawing):
         return acts
 
     def flood(self, at: Belief) -> list[Act]:
-        """More at once than waits for a connection: whoever does not read at once lags."""
+        """Append more at once than an outbox holds, so that slow subscribers lag."""
         entries = [self._sent(size=150_000) for _ in range(self._chance.randrange(8, 16))]
         return [self._append(at, "main", [sent], {}) for sent in entries]
 
@@ -60,7 +60,7 @@ class Changes(Drawing):
         return [self._append(at, chance.choice(sorted(at.heads)), entries, params)]
 
     def guarded(self, at: Belief) -> list[Act]:
-        """With `expected`: by the leaf, the seq or both; sometimes as a branch on conflict."""
+        """Append with `expected`: the leaf, the seq or both; sometimes branch on a conflict."""
         chance = self._chance
         head = chance.choice(sorted(at.heads))
         expected: dict[str, Any] = {"leaf_id": at.heads[head]}
@@ -81,14 +81,14 @@ class Changes(Drawing):
         return [self._append(at, head, [self._sent()], {"parent_id": parent})]
 
     def own_head(self, at: Belief) -> list[Act]:
-        """An agent on a head of its own, which nobody else should move."""
+        """Append to a head of this actor's own, which no other actor should move."""
         if self._name not in at.heads:
             parent = self._chance.choice([None, *at.ids])
             return [self._append(at, self._name, [self._sent()], {"parent_id": parent})]
         return [self._append(at, self._name, [self._sent()], {})]
 
     def again(self, at: Belief) -> list[Act]:
-        """What was answered, asked once more."""
+        """Repeat a request that was answered."""
         return [self._chance.choice(at.done)] if at.done else self.append(at)
 
     # -- heads and records -----------------------------------------------------------------
@@ -181,7 +181,7 @@ class Changes(Drawing):
     # -- the session as a whole ------------------------------------------------------------
 
     def archive(self, at: Belief) -> list[Act]:
-        """A mutation in between is refused; whoever is refused brings the session back."""
+        """Archive a session; mutations are refused until a refused actor unarchives it."""
         writing = self.append(at)
         return [
             Act("session/archive", at.session),

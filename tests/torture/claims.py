@@ -1,4 +1,4 @@
-"""Which line of the file belongs to which request."""
+"""The assignment of lines of the file to requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REASONS: Final = {
 
 
 def marks_of(act: Act) -> list[str]:
-    """The marks of what an act stores; none for a move without a summary."""
+    """Return the marks of the entries that an act stores; none for a move without a summary."""
     params = act.params
     match act.method:
         case "session/append":
@@ -31,7 +31,7 @@ def marks_of(act: Act) -> list[str]:
 
 
 def is_of(row: Row, act: Act) -> bool:
-    """Whether a row without a mark is what an act makes."""
+    """Return whether an act may have made a row without a mark."""
     params = act.params
     if act.method == "session/label":
         named = (row.text("target_id"), row.text("label"))

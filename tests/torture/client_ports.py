@@ -36,7 +36,7 @@ PATIENT: Final[dict[str, Any]] = {"timeout": 60.0, "connect_timeout": 60.0, "sta
 
 
 class _Port:
-    """What the two clients share: the records around a call."""
+    """The common part of the two clients' ports: the records around a call."""
 
     kind: str
 
@@ -119,7 +119,7 @@ class TaskPort(_Port):
 
 
 def write_down(log: Log, conn: str, session: str, event: Event) -> None:
-    """One event of a subscription of the library."""
+    """Record an event of a subscription of the client library."""
     moment = now()
     match event:
         case EntryEvent():

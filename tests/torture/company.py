@@ -29,7 +29,7 @@ PATIENCE_SECONDS: Final = 120.0
 
 
 class Role(Struct, frozen=True):
-    """One of the company; `cut` goes through the proxy."""
+    """A role in the company; with `cut` its connections go through the proxy."""
 
     name: str
     client: str
@@ -65,7 +65,7 @@ class _Member(Struct):
 
 
 class Company:
-    """All of them."""
+    """All actors of a round."""
 
     def __init__(self, socket: Path, home: Path, folder: Path, sessions: Sequence[str]) -> None:
         self._socket = socket
@@ -119,7 +119,7 @@ class Company:
             )
 
     def answers(self) -> int:
-        """How many requests of anybody have been answered so far."""
+        """Return how many requests of all actors have been answered so far."""
         for log in self._folder.glob("*.log"):
             with log.open("rb") as file:
                 file.seek(self._read.get(log, 0))
@@ -131,14 +131,14 @@ class Company:
         return self._answers
 
     def any_name(self, chance: Random) -> str:
-        """Somebody."""
+        """Return the name of a random actor."""
         return chance.choice(sorted(self._members))
 
     def send(self, name: str, how: signal.Signals) -> None:
         self._members[name].process.send_signal(how)
 
     def replace(self, name: str) -> None:
-        """Kill somebody; the next incarnation begins."""
+        """Kill an actor and start its next incarnation."""
         member = self._members[name]
         member.process.kill()
         _wait(member.process)
@@ -146,7 +146,7 @@ class Company:
         self._enter(member.role, member.incarnation + 1, member.incarnation * 7919, cursors)
 
     def _cursors(self, member: _Member) -> dict[str, tuple[int, str]]:
-        """Where a watcher was, over all its incarnations."""
+        """Return the cursors of a watcher, over all its incarnations."""
         found = dict.fromkeys(self._sessions, (0, ""))
         for number in range(1, member.incarnation + 1):
             log = self._folder / f"{member.role.name}.{number}.log"
@@ -156,7 +156,7 @@ class Company:
         return found
 
     def require_alive(self) -> None:
-        """Nobody ends by himself."""
+        """Require that no actor has ended by itself."""
         for name, member in self._members.items():
             code = member.process.poll()
             if code is not None:
@@ -164,7 +164,7 @@ class Company:
                 raise AssertionError(f"{name} ended with {code}: {error}")
 
     def finish(self, *, watchers: bool) -> list[str]:
-        """Let those who watch end, or all others; those that had to be killed for it."""
+        """End all watchers, or all other actors; return those that had to be killed."""
         members = [one for one in self._members.values() if (one.role.part == "watch") == watchers]
         for member in members:
             assert member.process.stdin is not None
@@ -186,7 +186,7 @@ class Company:
         return stuck
 
     def discard(self) -> None:
-        """End whoever still runs."""
+        """Kill all processes that still run."""
         for process in [one.process for one in self._members.values()] + [self._proxy]:
             if process is not None:
                 process.kill()

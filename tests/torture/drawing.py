@@ -1,4 +1,4 @@
-"""What every act is drawn from: marks, sizes, spellings, and the lease that a head is under."""
+"""The common draws of all acts: marks, sizes, spellings, and the lease of a head."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TYPES: Final = {
 
 
 class Drawing:
-    """One actor's chance, and the marks that it has used."""
+    """The random source of one actor, and the marks that it has used."""
 
     def __init__(self, name: str, chance: Random) -> None:
         self._name = name

@@ -28,7 +28,7 @@ class _Name(Struct):
 
 
 def heard(conn: str, method: str, raw: Raw) -> Seen | Synced | Lagged | Heard | Closed | None:
-    """What a notification says; None for those that prove nothing."""
+    """Return the record of a notification; None for a notification that proves nothing."""
     if method == "session/event":
         return _seen(conn, msgspec.json.decode(raw, type=_Event))
     said = msgspec.json.decode(raw)

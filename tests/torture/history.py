@@ -48,7 +48,7 @@ class History:
         self.logs: dict[str, list[Any]] = {name: [] for name in ("a#1", "b", "v", "w#1")}
         self.leaves: dict[str, str | None] = {"main": None}
         self.is_torn = False
-        """Whether the last line lacks its end."""
+        """True if the last line lacks its end."""
         self._t = 0
         self._n = 0
         for conn in self.logs:
@@ -61,7 +61,7 @@ class History:
         self._tell()
 
     def faults(self) -> list[str]:
-        """What the checker says of it."""
+        """Return the faults that the checker finds."""
         file = b"".join(line + b"\n" for line in [_HEADER, *self.lines])
         if self.is_torn:
             file = file[:-1]
@@ -120,7 +120,7 @@ class History:
         self.logs.setdefault(conn, []).append(record)
 
     def ask(self, conn: str, method: str, *entries: Sent, **params: Any) -> int:
-        """A request; gives its number."""
+        """Record a request; return its number."""
         self._n += 1
         act = Act(f"session/{method}", SESSION, params, entries)
         self.log(conn, Asked(self.tick(), conn, self._n, act))
@@ -156,7 +156,7 @@ class History:
         return seq
 
     def append(self, conn: str, *marks: str, parent: str | None, **params: Any) -> None:
-        """An append that goes well, of one message or several, with ids of their own."""
+        """Record a successful append of one or more messages with their own ids."""
         sent = [Sent("message", mark, mark, flavour=index) for index, mark in enumerate(marks)]
         head = params.get("head", "main")
         n = self.ask(conn, "append", *sent, **params)
@@ -247,7 +247,7 @@ class History:
         )
 
     def _end(self) -> None:
-        """Somebody writes beside the daemon, answers are lost, the daemon is killed."""
+        """Record a foreign line, lost answers, and the kill of the daemon."""
         seq = self.line(b'{"type":"x.note"}', "f10", parent="m9")
         written = digest(self.lines[seq - 1])
         self.log("b", Writing(self._t - 35, "b", SESSION, "f10", written))

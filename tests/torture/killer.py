@@ -1,8 +1,8 @@
-"""What is done to processes while they work: killed, stopped for a while, ended politely.
+"""Misfortunes of running processes: kills, pauses, and polite ends.
 
-Law: what is done is drawn from the seed and written down before it is done. A client
-that was killed is followed by its next incarnation; a daemon that was ended is started
-again here, or by the first client that misses it.
+Law: each misfortune is drawn from the seed and recorded before it happens. A killed client is
+followed by its next incarnation. An ended daemon is started again here, or by the first client
+that finds no daemon.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["Killer", "Misfortune", "rage"]
 PAUSE_SECONDS: Final = (0.1, 1.2)
 STOP_SECONDS: Final = (0.2, 3.0)
 ANSWERS: Final = 20
-"""How many come between two misfortunes at least."""
+"""The minimum of answers between two misfortunes."""
 PATIENCE_SECONDS: Final = 60.0
 MISSED_SECONDS: Final = 2.0
-"""How long a client may take to start a daemon before one is started here."""
+"""The time for a client to start a daemon, before the killer starts one."""
 
 
 class Killer:
-    """What can be done, one thing at a time; all is alive again when it returns."""
+    """The misfortunes, one at a time; all processes are alive again when a method returns."""
 
     def __init__(self, owner: Owner, company: Company, log: Log, chance: Random) -> None:
         self._owner = owner
@@ -39,11 +39,11 @@ class Killer:
         self._done = 0
 
     def so_far(self) -> str:
-        """How much was done, in a few words."""
+        """Return a short summary of answers and misfortunes so far."""
         return f"{self._company.answers()} answers, {self._done} misfortunes"
 
     def wait(self, answers: int) -> None:
-        """Until so many more requests are answered; everybody must be alive meanwhile."""
+        """Wait until `answers` more requests are answered; require that all actors stay alive."""
         wanted = self._company.answers() + answers
         until = time.monotonic() + PATIENCE_SECONDS
         while self._company.answers() < wanted:
@@ -81,13 +81,13 @@ class Killer:
         self._owner.send(signal.SIGCONT)
 
     def kill_client(self) -> None:
-        """kill -9 of anybody, and the next incarnation."""
+        """Kill a random actor with SIGKILL and start its next incarnation."""
         name = self._company.any_name(self._chance)
         self._note(name, "kill")
         self._company.replace(name)
 
     def stop_client(self) -> None:
-        """SIGSTOP of anybody for a while."""
+        """Stop a random actor with SIGSTOP for a while."""
         name = self._company.any_name(self._chance)
         self._note(name, "stop")
         self._company.send(name, signal.SIGSTOP)
@@ -100,11 +100,11 @@ class Killer:
 
 
 Misfortune = Callable[[Killer, Random, Callable[[str], None]], None]
-"""What befalls a round; the last argument is told now and then how far it is."""
+"""The misfortunes of a round; its last argument is called with the progress now and then."""
 
 
 def rage(seconds: float) -> Misfortune:
-    """Anything, for so long from the first answers on."""
+    """Return random misfortunes for some seconds, from the first answers on."""
 
     def befall(killer: Killer, chance: Random, progress: Callable[[str], None]) -> None:
         acts = {

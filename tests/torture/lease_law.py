@@ -21,16 +21,16 @@ __all__ = ["lease_faults"]
 
 
 class _Lease(Struct, eq=False):
-    """One that was given."""
+    """A lease that was granted."""
 
     lease_id: str
     head: str
     epoch: int
     given: Op
     last: float
-    """When the last request that succeeded under it was asked."""
+    """The time of the last request that succeeded under the lease."""
     over: float = inf
-    """When it was first told that it is over."""
+    """The time of the first answer that the lease is over."""
     seqs: list[int] = []
 
 
@@ -83,7 +83,7 @@ def _leases(story: Story) -> dict[str, _Lease]:
 
 
 def _overlaps(story: Story, leases: list[_Lease]) -> list[str]:
-    """Who else got the head, or moved it, while it certainly was somebody's."""
+    """Return grants and moves of a head by other actors while the head was certainly leased."""
     found: list[str] = []
     heads: defaultdict[str, list[_Lease]] = defaultdict(list)
     for lease in leases:
@@ -109,7 +109,7 @@ def _overlaps(story: Story, leases: list[_Lease]) -> list[str]:
 
 
 def _moves(op: Op) -> str | None:
-    """The head that a request moved, as it was told."""
+    """Return the head that a request moved, by its answer; None if it moved none."""
     if op.act.method in {"session/label", "session/update"} or not isinstance(op.outcome, Answered):
         return None
     if all(sent.type in {"label", "session_info"} for sent in op.act.entries) and op.act.entries:
@@ -119,7 +119,7 @@ def _moves(op: Op) -> str | None:
 
 
 def _after_the_end(story: Story, leases: dict[str, _Lease], killed: list[Killed]) -> list[str]:
-    """What is over stays over, and every lease is over when the daemon is."""
+    """Return uses of leases after their end; the end of a daemon ends all its leases."""
     ends = [one.t for one in killed if one.who == "daemon" and one.how == "kill"]
     found: list[str] = []
     for op in story.ops:
@@ -136,7 +136,7 @@ def _after_the_end(story: Story, leases: dict[str, _Lease], killed: list[Killed]
 
 
 def _intruders(story: Story, leases: dict[str, _Lease], after: list[After]) -> list[str]:
-    """Between two lines of one lease, nobody else's line moves its head."""
+    """Return foreign moves of a leased head between two lines stored under the lease."""
     found: list[str] = []
     under: dict[int, str] = {}
     for op in story.ops:

@@ -1,7 +1,7 @@
-"""One order, and it agrees with the clock: the law of what came when.
+"""The law of order: the order of the file agrees with the clock.
 
-Law: the file is the order. A line that anybody was told of before another was asked
-for stands before it; what a connection asked first stands first.
+Law: the file is the order. If an actor learned of a line before another line was requested, the
+first line stands before the second. The requests of one connection are stored in their order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Windows", "order_faults"]
 
 
 class Windows:
-    """For any moment, how long the file was at least, and at most."""
+    """The minimum and the maximum length of the file at any moment."""
 
     def __init__(self, story: Story, length: int) -> None:
         told: list[tuple[float, int]] = []
@@ -38,10 +38,10 @@ class Windows:
         self._first = list(accumulate((seq for _, seq in reversed(asked_first)), min))[::-1]
         self._length = length
         self.asked = asked
-        """When each line was asked for first."""
+        """The time of the first request for each line."""
 
     def floor(self, moment: float) -> int:
-        """The longest that anybody was told of before this moment."""
+        """Return the greatest length that any actor learned of before this moment."""
         at = bisect_left(self._told, moment)
         return self._longest[at - 1] if at else 0
 
@@ -52,14 +52,14 @@ class Windows:
 
 
 def _told_seq(op: Op) -> int:
-    """How long the file is according to an answer."""
+    """Return the length of the file according to an answer."""
     assert isinstance(op.outcome, Answered)
     said = op.outcome.sight.get("seq")
     return max(op.seqs, default=0) if said is None else max(said, *op.seqs, 0)
 
 
 def order_faults(story: Story, windows: Windows) -> list[str]:
-    """What was told, asked and stored in orders that do not agree."""
+    """Return the conflicts between the orders of answers, requests and stored lines."""
     found: list[str] = []
     for seq, moment in windows.asked.items():
         floor = windows.floor(moment)
@@ -83,7 +83,7 @@ def order_faults(story: Story, windows: Windows) -> list[str]:
 
 
 def _events_before_answers(story: Story) -> list[str]:
-    """On a live subscription, the event of a mutation comes before its answer."""
+    """Return answers of mutations that came before their event on a live subscription."""
     return [
         f"{conn}: {op.name} was answered before its event"
         for conn, lines in story.lines.items()
@@ -106,9 +106,9 @@ def _early(conn: str, story: Story, lines: list[Seen | Op]) -> list[Op]:
 
 
 def _live_times(conn: str, story: Story) -> list[tuple[float, float, float]]:
-    """When a connection's subscription without filters was live, and up to which line.
+    """Return the times at which a subscription without filters was live, and up to which line.
 
-    It is told late that it is not: what follows the seq of a `lagged` may be answered first.
+    `lagged` comes late: mutations after its seq may be answered before it.
     """
     found: list[tuple[float, float, float]] = []
     since: float | None = None

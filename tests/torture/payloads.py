@@ -1,7 +1,7 @@
-"""Entries as they are sent, made again from the little that a log keeps of them.
+"""Entries as they are sent, made again from the few facts that a log keeps of them.
 
-Law: the same `Sent` gives the same bytes, so the checker knows byte for byte what must
-be in the file. Every entry has a mark of its own, which no other entry of a run has.
+Law: equal `Sent` give equal bytes, so the checker knows byte for byte what must be in the file.
+Every entry has a mark that no other entry of the run has.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _marked: Final = msgspec.json.Decoder(_Marked).decode
 
 
 def spelled(sent: Sent) -> Raw:
-    """The entry as it travels to the daemon."""
+    """Return the entry as it is sent to the daemon."""
     fields = own_fields(sent)
     head = f'"type":"{sent.type}",' + (f'"id":"{sent.id}",' if sent.id else "")
     inner = ",".join(f'"{name}":{raw}' for name, raw in fields.items())
@@ -41,7 +41,7 @@ def spelled(sent: Sent) -> Raw:
 
 
 def own_fields(sent: Sent) -> dict[str, str]:
-    """The fields of its type, each as JSON."""
+    """Return the fields of the entry's type, each as JSON."""
     odd = "," + _ODD[sent.flavour % len(_ODD)] if sent.flavour else ""
     filler = "x" * sent.size
     noted = f'{{"mark":"{sent.mark}"{odd},"fill":"{filler}"}}'
@@ -73,7 +73,7 @@ def own_fields(sent: Sent) -> dict[str, str]:
 
 
 def mark_of(fields: dict[str, Raw]) -> str | None:
-    """The mark of a line; None if it has none (a head that was moved without a summary)."""
+    """Return the mark of a line; None for a line without one (a move without a summary)."""
     for name in ("message", "details", "data"):
         if name in fields and bytes(fields[name]).startswith(b"{"):
             mark = _marked(fields[name]).mark
@@ -86,11 +86,11 @@ def mark_of(fields: dict[str, Raw]) -> str | None:
 
 
 def key_id(session: str, key: str, index: int) -> str:
-    """The id that an idempotency key gives, as protocol.md says."""
+    """Return the entry id that follows from an idempotency key, as protocol.md defines it."""
     text = f"{session}\0{key}\0{index}".encode()
     return hashlib.sha256(text).hexdigest()[:32]
 
 
 def digest(raw: bytes | Raw) -> str:
-    """What two copies of an entry are compared by."""
+    """Return the digest by which two copies of an entry are compared."""
     return hashlib.sha256(raw).hexdigest()[:16]

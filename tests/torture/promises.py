@@ -77,7 +77,7 @@ class _Placing:
         self._claimed.update(op.seqs)
 
     def _at(self, act: Act, index: int, mark: str) -> int:
-        """Where the file has an entry; 0 if it has not."""
+        """Return the seq of an entry in the file; 0 if the file lacks the entry."""
         own = act.entries[index].id if act.entries else None
         if "idempotency_key" in act.params:
             own = key_id(act.session, act.params["idempotency_key"], index)
@@ -113,7 +113,7 @@ class _Placing:
                 self._moved(op, sight)
 
     def _entry(self, op: Op, index: int, told: dict[str, Any], sent: Sent) -> None:
-        """One entry of an append is the row that was told."""
+        """Check that an entry of an append is the row in the answer."""
         row = self._told(op, told["seq"], sent.type, told["id"])
         at = self._at(op.act, index, sent.mark)
         if row is None:
@@ -141,7 +141,7 @@ class _Placing:
                 self._found.append(f"{op.name}: {seq} is on {row.head}, not {sight['head']}")
 
     def _moved(self, op: Op, sight: dict[str, Any]) -> None:
-        """The row of a branch, drop, reset or rewind."""
+        """Check the row of a branch, drop, reset or rewind."""
         params = op.act.params
         word = "branch_summary" if "summary" in params else "leaf"
         row = self._told(op, sight["seq"], word, None)
@@ -153,7 +153,7 @@ class _Placing:
             self._found.append(f"{op.name}: {row.seq} is another move than was asked")
 
     def _told(self, op: Op, seq: int, word: str, id_: str | None) -> Row | None:
-        """The row at a seq that was told, if it is what it should be."""
+        """Return the row at an acknowledged seq if type and id fit; else record a fault."""
         if not 0 < seq <= len(self._rows):
             self._found.append(f"{op.name} was acknowledged at {seq} and is lost")
             return None
@@ -166,7 +166,7 @@ class _Placing:
     # -- all of them -----------------------------------------------------------------------
 
     def _retried(self, op: Op, acknowledged: set[str]) -> None:
-        """What was acknowledged and is asked again is a duplicate, whatever has happened since."""
+        """Check that a retry of an acknowledged request is answered as a duplicate."""
         if not op.act.entries:
             return
         identity = op.act.entries[0].mark
@@ -181,7 +181,7 @@ class _Placing:
                 pass
 
     def _written_beside(self) -> None:
-        """What other programs wrote is kept, byte for byte."""
+        """Check that foreign lines are kept, byte for byte."""
         for writing in self._story.writing:
             seq = self._by_id.get(writing.id, 0)
             if not seq:
@@ -208,7 +208,7 @@ class _Placing:
                 self._found.append(f"{op.name} was refused ({op.outcome.kind}), stored at {seqs}")
 
     def _nobody_else(self) -> None:
-        """What is left belongs to requests whose answer was lost; a move has no mark."""
+        """Check that all other rows belong to requests with a lost answer; a move has no mark."""
         unknown = [op for op in self._story.ops if op.is_unknown and not op.seqs]
         for row in self._rows:
             if row.seq in self._claimed or not row.is_entry:
@@ -221,7 +221,7 @@ class _Placing:
                 unknown.remove(op)
 
     def _say_who_was_first(self) -> None:
-        """Of several tries, the one that was told so; else the only one, or nobody knows."""
+        """Mark the try that stored an entry: the one whose answer says so, or the only one."""
         tries: defaultdict[int, list[Op]] = defaultdict(list)
         for op in self._story.ops:
             if op.seqs and not op.is_duplicate:

@@ -1,8 +1,9 @@
-"""A Unix socket that passes bytes on and hangs up in the middle of them: `python -m
-tests.torture.proxy LISTENING SOCKET LOG SEED`.
+"""A proxy for a Unix socket that cuts connections in the middle of their bytes.
 
-Most connections get a number of bytes, in both directions together, after which both
-sides are cut, wherever in a frame that is. Ends with its standard input.
+    python -m tests.torture.proxy LISTENING SOCKET LOG SEED
+
+Most connections have a budget of bytes, for both directions together. At its end both sides are
+cut, anywhere in a frame. The proxy ends with its standard input.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ BYTES_MAX: Final = 400_000
 
 
 class _Pair:
-    """One connection through the proxy, and how many bytes it still gets."""
+    """A connection through the proxy, and the rest of its byte budget."""
 
     def __init__(self, client: socket.socket, daemon: socket.socket, budget: int) -> None:
         self._sides = (client, daemon)
@@ -44,7 +45,7 @@ class _Pair:
         return "cut" if self._budget <= 0 else "ended"
 
     def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
-        """One direction; the end of one is the end of both."""
+        """Pass on one direction; its end ends the other direction, too."""
         try:
             while data := source.recv(CHUNK):
                 with self._lock:

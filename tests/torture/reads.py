@@ -22,13 +22,13 @@ from tests.torture.story import MUTATIONS, Op, Story
 __all__ = ["After", "Question", "questions", "replayed"]
 
 Test = Callable[[Replay], str | None]
-"""What does not fit, in words; None if all does."""
+"""A test that returns a misfit in words, or None if all fits."""
 Sight = Callable[[Replay, dict[str, Any], dict[str, Any]], str | None]
-"""The same of a replay, given params and what was answered."""
+"""A test of a replay with the params of a request and the sight of its answer."""
 
 
 class Question(Struct, eq=False):
-    """Something somebody was told, and between which lines it must have been so."""
+    """A fact that an actor was told, and the lines between which it must have been true."""
 
     name: str
     first: int
@@ -37,14 +37,14 @@ class Question(Struct, eq=False):
 
 
 class After(Struct, frozen=True):
-    """What a line did: the head that it moved, and its leaf right after it."""
+    """The effect of a line: the moved head, and its leaf right after the line."""
 
     head: str | None
     leaf_id: str | None
 
 
 def questions(story: Story, windows: Windows) -> list[Question]:
-    """All of a session's."""
+    """Return all questions about a session."""
     found: list[Question] = []
     own = _own_windows(story)
     for op in story.ops:
@@ -62,7 +62,10 @@ def questions(story: Story, windows: Windows) -> list[Question]:
 
 
 def _own_windows(story: Story) -> dict[Op, tuple[int, int]]:
-    """For each read on a raw connection: behind its own earlier mutations, before its later ones."""
+    """Return the lines between which each read of a raw connection must see the session.
+
+    These are behind the connection's own earlier mutations and before its later ones.
+    """
     by_conn: defaultdict[str, list[Op]] = defaultdict(list)
     for op in story.ops:
         if op.kind == "raw":
@@ -153,7 +156,7 @@ def _ask(test: Sight, params: dict[str, Any], sight: dict[str, Any], replay: Rep
 
 
 def _exactly(name: str, seq: int, floor: int, ceiling: int, test: Test) -> Question:
-    """To be asked at one seq; at none if that cannot have been the last line at the time."""
+    """Return a question about one seq; about none if that line cannot have been the last then."""
     if floor <= seq <= ceiling:
         return Question(name, seq, seq, test)
     return Question(f"{name} at {seq}", floor, min(ceiling, floor - 1), test)

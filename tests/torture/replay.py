@@ -1,10 +1,10 @@
-"""A native session file read a second time, by the rules of the protocol and nothing else.
+"""A second reader of native session files, written from the rules of the protocol alone.
 
-Law: it imports nothing of sessiond. `Replay` stands after one line of the file, and
-`advance` takes it one further, so whatever a client was shown can be asked of the
-session as it was at any seq.
+Law: this module imports nothing of sessiond. A `Replay` stands after one line of the file, and
+`advance` moves it to the next line, so the checker can compare any answer with the session at
+any seq.
 
-seq 0 is the header; as a parent or a leaf it is the place before the first entry.
+seq 0 is the header; as a parent or leaf, 0 is the place before the first entry.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _read: Final = msgspec.json.decode
 
 
 class Row(Struct, frozen=True):
-    """One line of the file."""
+    """A line of the file."""
 
     seq: int
     type: str
@@ -49,12 +49,12 @@ class Row(Struct, frozen=True):
         return bool(self.type)
 
     def text(self, name: str) -> Any:
-        """A field, decoded; None if it is absent."""
+        """Return a field, decoded; None if it is absent."""
         return _read(self.fields[name]) if name in self.fields else None
 
 
 def read_rows(file: bytes) -> tuple[list[Row], list[str]]:
-    """The entries of a file, the first being seq 1, and what is wrong with it as a file."""
+    """Return the entries of a file, the first with seq 1, and the faults of the file."""
     *lines, tail = file.split(b"\n")
     found = [f"the file ends in the middle of line {len(lines)}"] if tail else []
     rows: list[Row] = []
@@ -95,14 +95,14 @@ class Replay:
         self.by_id: dict[str, int] = {}
         """Entries of any type by id."""
         self.parents = [0]
-        """Where each entry stands in the tree, a record too."""
+        """The parent of each entry in the tree; for a record, its place."""
         self.children: dict[int, list[int]] = {0: []}
-        """Of the tree's nodes, in file order; those of 0 are the roots."""
+        """The children of the tree's nodes, in file order; those of 0 are the roots."""
         self.heads: dict[str, tuple[int, int]] = {"main": (0, 0)}
-        """Leaf, and the line that moved it last."""
+        """The leaf of each head, and the line that moved the head last."""
         self.own_heads: dict[str, int] = {"main": 0}
-        """Leaves without the lines that others wrote since the head was moved by a client: what
-        is stored behind such a line may have been asked for before it came."""
+        """The leaf of each head without the foreign lines since a client moved the head last: a
+        request stored behind a foreign line may have been made before that line came."""
         self.labels: dict[int, str] = {}
         self.title: str | None = None
         self.message_total = 0
@@ -163,12 +163,12 @@ class Replay:
     # -- what it shows -----------------------------------------------------------------
 
     def node(self, entry_id: str) -> int:
-        """The seq of an entry of the tree; 0 if there is none."""
+        """Return the seq of a node of the tree; 0 if there is none."""
         seq = self.by_id.get(entry_id, 0)
         return seq if seq and self.rows[seq - 1].type not in RECORDS else 0
 
     def stand(self, entry_id: str) -> int:
-        """Where an id stands in the tree: a node itself, a record at its own place; 0 for none."""
+        """Return the seq of a node, or of a record's place in the tree; 0 for an unknown id."""
         seq = self.by_id.get(entry_id, 0)
         return self.parents[seq] if seq and self.rows[seq - 1].type in RECORDS else seq
 
@@ -176,15 +176,15 @@ class Replay:
         return self.rows[seq - 1].id if seq else None
 
     def leaf_id(self, head: str) -> str | None:
-        """Of a head that is there."""
+        """Return the leaf's id of an existing head."""
         return self.id_of(self.heads[head][0])
 
     def leaf_ids(self, head: str) -> set[str | None]:
-        """The leaf of a head that is there; with what it was before others moved it."""
+        """Return the leaf of an existing head, and its leaf before foreign lines moved the head."""
         return {self.leaf_id(head), self.id_of(self.own_heads.get(head, self.heads[head][0]))}
 
     def path(self, leaf: int) -> list[int]:
-        """Root first."""
+        """Return the path to a leaf, root first."""
         found: list[int] = []
         while leaf:
             found.append(leaf)
@@ -192,7 +192,7 @@ class Replay:
         return found[::-1]
 
     def preorder(self) -> Iterator[int]:
-        """The nodes as a tree shows them: the way to main's leaf first, then by time."""
+        """Yield the nodes in the order of a tree: the path to main's leaf first, then by time."""
         active = set(self.path(self.heads["main"][0]))
         waiting = self._ordered(0, active)[::-1]
         while waiting:
@@ -246,7 +246,7 @@ class Replay:
 
 
 def stand_in(row: Row) -> str:
-    """The digest of the message that stands for an entry which is none."""
+    """Return the digest of the message that stands for an entry of another type."""
     fields = {name: bytes(raw) for name, raw in row.fields.items() if name not in _ENVELOPE}
     if "role" in row.fields:
         fields["custom_role"] = bytes(row.fields["role"])
@@ -255,5 +255,5 @@ def stand_in(row: Row) -> str:
 
 
 def digest_of_fields(fields: dict[str, bytes]) -> str:
-    """Of an object whose members may come in any order, each as it is spelled."""
+    """Return the digest of an object's members in any order, each as it is spelled."""
     return digest(b",".join(name.encode() + b":" + fields[name] for name in sorted(fields)))

@@ -1,7 +1,7 @@
-"""What the replayed file shows, held against what a client was shown.
+"""Comparisons of the replayed file with the answers that clients got.
 
-Law: each test is given the replay, the params of a request and its sight (sights.py), and
-says in words what does not fit; None if all does.
+Law: each test takes the replay, the params of a request and the sight of its answer (sights.py).
+It returns a misfit in words, or None if all fits.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def leaf(replay: Replay, head: str, told: dict[str, Any]) -> str | None:
 
 
 def held(replay: Replay, head: str, expected: dict[str, Any], *, holds: bool) -> str | None:
-    """Whether what was expected of a head was so, or was not.
+    """Compare the `expected` of a call with the head: with `holds` it must fit, else it must not.
 
-    A head that the call was to create counts as one before the first entry.
+    A head that the call would create counts as a head before the first entry.
     """
     leaf_ids = replay.leaf_ids(head) if head in replay.heads else [None]
     same = expected.get("seq", replay.seq) == replay.seq
@@ -66,7 +66,7 @@ def entries(replay: Replay, params: Params, sight: Params) -> str | None:
 
 
 def _leaf(replay: Replay, params: Params) -> int | None:
-    """The seq that is asked for, by an entry or by a head; None without that head."""
+    """Return the seq that the params name, by an entry or by a head; None without that head."""
     if "entry_id" in params:
         return replay.node(params["entry_id"])
     head = replay.heads.get(params.get("head", "main"))

@@ -1,6 +1,6 @@
-"""What is kept of an answer: little enough to log, enough to compare with the file.
+"""Sights: the part of an answer that is logged and compared with the file.
 
-The other side of the comparison is reads.py, which makes the same of the replayed file.
+The other side of the comparison is reads.py, which makes sights of the replayed file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STAND_INS: Final = (b'"custom"', b'"branch_summary"', b'"compaction_summary"')
 
 
 def sight_of(method: str, result: bytes) -> dict[str, Any]:
-    """A result, reduced."""
+    """Return the sight of a result."""
     match method:
         case "session/entries":
             fields = _fields(result)
@@ -62,7 +62,7 @@ def sight_of(method: str, result: bytes) -> dict[str, Any]:
 
 
 def chain(digests: list[str]) -> str:
-    """One digest for all of them in order."""
+    """Return one digest for all digests in order."""
     return digest(",".join(digests).encode())
 
 

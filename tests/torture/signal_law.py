@@ -1,7 +1,7 @@
-"""Signals are heard once and in their sender's order, by all who watch, or the miss is told.
+"""The law of signals: a subscriber gets each once, in its sender's order, or is told the loss.
 
-Law: a signal is in no log, so what proves that one is missing is a later one that was
-heard on the same connection, with no `lagged` between.
+Law: a signal is stored nowhere. A later signal on the same connection, without a `lagged` between,
+proves that an earlier signal is missing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["signal_faults"]
 
 
 def signal_faults(story: Story) -> list[str]:
-    """What was heard that was not said, twice, in another order, or not at all."""
+    """Return signals that were received unsent, twice, in another order, or not at all."""
     said = {
         op.act.params["data"]["mark"]: op for op in story.ops if op.act.method == "session/signal"
     }
@@ -48,7 +48,7 @@ def _wrongly_heard(heard: list[Heard], said: dict[str, Op]) -> list[str]:
 
 
 def _not_heard(told: list[object], said: dict[str, Op]) -> list[str]:
-    """In each time in which a subscription was live and did not lag."""
+    """Return signals missing in any time in which a subscription was live and did not lag."""
     found: list[str] = []
     since = inf
     heard: set[str] = set()

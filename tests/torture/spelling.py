@@ -14,7 +14,7 @@ __all__ = ["frame", "wire_params"]
 
 
 def wire_params(act: Act) -> dict[str, Any]:
-    """The params of the request, payloads as bytes."""
+    """Return the params of the request, with payloads as bytes."""
     params: dict[str, Any] = {"session_id": act.session, **act.params}
     match act.entries:
         case ():
@@ -29,5 +29,5 @@ def wire_params(act: Act) -> dict[str, Any]:
 
 
 def frame(id_: int | str, method: str, params: dict[str, Any]) -> bytes:
-    """One line of the wire."""
+    """Return a request as a line of the wire."""
     return msgspec.json.encode({"id": id_, "method": method, "params": params}) + b"\n"

@@ -1,6 +1,6 @@
-"""What happened to one session, put together from everybody's logs.
+"""The story of one session, put together from the logs of all actors.
 
-Law: the order of a log is the order of its actor; between actors there is only time.
+Law: the order of a log is the order of its actor; only times relate different actors.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Told = Watching | Seen | Synced | Flushed | Lagged | Heard | Closed
 
 
 class Op(Struct, eq=False):
-    """One request and what came of it."""
+    """A request and its outcome."""
 
     conn: str
     kind: str
@@ -53,13 +53,13 @@ class Op(Struct, eq=False):
     ended: float = inf
     outcome: Answered | Refused | Lost | None = None
     seqs: tuple[int, ...] = ()
-    """Where the file has what it stored, whether that was answered or not."""
+    """The seqs of the entries that the request stored, whether or not it was answered."""
     is_first: bool = False
-    """It is this request that stored it, as far as can be known, and no earlier try."""
+    """True if this request, not an earlier try, stored the entries, as far as known."""
 
     @property
     def name(self) -> str:
-        """How people are told of it."""
+        """Name of the request for messages."""
         return f"{self.act.method.removeprefix('session/')} {self.n} of {self.conn}"
 
     @property
@@ -68,25 +68,25 @@ class Op(Struct, eq=False):
 
     @property
     def is_unknown(self) -> bool:
-        """It may have been done, and nobody was told."""
+        """True if the request may have been done, but its answer is unknown."""
         return self.outcome is None or isinstance(self.outcome, Lost)
 
 
 class Story(Struct):
-    """One session."""
+    """The records of one session."""
 
     session: str
     ops: list[Op] = []
     told: dict[str, list[Told]] = {}
-    """What each connection's subscription was told, in order."""
+    """The notifications of each connection's subscription, in order."""
     lines: dict[str, list[Seen | Op]] = {}
-    """For each raw connection, events and answers in the order in which they came."""
+    """The events and answers of each raw connection, in the order in which they came."""
     writing: list[Writing] = []
     """Lines that were appended beside the daemon, or may have been."""
     wrote: set[str] = set()
-    """The ids of those that certainly were."""
+    """The ids of the foreign lines that were certainly appended."""
     foreign: dict[int, Writing] = {}
-    """Which lines of the file these are."""
+    """The foreign lines by their seq in the file."""
     kinds: dict[str, str] = {}
     """The kind of client of each connection."""
 
@@ -94,7 +94,7 @@ class Story(Struct):
 def stories(
     logs: Iterable[Iterable[Record]], sessions: Iterable[str]
 ) -> tuple[dict[str, Story], list[Killed], list[str]]:
-    """The stories by session, what was done to processes, and what actors complained of."""
+    """Return the stories by session, the misfortunes of processes, and the actors' complaints."""
     found = {session: Story(session) for session in sessions}
     killed: list[Killed] = []
     troubles: list[str] = []
@@ -108,7 +108,7 @@ def stories(
 
 
 class _Reading:
-    """One log."""
+    """The reading of one log."""
 
     def __init__(
         self, stories: Mapping[str, Story], killed: list[Killed], troubles: list[str]
@@ -165,6 +165,6 @@ class _Reading:
 
 
 def _was_on_disk(record: Answered | Refused | Lost) -> bool:
-    """Whether an answer says so; only what was in memory is gone with its daemon."""
+    """Return whether an answer says that the session is on disk; else it ends with its daemon."""
     sight = record.sight if isinstance(record, Answered) else {}
     return bool(sight.get("persisted")) or sight.get("durability") in {"disk", "os"}

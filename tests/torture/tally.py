@@ -1,4 +1,4 @@
-"""How much happened: counted from the logs, for people and for scripts."""
+"""The tally of a round: counts from the logs, for people and for scripts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Tally:
         self.counts: Counter[str] = Counter()
 
     def add(self, log: Iterable[Record]) -> None:
-        """One actor's log."""
+        """Add the log of one actor."""
         methods: dict[tuple[str, int], str] = {}
         actor_connections = 0
         for record in log:
@@ -63,7 +63,7 @@ class Tally:
                 return (word,) if word else ()
 
     def report(self) -> str:
-        """A line for each kind."""
+        """Return a line for each kind."""
         main = [word for word in self.counts if " " not in word or word.split()[0] not in _DETAILS]
         details = {
             kind: ", ".join(

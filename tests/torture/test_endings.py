@@ -24,7 +24,7 @@ CAST = (
 
 
 def ended(how: Callable[[Killer], None], times: int) -> Misfortune:
-    """The daemon, so often; each time some were answered by the one that was started last."""
+    """Return a misfortune: the daemon ends several times, each time after some answers."""
 
     def befall(killer: Killer, chance: Random, progress: Callable[[str], None]) -> None:
         for _ in range(times):

@@ -1,4 +1,4 @@
-"""Two minutes of everything at once: at least one whole round, with kills from its first seconds."""
+"""Two minutes of torture: at least one whole round, with kills from its first seconds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Whether all that everybody was told agrees with the files: the proof of a round.
+"""The verdict on a round: the proof that all logged answers agree with the files.
 
-Law: it is given logs and bytes, and knows no daemon, no process and no clock.
+Law: this module takes logs and bytes, and knows no daemon, no process and no clock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["verdict"]
 
 
 def verdict(logs: Iterable[Iterable[Record]], files: Mapping[str, bytes]) -> list[str]:
-    """Everything that is wrong, in words; nothing if all of it agrees."""
+    """Return all faults in words; none if logs and files agree."""
     told, killed, found = stories(logs, files)
     did: dict[str, list[After]] = {}
     for session, story in told.items():

@@ -1,4 +1,4 @@
-"""Every subscription is the file's list from its start: no gap, no duplicate, the same bytes."""
+"""The law of subscriptions: the file's entries from the cursor on, without gap or duplicate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ALWAYS = frozenset({"label", "session_info"})
 
 
 def view_faults(story: Story, rows: list[Row], after: list[After]) -> list[str]:
-    """What any subscription was told wrongly, or was not told."""
+    """Return the wrong, duplicate and missing notifications of all subscriptions."""
     found: list[str] = []
     epochs = {
         one.epoch
@@ -32,7 +32,7 @@ def view_faults(story: Story, rows: list[Row], after: list[After]) -> list[str]:
 
 
 class _View:
-    """One subscription after the other on one connection."""
+    """The subscriptions of one connection, one after the other."""
 
     def __init__(self, story: Story, rows: list[Row], after: list[After], conn: str) -> None:
         self._foreign = story.foreign
@@ -41,7 +41,7 @@ class _View:
         self._is_library = story.kinds[conn] == "library"
         self._watching: Watching | None = None
         self._at = 0
-        """Everything that passes the filters up to here was seen."""
+        """The seq up to which the subscription has seen all entries that pass its filters."""
         self._replaying = False
 
     def take(self, one: object) -> list[str]:
@@ -95,7 +95,7 @@ class _View:
         return found
 
     def _whose(self, seen: Seen) -> list[str]:
-        """A live event says that it is another program's; a library may have replayed it."""
+        """Check `external` of an event; only an event that a library replayed may lack it."""
         is_foreign = seen.seq in self._foreign
         if seen.external and not is_foreign:
             return [f"was told that {seen.seq} is another program's"]

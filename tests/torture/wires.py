@@ -12,7 +12,7 @@ __all__ = ["Wire", "socket_wire", "stdio_wire"]
 
 
 class Wire(Protocol):
-    """Two descriptors, which may be the same."""
+    """A descriptor for reading and one for writing, which may be equal."""
 
     reading: int
     writing: int
@@ -57,10 +57,10 @@ class _StdioWire:
 
 
 def socket_wire(path: Path) -> Callable[[], Wire]:
-    """Connections to a Unix socket."""
+    """Return a function that connects to a Unix socket."""
     return lambda: _SocketWire(path)
 
 
 def stdio_wire(command: Sequence[str], environment: Mapping[str, str]) -> Callable[[], Wire]:
-    """A bridge process for each connection."""
+    """Return a function that starts a bridge process for each connection."""
     return lambda: _StdioWire(command, environment)

@@ -1,6 +1,6 @@
-"""What one actor believes of the sessions, from what it was told; it may be out of date.
+"""The beliefs of one actor about the sessions, from its answers; they may be out of date.
 
-Nothing is proved here: what an actor believes only decides what it asks next.
+The beliefs prove nothing: they only decide the next requests of the actor.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ KEPT = 48
 
 
 class Belief:
-    """One session."""
+    """The beliefs about one session."""
 
     def __init__(self, session: str) -> None:
         self.session = session
         self.heads: dict[str, str | None] = {"main": None}
         self.ids: deque[str] = deque(maxlen=KEPT)
-        """Entries of the tree that are stored."""
+        """The ids of stored nodes of the tree."""
         self.behind: dict[str, deque[str]] = {}
-        """By head, what was appended to it below each other lately: the end of its path."""
+        """The latest chain of appends to each head: the end of its path."""
         self.seq = 0
         self.known: dict[str, Any] | None = None
-        """A context that is held: {leaf_id, count}."""
+        """The context that the actor holds: {leaf_id, count}."""
         self.etag: str | None = None
         self.leases: dict[str, str] = {}
         """The leases this connection has, by head."""
@@ -79,11 +79,11 @@ class Belief:
         behind.extend(nodes)
 
     def on_path(self, head: str) -> list[str | None]:
-        """What is likely on a head's path."""
+        """Return ids that are likely on a head's path."""
         return [*self.behind.get(head, ()), self.heads.get(head)]
 
     def refuse(self, act: Act, kind: str, data: dict[str, Any]) -> None:
-        """Take in an error."""
+        """Learn from an error."""
         head = act.params.get("head", "main")
         if kind == "precondition_failed":
             self.heads[head] = data["actual"]["leaf_id"]
@@ -99,14 +99,14 @@ class Belief:
 
 
 class World:
-    """All sessions of a round."""
+    """The beliefs about all sessions of a round."""
 
     def __init__(self, sessions: list[str]) -> None:
         self.beliefs = {session: Belief(session) for session in sessions}
         self.archived: set[str] = set()
 
     def pick(self, chance: Random) -> Belief:
-        """The first sessions are asked most."""
+        """Pick a session; the first ones are picked most often."""
         names = list(self.beliefs)
         return self.beliefs[chance.choices(names, range(len(names), 0, -1))[0]]
 
@@ -128,6 +128,6 @@ class World:
             self.beliefs[act.session].refuse(act, kind, data)
 
     def reconnected(self) -> None:
-        """What ends with a connection has ended."""
+        """Forget the leases, which end with a connection."""
         for belief in self.beliefs.values():
             belief.leases.clear()
