@@ -68,7 +68,7 @@ def test_a_file_without_a_header_shows_what_its_lines_are(tmp_path: Path) -> Non
 
 
 def test_a_type_that_is_no_text_everywhere_is_shown_where_it_is_one(tmp_path: Path) -> None:
-    """Not UTF-8: no type. Half a surrogate pair: JSON all the same, and the line an entry."""
+    """A line that is not UTF-8 has no type. Half a surrogate pair is JSON: its line is an entry."""
     half = ENTRY.replace(b"secret", rb"\ud83d")
     _, bad, good = dumped(tmp_path, HEADER, b'{"type":"zz\xff","id":"e9"}\n', half)
     assert (bad.type, bad.id, bad.problem) == (None, "e9", "is not UTF-8")

@@ -1,4 +1,4 @@
-"""Which folders of the environment and of the command line count."""
+"""The folders of the environment and of the command line, and which of them count."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sessiond.cli.commands.sockname import COMMAND
 
 
 def sockname(*words: str) -> str:
-    """What `sessiond sockname` prints."""
+    """Return the output of `sessiond sockname`."""
     answer = CliRunner().invoke(COMMAND, words)
     assert answer.exit_code == 0, answer.output
     return answer.output.strip()

@@ -1,4 +1,4 @@
-"""What is printed for people cannot act on their terminal."""
+"""Output for people: no text can control their terminal."""
 
 from __future__ import annotations
 

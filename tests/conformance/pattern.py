@@ -1,6 +1,6 @@
-"""What a case says about JSON: numbers by their spelling, names to fill in, patterns to match.
+"""The JSON of cases: numbers by their spelling, names to fill in, patterns to match.
 
-Law: nothing here knows a client, a daemon or a step. README.md has the list of patterns.
+Law: this module knows no client, daemon or step. README.md has the list of patterns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Number(str):
 
 
 class Mismatch(Exception):
-    """What came is not what the case says."""
+    """Failure of a match: the received value is not the one in the case."""
 
 
 def read(text: str | bytes) -> Any:
@@ -28,7 +28,7 @@ def read(text: str | bytes) -> Any:
 
 
 def write(value: Any) -> str:
-    """The JSON text of what `read` gave, without blanks."""
+    """Return the JSON text of a value from `read`, without blanks."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{write(key)}:{write(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
@@ -70,7 +70,7 @@ def match(want: Any, got: Any, names: dict[str, Any], at: str) -> None:
 
 
 def match_rule(rule: str, item: Any, got: Any, names: dict[str, Any], at: str) -> None:
-    """One of the patterns that start with `$`."""
+    """Match a pattern that starts with `$`. Raises Mismatch."""
     if rule == "$bind":
         names[item] = got
     elif rule == "$any":

@@ -30,7 +30,7 @@ EXPECTED = ("answer", "answers", "event", "received", "closed")
 
 
 class Unsupported(Exception):
-    """This client, or this set-up, has no way to do the step."""
+    """Refusal of a step that the client or the set-up has no way to do."""
 
 
 class Daemon:
@@ -111,7 +111,7 @@ class Client:
 
 
 class Case:
-    """One case: what its names stand for, and its steps, done one after the other."""
+    """A case: the values of its names, and its steps, done one after the other."""
 
     def __init__(self, daemon: Daemon, client: Client, folder: Path) -> None:
         self.daemon = daemon
@@ -139,7 +139,7 @@ class Case:
 
 
 def as_told(key: str, value: Any) -> Any:
-    """A member of a step as the client gets it: what goes to the daemon travels as JSON text."""
+    """Return a member of a step for the client; values for the daemon become JSON text."""
     if key == "calls":
         return [{name: as_told(name, item) for name, item in call.items()} for call in value]
     return write(value) if key in {"params", "options", "message"} else value
@@ -168,7 +168,7 @@ def run(path: Path, daemon: Daemon, client: Client, framing: str) -> str | None:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="Run the conformance cases; see README.md.")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--socket", help="the socket of a daemon that runs")

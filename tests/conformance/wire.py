@@ -17,7 +17,7 @@ from typing import Any
 
 
 class Connection:
-    """One connection to the daemon and what came on it that no step has asked for yet."""
+    """A connection to the daemon, with the messages that no step has read yet."""
 
     def __init__(self) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -37,7 +37,7 @@ class Connection:
         self.socket.sendall(head + data + b"\n" * self.is_lines)
 
     def read(self) -> str | None:
-        """One body; None at the end."""
+        """Return the next body; None at the end."""
         line = self.input.readline()
         if self.is_lines or not line:
             return line.decode()[:-1] or None
@@ -52,7 +52,7 @@ class Connection:
         return self.last_id
 
     def find(self, is_it: Callable[[Any], bool]) -> str:
-        """The first body that is it; what comes before it waits."""
+        """Return the first matching body; earlier bodies stay for later steps."""
         for body in self.unread:
             if is_it(json.loads(body)):
                 self.unread.remove(body)
@@ -135,13 +135,13 @@ class Wire:
         return {"closed": "true"} if body is None else {"received": body}
 
     def end(self, connection: Connection, step: dict[str, Any]) -> dict[str, Any]:
-        """The end of our input; what was asked is still answered."""
+        """End the client's input; the daemon still answers earlier requests."""
         connection.socket.shutdown(socket.SHUT_WR)
         return {}
 
 
 def main() -> None:
-    """Until standard input ends."""
+    """Do steps until standard input ends."""
     wire = Wire()
     for line in sys.stdin:
         try:

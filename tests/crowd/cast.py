@@ -1,7 +1,7 @@
-"""Who takes part: writers that pipeline appends and watchers that check every event, in one thread.
+"""The participants, in one thread: writers that pipeline appends, watchers that check all events.
 
-Law: sockets that speak the protocol and nothing between; a watcher believes nothing: seq by
-seq, content by content, and the very bytes of each entry go into a digest.
+Law: plain sockets that speak the protocol, without a client library. A watcher checks every seq and
+every content, and adds the bytes of each entry to a digest.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _decode_entry: Final = msgspec.json.Decoder(_Entry).decode
 
 
 def open_socket(path: Path) -> socket.socket:
-    """A new connection; every wait on it has a bound."""
+    """Open a connection on which every wait has a bound."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(PATIENCE_SECONDS)
     sock.connect(str(path))
@@ -61,22 +61,22 @@ def open_socket(path: Path) -> socket.socket:
 
 
 class Participant(Protocol):
-    """Somebody with a socket who is done at some time."""
+    """A participant with a socket, which is done at some time."""
 
     socket: socket.socket
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing more is waited for."""
+        """True if the participant waits for nothing more."""
         ...
 
     def take(self) -> None:
-        """Something has arrived."""
+        """Take the data that has arrived."""
         ...
 
 
 def drive(cast: Iterable[Participant]) -> None:
-    """Until all of them are done. Raises Broken when nothing comes for a minute."""
+    """Run all participants until they are done. Raises Broken if no data comes for a minute."""
     with selectors.DefaultSelector() as selector:
         left = 0
         for one in cast:
@@ -102,7 +102,7 @@ class _Lines:
         self._rest = b""
 
     def lines(self) -> list[bytes]:
-        """What the next chunk completes."""
+        """Return the lines that the next chunk completes."""
         data = self.socket.recv(_RECEIVE_BYTES)
         if not data:
             raise Broken("the daemon closed the connection")
@@ -134,11 +134,11 @@ class Writer(_Lines):
 
     @property
     def is_done(self) -> bool:
-        """Whether everything was acknowledged."""
+        """True if every append was acknowledged."""
         return self.answered == self._count
 
     def begin(self) -> None:
-        """Send the first ones."""
+        """Send the first appends."""
         self._send_more()
 
     def take(self) -> None:
@@ -171,12 +171,12 @@ class Watcher(_Lines):
 
     @property
     def is_done(self) -> bool:
-        """Whether every entry has come, and after a lag the word that it is over, which comes last."""
+        """True if every entry has come, and after each lag the final `session/synced`."""
         return self.seq == self._count and self.synced == self.lagged
 
     @property
     def digest(self) -> str:
-        """Of the entries' bytes, a line each."""
+        """Digest of the entries' bytes, a line each."""
         return self._digest.hexdigest()
 
     def ask(self, method: str, **params: Any) -> Raw:
@@ -217,7 +217,7 @@ class Watcher(_Lines):
 
 
 def stored_digest(file: Path) -> str:
-    """Of the entries of a session file, as a watcher makes it."""
+    """Return the digest of a session file's entries, as a watcher computes it."""
     digest = hashlib.sha256()
     with file.open("rb") as lines:
         next(lines)

@@ -1,4 +1,4 @@
-"""Many connections watch one session: every one gets every event, and what each of them costs."""
+"""The cost of many connections that watch one session; each of them must get every event."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZE: Final = 100
 
 
 class Found(Struct, frozen=True):
-    """What it took. `demotions`: how often one fell behind and was replayed."""
+    """The cost of a run. `demotions` counts the subscribers that fell behind and were replayed."""
 
     connections: int
     events: int
@@ -48,7 +48,7 @@ class _Stats(Struct):
 
 
 def watch(connections: int, appends: int) -> Found:
-    """So many subscribers and appends. Raises Broken for an event too few, too many or too late."""
+    """Run subscribers and appends. Raises Broken for a missing, duplicate or late event."""
     with tempfile.TemporaryDirectory(prefix="sd-") as folder:
         place = Path(folder)
         with running(Daemon(place / "s", place / "data")) as daemon, ExitStack() as stack:

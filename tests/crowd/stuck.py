@@ -1,7 +1,7 @@
-"""One subscriber is stopped (SIGSTOP) while writers go on: what it costs them and the daemon.
+"""The cost of a stopped subscriber (SIGSTOP) for the writers and the daemon.
 
-Each run has a daemon of its own, so that memory and pages of one run are not the other's. The
-`replaying` of server/stats and the process's state prove that it was stuck; after SIGCONT its
+Each run has a daemon of its own, so that runs share no memory and no pages. The `replaying` of
+server/stats and the state of the process prove that the subscriber was stuck. After SIGCONT its
 digest of all entries must be that of the file.
 """
 
@@ -34,18 +34,18 @@ _REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
 
 class Load(Struct, frozen=True):
-    """How much is appended."""
+    """The number of entries to append, and their size."""
 
     entries: int
     size: int
 
 
 class Outcome(Struct, frozen=True):
-    """One run: the writers' time, and what the daemon took meanwhile."""
+    """The outcome of a run: the writers' time, and the daemon's use of resources meanwhile."""
 
     seconds: float
     cpu_seconds: float
-    """The daemon's own, which other load on the machine hardly changes."""
+    """CPU time of the daemon, which other load on the machine hardly changes."""
     peak_kib: int
     catch_up_seconds: float | None = None
     peak_after_kib: int | None = None
@@ -66,7 +66,7 @@ class _Stats(Struct):
 
 
 def run(load: Load, *, stuck: bool) -> Outcome:
-    """A daemon, the writers, and with `stuck` a subscriber that is stopped meanwhile."""
+    """Run a daemon, the writers, and with `stuck` a subscriber that is stopped meanwhile."""
     with tempfile.TemporaryDirectory(prefix="sd-") as folder:
         place = Path(folder)
         with running(Daemon(place / "s", place / "data")) as daemon:
@@ -109,7 +109,7 @@ def _with_stuck(daemon: Daemon, control: Watcher, load: Load) -> Outcome:
 
 
 def _write(daemon: Daemon, load: Load) -> tuple[float, float]:
-    """All appends, acknowledged; gives the time from the first to the last, and the daemon's."""
+    """Make all appends; return the time to the last acknowledgement and the daemon's CPU time."""
     share, odd = divmod(load.entries, WRITERS)
     with ExitStack() as stack:
         writers = [

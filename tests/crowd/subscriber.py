@@ -1,6 +1,8 @@
-"""A subscriber in a process of its own, so that it can be stopped: python -m tests.crowd.subscriber
+"""A subscriber in a process of its own, which can be stopped.
 
-SOCKET SESSION COUNT    says `ready` when it is subscribed, and one line of JSON at the end
+    python -m tests.crowd.subscriber SOCKET SESSION COUNT
+
+Prints `ready` when it is subscribed, and one line of JSON at the end.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ __all__ = ["Heard"]
 
 
 class Heard(Struct, frozen=True):
-    """What it was told, all of it checked."""
+    """The checked events of a subscriber."""
 
     entries: int
     digest: str

@@ -1,4 +1,4 @@
-"""The small forms of `make stuck-client` and `make crowd`, and that their watcher believes nothing."""
+"""The small forms of `make stuck-client` and `make crowd`, and the checks of their watcher."""
 
 from __future__ import annotations
 

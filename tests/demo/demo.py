@@ -1,9 +1,10 @@
-"""What goes wrong without an owner of a session, and what sessiond makes of it: `make demo`.
+"""A demonstration of what goes wrong without an owner of a session: `make demo`.
 
-Four programs append 200 messages each to the file of one session, each by itself: a model then
-sees the messages of one of them. The same four do it through sessiond, while a fifth watches and
-a sixth leaves half way and comes back: nothing is lost, nothing comes twice. Then a branch, a
-label and a compaction; with --tree the tree too. Exits with 1 if sessiond lost anything.
+Four programs append 200 messages each directly to the file of one session: a model then sees the
+messages of one program only. Then the four programs append through sessiond, while a fifth program
+watches and a sixth leaves half way and comes back: no message is lost or comes twice. Then follow
+a branch, a label and a compaction; with --tree the tree is printed, too. The exit status is 1 if
+sessiond lost anything.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ console = Console(highlight=False)
 
 
 def source() -> Path:
-    """A recorded session if there is one on this machine, else the sample in the repository."""
+    """Return a recorded session of this machine, else the sample in the repository."""
     shared = Path(os.environ.get("SESSIOND_FIXTURES", REPOSITORY.parent / "shared"))
     recorded = shared / "fixtures" / "before-compaction.jsonl"
     return recorded if recorded.exists() else REPOSITORY / "tests/samples/pi/pi.jsonl"
@@ -42,7 +43,7 @@ def source() -> Path:
 
 @contextmanager
 def daemon(home: Path) -> Iterator[Path]:
-    """A daemon of its own, with its data in a temporary folder."""
+    """Run a daemon of its own, with its data in a temporary folder."""
     socket = home / "run" / "sessiond.sock"
     command = [str(Path(sys.executable).with_name("sessiond")), "serve", "--socket", str(socket)]
     log = (home / "daemon.log").open("wb")
@@ -105,7 +106,7 @@ def alone(path: Path) -> None:
 
 
 def expected() -> set[str]:
-    """The text of every message that the programs append."""
+    """Return the text of every message that the programs append."""
     return {text_of(writer, number) for writer in range(WRITERS) for number in range(APPENDS)}
 
 

@@ -1,8 +1,9 @@
 """The programs of the demo that use sessiond: one that appends, two that watch.
 
-programs.py write SOCKET SESSION WRITER            append messages, each after the answer to the last
-programs.py watch SOCKET SESSION SEQ ENTRY COUNT   print the texts of COUNT messages behind an entry
-programs.py watch-twice SOCKET SESSION SEQ ENTRY   watch half of them, leave, come back, watch the rest
+programs.py write SOCKET SESSION WRITER            append messages, each after the answer to the
+last programs.py watch SOCKET SESSION SEQ ENTRY COUNT   print the texts of COUNT messages behind an
+entry programs.py watch-twice SOCKET SESSION SEQ ENTRY   watch half of them, leave, come back, watch
+the rest
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Asked(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """What the runner asks for."""
+    """A step that the runner asks for."""
 
     do: str
     on: str | None = None
@@ -75,7 +75,7 @@ Said = dict[str, Any]
 
 
 def wanted(params: str) -> dict[str, Any]:
-    """The params as a user would give them, payloads as the bytes they are."""
+    """Return the params as a user would give them, with payloads as bytes."""
     found = {}
     for name, raw in msgspec.json.decode(params, type=dict[str, Raw]).items():
         found[name] = raw if name in PAYLOADS else msgspec.json.decode(raw)
@@ -90,7 +90,7 @@ def refusal(error: RpcError) -> bytes:
 
 
 def event_text(event: Event) -> str:
-    """The event as the notification that it was."""
+    """Return the notification from which an event was made."""
     if isinstance(event, Notice):
         return msgspec.json.encode({"method": event.method, "params": event.params}).decode()
     params = {
@@ -103,7 +103,7 @@ def event_text(event: Event) -> str:
 
 
 def ended(step: Step, clients: Mapping[str, object]) -> list[str]:
-    """The connections that a step closes: the one it names, or all."""
+    """Return the connections that a step closes: the named one, or all."""
     return [name for name in clients if step.on in {None, name}]
 
 

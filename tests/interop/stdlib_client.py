@@ -58,7 +58,7 @@ def write(value: Any) -> str:
 
 
 class Connection:
-    """One connection: newline-delimited JSON both ways, answers found by their ids."""
+    """A connection: newline-delimited JSON both ways, with answers found by their ids."""
 
     def __init__(self, path: str, hello: Json) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -83,7 +83,10 @@ class Connection:
         return self._last_id
 
     def answer(self, request_id: int) -> Any:
-        """The result of a request. Raises Refused, or OSError if the connection ends before."""
+        """Return the result of a request.
+
+        Raises Refused, or OSError if the connection ends first.
+        """
         while request_id not in self._answers:
             self.receive()
         answer = self._answers.pop(request_id)
@@ -92,7 +95,7 @@ class Connection:
         return answer["result"]
 
     def outcome(self, request_id: int) -> Any:
-        """The same, with Refused as a value."""
+        """Return the result of a request, or its Refused. Raises OSError."""
         try:
             return self.answer(request_id)
         except Refused as refused:
@@ -126,7 +129,7 @@ class Connection:
 
 
 class Client(AbstractContextManager["Client"]):
-    """Calls over a connection that is made when it is needed; `hello` is what `initialize` is told."""
+    """Calls over a connection that is made when needed; `hello` has the params of `initialize`."""
 
     def __init__(self, path: str, **hello: str) -> None:
         self._path = path
@@ -142,14 +145,14 @@ class Client(AbstractContextManager["Client"]):
             self._connection = None
 
     def call(self, method: str, /, **params: Any) -> Any:
-        """One request, sent once. After an OSError nobody knows whether it was carried out."""
+        """Send one request, once. After an OSError it is unknown whether it was carried out."""
         (outcome,) = self.pipeline([(method, params)])
         if isinstance(outcome, Refused):
             raise outcome
         return outcome
 
     def pipeline(self, requests: Sequence[tuple[str, Json]]) -> list[Any]:
-        """Sends all without waiting, then waits; each one's result, or the Refused it came to."""
+        """Send all requests, then wait; return the result or the Refused of each."""
         try:
             if self._connection is None:
                 self._connection = Connection(self._path, self._hello)
@@ -160,7 +163,7 @@ class Client(AbstractContextManager["Client"]):
             raise
 
     def append(self, session_id: str, **params: Any) -> Json:
-        """Stores `message`, `entry` or `entries`, once, however often it has to be sent."""
+        """Store `message`, `entry` or `entries` exactly once, with as many retries as needed."""
         wanted: Json = {"session_id": session_id, **params}
         if "message" in wanted and not wanted.keys() & {"entry", "entries"}:
             wanted["entry"] = {"type": "message", "message": wanted.pop("message")}
@@ -171,7 +174,7 @@ class Client(AbstractContextManager["Client"]):
         return appended
 
     def subscribe(self, session_id: str, after: Json | None = None, **more: Any) -> Subscription:
-        """The events of a session from `after` on, else from now."""
+        """Return the events of a session behind `after`, or from now on."""
         params = {"session_id": session_id, **more}
         return Subscription(lambda: Connection(self._path, self._hello), params, after)
 
@@ -232,7 +235,7 @@ class Subscription:
 
 
 def persist(attempt: Callable[[], T]) -> T:
-    """What can be done again is, until it has an outcome for good. Raises its last error."""
+    """Repeat an attempt until its outcome is final. Raises its last error."""
     end = time.monotonic() + WAIT_SECONDS
     while True:
         try:

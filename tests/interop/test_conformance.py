@@ -33,7 +33,7 @@ PIPELINED = {name for name in CASES if name.startswith("pipelined-")}
 
 
 def run_kit(*arguments: str) -> tuple[int, dict[str, str]]:
-    """The exit code, and for each case what its line says: ok, SKIP, or why not."""
+    """Return the exit code, and the outcome of each case: ok, SKIP, or the reason of a failure."""
     done = subprocess.run(
         [sys.executable, str(KIT / "run.py"), *arguments],
         stdin=subprocess.DEVNULL,
@@ -60,7 +60,7 @@ def with_daemon(*arguments: str) -> tuple[int, dict[str, str]]:
 
 
 def skipped(said: dict[str, str]) -> set[str]:
-    """The names that were skipped; everything else must have gone well."""
+    """Return the skipped cases; require that all other cases passed."""
     assert {name: why for name, why in said.items() if why != "ok" and "SKIP" not in why} == {}
     return {name for name, why in said.items() if why != "ok"}
 
@@ -115,7 +115,7 @@ Lie = Callable[[bytes], list[bytes]]
 
 
 class Liar:
-    """What a proxy does to the lines of the daemon: once, to the first one with the needle."""
+    """A lie of a proxy: it changes, once, the daemon's first line with the needle."""
 
     def __init__(self, needle: bytes, lie: Lie | None) -> None:
         self.needle = needle
@@ -136,7 +136,7 @@ class Liar:
 
 
 def forward(source: socket.socket, target: socket.socket, through: Lie) -> None:
-    """Until one of the two ends is gone; then neither is left open for the other side."""
+    """Pass lines on until one of the two ends is gone; then close both."""
     with source.makefile("rb") as lines, suppress(OSError):
         for line in lines:
             for out in through(line):
@@ -148,7 +148,7 @@ def forward(source: socket.socket, target: socket.socket, through: Lie) -> None:
 
 @contextmanager
 def proxy(path: Path, daemon: Path, liar: Liar) -> Iterator[None]:
-    """A socket at `path` that passes lines to the daemon and back, honest but for one lie."""
+    """Serve a socket at `path` that passes lines to the daemon and back, with one lie."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         listener.bind(str(path))

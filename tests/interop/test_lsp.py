@@ -126,7 +126,7 @@ class Editor(LanguageClient):
 
 @pytest.fixture
 def server(server: Daemon) -> Daemon:
-    """One that listens: `sessiond lsp` would start another one otherwise."""
+    """Return a daemon that listens already; `sessiond lsp` would start another one otherwise."""
     server.connect().close()
     return server
 
@@ -135,7 +135,7 @@ def server(server: Daemon) -> Daemon:
 async def editor(
     server: Daemon, *options: str, trees: bool = True, encodings: tuple[str, ...] = ()
 ) -> AsyncGenerator[Editor]:
-    """An editor with its server, which ends as editors end theirs."""
+    """Run an editor with its server; end the server as editors do."""
     client = Editor()
     where = ("--socket", str(server.socket_path), *options)
     await client.start_io(SESSIOND, "lsp", *where, env=dict(server.environment))
@@ -172,7 +172,7 @@ def names(symbols: list[types.DocumentSymbol], depth: int = 0) -> Iterator[str]:
 
 
 def member(path: Path, line: int, name: str) -> tuple[int, int, int]:
-    """Where the value of a member stands in a line, as editors count: UTF-16."""
+    """Return the place of a member's value in a line, in UTF-16 units as editors count."""
     text = path.read_bytes().decode().split("\n")[line]
     start = text.index(f'"{name}":"') + len(name) + 4
     end = text.index('"', start)

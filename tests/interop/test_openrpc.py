@@ -19,7 +19,7 @@ ELSEWHERE = "https://meta.json-schema.tools"
 
 
 def without_elsewhere(schema: Any) -> Any:
-    """The meta-schema by itself: it is said here which draft it is, and schemas are checked as such."""
+    """Return the meta-schema without references to other documents; the test sets the draft."""
     if isinstance(schema, list):
         return [without_elsewhere(part) for part in schema]
     if not isinstance(schema, dict):

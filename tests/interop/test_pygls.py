@@ -1,8 +1,8 @@
 """pygls' own client, over the standard streams of `serve --stdio`.
 
-It decodes every JSON object into a named tuple and renames the fields that are no
-Python names, so what is compared here has plain names; that the daemon keeps others
-as they are is shown with other clients.
+The client decodes every JSON object into a named tuple and renames fields that are no Python
+names. So these tests compare only fields with plain names; tests with other clients show that
+the daemon keeps all names.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Editor(JsonRPCClient):
         return await asyncio.wait_for(self.events.get(), 20)
 
     async def leave(self) -> None:
-        """Until the server has ended and nothing of it is left here."""
+        """Wait until the server has ended and all its tasks here are done."""
         stop: Callable[[], Awaitable[None]] = self.stop
         await asyncio.wait_for(stop(), 20)
 
@@ -66,7 +66,7 @@ class Editor(JsonRPCClient):
 
 @asynccontextmanager
 async def editor(home: Path) -> AsyncGenerator[Editor]:
-    """An editor that has started the daemon as its server, and ends it as editors do."""
+    """Run an editor that starts the daemon as its server; end the daemon as editors do."""
     client = Editor()
     environment = {**os.environ, "SESSIOND_HOME": str(home / "data")}
     await client.start_io(SESSIOND, "serve", "--stdio", env=environment)

@@ -1,8 +1,8 @@
 """Both Python clients over a real socket, against a daemon that the test scripts.
 
-`Stage` is that daemon: one scene per connection, played in a thread, so the same
-scenes serve the anyio client and the blocking one (whose calls then run in worker
-threads). A scene reads and says in a fixed order; nothing sleeps.
+`Stage` is that daemon: one scene per connection, played in a thread. So one set of scenes serves
+the anyio client and the blocking client, whose calls run in worker threads. A scene reads and
+writes in a fixed order; no test sleeps.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def connected(request: pytest.FixtureRequest) -> Connect:
 
 
 def quiet(peer: Peer) -> None:
-    """A connection that the client makes and closes."""
+    """Accept a connection that the client closes again."""
     peer.ends()
 
 
@@ -704,7 +704,7 @@ def test_threads_share_one_blocking_client(stage: Stage) -> None:
 
 
 def offers_twice() -> tuple[Scene, Scene, list[Any]]:
-    """A daemon that asks, hears the answer and goes, and one that asks and hears nothing."""
+    """Return two scenes: a daemon that asks and gets an answer, and one that gets none."""
     said: list[Any] = []
     about = {"session_id": "s", "entry_id": "e1"}
 

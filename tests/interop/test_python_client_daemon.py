@@ -255,7 +255,7 @@ Stored = list[tuple[int, str]]
 
 
 class Tally:
-    """What was acknowledged, and a way to wait until it is so many."""
+    """The acknowledged entries, and a way to wait for a number of them."""
 
     def __init__(self) -> None:
         self.stored: Stored = []

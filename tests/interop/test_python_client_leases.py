@@ -1,4 +1,4 @@
-"""What lasts as long as a connection, against a real daemon: leases that renew themselves, presence."""
+"""Leases that renew themselves and presence, which last as long as a connection: a real daemon."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def kind_of(client: Client, session_id: str, **options: Any) -> str:
 
 
 def counted(client: Any, monkeypatch: pytest.MonkeyPatch) -> SimpleQueue[str]:
-    """The leases that are renewed, one for each time."""
+    """Return a queue with a lease id for each renewal."""
     renewed: SimpleQueue[str] = SimpleQueue()
     renew = client.renew
 
@@ -176,7 +176,7 @@ def test_threads_hold_leases_the_same_way(server: Daemon, monkeypatch: pytest.Mo
 
 
 async def somebody(events: Subscription) -> Present:
-    """The first one who is said to be present."""
+    """Return the first client that a presence notification names."""
     async for event in events:
         if isinstance(event, Presence) and event.clients:
             return event.clients[0]

@@ -1,4 +1,4 @@
-"""What the Python clients do for a real daemon: summaries, and a word before changes."""
+"""Requests of a real daemon to the Python clients: summaries, and hooks before changes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SAID = "It was fixed. \u2028 é😀"
 
 @pytest.fixture(scope="module")
 def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """A daemon for every test that leaves it as it was."""
+    """Run a daemon for all tests that leave it unchanged."""
     with (
         tempfile.TemporaryDirectory(prefix="sd-") as folder,
         running(Daemon(Path(folder) / "s", tmp_path_factory.mktemp("home") / "data")) as daemon,
@@ -53,7 +53,7 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 async def grown(client: Client) -> str:
-    """A session with something to summarise."""
+    """Return the id of a session with entries to summarise."""
     settings = {"keep_recent_tokens": 1}
     made = await client.create("/p", persist="immediate", compaction=settings)
     for number in range(3):
@@ -182,7 +182,7 @@ def test_a_long_answer_is_sent_before_the_offer_ends(lasting: Daemon) -> None:
 
 
 async def change(client: Client, hook: str, session_id: str) -> Any:
-    """What the hook is asked about."""
+    """Make the change before which the hook is asked."""
     if hook == "before_branch":
         return await client.branch(session_id, None)
     if hook == "before_fork":
@@ -211,7 +211,7 @@ async def test_a_hook_may_veto_and_who_fails_or_vanishes_has_nothing_against_it(
         session_id = await grown(client)
 
         async def meanwhile(handle: Handle) -> Any:
-            """The change, while somebody handles what is asked before it."""
+            """Make the change while a client handles the hook's request."""
             outcome: list[Any] = []
 
             async def make_it() -> None:
@@ -236,7 +236,7 @@ async def test_a_hook_may_veto_and_who_fails_or_vanishes_has_nothing_against_it(
             return outcome[0]
 
         def vanishes(_asked: Asked) -> None:
-            """The connection ends with the question open."""
+            """End the connection while the request is open."""
 
         before = (await client.get(session_id)).seq
         refused = await meanwhile(lambda asked: asked.veto("Not now."))
@@ -250,7 +250,7 @@ async def test_a_hook_may_veto_and_who_fails_or_vanishes_has_nothing_against_it(
 
 
 def test_who_hangs_holds_nothing_up_for_long_and_is_told(lasting: Daemon) -> None:
-    """Ten seconds for each, all at the same time, and on one backend only."""
+    """Each hook takes ten seconds, so all hang at once, and only one backend is tested."""
     anyio.run(_hang_before_each, lasting)
 
 

@@ -48,7 +48,7 @@ def status() -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def own_place(home: Path) -> Iterator[None]:
-    """A home and a place for the socket of this test's own; no daemon is left in it."""
+    """Give the test a home and a socket of its own; stop its daemon at the end."""
     yield
     done = sessiond("stop", "--json")
     assert done.returncode == 0, done.stdout
@@ -144,7 +144,7 @@ THE_END = {"type": "message", "id": "the-end", "message": MESSAGE}
 
 
 class Tally:
-    """What was acknowledged, and a way to wait until it is so many more."""
+    """The acknowledged entries, and a way to wait for a number of new ones."""
 
     def __init__(self) -> None:
         self.stored: Stored = []
@@ -198,7 +198,7 @@ def restart(pid: int) -> None:
 
 @pytest.mark.parametrize("end", [kill, drain, restart])
 async def test_appending_clients_carry_on_when_the_daemon_ends(end: Callable[[int], None]) -> None:
-    """Nobody else starts it again; nothing is lost and nothing stored twice."""
+    """Only the clients start the daemon again; no entry is lost or stored twice."""
     tally = Tally()
     watched: Stored = []
     pids: list[int] = []
@@ -238,7 +238,7 @@ def test_a_start_that_fails_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 @pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A command that does nothing until the test has opened and closed this pipe."""
+    """Let the client's command wait until the test has opened and closed this pipe."""
     pipe = tmp_path / "gate"
     os.mkfifo(pipe)
     script = f'read line <{shlex.quote(str(pipe))}; exec {shlex.quote(SESSIOND)} "$@"'
@@ -259,7 +259,7 @@ async def test_other_tasks_run_while_the_daemon_is_started(gate: Path) -> None:
 
 
 def is_deserted(pipe: TextIO) -> bool:
-    """Waits until nobody has the other end of a pipe."""
+    """Wait until no process has the other end of a pipe open; False after 30 seconds."""
     poll = select.poll()
     poll.register(pipe, 0)
     return [event for _, event in poll.poll(30_000)] == [select.POLLERR]

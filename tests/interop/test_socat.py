@@ -1,4 +1,4 @@
-"""By hand: socat and a terminal, a pipe and a shell. No client, no `jsonrpc`, no `initialize`."""
+"""Requests by hand: socat and a terminal, a pipe and a shell, without client or `initialize`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CONTENTS = ["hi", "said without an id", "bye"]
 
 @pytest.fixture
 def socat(server: Daemon, program: Callable[[str], str]) -> list[str]:
-    """The command, once somebody listens."""
+    """Return the command, once the daemon listens."""
     server.connect().close()
     return [program("socat"), "-t5", "-", f"UNIX:{server.socket_path}"]
 
@@ -115,7 +115,7 @@ def check_events(events: list[dict[str, Any]]) -> None:
 
 @contextmanager
 def typing(command: list[str]) -> Iterator[Callable[[str], dict[str, Any]]]:
-    """Somebody who types a line and reads the next one that comes."""
+    """Yield a function that types a line and returns the next line that comes."""
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None

@@ -1,7 +1,7 @@
 """The stubs of clients/stubs, as processes, against a daemon that is killed.
 
-`run` is the command line of a stub, in an environment with a home of the test's own. Nobody but
-the stubs starts a daemon in most of these tests: a stub that finds none starts one.
+`run` is the command line of a stub, in an environment with a home of the test's own. In most of
+these tests only the stubs start a daemon: a stub that finds none starts one.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Json = dict[str, Any]
 
 @pytest.fixture(scope="session", params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
-    """The end of a stub's name."""
+    """Return the suffix of a stub's name."""
     name: str = request.param
     return name
 
@@ -68,7 +68,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 def interpreter(
     kind: str, request: pytest.FixtureRequest, program: Callable[[str], str]
 ) -> list[str]:
-    """What runs the stub; what the stub needs of the machine is there."""
+    """Return the interpreter of the stub; skip the test if a program that it needs is missing."""
     if kind == "mjs":
         return [str(request.getfixturevalue("node"))]
     if kind == "sh":
@@ -79,13 +79,13 @@ def interpreter(
 
 @pytest.fixture
 def stub(kind: str, interpreter: list[str]) -> list[str]:
-    """The command of the stub, without its arguments."""
+    """Return the command of the stub, without its arguments."""
     return [*interpreter, str(STUBS / f"stub.{kind}")]
 
 
 @pytest.fixture
 def environment(home: Path) -> Iterator[Mapping[str, str]]:
-    """A user's environment with an empty home; the daemon that serves it is stopped."""
+    """Yield a user's environment with an empty home; stop its daemon at the end."""
     environment = {
         **os.environ,
         "PATH": f"{Path(SESSIOND).parent}{os.pathsep}{os.environ['PATH']}",
@@ -109,7 +109,7 @@ def run(command: list[str], environment: Mapping[str, str]) -> subprocess.Comple
 
 
 def said(command: list[str], environment: Mapping[str, str]) -> Any:
-    """What a command that must succeed prints, as JSON."""
+    """Run a command that must succeed; return its output, decoded from JSON."""
     done = run(command, environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -117,7 +117,7 @@ def said(command: list[str], environment: Mapping[str, str]) -> Any:
 
 @contextmanager
 def python_client(environment: Mapping[str, str]) -> Iterator[sessiond_client.BlockingClient]:
-    """The Python client at the daemon that `environment` means."""
+    """Yield a Python client of the environment's daemon."""
     place = said([SESSIOND, "start", "--json"], environment)["socket"]
     with sessiond_client.connect_blocking(place) as client:
         yield client
@@ -135,7 +135,7 @@ def say(environment: Mapping[str, str], *texts: str) -> None:
 
 
 def contents(environment: Mapping[str, str]) -> list[str]:
-    """The text of every message that is stored, by `seq`."""
+    """Return the text of every stored message, in the order of `seq`."""
     with python_client(environment) as client:
         rows = client.entries(SESSION).entries
     return [row.entry["message"]["content"] for row in rows]
@@ -159,7 +159,7 @@ class Watch:
         self._watchdog.start()
 
     def events(self, upto: int) -> list[Json]:
-        """The params of the events that come, up to the one with this `seq`."""
+        """Return the params of the next events, up to the one with this `seq`."""
         assert self._process.stdout is not None
         found: list[Json] = []
         for line in self._process.stdout:

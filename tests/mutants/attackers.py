@@ -1,7 +1,7 @@
-"""Who attacks: the tests and programs of this repository that look for broken promises.
+"""The attackers: tests and programs of this repository that look for broken promises.
 
-Law: an attacker comes from outside, by the wire, the file or the disk. One that looks at the
-very line in which a bug was planted would only prove that it can read.
+Law: an attacker comes from outside, by the wire, the file or the disk. A test that checks the
+very line with the planted bug would prove nothing.
 """
 
 from __future__ import annotations

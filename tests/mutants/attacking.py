@@ -1,7 +1,7 @@
-"""What came of an attack.
+"""The outcome of an attack.
 
-Law: a violation is what an attacker says after it has looked: a test that failed, or
-that could not end well. One that cannot begin, hangs or breaks has caught nothing.
+Law: a violation is a finding of an attacker: a test that failed, or whose teardown failed. An
+attacker that cannot start, hangs or crashes has caught nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BROKEN: Final = re.compile(
 
 
 class Outcome(Enum):
-    """What an attack ended with."""
+    """The ways in which an attack can end."""
 
     HELD = "held"
     VIOLATION = "violation"
@@ -67,7 +67,7 @@ def run(attacker: Attacker, copy: Copy) -> Attack:
 
 
 def _run_program(attacker: Attacker, copy: Copy, folder: str) -> Attack:
-    """A program says what it found as JSON, and its exit code is 0 when that is nothing."""
+    """Run a program that prints its findings as JSON and exits with 0 if there are none."""
     code, answer, words = _ended(copy, ["-m", *attacker.program, "--folder", folder])
     if broken := _BROKEN.search(words):
         return Attack(Outcome.NOT_RUN, f"the code is broken: {_line(broken[1])}")
@@ -115,7 +115,7 @@ def _ended(copy: Copy, words: Sequence[str]) -> tuple[int, bytes, str]:
 
 
 def read_report(report: Path) -> Attack:
-    """What pytest says of a run, its first violation in particular."""
+    """Return the outcome in pytest's report of a run, with its first violation."""
     held = 0
     skipped = ""
     for case in ElementTree.parse(report).iter("testcase"):

@@ -31,7 +31,7 @@ _WHOSE: Final = (
 
 
 class Copy:
-    """One copy, in a temporary folder."""
+    """A copy of the repository, in a temporary folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -40,14 +40,14 @@ class Copy:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What a process of the copy is given: nothing that leads back to the checkout."""
+        """The environment of the copy's processes, without any way back to the checkout."""
         leads_back = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "TMPDIR"}
         kept = {name: value for name, value in os.environ.items() if name not in leads_back}
         shared = (REPOSITORY / ".." / "shared").resolve()
         return {"SESSIOND_FIXTURES": str(shared), **kept}
 
     def make(self) -> None:
-        """The files, and a venv in which they are what is imported."""
+        """Copy the files, and make a venv that imports them."""
         shutil.copytree(REPOSITORY, self.tree, ignore=_LEFT_OUT, symlinks=True)
         home = self.python.parents[1]
         here = Path(sysconfig.get_paths()["purelib"])
@@ -84,7 +84,7 @@ class Copy:
             compiled.unlink()
 
     def end_processes(self) -> None:
-        """End whatever still runs from here: an attacker that was ended ends nobody."""
+        """Kill all processes of the copy: a killed attacker leaves its children running."""
         mark = os.fsencode(self.tree)
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             with suppress(OSError):
@@ -94,7 +94,7 @@ class Copy:
 
 @contextmanager
 def copy() -> Iterator[Copy]:
-    """A copy for as long as the block lasts."""
+    """Yield a copy that exists during the block."""
     with TemporaryDirectory(prefix="mutant-") as folder:
         made = Copy(Path(folder).resolve())
         made.make()

@@ -42,7 +42,7 @@ class Hunk(Struct, frozen=True):
 
 
 class Mutant(Struct, frozen=True):
-    """One planted bug. `hunks` are by the path of their file in the repository."""
+    """A planted bug. `hunks` are keyed by the path of their file in the repository."""
 
     name: str
     breaks: str
@@ -51,7 +51,7 @@ class Mutant(Struct, frozen=True):
     hunks: Mapping[PurePosixPath, Sequence[Hunk]]
 
     def planted(self, tree: Path) -> dict[Path, str]:
-        """The files of a tree that it changes, as they are then. Raises StalePatch."""
+        """Return the changed files of a tree with the bug in them. Raises StalePatch."""
         return {tree / path: self._changed(tree, path) for path in self.hunks}
 
     def _changed(self, tree: Path, path: PurePosixPath) -> str:
@@ -84,7 +84,7 @@ def load_all(folder: Path = FOLDER) -> list[Mutant]:
 
 
 def load(path: Path) -> Mutant:
-    """One patch. Raises StalePatch for what is no patch."""
+    """Load a patch. Raises StalePatch for a file that is no patch."""
     head, *files = re.split(r"^--- a/", path.read_text("utf-8"), flags=re.MULTILINE)
     fields = dict(re.findall(r"^(\w+): (.+)$", head, re.MULTILINE))
     if not files or tuple(fields) != FIELDS:

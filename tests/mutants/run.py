@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 
 
 class Tried(Struct, frozen=True):
-    """One planted bug, one attacker, and what came of it."""
+    """A planted bug, an attacker, and the outcome."""
 
     mutant: str
     breaks: str
@@ -42,7 +42,7 @@ class Tried(Struct, frozen=True):
     seconds: float
 
     def line(self) -> str:
-        """It in words."""
+        """Return the outcome in words."""
         if self.outcome == "caught":
             how = f"caught by {self.attacker} in {self.seconds:.1f} s: {self.said}"
         elif self.outcome == "survived":
@@ -125,7 +125,7 @@ def _not_holding(attackers: Iterable[Attacker], say: Say) -> dict[str, str]:
 
 
 def _try(mutant: Mutant, attacker: Attacker) -> Tried:
-    """One attack on a copy of its own."""
+    """Attack a planted bug in a copy of its own."""
     start = time.monotonic()
     outcome: Literal["caught", "survived", "not tried"] = "not tried"
     with copy() as planted:

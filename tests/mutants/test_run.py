@@ -1,4 +1,4 @@
-"""Two of the planted bugs are found in every run of CI; one that nobody finds is told."""
+"""Runs of planted bugs: CI finds two of them in every run, and an unfound bug is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs from run to run, and how a transcript shows it."""
+"""The values that differ from run to run, and their spelling in transcripts."""
 
 from __future__ import annotations
 

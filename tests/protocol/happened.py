@@ -1,4 +1,4 @@
-"""Everything that was said in the transcripts: those of the tests and those of protocol.md."""
+"""The messages of all transcripts: those of the tests and those of protocol.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCK = re.compile(r"^```transcript[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL
 
 
 def transcripts() -> Iterator[list[Line]]:
-    """Those of the tests and those of protocol.md."""
+    """Yield the transcripts of the tests and those of protocol.md."""
     for path in sorted((Path(__file__).parent / "transcripts").glob("*.txt")):
         yield parse(path.read_text())
     for block in BLOCK.finditer((REPOSITORY / "protocol.md").read_text()):

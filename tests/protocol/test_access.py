@@ -1,4 +1,4 @@
-"""Who may call what: every method against every access, and what parameters ask for more."""
+"""The access that calls need: every method with every access, and parameters that need more."""
 
 from __future__ import annotations
 

@@ -15,19 +15,19 @@ ENTRANCE = REPOSITORY / "README.md"
 
 
 def prose(page: Path) -> str:
-    """The text of a page without its blocks of code and without code in a line."""
+    """Return the text of a page without code blocks and inline code."""
     text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     return re.sub(r"`[^`\n]*`(?!\])", "", text)
 
 
 def links(page: Path) -> list[str]:
-    """Where the links of a page lead, those to other hosts apart."""
+    """Return the targets of a page's links, without links to other hosts."""
     found = re.findall(r"\]\(([^)\s]+)\)", prose(page))
     return [link for link in found if "://" not in link]
 
 
 def anchors(page: Path) -> set[str]:
-    """The names of the headings of a page, as renderers of Markdown make them."""
+    """Return the anchors of a page's headings, as renderers of Markdown make them."""
     text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

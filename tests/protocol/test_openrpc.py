@@ -57,7 +57,7 @@ def validator(schema: dict[str, Any]) -> Draft7Validator:
 
 
 def params_schema(method: dict[str, Any]) -> dict[str, Any]:
-    """What a request's params are, by its content descriptors."""
+    """Return the schema of a request's params, from its content descriptors."""
     return {
         "type": "object",
         "properties": {param["name"]: param["schema"] for param in method["params"]},

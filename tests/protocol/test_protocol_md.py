@@ -27,8 +27,8 @@ BLOCK = re.compile(r"^```transcript( fresh)?\n(.*?)^```$", re.MULTILINE | re.DOT
 
 
 def section_of(name: str) -> str:
-    """What stands between the heading of this name and the next one."""
-    # A remark in an example looks like a heading.
+    """Return the text between the heading of this name and the next heading."""
+    # A comment in an example looks like a heading.
     text = BLOCK.sub(lambda block: re.sub("^#", "", block[0], flags=re.MULTILINE), PAGE.read_text())
     found = re.search(rf"^## {re.escape(name)}\n(.*?)(?=^#+ |\Z)", text, re.MULTILINE | re.DOTALL)
     assert found, f"protocol.md has no section: ## {name}"
@@ -52,7 +52,7 @@ async def test_its_examples_happen_as_written(
 async def as_played(
     text: str, home: Path, framing: Framing, placeholders: Placeholders, *, recording: bool
 ) -> str:
-    """The page with what happened in its examples: one story, but for those marked `fresh`."""
+    """Return the page with real answers; all examples but those marked `fresh` share a daemon."""
     parts: list[str] = []
     at = 0
     async with running_daemon(home) as story, running_daemon(home / "fresh") as fresh:
@@ -95,7 +95,7 @@ def test_every_parameter_and_member_of_a_result_is_in_its_section(
 
 
 def fields_of(kind: Any) -> list[str]:
-    """The names on the wire, `_meta` apart."""
+    """Return the names on the wire, without `_meta`."""
     names = kind.__struct_encode_fields__ if isinstance(kind, type(Struct)) else ()
     return [name for name in names if name != "_meta"]
 

@@ -52,7 +52,7 @@ REPLY = {"role": "assistant", "content": [{"type": "text", "text": "Done \u2028 
 
 
 class Daemon:
-    """One life of the daemon."""
+    """A running daemon."""
 
     def __init__(self, program: str) -> None:
         command = [program, "serve", "--stdio", "--home", str(HOME)]
@@ -60,7 +60,7 @@ class Daemon:
         self._number = 0
 
     def call(self, method: str, **params: Any) -> Any:
-        """The result of a call; notifications are passed over."""
+        """Return the result of a call; skip notifications."""
         self._number += 1
         message = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
         assert self._process.stdin
@@ -102,7 +102,7 @@ def fill(daemon: Daemon) -> list[str]:
 
 
 def look(daemon: Daemon, session_id: str) -> dict[str, Any]:
-    """What the daemon says of a session."""
+    """Return the daemon's description of a session."""
     info = daemon.call("session/get", session_id=session_id)["session"]
     del info["path"]
     context = daemon.call("build_context", session_id=session_id)
