@@ -42,7 +42,7 @@ export const append = (session_id, message) =>
   call("session/append", { session_id, entry: { type: "message", id: crypto.randomUUID(), message } });
 
 /** Yield every event behind the cursor, once and in order, also over restarts of the daemon. */
-export async function* watch(session_id, cursor) {
+export async function* watch(session_id, cursor = { seq: 0 }) {
   const params = { session_id, after: cursor };
   for await (const message of exchange("session/subscribe", params)) {
     if (message.method === "session/event") params.after = { seq: message.params.seq, epoch: message.params.epoch };
@@ -51,10 +51,10 @@ export async function* watch(session_id, cursor) {
 }
 if (realpathSync(process.argv[1] ?? ".") === import.meta.filename) {
   process.on("uncaughtException", (error) => { console.error(error.message); process.exit(1); });
-  const [command, session_id, word = '{"seq":0}'] = process.argv.slice(2);
+  const [command, session_id, word] = process.argv.slice(2);
   const show = (value) => console.log(JSON.stringify(value));
-  if (command === "append") show(await append(session_id, { role: "user", content: word }));
+  if (command === "append" && word) show(await append(session_id, { role: "user", content: word }));
   else if (command === "context") show(await call("session/build_context", { session_id }));
-  else if (command === "watch") for await (const message of watch(session_id, JSON.parse(word))) show(message);
+  else if (command === "watch") for await (const event of watch(session_id, word && JSON.parse(word))) show(event);
   else throw new Error("usage: stub.mjs append SESSION TEXT | watch SESSION [CURSOR] | context SESSION");
 }

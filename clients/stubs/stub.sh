@@ -17,7 +17,7 @@ try() { # try METHOD PARAMS: send a request on a new connection; set $result; wh
     exec 3>&- 4<&-
     socat - "UNIX-CONNECT:$socket" <"$pipes/in" >"$pipes/out" 2>/dev/null &
     exec 3>"$pipes/in" 4<"$pipes/out" && rm -r "$pipes"
-    printf '{"id":1,"method":"%s","params":%s}\n' "$1" "$2" >&3
+    printf '{"id":1,"method":"%s","params":%s}\n' "$1" "$2" >&3 2>/dev/null
     while IFS= read -r line <&4; do
         case $line in
         '{"jsonrpc":"2.0","id":1,"result":'*) result=${line#*'"result":'}; result=${result%?}; return ;;
@@ -48,13 +48,13 @@ watch() { # watch SESSION CURSOR: print every event behind the cursor, once and 
         done
     done
 }
-case ${1-} in
-append) # every try has the same entry id, so the daemon knows a repetition
+case ${1-}:$# in
+append:3) # every try has the same entry id, so the daemon knows a repetition
     id=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
     entry="{\"type\":\"message\",\"id\":\"$id\",\"message\":{\"role\":\"user\",\"content\":$(quote "$3")}}"
     call session/append "{\"session_id\":$(quote "$2"),\"entry\":$entry}" ;;
-watch) watch "$2" "${3:-"{\"seq\":0}"}" ;;
-context) call session/build_context "{\"session_id\":$(quote "$2")}" ;;
-call) call "$2" "$3" ;;
+watch:[23]) watch "$2" "${3:-"{\"seq\":0}"}" ;;
+context:2) call session/build_context "{\"session_id\":$(quote "$2")}" ;;
+call:3) call "$2" "$3" ;;
 *) sed -n 3p "$0" >&2; exit 2 ;;
 esac

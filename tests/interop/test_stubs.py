@@ -351,10 +351,11 @@ def test_a_session_that_is_not_there_is_an_error_that_says_so(
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("words", [[], ["dance", SESSION], ["append", SESSION]], ids=str)
 def test_words_that_are_no_command_get_the_usage(
-    stub: list[str], environment: Mapping[str, str]
+    stub: list[str], environment: Mapping[str, str], words: list[str]
 ) -> None:
-    done = run([*stub, "dance"], environment)
+    done = run([*stub, *words], environment)
     assert done.returncode != 0
     assert "append SESSION TEXT | watch SESSION" in done.stderr
 
