@@ -75,3 +75,24 @@ def test_it_installs_and_works_without_sessiond(server: Daemon, tmp_path: Path) 
     empty = {"PATH": str(tmp_path), "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
     said = run(python, "-I", "-c", PROGRAM, server.socket_path, **empty)
     assert "there is no sessiond to start" in said
+
+
+def test_the_distribution_installs_the_command_and_the_client(tmp_path: Path) -> None:
+    """What README says of `pip install .`, with dependencies lent instead of fetched."""
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+    offline = ("--no-index", "--no-deps", "--no-build-isolation")
+    run(*pip, "wheel", *offline, "--wheel-dir", tmp_path, REPOSITORY)
+    (wheel,) = tmp_path.glob("sessiond-*.whl")
+    venv.create(tmp_path / "installed")
+    folder = tmp_path / "installed" / "bin"
+    run(*pip, "--python", folder / "python", "install", *offline, wheel)
+    (site,) = (tmp_path / "installed" / "lib").glob("python*/site-packages")
+    # Behind what was installed; the checkout that this environment points to is not lent.
+    lent = metadata.distribution("anyio").locate_file("")
+    (site / "lent.pth").write_text(f"{lent}\n", "utf-8")
+    home = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path), "PATH": str(folder)}
+    version = run(folder / "sessiond", "--version", **home)
+    assert version.strip() == f"sessiond, version {metadata.version('sessiond')}"
+    code = "import sessiond, sessiond_client; print(sessiond.__file__, sessiond_client.__file__)"
+    places = run(folder / "python", "-I", "-c", code, **home).split()
+    assert [Path(place).parent.parent for place in places] == [site, site]
