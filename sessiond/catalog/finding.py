@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from sessiond.catalog.rows import Brief, Found, Relative
+from sessiond.catalog.rows import Brief, FoundSession, Relative
 
 __all__ = ["Kept", "find_by_ref", "find_kept", "relatives", "twins"]
 
@@ -27,7 +27,7 @@ _RELATIVE: Final = (
 )
 
 
-def find_by_ref(connection: sqlite3.Connection, ref: str, limit: int) -> list[Found]:
+def find_by_ref(connection: sqlite3.Connection, ref: str, limit: int) -> list[FoundSession]:
     """Return the sessions that `ref` may mean, by the first reading of `ref` that finds any.
 
     The readings, in order: an id; at least four leading characters of an id, or at least six
@@ -42,7 +42,7 @@ def find_by_ref(connection: sqlite3.Connection, ref: str, limit: int) -> list[Fo
             [*values, *values, limit],
         ).fetchall()
         if rows:
-            return [Found(Brief(*row[:4]), row[4]) for row in rows]
+            return [FoundSession(Brief(*row[:4]), row[4]) for row in rows]
     return []
 
 

@@ -15,7 +15,7 @@ __all__ = [
     "Brief",
     "Facts",
     "Fingerprint",
-    "Found",
+    "FoundSession",
     "Known",
     "Mark",
     "Relative",
@@ -112,7 +112,7 @@ class Brief(Struct, frozen=True):
     updated_at: str
 
 
-class Found(Struct, frozen=True):
+class FoundSession(Struct, frozen=True):
     """A session that a ref means, and what lists show of the session."""
 
     brief: Brief

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 
 __all__ = [
     "Command",
-    "Place",
+    "DaemonPlace",
     "Shared",
     "json_option",
     "named_session",
@@ -37,7 +37,7 @@ _SESSION = "sessiond.session"
 _SHARED = frozenset({"as_json", "config", "home", "may_start", "no_pager", "profile", "socket"})
 
 
-class Place(NamedTuple):
+class DaemonPlace(NamedTuple):
     """Daemon that the flags and the environment name; None for a value that is not given."""
 
     socket: str | None
@@ -51,7 +51,7 @@ class Place(NamedTuple):
 class Shared(NamedTuple):
     """Daemon to use, permission to start it, and form of the answer."""
 
-    place: Place
+    place: DaemonPlace
     as_json: bool
     may_start: bool
 
@@ -97,7 +97,7 @@ def place_options(command: F) -> F:
         config: str | None,
         **named: Any,
     ) -> Any:
-        place = place_of(click.get_current_context(), Place(socket, profile, home, config))
+        place = place_of(click.get_current_context(), DaemonPlace(socket, profile, home, config))
         return command(*arguments, place=place, **named)
 
     for add in (_CONFIG, _HOME, _SOCKET, _PROFILE):
@@ -105,7 +105,7 @@ def place_options(command: F) -> F:
     return run  # type: ignore[return-value]  # click's decorators return their argument's type
 
 
-def place_of(context: click.Context, said: Place) -> Place:
+def place_of(context: click.Context, said: DaemonPlace) -> DaemonPlace:
     """Return the place without values that do not count.
 
     A socket of the environment does not count against a profile or home on the command line. A
@@ -137,7 +137,9 @@ def shared_options(command: F) -> F:
     """Add the options of every command that calls a daemon, passed as `shared`."""
 
     @functools.wraps(command)
-    def run(*arguments: Any, place: Place, as_json: bool, may_start: bool, **named: Any) -> Any:
+    def run(
+        *arguments: Any, place: DaemonPlace, as_json: bool, may_start: bool, **named: Any
+    ) -> Any:
         return command(*arguments, shared=Shared(place, as_json, may_start), **named)
 
     return json_option(place_options(start_option(run)))  # type: ignore[return-value]

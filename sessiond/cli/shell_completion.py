@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from sessiond.cli.connect.conversation import is_path
 from sessiond.cli.connect.target import find_socket, require_meant_on
-from sessiond.cli.options import Place, place_of
+from sessiond.cli.options import DaemonPlace, place_of
 from sessiond.cli.ui.failures import Failure
 
 __all__ = ["complete_session"]
@@ -49,7 +49,7 @@ def _sessions(ctx: click.Context) -> list[dict[str, Any]]:
     socket, profile, home, config = (
         ctx.params.get(name) for name in ("socket", "profile", "home", "config")
     )
-    place = place_of(ctx, Place(socket, profile, home, config))
+    place = place_of(ctx, DaemonPlace(socket, profile, home, config))
     path = find_socket(place)
     require_meant_on(place, path)
     with connect_blocking(path, timeout=_SECONDS) as client:

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
-from sessiond.model.parsed_message import Reading, Summary
+from sessiond.model.parsed_message import ParsedMessage, Summary
 from sessiond.model.row import ModelName, Row, Rules
 from sessiond.model.usage import Usage
 
@@ -23,9 +23,9 @@ __all__ = [
     "BadLine",
     "ContextLine",
     "ContextMessage",
+    "CopyPlace",
     "Dialect",
     "ModelName",
-    "Place",
 ]
 
 
@@ -54,7 +54,7 @@ class ContextMessage(Struct, frozen=True):
     body: bytes
 
 
-class Place(Struct, frozen=True):
+class CopyPlace(Struct, frozen=True):
     """The place of an entry's copy in another file."""
 
     id: str
@@ -113,7 +113,7 @@ class Dialect(Protocol):
         """Return the entry as exactly one line; `row(encode(e)) == row_of(e)`."""
         ...
 
-    def placed(self, line: bytes, place: Place) -> bytes:
+    def placed(self, line: bytes, place: CopyPlace) -> bytes:
         """Return the line of an entry's copy in another file of this dialect."""
         ...
 
@@ -151,11 +151,11 @@ class Dialect(Protocol):
         """
         ...
 
-    def reading(self, line: bytes) -> Reading | None:
+    def reading(self, line: bytes) -> ParsedMessage | None:
         """Return the decoded message of a line; None if the line has none. Reads the payload."""
         ...
 
-    def read(self, message: bytes) -> Reading | None:
+    def read(self, message: bytes) -> ParsedMessage | None:
         """Decode a message of a context; None if the message is no object."""
         ...
 

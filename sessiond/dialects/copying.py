@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from sessiond.dialects.base import Place
+from sessiond.dialects.base import CopyPlace
 from sessiond.dialects.lenient_json import fields, items, join, reference
 
 __all__ = ["Names", "placed"]
@@ -27,7 +27,7 @@ class Names(Struct, frozen=True):
     others: tuple[str, ...]
 
 
-def placed(line: bytes, place: Place, names: Names) -> bytes:
+def placed(line: bytes, place: CopyPlace, names: Names) -> bytes:
     """Return the line of the copy."""
     found = fields(line)
     made = {name: value for name, value in found.items() if name not in place.without}
@@ -42,7 +42,7 @@ def placed(line: bytes, place: Place, names: Names) -> bytes:
     return line if made == found else join(made)
 
 
-def _renamed(made: Mapping[str, Raw], name: str, place: Place) -> str | UnsetType | None:
+def _renamed(made: Mapping[str, Raw], name: str, place: CopyPlace) -> str | UnsetType | None:
     """Return the new id that a member refers to; UNSET if the reference does not change."""
     old = reference(made.get(name))
     return UNSET if old is None else place.ids.get(old, UNSET)

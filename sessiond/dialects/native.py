@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from sessiond.dialects import native_header, native_rows
-from sessiond.dialects.base import ContextLine, ContextMessage, ModelName, Place
+from sessiond.dialects.base import ContextLine, ContextMessage, CopyPlace, ModelName
 from sessiond.dialects.copying import Names, placed
 from sessiond.dialects.lenient_json import lenient, one_line, text
 from sessiond.dialects.native_context import messages_of
@@ -31,7 +31,7 @@ from sessiond.dialects.times import raw_rfc3339
 from sessiond.dialects.usage import usage_of
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
-from sessiond.model.parsed_message import Reading, Summary
+from sessiond.model.parsed_message import ParsedMessage, Summary
 from sessiond.model.row import Kind, Row, Rules
 from sessiond.model.usage import Usage
 
@@ -98,7 +98,7 @@ class Native:
         own = {name: raw for name, raw in entry.fields.items() if name not in _ENVELOPE}
         return one_line(_encoder.encode(spelled | own))
 
-    def placed(self, line: bytes, place: Place) -> bytes:
+    def placed(self, line: bytes, place: CopyPlace) -> bytes:
         """Return the line of an entry's copy in another native file."""
         return placed(line, place, _NAMES)
 
@@ -133,11 +133,11 @@ class Native:
         """Return the usage that the message of a line reports."""
         return usage_of(line)
 
-    def reading(self, line: bytes) -> Reading | None:
+    def reading(self, line: bytes) -> ParsedMessage | None:
         """Return the decoded message of a line."""
         return reading_of(line)
 
-    def read(self, message: bytes) -> Reading | None:
+    def read(self, message: bytes) -> ParsedMessage | None:
         """Decode a message of a context."""
         return read_message(message)
 

@@ -17,7 +17,7 @@ from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import fields, is_null, items, lenient, text
 from sessiond.dialects.usage import usage_in
 from sessiond.dialects.usual import usual_reading
-from sessiond.model.parsed_message import Block, Command, Reading
+from sessiond.model.parsed_message import Block, ParsedMessage, ShellCommand
 
 __all__ = ["read_message", "read_payload", "reading_of"]
 
@@ -40,7 +40,7 @@ class _MessageLine(Struct, gc=False):
 _message_line: Final = msgspec.json.Decoder(_MessageLine)
 
 
-def reading_of(line: bytes) -> Reading | None:
+def reading_of(line: bytes) -> ParsedMessage | None:
     """Return the decoded message of a stored line; None if the line has none."""
     try:
         message: Raw | None = _message_line.decode(line).message
@@ -49,7 +49,7 @@ def reading_of(line: bytes) -> Reading | None:
     return None if message is None else read_message(message)
 
 
-def read_message(message: bytes | Raw) -> Reading | None:
+def read_message(message: bytes | Raw) -> ParsedMessage | None:
     """Return the decoded message; None if the message is no object."""
     try:
         return read_payload(Raw(message))
@@ -57,13 +57,13 @@ def read_message(message: bytes | Raw) -> Reading | None:
         return None
 
 
-def read_payload(message: Raw) -> Reading:
+def read_payload(message: Raw) -> ParsedMessage:
     """Return the decoded message. Raises BadLine if the message is no object."""
     usual = usual_reading(message)
     return _read(fields(message)) if usual is None else usual
 
 
-def _read(found: dict[str, Raw]) -> Reading:
+def _read(found: dict[str, Raw]) -> ParsedMessage:
     role = text(found.get("role")) or ""
     if role == "custom" and text(found.get("custom_role")) == "assistant":
         # The message stands for an extension's entry, but the assistant is its speaker.
@@ -84,7 +84,7 @@ def _read(found: dict[str, Raw]) -> Reading:
     for raw in items(found.get("tool_calls", found.get("toolCalls", b""))) or ():
         said.append(_call(lenient(raw)))
     usage = found.get("usage")
-    return Reading(
+    return ParsedMessage(
         role=role,
         blocks=tuple(said),
         model_id=text(found.get("model")),
@@ -179,9 +179,9 @@ def _result(found: dict[str, Raw], said: list[Block]) -> Block:
     )
 
 
-def _command(found: dict[str, Raw]) -> Command:
+def _command(found: dict[str, Raw]) -> ShellCommand:
     code = bytes(found.get("exitCode", b""))
-    return Command(
+    return ShellCommand(
         text(found.get("command")) or "",
         text(found.get("output")) or "",
         exit_code=int(code) if _WHOLE.fullmatch(code) else None,

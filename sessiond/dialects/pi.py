@@ -23,8 +23,8 @@ from sessiond.dialects.base import (
     BadLine,
     ContextLine,
     ContextMessage,
+    CopyPlace,
     ModelName,
-    Place,
 )
 from sessiond.dialects.copying import Names, placed
 from sessiond.dialects.lenient_json import fields, lenient, reference, require_readable, text
@@ -41,7 +41,7 @@ from sessiond.dialects.usage import usage_of
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
 from sessiond.model.nesting import SHALLOW_BYTES
-from sessiond.model.parsed_message import Reading, Summary
+from sessiond.model.parsed_message import ParsedMessage, Summary
 from sessiond.model.row import CompactionEffect, Effect, InfoEffect, Kind, LabelEffect, Row, Rules
 from sessiond.model.usage import Usage
 
@@ -139,7 +139,7 @@ class Pi:
         """Return the entry as exactly one line."""
         return pi_names.encode(entry)
 
-    def placed(self, line: bytes, place: Place) -> bytes:
+    def placed(self, line: bytes, place: CopyPlace) -> bytes:
         """Return the line of an entry's copy in another pi file."""
         if place.first_kept_id is None:
             # pi spells "keep no entry" as "the first kept entry is the compaction itself".
@@ -177,11 +177,11 @@ class Pi:
         """Return the usage that the message of a line reports."""
         return usage_of(line)
 
-    def reading(self, line: bytes) -> Reading | None:
+    def reading(self, line: bytes) -> ParsedMessage | None:
         """Return the decoded message of a line."""
         return reading_of(line)
 
-    def read(self, message: bytes) -> Reading | None:
+    def read(self, message: bytes) -> ParsedMessage | None:
         """Decode a message of a context."""
         return read_message(message)
 

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.dialects.lenient_json import is_null
 from sessiond.dialects.usage import usage_in
-from sessiond.model.parsed_message import Block, Reading
+from sessiond.model.parsed_message import Block, ParsedMessage
 
 __all__ = ["usual_reading"]
 
@@ -60,7 +60,7 @@ _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError
 _decoder: Final = msgspec.json.Decoder(_Message)
 
 
-def usual_reading(message: Raw) -> Reading | None:
+def usual_reading(message: Raw) -> ParsedMessage | None:
     """Return the decoded message; None for a message that needs the general way."""
     try:
         found = _decoder.decode(message)
@@ -85,7 +85,7 @@ def usual_reading(message: Raw) -> Reading | None:
         if not (found.toolCallId and found.toolName):
             return None
         blocks = (_result(found, blocks),)
-    return Reading(
+    return ParsedMessage(
         role=found.role,
         blocks=blocks,
         model_id=found.model,

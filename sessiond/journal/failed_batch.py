@@ -8,30 +8,30 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from sessiond.journal.disk.descriptor import Piece
+from sessiond.journal.disk.descriptor import WrittenPiece
 from sessiond.journal.interleaved import are_together
 from sessiond.journal.reader import LineReader
 
-__all__ = ["Refused"]
+__all__ = ["FailedBatch"]
 
 
-class Refused(Struct, frozen=True):
+class FailedBatch(Struct, frozen=True):
     """A failed batch: its bytes, the end of its last write, the pieces of its successful calls."""
 
     data: bytes = b""
     end: int | None = 0
     """Offset where the last write ended; None if unknown."""
-    written: tuple[Piece, ...] = ()
+    written: tuple[WrittenPiece, ...] = ()
     again: bool = False
     """True if the batch is stored again behind foreign lines: none of these bytes may stay."""
 
     @property
-    def pieces(self) -> tuple[Piece, ...]:
+    def pieces(self) -> tuple[WrittenPiece, ...]:
         """Places where bytes of the batch may be; callers compare the file's bytes there."""
         size = len(self.data)
         if self.written or self.end is None:
             return self.written
-        return (Piece(self.end - size, 0, size),)
+        return (WrittenPiece(self.end - size, 0, size),)
 
     @property
     def is_torn(self) -> bool:

@@ -16,27 +16,27 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from sessiond.journal.disk.descriptor import Piece
+from sessiond.journal.disk.descriptor import WrittenPiece
 from sessiond.journal.disk.files import Files
 from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import split_whole
 from sessiond.limits import LINE_BYTES_MAX
 
-__all__ = ["Glued", "are_together", "lines_between", "make_blank"]
+__all__ = ["InterleavedWrite", "are_together", "blank_out", "lines_between"]
 
 _BLANK: Final = ord(" ")
 
 
-class Glued(Exception):
+class InterleavedWrite(Exception):
     """The bytes of our write share a line with foreign bytes and must be written again."""
 
 
-def are_together(pieces: Sequence[Piece]) -> bool:
+def are_together(pieces: Sequence[WrittenPiece]) -> bool:
     """Return whether no foreign bytes lie between the pieces of a write."""
     return all(one.start + one.last - one.first == other.start for one, other in pairwise(pieces))
 
 
-def lines_between(reader: LineReader, data: bytes, pieces: Sequence[Piece]) -> list[bytes]:
+def lines_between(reader: LineReader, data: bytes, pieces: Sequence[WrittenPiece]) -> list[bytes]:
     """Return the whole foreign lines between the last known line and our write.
 
     Raises Glued if our bytes must be written again. Raises OSError if the file was cut or our bytes
@@ -49,17 +49,19 @@ def lines_between(reader: LineReader, data: bytes, pieces: Sequence[Piece]) -> l
     if not all(_is_ours(reader, data, piece) for piece in pieces):
         raise OSError(errno.EBUSY, "another program wrote into the middle of a line")
     if not are_together(pieces):
-        raise Glued
+        raise InterleavedWrite
     if gap > LINE_BYTES_MAX:
         # So many foreign bytes are read in pieces, and our lines are written again behind them.
-        raise Glued
+        raise InterleavedWrite
     lines, half = split_whole(reader.bytes_at(end, gap))
     if half:
-        raise Glued
+        raise InterleavedWrite
     return lines
 
 
-def make_blank(files: Files, reader: LineReader, data: bytes, pieces: Sequence[Piece]) -> None:
+def blank_out(
+    files: Files, reader: LineReader, data: bytes, pieces: Sequence[WrittenPiece]
+) -> None:
     """Overwrite our bytes with blanks, newlines excepted. Safe to repeat. Raises OSError."""
     for piece in pieces:
         if not _is_ours(reader, data, piece):
@@ -71,7 +73,7 @@ def make_blank(files: Files, reader: LineReader, data: bytes, pieces: Sequence[P
             done += files.pwrite(reader.fd, memoryview(blank)[done:], piece.start + done)
 
 
-def _is_ours(reader: LineReader, data: bytes, piece: Piece) -> bool:
+def _is_ours(reader: LineReader, data: bytes, piece: WrittenPiece) -> bool:
     """Return whether the file has the piece, perhaps blanked, behind all committed lines."""
     if piece.start < reader.file_end:
         return False

@@ -25,7 +25,7 @@ from sessiond.journal.repair import copy_aside
 from sessiond.journal.replacement import Following
 from sessiond.journal.scanning import index_lines, scan
 from sessiond.journal.store import Found, JournalStatistics
-from sessiond.journal.writer import Writer
+from sessiond.journal.writer import JournalWriter
 from sessiond.limits import HALF_LINE_SECONDS, HALF_LINE_WAIT_SECONDS
 
 __all__ = ["Journal", "scan"]
@@ -49,7 +49,7 @@ class Journal:
         self._stamp: Callable[[], str] = str
         self._files = files
         self._reader = reader
-        self._writer = Writer(files, reader, truncates=truncates)
+        self._writer = JournalWriter(files, reader, truncates=truncates)
         self._following: Following | None = None
         self._unsynced_folders: set[Path] = set()
         # The reader's own methods save a call: some run once per line.

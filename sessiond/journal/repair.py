@@ -102,7 +102,7 @@ def write_again(files: Files, reader: LineReader, start: int, end: int) -> int:
     return checksum
 
 
-class Piece(NamedTuple):
+class TailPiece(NamedTuple):
     """The next lines behind the last known line, and how far they were searched.
 
     The lines end at `ends[1:]`. There is no newline between `ends[-1]` and `upto`. `is_all` says
@@ -115,7 +115,7 @@ class Piece(NamedTuple):
     is_all: bool
 
 
-def read_some(files: Files, reader: LineReader, start: int, searched: int) -> Piece:
+def read_some(files: Files, reader: LineReader, start: int, searched: int) -> TailPiece:
     """Read whole lines from `start` on: about INTAKE_BYTES, or one longer line.
 
     There is no newline between `start` and `searched`: a growing half line is searched only once.
@@ -133,4 +133,4 @@ def read_some(files: Files, reader: LineReader, start: int, searched: int) -> Pi
         if len(ends) > 1 and at - first >= INTAKE_BYTES:
             is_all = False
             break
-    return Piece(reader.lines_at(ends) if len(ends) > 1 else [], ends, at, is_all)
+    return TailPiece(reader.lines_at(ends) if len(ends) > 1 else [], ends, at, is_all)

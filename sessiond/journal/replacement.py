@@ -17,7 +17,7 @@ from sessiond.journal.profile.lock import FileLock, own_session
 from sessiond.journal.reader import LineReader
 from sessiond.journal.scanning import same_beginning
 from sessiond.journal.store import Replaced
-from sessiond.journal.writer import Writer
+from sessiond.journal.writer import JournalWriter
 
 __all__ = ["Following"]
 
@@ -26,7 +26,7 @@ class Following:
     """The path of one open file, and the lock that this process holds on the file."""
 
     def __init__(
-        self, files: Files, reader: LineReader, writer: Writer, lock: FileLock, locks: Path
+        self, files: Files, reader: LineReader, writer: JournalWriter, lock: FileLock, locks: Path
     ) -> None:
         self._files = files
         self._reader = reader

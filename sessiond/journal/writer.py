@@ -23,15 +23,15 @@ from sessiond.journal.disk.descriptor import Descriptor
 from sessiond.journal.disk.failures import storage_error, telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.doubt import Doubt
-from sessiond.journal.failed_batch import Refused
-from sessiond.journal.interleaved import Glued, lines_between, make_blank
+from sessiond.journal.failed_batch import FailedBatch
+from sessiond.journal.interleaved import InterleavedWrite, blank_out, lines_between
 from sessiond.journal.reader import LineReader
 from sessiond.journal.recovery import ends_of, without_cr
 from sessiond.journal.repair import cut_back, keep_all, read_some, write_again
 from sessiond.journal.scanning import chunks_of
 from sessiond.journal.store import Found, Overtaken, Replaced
 
-__all__ = ["CLOSING", "Writer"]
+__all__ = ["CLOSING", "JournalWriter"]
 
 # Ends a half line. The blank marks for good that sessiond ended the line and nothing is damaged.
 CLOSING: Final = b" \n"
@@ -43,7 +43,7 @@ class _State(Enum):
     CLOSED = "not begun, or ended: the file may have another owner"
 
 
-class Writer:
+class JournalWriter:
     """The writing half of a journal; `LineReader` is the reading half."""
 
     def __init__(self, files: Files, reader: LineReader, *, truncates: bool) -> None:
@@ -65,7 +65,7 @@ class Writer:
         self._files = files
         self._reader = reader
         self._state = _State.CLOSED
-        self._refused = Refused()
+        self._refused = FailedBatch()
         self._searched = 0
         """The offset up to which the bytes behind the last known line have no newline."""
 
@@ -170,7 +170,7 @@ class Writer:
         self.behind_bytes = 0 if piece.is_all else self.out.size() - reader.ends[-1]
         if piece.is_all:
             # All lines that the failed batch left are found now.
-            self._refused = Refused()
+            self._refused = FailedBatch()
 
     def _add(self, lines: Sequence[bytes], ends: Sequence[int]) -> None:
         """Add found lines to the index.
@@ -223,7 +223,7 @@ class Writer:
                 between = lines_between(self._reader, data, pieces)
             if sync or between:
                 self.out.sync()
-        except Glued:
+        except InterleavedWrite:
             self._write_again_later(data)
         except OSError as error:
             raise self._refuse(error, "append to", data) from error
@@ -287,7 +287,7 @@ class Writer:
         """
         pieces = self.out.pieces
         try:
-            make_blank(self._files, self._reader, data, pieces)
+            blank_out(self._files, self._reader, data, pieces)
             self._take_in()
         except OSError as error:
             raise self._refuse(error, "append to", data, again=True) from error
@@ -311,7 +311,7 @@ class Writer:
         self.failures += 1
         self._state, self.is_settled = _State.DAMAGED, False
         written = tuple(self.out.pieces) if data else ()
-        self._refused = Refused(data, self._written_to(), written, again)
+        self._refused = FailedBatch(data, self._written_to(), written, again)
         # If the repair fails too, the file stays damaged, and the next call tries again.
         with suppress(StorageError):
             self._repair()
@@ -337,7 +337,7 @@ class Writer:
             else:
                 among_others = not is_all_behind and (self.truncates or refused.is_torn)
                 if among_others or refused.again:
-                    make_blank(self._files, reader, refused.data, refused.pieces)
+                    blank_out(self._files, reader, refused.data, refused.pieces)
                 # If no write of ours failed, a half line stays open for its foreign writer.
                 closing = CLOSING if refused.data else b""
                 keep_all(self._files, reader, self.out, self.durable_bytes, closing)

@@ -19,7 +19,7 @@ from sessiond.lsp.hovering import Entry, describe, describe_header
 from sessiond.lsp.lines import own_id, references
 from sessiond.lsp.link import Join, Link
 from sessiond.lsp.outline import Symbol, outline
-from sessiond.lsp.text import Place, Text
+from sessiond.lsp.text import Position, Text
 from sessiond.lsp.watching import Publish, watch
 from sessiond_client import Client, SessiondClientError
 
@@ -103,7 +103,7 @@ class Editor:
         title = snapshot.info.get("title") or snapshot.info["id"]
         return outline(str(title), snapshot.nodes, index, more=snapshot.more)
 
-    async def hover(self, uri: str, place: Place) -> Hovered | None:
+    async def hover(self, uri: str, place: Position) -> Hovered | None:
         """Return the hover of the id under the cursor, or else of the entry in its line."""
         found = await self._look(uri)
         if found is None:
@@ -121,7 +121,7 @@ class Editor:
             return None
         return Hovered(describe(entry, snapshot.heads), meant.span)
 
-    async def definition(self, uri: str, place: Place) -> Span | None:
+    async def definition(self, uri: str, place: Position) -> Span | None:
         """Return the place of the entry whose id is under the cursor."""
         found = await self._look(uri)
         if found is None:
@@ -176,7 +176,7 @@ def _ids(document: Document, line: int) -> list[tuple[Span, str]]:
     ]
 
 
-def _meant(document: Document, place: Place) -> _Meant:
+def _meant(document: Document, place: Position) -> _Meant:
     text = document.text
     at = text.index(place)
     for found in references(text.line(place.line)):

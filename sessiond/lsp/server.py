@@ -34,7 +34,7 @@ from sessiond.lsp.shapes import (
     location,
     tree_symbols,
 )
-from sessiond.lsp.text import Place, Text
+from sessiond.lsp.text import Position, Text
 
 __all__ = ["serve"]
 
@@ -203,8 +203,8 @@ def _path(uri: str) -> Path | None:
     return Path(path) if path and path.startswith("/") else None
 
 
-def _place(position: types.Position) -> Place:
-    return Place(position.line, position.character)
+def _place(position: types.Position) -> Position:
+    return Position(position.line, position.character)
 
 
 def _look_at_end(running: asyncio.Task[None]) -> None:

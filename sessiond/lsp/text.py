@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-__all__ = ["Encoding", "Place", "Text"]
+__all__ = ["Encoding", "Position", "Text"]
 
 _LINES: Final = re.compile("[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+$")
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """A position as the editor counts: both numbers from 0, `column` in units of its encoding."""
 
     line: int
@@ -66,7 +66,7 @@ class Text:
             return self._lines[number].rstrip("\r\n")
         return ""
 
-    def index(self, place: Place) -> int:
+    def index(self, place: Position) -> int:
         """Return the index of a place in its line."""
         return self.encoding.index(self.line(place.line), place.column)
 
@@ -79,13 +79,13 @@ class Text:
         self._lines = _split(text)
         self.version += 1
 
-    def replace(self, start: Place, end: Place, text: str) -> None:
+    def replace(self, start: Position, end: Position, text: str) -> None:
         """Replace the text between two places; a place behind the text is the text's end."""
         last = len(self._lines) - 1
         if start.line > last:
-            start = end = Place(last, len(self._lines[last]))
+            start = end = Position(last, len(self._lines[last]))
         elif end.line > last:
-            end = Place(last, len(self._lines[last]))
+            end = Position(last, len(self._lines[last]))
         head = self.line(start.line)[: self.index(start)]
         tail = self._lines[end.line][self.index(end) :]
         fresh = _split(head + text + tail)

@@ -1,6 +1,6 @@
 """Decoded messages in one form for all dialects.
 
-Law: pure data. A dialect decodes a payload into a `Reading`. Code that estimates, plans or
+Law: pure data. A dialect decodes a payload into a `ParsedMessage`. Code that estimates, plans or
 shows messages works on readings and knows no dialect.
 """
 
@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from sessiond.model.usage import Usage
 
-__all__ = ["Block", "Command", "Reading", "Summary"]
+__all__ = ["Block", "ParsedMessage", "ShellCommand", "Summary"]
 
 
 class Block(Struct, frozen=True):
@@ -51,7 +51,7 @@ class Block(Struct, frozen=True):
         return "".join(part.text for part in self.parts if part.kind == "text")
 
 
-class Command(Struct, frozen=True):
+class ShellCommand(Struct, frozen=True):
     """A shell command that a user ran beside the conversation, and its outcome."""
 
     command: str
@@ -64,7 +64,7 @@ class Command(Struct, frozen=True):
     """True if only the user sees the command, not the model."""
 
 
-class Reading(Struct, frozen=True):
+class ParsedMessage(Struct, frozen=True):
     """A decoded message."""
 
     role: str
@@ -74,7 +74,7 @@ class Reading(Struct, frozen=True):
     usage: Usage | None = None
     stop_reason: str = ""
     """Reason why the model stopped, in its writer's words; "" if unknown."""
-    command: Command | None = None
+    command: ShellCommand | None = None
 
     @property
     def text(self) -> str:

@@ -144,7 +144,7 @@ class Call(Generic[C]):
         self.progress = NO_PROGRESS
 
     @property
-    def told_id(self) -> Raw | UnsetType:
+    def origin_id(self) -> Raw | UnsetType:
         """Id as other clients see it, as it was sent.
 
         UNSET if there is none, or if it is too long.

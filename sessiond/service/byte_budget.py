@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from sessiond.limits import BUFFERED_BYTES_MAX, STUCK_SOCKET_SECONDS
 
-__all__ = ["HalfFrame", "Holdings", "HoldingsStatistics"]
+__all__ = ["ByteBudget", "HalfFrame", "HoldingsStatistics"]
 
 
 class HalfFrame(Protocol):
@@ -37,7 +37,7 @@ class HoldingsStatistics(Struct, frozen=True):
     connections_refused: int
 
 
-class Holdings:
+class ByteBudget:
     """Sum over all connections. Each holder of bytes adds them to `held_bytes`."""
 
     def __init__(self, bytes_max: int = BUFFERED_BYTES_MAX) -> None:

@@ -13,9 +13,9 @@ from sessiond.errors import Cancelled, InvalidParams, Overloaded, SubscriptionNo
 from sessiond.limits import READS_PER_CONNECTION_MAX, RETRY_AFTER_MS
 from sessiond.model.events import Present
 from sessiond.model.ids import MAIN
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import LATER
-from sessiond.service.actor.lease import Wish
+from sessiond.service.actor.lease import LeaseRequest
 from sessiond.service.log.session_info import HeadInfo, head_infos
 from sessiond.service.ports import Partner, Ticket
 from sessiond.service.pubsub.subscription import Subscription, Variant
@@ -57,35 +57,35 @@ class Client:
         self.access: Access = "write"
         self.summarizes = False
         """True if the client offered to write summaries."""
-        self.subscriptions: dict[str, tuple[Host, Subscription]] = {}
+        self.subscriptions: dict[str, tuple[SessionActor, Subscription]] = {}
         # Weak references: presence and leases do not keep a closed session in memory.
-        self._present_in: WeakValueDictionary[str, Host] = WeakValueDictionary()
-        self._leases_in: WeakValueDictionary[str, Host] = WeakValueDictionary()
+        self._present_in: WeakValueDictionary[str, SessionActor] = WeakValueDictionary()
+        self._leases_in: WeakValueDictionary[str, SessionActor] = WeakValueDictionary()
         self._reads: CapacityLimiter | None = None
         self._gone = False
         self._asks_no_more = False
 
-    def subscribe(self, host: Host, after: After | None, want: Variant) -> Subscribed:
+    def subscribe(self, actor: SessionActor, after: After | None, want: Variant) -> Subscribed:
         """Subscribe to a session, in place of an earlier subscription of this connection."""
         self.require_here()
-        self._require_share(host.session_id)
-        opened = host.opened
+        self._require_share(actor.session_id)
+        opened = actor.opened
         session = opened.session
-        replaced = _misfit(host, after) if after is not None else None
-        self.leave(host.session_id)
+        replaced = _misfit(actor, after) if after is not None else None
+        self.leave(actor.session_id)
         position = session.seq
         if after is not None:
             position = 0 if replaced else after.seq
         subscription = Subscription(self.listener, want, position)
-        self.subscriptions[host.session_id] = (host, subscription)
-        subscription.on_close = lambda: self._let_go(host.session_id, subscription)
-        host.hub.add(subscription, replay=after is not None)
+        self.subscriptions[actor.session_id] = (actor, subscription)
+        subscription.on_close = lambda: self._let_go(actor.session_id, subscription)
+        actor.hub.add(subscription, replay=after is not None)
         return Subscribed(
             epoch=opened.epoch,
             seq=session.seq,
             leaf_id=session.id_of(session.heads[MAIN].leaf),
             heads=head_infos(session),
-            clients=host.hub.presence.clients() if want.signals else [],
+            clients=actor.hub.presence.clients() if want.signals else [],
             replaced=replaced or UNSET,
         )
 
@@ -121,54 +121,54 @@ class Client:
         """End the subscription on a session, if there is one."""
         held = self.subscriptions.pop(session_id, None)
         if held is not None:
-            host, subscription = held
-            host.hub.remove(subscription)
-            host.touch()
+            actor, subscription = held
+            actor.hub.remove(subscription)
+            actor.touch()
 
-    def acquire(self, host: Host, wish: Wish, ticket: Ticket) -> Any:
+    def acquire(self, actor: SessionActor, wish: LeaseRequest, ticket: Ticket) -> Any:
         """Return a lease that ends with this connection at the latest, or LATER. Raise LeaseHeld."""
         self.require_here()
-        self._require_share(host.session_id)
-        self._leases_in[host.session_id] = host
+        self._require_share(actor.session_id)
+        self._leases_in[actor.session_id] = actor
         if self._asks_no_more:
             wish = replace(wish, wait_ms=0)
-        answer = host.leases.acquire(wish, ticket)
+        answer = actor.leases.acquire(wish, ticket)
         if answer is LATER:
 
             def give_up() -> None:
-                if host.leases.give_up(ticket):
+                if actor.leases.give_up(ticket):
                     ticket.fail(Cancelled("cancelled while it waited for the lease"))
 
             ticket.defer(give_up)
-            host.leases_changed()
+            actor.leases_changed()
         return answer
 
     def _end_leases(self) -> None:
-        for host in list(self._leases_in.values()):
-            host.leases.leave(self)
-            host.leases_changed()
+        for actor in list(self._leases_in.values()):
+            actor.leases.leave(self)
+            actor.leases_changed()
 
-    def signal(self, host: Host, body: bytes) -> None:
+    def signal(self, actor: SessionActor, body: bytes) -> None:
         """Pass a notification on to the session's subscribers that want signals."""
-        host.hub.signal(body, self.listener)
+        actor.hub.signal(body, self.listener)
 
-    def appear(self, host: Host, present: Present) -> None:
+    def appear(self, actor: SessionActor, present: Present) -> None:
         """Set this connection's presence in a session, and notify a change. Raise Overloaded."""
         self.require_here()
-        self._require_share(host.session_id)
-        hub = host.hub
+        self._require_share(actor.session_id)
+        hub = actor.hub
         if hub.presence.set(self, present):
             hub.tell_presence(self.listener)
-        self._present_in[host.session_id] = host
+        self._present_in[actor.session_id] = actor
 
     def disappear(self, session_id: str) -> None:
         """End this connection's presence in a session, if there is one."""
-        host = self._present_in.pop(session_id, None)
-        if host is None:
+        actor = self._present_in.pop(session_id, None)
+        if actor is None:
             return
-        host.touch()
-        if host.hub.presence.clear(self):
-            host.hub.tell_presence(None if self._gone else self.listener)
+        actor.touch()
+        if actor.hub.presence.clear(self):
+            actor.hub.tell_presence(None if self._gone else self.listener)
 
     def require_here(self) -> None:
         """Raise Cancelled if the connection has ended."""
@@ -183,8 +183,8 @@ class Client:
         # Ended leases count until the limit is reached; most connections never reach it.
         if len(self.subscriptions) + len(self._present_in) + len(self._leases_in) < limit:
             return
-        for leased, host in list(self._leases_in.items()):
-            if not host.leases.concerns(self):
+        for leased, actor in list(self._leases_in.items()):
+            if not actor.leases.concerns(self):
                 del self._leases_in[leased]
         kept = {*self.subscriptions, *self._present_in, *self._leases_in}
         if len(kept) >= limit and session_id not in kept:
@@ -203,7 +203,7 @@ class Client:
 
     def chunk_done(self) -> None:
         """Serve the sessions in memory: all requests of one read are queued now."""
-        self.service.hosts.run_ready()
+        self.service.registry.run_ready()
 
     def input_ended(self) -> None:
         """Wait for no lease any more, since the client can send no further request.
@@ -211,8 +211,8 @@ class Client:
         Otherwise a client that was killed while it waits would keep its sessions until its turn comes.
         """
         self._asks_no_more = True
-        for host in list(self._leases_in.values()):
-            host.leases.stop_waiting(self)
+        for actor in list(self._leases_in.values()):
+            actor.leases.stop_waiting(self)
 
     def closed(self) -> None:
         """End all subscriptions, leases and presences of the ended connection."""
@@ -222,7 +222,7 @@ class Client:
         self._end_leases()
         for session_id in list(self._present_in):
             self.disappear(session_id)
-        self.service.roster.feed.remove(self.listener)
+        self.service.live_catalog.feed.remove(self.listener)
         self.service.forget(self)
 
 
@@ -233,11 +233,11 @@ def connect(service: Service, listener: Partner) -> Client:
     return client
 
 
-def _misfit(host: Host, after: After) -> str | None:
+def _misfit(actor: SessionActor, after: After) -> str | None:
     """Return the reason why a cursor does not fit this file; None if it fits."""
     if after.seq == 0:
         return None
-    session = host.opened.session
+    session = actor.opened.session
     if isinstance(after.entry_id, UnsetType) and isinstance(after.epoch, UnsetType):
         raise InvalidParams(
             "after.seq > 0 needs entry_id or epoch beside it: send one, so that a replaced file is"
@@ -247,5 +247,5 @@ def _misfit(host: Host, after: After) -> str | None:
     if after.seq > session.seq:
         return "ahead"
     if isinstance(after.entry_id, UnsetType):
-        return None if after.epoch == host.opened.epoch else "epoch"
+        return None if after.epoch == actor.opened.epoch else "epoch"
     return None if session.names[after.seq] == after.entry_id else "epoch"

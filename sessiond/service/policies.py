@@ -13,7 +13,7 @@ from msgspec import UnsetType
 
 from sessiond.errors import InvalidParams
 from sessiond.model.settings import CompactionSettings, settings_in
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 from sessiond.session.compaction.policy import Policy, policy_of
 from sessiond.session.context.stringify import utf16_units
 from sessiond.session.context.tokens import Counted, Estimator
@@ -59,12 +59,12 @@ class Policies:
         self._report_trouble = report_trouble
         self._counted: dict[str, Counted] = {}
 
-    def of(self, opened: Opened) -> Policy:
+    def of(self, opened: OpenSession) -> Policy:
         """Return the policy in force for a session now."""
         own = opened.compaction
         return policy_of(settings_in(own) if own is not None else CompactionSettings(), self.usual)
 
-    def may_be_automatic(self, opened: Opened) -> bool:
+    def may_be_automatic(self, opened: OpenSession) -> bool:
         """Return whether the policy may be automatic; a cheap test for every change of a session."""
         return bool(self.usual.auto) or opened.compaction is not None
 

@@ -133,7 +133,7 @@ class Ticket(Protocol):
         ...
 
     @property
-    def told_id(self) -> Raw | UnsetType:
+    def origin_id(self) -> Raw | UnsetType:
         """Id of the request for events, as it was sent."""
         ...
 

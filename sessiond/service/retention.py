@@ -18,8 +18,8 @@ from msgspec import Raw, Struct
 from sessiond.catalog.query import Position, Query
 from sessiond.errors import SessiondError, SessionNotFound, StorageError
 from sessiond.limits import PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX
-from sessiond.service.files.locations import Keeping
-from sessiond.service.log.open_session import Opened
+from sessiond.service.files.locations import SessionFiles
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
 from sessiond.service.service import Service
 
@@ -83,7 +83,7 @@ async def _older(service: Service, before_ns: int, progress: Progress) -> list[R
     found: list[tuple[int, bytes]] = []
     after: Position | None = None
     while len(found) < PAGE_ROWS_MAX:
-        page = await service.roster.select(query, PAGE_ROWS_DEFAULT, after, progress)
+        page = await service.live_catalog.select(query, PAGE_ROWS_DEFAULT, after, progress)
         unused = [info for info in page.sessions if _unused(service, _named.decode(info).id)]
         found += await to_thread.run_sync(_due, service.store.keeping, unused, before_ns)
         after = page.last
@@ -93,7 +93,7 @@ async def _older(service: Service, before_ns: int, progress: Progress) -> list[R
     return [Raw(info) for _, info in found[:PAGE_ROWS_MAX]]
 
 
-def _due(keeping: Keeping, infos: Sequence[bytes], before_ns: int) -> list[tuple[int, bytes]]:
+def _due(keeping: SessionFiles, infos: Sequence[bytes], before_ns: int) -> list[tuple[int, bytes]]:
     """Return the sessions whose files are old, with the files' times.
 
     The catalog does not know the time of a file that was written a moment ago. A file that cannot be
@@ -113,8 +113,8 @@ def _due(keeping: Keeping, infos: Sequence[bytes], before_ns: int) -> list[tuple
 
 
 def _unused(service: Service, session_id: str) -> bool:
-    host = service.find(session_id)
-    return host is None or host.can_unload
+    actor = service.find(session_id)
+    return actor is None or actor.can_unload
 
 
 async def _discard(service: Service, session_id: str, before_ns: int) -> bool:
@@ -123,11 +123,11 @@ async def _discard(service: Service, session_id: str, before_ns: int) -> bool:
         return False
     keeping = service.store.keeping
 
-    def discard(opened: Opened | None) -> bool:
+    def discard(opened: OpenSession | None) -> bool:
         if keeping.written_at(session_id) >= before_ns:
             return False
         keeping.discard(session_id, opened)
         return True
 
-    went: bool = await service.hosts.retire(session_id, "deleted", discard).outcome()
+    went: bool = await service.registry.retire(session_id, "deleted", discard).outcome()
     return went

@@ -17,22 +17,22 @@ from msgspec import Struct
 
 from sessiond.errors import SessionExists
 from sessiond.limits import Bounds
-from sessiond.service.actor.actor import Host
-from sessiond.service.actor.background import answer_later
+from sessiond.service.actor.actor import SessionActor
+from sessiond.service.actor.background import run_in_background
 from sessiond.service.actor.live import HostStatistics
-from sessiond.service.byte_budget import Holdings, HoldingsStatistics
-from sessiond.service.compaction.runner import Runs
-from sessiond.service.compaction.summarizers import Summaries
+from sessiond.service.byte_budget import ByteBudget, HoldingsStatistics
+from sessiond.service.compaction.runner import CompactionRunner
+from sessiond.service.compaction.summarizers import Summarizers
 from sessiond.service.environment import Environment
-from sessiond.service.external.inotify import best_watching
-from sessiond.service.external.watcher import Watching
+from sessiond.service.external.inotify import best_watcher
+from sessiond.service.external.watcher import Watcher
 from sessiond.service.files.store import Store
 from sessiond.service.hooks import Hooks
-from sessiond.service.listing.live_catalog import Roster, RosterStatistics
+from sessiond.service.listing.live_catalog import LiveCatalog, RosterStatistics
 from sessiond.service.listing.searching import Search
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.ports import Consulted, Ticket
-from sessiond.service.registry.registry import Hosts
+from sessiond.service.registry.registry import SessionRegistry
 
 __all__ = ["Service", "ServiceStatistics"]
 
@@ -61,7 +61,7 @@ class Service:
         *,
         profile: str,
         request_stop: Callable[[], None],
-        watching: Watching | None = None,
+        watching: Watcher | None = None,
     ) -> None:
         self.store = store
         self.environment = environment
@@ -71,22 +71,28 @@ class Service:
         self.started_at = environment.now()
         self.request_stop = request_stop
         self.clients: dict[Consulted, None] = {}
-        self.holdings = Holdings()
-        self.roster = Roster(
+        self.holdings = ByteBudget()
+        self.live_catalog = LiveCatalog(
             store,
             environment,
-            hosts=lambda: self.hosts.open_hosts(),
-            has_open=lambda session_id: self.hosts.describes(session_id),
+            actors=lambda: self.registry.open_actors(),
+            has_open=lambda session_id: self.registry.describes(session_id),
         )
-        self.search = Search(self.roster, store.files, store.texts)
-        watching = watching or best_watching(store.files, environment.report_trouble)
+        self.search = Search(self.live_catalog, store.files, store.texts)
+        watching = watching or best_watcher(store.files, environment.report_trouble)
         self.hooks = Hooks()
-        summaries = Summaries(lambda: self.clients, environment.summarizer)
-        self.runs = Runs(tasks, environment, summaries, self.hooks)
-        self.hosts = Hosts(
-            store, environment, tasks, self.roster, watching, self.runs, on_leave=self.note_use
+        summaries = Summarizers(lambda: self.clients, environment.summarizer)
+        self.runs = CompactionRunner(tasks, environment, summaries, self.hooks)
+        self.registry = SessionRegistry(
+            store,
+            environment,
+            tasks,
+            self.live_catalog,
+            watching,
+            self.runs,
+            on_leave=self.note_use,
         )
-        tasks.start_soon(self.roster.run)
+        tasks.start_soon(self.live_catalog.run)
         tasks.start_soon(watching.run)
         self._deserted = anyio.Event()
         self._use = anyio.Event()
@@ -96,7 +102,7 @@ class Service:
     def welcome(self, client: Consulted) -> None:
         """Count a new client in."""
         self.clients[client] = None
-        self.hosts.room.spare_descriptors()
+        self.registry.eviction.spare_descriptors()
         self.note_use()
 
     def forget(self, client: Consulted) -> None:
@@ -110,17 +116,17 @@ class Service:
     @property
     def bounds(self) -> Bounds:
         """Configured limits of open sessions, connections and buffers."""
-        return self.hosts.room.bounds
+        return self.registry.eviction.bounds
 
     @bounds.setter
     def bounds(self, bounds: Bounds) -> None:
-        self.hosts.room.bounds = bounds
+        self.registry.eviction.bounds = bounds
         self.holdings.bytes_max = bounds.buffered_bytes
 
     @property
     def in_use(self) -> bool:
         """True if a client is connected, or a session would be lost with the daemon."""
-        return bool(self.clients) or self.hosts.any_in_memory
+        return bool(self.clients) or self.registry.any_in_memory
 
     def note_use(self) -> None:
         """Wake the waiters of `use_changed`: `in_use` or a setting may have changed."""
@@ -133,59 +139,59 @@ class Service:
 
     # -- sessions ------------------------------------------------------------------
 
-    def host(self, session_id: str) -> Host:
+    def actor(self, session_id: str) -> SessionActor:
         """Return the actor of a session, opened on demand. Raise Overloaded, Draining."""
-        return self.hosts.host(session_id)
+        return self.registry.actor(session_id)
 
-    def find(self, session_id: str) -> Host | None:
+    def find(self, session_id: str) -> SessionActor | None:
         """Return the actor of a session that is open or being opened, else None."""
-        return self.hosts.find(session_id)
+        return self.registry.find(session_id)
 
     def unload_idle(self) -> None:
         """Close every session that was idle for long."""
-        self.hosts.room.unload_idle()
+        self.registry.eviction.unload_idle()
 
     @property
     def draining(self) -> bool:
         """True if the daemon is stopping and takes no new requests."""
-        return self.hosts.draining
+        return self.registry.draining
 
     # -- work on several sessions, or on files ---------------------------------------
 
     def work(self, ticket: Ticket, job: Callable[[], Awaitable[Any]]) -> None:
         """Answer a request from a task that ends with the asker's connection."""
-        answer_later(ticket, job, self.environment)
+        run_in_background(ticket, job, self.environment)
 
     async def info(self, session_id: str) -> SessionInfo:
         """Return the description of a session, once it is open and summed up."""
-        return await _info(self.host(session_id))
+        return await _info(self.actor(session_id))
 
-    async def opened_host(self, session_id: str) -> Host:
+    async def opened_actor(self, session_id: str) -> SessionActor:
         """Return the open actor of a session. Raise the errors of opening."""
         while True:
-            host = self.host(session_id)
-            await host.ready()
+            actor = self.actor(session_id)
+            await actor.ready()
             # The actor may have been closed before this task had its turn.
-            if self.find(session_id) is host:
-                return host
+            if self.find(session_id) is actor:
+                return actor
 
     async def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> SessionInfo:
         """Make a new session of these lines, durable as a whole. Raise SessionExists, StorageError.
 
         Once begun the work is not cancelled: the session may exist although its asker cancelled.
         """
-        first = self.hosts.begin(session_id, lambda: self.store.make(session_id, chunks))
-        host = self.host(session_id)
+        first = self.registry.begin(session_id, lambda: self.store.make(session_id, chunks))
+        actor = self.actor(session_id)
         # A stop of the daemon waits for the answer: the session exists, and the asker must know.
-        let_go = host.keep_open()
+        release = actor.retain()
         try:
             with CancelScope(shield=True):
-                await host.ready()
-            if not (first and host.opened.created):
+                await actor.ready()
+            if not (first and actor.opened.created):
                 raise SessionExists("a session of this id exists", session_id=session_id)
-            return await _info(host)
+            return await _info(actor)
         finally:
-            let_go()
+            release()
 
     async def is_known(self, session_id: str) -> bool:
         """Return whether a file of this id is recorded, listed or not. Raise StorageError."""
@@ -198,11 +204,11 @@ class Service:
 
     async def find_entry(self, entry_id: str) -> str | None:
         """Return a session that has the entry: an open one, else the first file that has it."""
-        for host in self.hosts.open_hosts():
-            if entry_id in host.opened.session.ids:
-                return host.session_id
+        for actor in self.registry.open_actors():
+            if entry_id in actor.opened.session.ids:
+                return actor.session_id
         # The file of an open session may hold lines that are not durable yet: its index decides.
-        known = {host.session_id for host in self.hosts.open_hosts()}
+        known = {actor.session_id for actor in self.registry.open_actors()}
         return await to_thread.run_sync(self.store.find_entry, entry_id, known)
 
     # -- the end -------------------------------------------------------------------
@@ -215,25 +221,25 @@ class Service:
 
     def statistics(self) -> ServiceStatistics:
         """Return the counters."""
-        hosts = list(self.hosts.open_hosts())
+        actors = list(self.registry.open_actors())
         return ServiceStatistics(
-            sessions_open=len(hosts),
-            sessions_in_memory=sum(host.in_memory for host in hosts),
+            sessions_open=len(actors),
+            sessions_in_memory=sum(actor.in_memory for actor in actors),
             clients=len(self.clients),
-            requests_waiting=self.hosts.requests_waiting(),
+            requests_waiting=self.registry.requests_waiting(),
             draining=self.draining,
             holdings=self.holdings.statistics(),
-            catalog=self.roster.statistics(),
-            sessions={host.session_id: host.statistics() for host in hosts},
+            catalog=self.live_catalog.statistics(),
+            sessions={actor.session_id: actor.statistics() for actor in actors},
         )
 
 
-async def _info(host: Host) -> SessionInfo:
+async def _info(actor: SessionActor) -> SessionInfo:
     """Return the description of a session, which stays open until it is summed up."""
-    let_go = host.keep_open()
+    release = actor.retain()
     try:
-        opened = await host.ready()
+        opened = await actor.ready()
         await to_thread.run_sync(opened.sum_up)
         return opened.whole()
     finally:
-        let_go()
+        release()

@@ -27,7 +27,7 @@ async def end_service(service: Service) -> None:
     for client in service.clients:
         client.listener.put(client.listener.encode(told))
         client.listener.flush()
-    await service.hosts.drain()
+    await service.registry.drain()
     for client in list(service.clients):
         client.listener.close()
     with anyio.move_on_after(_LAST_ANSWERS_SECONDS):

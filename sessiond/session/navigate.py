@@ -28,7 +28,7 @@ from sessiond.session.moves import (
     label,
 )
 
-__all__ = ["NavigateRequest", "Navigated", "lines_of", "moves", "navigate"]
+__all__ = ["NavigateRequest", "Navigated", "lines_to_look_at", "moves", "navigate"]
 
 _SAID: Final = frozenset({int(Kind.USER), int(Kind.CUSTOM_MESSAGE)})
 
@@ -68,7 +68,7 @@ class Navigated(Struct, frozen=True):
     editor_text: str | None
 
 
-def lines_of(session: Session, request: NavigateRequest) -> Iterator[int]:
+def lines_to_look_at(session: Session, request: NavigateRequest) -> Iterator[int]:
     """Yield the lines that a call reads.
 
     These are the target if it may be a user's message, and the head's leaf if it may be a move.

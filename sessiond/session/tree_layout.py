@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from sessiond.session.tree import TreeRow
 
-__all__ = ["COLUMN_CHARS", "Gutter", "Place", "lay_out"]
+__all__ = ["COLUMN_CHARS", "Gutter", "RowPlace", "lay_out"]
 
 # Width of a column of a drawing.
 COLUMN_CHARS: Final = 4
@@ -39,7 +39,7 @@ class _Gutters(Struct, frozen=True):
     outer: _Gutters | None
 
 
-class Place(Struct, frozen=True):
+class RowPlace(Struct, frozen=True):
     """A row and its place.
 
     `connector`: the row has a connecting line of its own, as a fork's child.
@@ -82,7 +82,7 @@ class Place(Struct, frozen=True):
         return indent + (row.children > 1 or self.connector), gutters
 
 
-def lay_out(rows: Iterable[TreeRow]) -> Iterator[Place]:
+def lay_out(rows: Iterable[TreeRow]) -> Iterator[RowPlace]:
     """Yield the place of every row. Takes the rows in pre-order."""
     # Indent and columns that each depth passes on, along the path down to the current row.
     inherited: list[tuple[int, _Gutters | None]] = []
@@ -92,7 +92,7 @@ def lay_out(rows: Iterable[TreeRow]) -> Iterator[Place]:
             gutters = _Gutters(Gutter(0, show=True), None) if row.forked and not row.last else None
         else:
             indent, gutters = inherited[row.depth - 1]
-        place = Place(row, indent, row.forked, gutters)
+        place = RowPlace(row, indent, row.forked, gutters)
         del inherited[row.depth :]
         inherited.append(place.below)
         yield place

@@ -31,7 +31,7 @@ from sessiond.rpc.framing import Framing
 from sessiond.schema import openrpc_bytes
 from sessiond.service.client import Client, connect
 from sessiond.service.environment import Environment
-from sessiond.service.external.watcher import Unwatched, Watching
+from sessiond.service.external.watcher import Unwatched, Watcher
 from sessiond.service.files.store import Store
 from sessiond.service.service import Service
 from sessiond.service.shutdown import end_service
@@ -125,7 +125,7 @@ async def running_daemon(
     environment: Environment | None = None,
     files: Files | None = None,
     profile: str = DEFAULT_PROFILE,
-    watching: Watching | None = None,
+    watching: Watcher | None = None,
 ) -> AsyncGenerator[Daemon]:
     """Yield a daemon on the files of `home`, drained at the end. Raises the first bug it met.
 
@@ -148,7 +148,7 @@ async def running_daemon(
                 watching=watching or (Unwatched() if files is not None else None),
             )
             # The first survey is complete, so faults of the test hit only the test's own calls.
-            await service.roster.complete.wait()
+            await service.live_catalog.complete.wait()
             daemon = Daemon(service, _dispatcher(environment), tasks, bugs)
             tasks.start_soon(_end_when_asked, daemon, stop)
             yield daemon

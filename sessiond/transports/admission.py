@@ -19,7 +19,7 @@ from sessiond.errors import Overloaded
 from sessiond.limits import DEFAULT_BOUNDS, REFUSALS_LOGGED_SECONDS, RETRY_AFTER_MS, Bounds
 from sessiond.rpc.framing import frame_ndjson
 from sessiond.rpc.messages import error_body
-from sessiond.service.byte_budget import Holdings
+from sessiond.service.byte_budget import ByteBudget
 
 __all__ = ["Admission", "Peer"]
 
@@ -44,7 +44,7 @@ class Admission:
     """The open connections, counted by process."""
 
     def __init__(
-        self, holdings: Holdings, bounds: Callable[[], Bounds] = lambda: DEFAULT_BOUNDS
+        self, holdings: ByteBudget, bounds: Callable[[], Bounds] = lambda: DEFAULT_BOUNDS
     ) -> None:
         self._holdings = holdings
         self._bounds = bounds

@@ -32,7 +32,7 @@ from sessiond.limits import (
 from sessiond.model.requests import Reply
 from sessiond.rpc.dispatch import Dispatcher
 from sessiond.rpc.readers import Item
-from sessiond.service.byte_budget import Holdings
+from sessiond.service.byte_budget import ByteBudget
 from sessiond.transports.base import Port
 from sessiond.transports.outbox import Outbox, OutboxStatistics
 from sessiond.transports.receiving import Receiving
@@ -81,7 +81,7 @@ class Connection(Generic[C]):
         tasks: TaskGroup,
         dispatcher: Dispatcher[C],
         make_client: Callable[[Connection[C]], C],
-        holdings: Holdings,
+        holdings: ByteBudget,
     ) -> None:
         self._port = port
         self._tasks = tasks

@@ -23,7 +23,7 @@ from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from sessiond.limits import OUTBOX_BYTES_MAX, STUCK_SOCKET_SECONDS
-from sessiond.service.byte_budget import Holdings
+from sessiond.service.byte_budget import ByteBudget
 from sessiond.transports.base import Port
 
 __all__ = ["Outbox", "OutboxStatistics"]
@@ -50,7 +50,7 @@ class Outbox:
         self,
         port: Port,
         start_task: Callable[[Callable[[], Awaitable[None]]], None],
-        holdings: Holdings,
+        holdings: ByteBudget,
         *,
         moved: Callable[[], None],
         broken: Callable[[str], None],

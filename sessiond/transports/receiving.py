@@ -15,7 +15,7 @@ from sessiond.errors import Overloaded, SessiondError
 from sessiond.limits import READ_BYTES, RETRY_AFTER_MS
 from sessiond.rpc.framing import Framer
 from sessiond.rpc.readers import Item
-from sessiond.service.byte_budget import Holdings
+from sessiond.service.byte_budget import ByteBudget
 
 __all__ = ["Receiving"]
 
@@ -25,7 +25,7 @@ class Receiving:
 
     __slots__ = ("_held", "_holdings", "_is_large", "_refuse", "framer")
 
-    def __init__(self, holdings: Holdings, refuse: Callable[[SessiondError], None]) -> None:
+    def __init__(self, holdings: ByteBudget, refuse: Callable[[SessiondError], None]) -> None:
         self.framer = Framer()
         self._holdings = holdings
         self._refuse = refuse

@@ -18,7 +18,7 @@ from sessiond.limits import (
 from sessiond.rpc.calls import CallTable
 from sessiond.rpc.framing import Framer
 from sessiond.rpc.readers import Item
-from sessiond.service.byte_budget import Holdings
+from sessiond.service.byte_budget import ByteBudget
 from sessiond.transports.outbox import Outbox
 
 __all__ = ["Answers"]
@@ -39,7 +39,7 @@ class Answers:
     )
 
     def __init__(
-        self, framer: Framer, outbox: Outbox, holdings: Holdings, moved: Callable[[], None]
+        self, framer: Framer, outbox: Outbox, holdings: ByteBudget, moved: Callable[[], None]
     ) -> None:
         self._framer = framer
         self._outbox = outbox

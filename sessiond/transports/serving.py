@@ -14,7 +14,7 @@ import anyio
 
 from sessiond.errors import system_error
 from sessiond.rpc.dispatch import Dispatcher
-from sessiond.service.byte_budget import Holdings
+from sessiond.service.byte_budget import ByteBudget
 from sessiond.transports.base import Port
 from sessiond.transports.connection import ASKED_TO_CLOSE, CLIENT_CLOSED, C, Connection
 
@@ -28,7 +28,7 @@ async def serve_connection(
     port: Port,
     dispatcher: Dispatcher[C],
     make_client: Callable[[Connection[C]], C],
-    holdings: Holdings,
+    holdings: ByteBudget,
 ) -> None:
     """Serve one connection until it ends; its memory counts among `holdings`."""
     reason = "the connection was cancelled"

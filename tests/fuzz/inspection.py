@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from sessiond.journal.disk.files import Files
-from sessiond.service.files.verifying import Look, verify_file
+from sessiond.service.files.verifying import VerifyScope, verify_file
 from tests.fuzz.files import whole_lines
 from tests.fuzz.plain import Answer, Plain
 
@@ -68,7 +68,7 @@ class _Inspection:
         return self._client.call(method, session_id=self._id, **params)
 
     def run(self) -> Iterator[str]:
-        look = Look(named=self._id)
+        look = VerifyScope(named=self._id)
         alone = json.loads(msgspec.json.encode(verify_file(Files(), self._path, look)))
         served = self._ask("session/verify").result
         if served != alone:

@@ -14,7 +14,7 @@ from anyio import to_thread
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.holder import Holder, write_record
 from sessiond.journal.profile.layout import Layout
-from sessiond.service.external.watcher import Watching
+from sessiond.service.external.watcher import Watcher
 from sessiond.testing.daemon import Daemon, running_daemon, standing_environment
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.faults import Gate
@@ -42,7 +42,7 @@ class House:
         return self.files
 
     @asynccontextmanager
-    async def daemon(self, watching: Watching | None = None) -> AsyncGenerator[Daemon]:
+    async def daemon(self, watching: Watcher | None = None) -> AsyncGenerator[Daemon]:
         """Run a daemon, and drain it at the end.
 
         The daemon must report no bug but those that the test took out of `bugs`, and must hold no
@@ -54,7 +54,7 @@ class House:
             yield daemon
         assert self.bugs == []
         assert daemon.service.holdings.held_bytes == 0
-        assert daemon.service.hosts.caches.held_bytes == 0
+        assert daemon.service.registry.caches.held_bytes == 0
 
     def put(
         self, lines: list[Any] | bytes, session_id: str = SESSION, *, killed: bool = False

@@ -66,7 +66,7 @@ async def test_pings_are_answered_while_a_file_is_being_read(
         assert await anyio.to_thread.run_sync(halfway.wait, 20)
         for _ in range(PINGS):
             await other.call("server/ping")
-        assert not daemon.service.host(SESSION).is_open
+        assert not daemon.service.actor(SESSION).is_open
         # Another session is created and written to meanwhile.
         await create(other, "session-b")
         await other.call("append", session_id="session-b", message={"role": "user"})
@@ -99,7 +99,7 @@ async def test_a_hundred_pings_are_answered_before_a_session_of_a_gigabyte_is_op
                 opening = await wire.request("session/get", session_id=SESSION)
                 for _ in range(PINGS):
                     await other.call("server/ping")
-                assert not daemon.service.host(SESSION).is_open
+                assert not daemon.service.actor(SESSION).is_open
             assert (await wire.answer(opening))["session"]["seq"] == lines
         finally:
             path.unlink()

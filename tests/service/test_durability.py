@@ -312,14 +312,14 @@ async def test_a_refused_call_in_a_batch_leaves_the_others_of_the_batch_whole(ho
 async def test_a_retry_whose_stored_entry_cannot_be_read_fails_alone(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=True)
-        host = daemon.service.host(SESSION)
+        actor = daemon.service.actor(SESSION)
         house.disk.fail("pread")
         failed = await refusal(
             wire, await wire.request("append", session_id=SESSION, entry=entry("old1"))
         )
         assert failed.data["kind"] == "storage_error"
         assert (await append_all(wire, entry("n1")))["seq"] == 5
-        assert daemon.service.host(SESSION) is host
+        assert daemon.service.actor(SESSION) is actor
 
 
 async def test_what_a_power_cut_leaves_is_what_was_acknowledged(house: House) -> None:

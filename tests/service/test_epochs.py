@@ -10,8 +10,8 @@ import pytest
 from anyio import to_thread
 
 from sessiond.journal.reader import LineReader
-from sessiond.service.external.watcher import Looking
-from sessiond.service.files.catalog_records import Register
+from sessiond.service.external.watcher import PollingWatcher
+from sessiond.service.files.catalog_records import CatalogRecords
 from sessiond.service.files.rows import Rows
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import call, create
@@ -66,7 +66,7 @@ async def test_who_opens_a_session_decides_its_epoch_and_not_a_list_that_reads_i
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, opened, stored = threading.Event(), threading.Event(), threading.Event()
-    read_row, note = Rows.read, Register.note
+    read_row, note = Rows.read, CatalogRecords.note
 
     def read_slowly(*args: Any) -> Any:
         row = read_row(*args)
@@ -83,7 +83,7 @@ async def test_who_opens_a_session_decides_its_epoch_and_not_a_list_that_reads_i
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         assert (await wire.call("session/list"))["sessions"] == []
         house.put(GOOD)
-        monkeypatch.setattr(Register, "note", note_and_wait)
+        monkeypatch.setattr(CatalogRecords, "note", note_and_wait)
         listing = await other.request("session/list")
         assert await to_thread.run_sync(read.wait, PATIENCE_SECONDS)
         # Nobody knew the file, so both make an epoch.
@@ -115,11 +115,11 @@ async def test_a_copy_that_took_the_place_of_an_open_file_is_it_after_a_reopenin
     house: House,
 ) -> None:
     path = house.put(GOOD)
-    async with house.daemon(Looking(house.files, 0.01)) as daemon, daemon.connect() as wire:
+    async with house.daemon(PollingWatcher(house.files, 0.01)) as daemon, daemon.connect() as wire:
         await call(wire, "subscribe")
         seen = await epoch(wire)
         await wire.call("session/list")
-        journal = daemon.service.hosts.host(SESSION).opened.journal
+        journal = daemon.service.registry.actor(SESSION).opened.journal
         before = journal.inode
         copy = path.with_name("saved.tmp")
         house.disk.put(copy, GOOD)

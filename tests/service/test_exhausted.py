@@ -42,7 +42,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> NoThreads:
 async def let_go(daemon: Daemon, wire: Wire) -> None:
     """Close it until nobody has its file: one that is just being looked at stays open."""
     with anyio.fail_after(60):
-        while not daemon.service.hosts.is_free(SESSION):
+        while not daemon.service.registry.is_free(SESSION):
             await wire.call("session/close", session_id=SESSION)
 
 
@@ -67,7 +67,7 @@ async def test_an_append_that_gets_no_thread_is_refused_and_the_session_stays(
         await create(wire)
         await append(wire, "one", role="assistant")
         await other.call("subscribe", session_id=SESSION)
-        host = daemon.service.hosts.find(SESSION)
+        actor = daemon.service.registry.find(SESSION)
         threads.left = 1
         entry = {"type": "message", "id": "two", "message": {"role": "user"}}
         refused = await wire.refusal("append", session_id=SESSION, entry=entry)
@@ -75,7 +75,7 @@ async def test_an_append_that_gets_no_thread_is_refused_and_the_session_stays(
         assert (await session_info(wire))["seq"] == 1
         assert not (await wire.call("append", session_id=SESSION, entry=entry))["duplicate"]
         assert (await other.next_notification())["params"]["seq"] == 2
-        assert daemon.service.hosts.find(SESSION) is host
+        assert daemon.service.registry.find(SESSION) is actor
 
 
 async def test_a_file_is_let_go_of_without_a_thread_too(house: House, threads: NoThreads) -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sessiond.service.external.watcher import Looking, Watching
+from sessiond.service.external.watcher import PollingWatcher, Watcher
 from sessiond.testing.daemon import Wire
 from tests.kit.calls import create, session_info
 from tests.kit.house import House
@@ -24,9 +24,9 @@ FOREIGN = {
 }
 
 
-def watching(house: House) -> Watching:
+def watching(house: House) -> Watcher:
     """Who tells a daemon soon that a file has changed."""
-    return Looking(house.files, 0.01)
+    return PollingWatcher(house.files, 0.01)
 
 
 async def state(wire: Wire) -> tuple[list[tuple[int, str]], int, str]:

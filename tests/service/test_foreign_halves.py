@@ -72,7 +72,7 @@ async def test_a_half_line_is_treated_alike_by_an_open_session_and_by_an_opening
             await wire.call("append", session_id=SESSION, message={"role": "user"})
             if not is_open:
                 await wire.call("session/close", session_id=SESSION)
-                while not daemon.service.hosts.is_free(SESSION):
+                while not daemon.service.registry.is_free(SESSION):
                     await to_thread.run_sync(lambda: None)
             house.disk.write_as_another(path, HALF)
             await wire.call("append", session_id=SESSION, message={"role": "user"})

@@ -42,7 +42,7 @@ async def test_ten_waiting_appends_share_one_write_and_one_sync(house: House) ->
             # Requests are taken in wire order: when the ping is answered the appends wait.
             await wire.call("server/ping")
             await other.call("server/ping")
-            assert daemon.service.host(SESSION).waiting == 10
+            assert daemon.service.actor(SESSION).waiting == 10
             gate.open.set()
             await wire.answer(first)
             answers = [await to.answer(number) for to, number in asked]
@@ -50,7 +50,7 @@ async def test_ten_waiting_appends_share_one_write_and_one_sync(house: House) ->
         # The one that was held back was counted when it began.
         assert house.disk.counts["fdatasync"] - before["fdatasync"] == 1
         assert {answer["durability"] for answer in answers} == {"disk"}
-        statistics = daemon.service.host(SESSION).statistics().writer
+        statistics = daemon.service.actor(SESSION).statistics().writer
         assert (statistics.batches, statistics.entries, statistics.batch_entries_max) == (2, 11, 10)
         seqs = sorted(answer["seq"] for answer in answers)
         assert seqs == list(range(2, 12))
@@ -68,10 +68,10 @@ async def test_what_arrives_while_the_disk_is_busy_is_the_next_batch(house: Hous
                 await arrived(gate)
                 asked.append(await append_soon(wire, f"b{n}"))
                 await wire.call("server/ping")
-                assert daemon.service.host(SESSION).waiting == 1
+                assert daemon.service.actor(SESSION).waiting == 1
             await wire.answer(asked[-2])
             await wire.answer(asked[-1])
-        assert daemon.service.host(SESSION).statistics().writer.batches == 6
+        assert daemon.service.actor(SESSION).statistics().writer.batches == 6
 
 
 async def test_a_batch_is_as_large_as_one_write_may_be_and_no_larger(house: House) -> None:
@@ -87,7 +87,7 @@ async def test_a_batch_is_as_large_as_one_write_may_be_and_no_larger(house: Hous
             await wire.call("server/ping")
         for number in asked:
             await wire.answer(number)
-        statistics = daemon.service.host(SESSION).statistics().writer
+        statistics = daemon.service.actor(SESSION).statistics().writer
         assert (statistics.batches, statistics.batch_entries_max) == (3, BATCH_ENTRIES_MAX - 1)
 
 

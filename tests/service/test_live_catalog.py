@@ -15,7 +15,7 @@ from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
 from sessiond.service.listing import live_catalog
-from sessiond.service.listing.folder_scanner import Survey
+from sessiond.service.listing.folder_scanner import FolderScanner
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import create, say, session_info
 from tests.kit.house import House
@@ -355,9 +355,9 @@ async def test_a_session_that_is_made_again_while_it_is_looked_for_stays_listed(
 ) -> None:
     monkeypatch.setattr(live_catalog, "ROSTER_FLUSH_SECONDS", 0.05)
     looked, made_again = threading.Event(), threading.Event()
-    put = Survey._put
+    put = FolderScanner._put
 
-    def put_later(survey: Survey, rows: Any, gone: list[str], tell: Any) -> None:
+    def put_later(survey: FolderScanner, rows: Any, gone: list[str], tell: Any) -> None:
         if gone:
             looked.set()
             assert made_again.wait(20)
@@ -366,7 +366,7 @@ async def test_a_session_that_is_made_again_while_it_is_looked_for_stays_listed(
     path = await to_thread.run_sync(drop_in, real_house, "session-a", text("session-a", "hi"))
     async with real_house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         assert list(await shown(wire)) == ["session-a"]
-        monkeypatch.setattr(Survey, "_put", put_later)
+        monkeypatch.setattr(FolderScanner, "_put", put_later)
         await to_thread.run_sync(path.unlink)
         listing = await other.request("session/list")
         assert await to_thread.run_sync(looked.wait, 20)

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from sessiond.service.context.token_counts import Estimates
+from sessiond.service.context.token_counts import TokenCounts
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import append, create, create_to_compact, say
 from tests.kit.house import House
@@ -323,14 +323,14 @@ async def test_an_append_to_a_session_that_nobody_watches_reads_no_payload(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {"context_window": 1, "reserve_tokens": 0}
-    asked: list[Estimates] = []
-    original = Estimates.ask
+    asked: list[TokenCounts] = []
+    original = TokenCounts.ask
 
-    async def counted(self: Estimates, leaf: int) -> int:
+    async def counted(self: TokenCounts, leaf: int) -> int:
         asked.append(self)
         return await original(self, leaf)
 
-    monkeypatch.setattr(Estimates, "ask", counted)
+    monkeypatch.setattr(TokenCounts, "ask", counted)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         for session_id in (SESSION, "session-b"):
             await create(wire, session_id=session_id, compaction=settings)
@@ -352,24 +352,24 @@ async def test_no_message_is_read_while_its_size_tells_enough(
     read: list[int] = []
     glanced: list[int] = []
     still_over: list[int] = []
-    ask, growth, may_be_less = Estimates.ask, Estimates.growth, Estimates.may_be_less
+    ask, growth, may_be_less = TokenCounts.ask, TokenCounts.growth, TokenCounts.may_be_less
 
-    async def asked(self: Estimates, leaf: int) -> int:
+    async def asked(self: TokenCounts, leaf: int) -> int:
         read.append(leaf)
         return await ask(self, leaf)
 
-    async def grown(self: Estimates, since: int, leaf: int) -> int | None:
+    async def grown(self: TokenCounts, since: int, leaf: int) -> int | None:
         glanced.append(leaf)
         return await growth(self, since, leaf)
 
-    monkeypatch.setattr(Estimates, "ask", asked)
+    monkeypatch.setattr(TokenCounts, "ask", asked)
 
-    async def fallen(self: Estimates, since: int, leaf: int) -> bool:
+    async def fallen(self: TokenCounts, since: int, leaf: int) -> bool:
         still_over.append(leaf)
         return await may_be_less(self, since, leaf)
 
-    monkeypatch.setattr(Estimates, "growth", grown)
-    monkeypatch.setattr(Estimates, "may_be_less", fallen)
+    monkeypatch.setattr(TokenCounts, "growth", grown)
+    monkeypatch.setattr(TokenCounts, "may_be_less", fallen)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await create(wire, compaction=settings)
         await watcher.call("subscribe", session_id=SESSION)

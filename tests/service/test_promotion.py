@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import create, say, session_info
 from tests.kit.house import House, arrived
@@ -262,7 +262,7 @@ async def test_its_place_in_memory_is_free_again(house: House) -> None:
         assert (await wire.call("session/create", **other))["created"]
 
 
-async def nothing(_host: Host) -> None:
+async def nothing(_host: SessionActor) -> None:
     """What a killed daemon does for its sessions."""
 
 
@@ -276,7 +276,7 @@ async def test_the_epoch_survives_a_daemon_that_is_killed(
         epoch = (await promote(wire, persist, title="t"))["epoch"]
         left = house.disk.crash()
         # Killed: nobody closes the session.
-        monkeypatch.setattr(daemon.service.hosts, "_let_go", nothing)
+        monkeypatch.setattr(daemon.service.registry, "_let_go", nothing)
     house.files = left
     async with house.daemon() as daemon, daemon.connect() as wire:
         cursor = {"seq": 1, "epoch": epoch}

@@ -139,7 +139,7 @@ class _Tree:
     """A session that grows, and every context that a client may hold of it."""
 
     def __init__(self, daemon: Daemon, wire: Wire, session_id: str) -> None:
-        self.host = daemon.service.host(session_id)
+        self.actor = daemon.service.actor(session_id)
         self.wire = wire
         self.session_id = session_id
         self.leaves: list[str | None] = [None]
@@ -168,7 +168,7 @@ class _Tree:
             case "custom":
                 return {"type": "custom", "custom_type": "x"}
             case "pointer":
-                session = self.host.opened.session
+                session = self.actor.opened.session
                 path = session.path(session.ids[parent]) if parent else []
                 first = session.names[path[kept % len(path)]] if path else None
                 return {"type": "compaction", "summary": "s", "first_kept_entry_id": first}
@@ -184,7 +184,7 @@ class _Tree:
 
     def _whole(self, leaf: str | None) -> list[Any]:
         """The context built from nothing."""
-        opened = self.host.opened
+        opened = self.actor.opened
         context = build_context(opened, opened.session.ids[leaf] if leaf else 0)
         messages = [json.loads(body) for body in context.messages()]
         return list(zip(messages, context.sources[: context.count], strict=True))

@@ -97,7 +97,7 @@ async def test_what_was_changed_and_removed_by_its_user_leaves_the_lists(
         await say(wire, "a rare word", session_id=session["id"])
         assert await listed(wire) == [session["id"]]
         await wire.call("session/close", session_id=session["id"])
-        while not daemon.service.hosts.is_free(session["id"]):
+        while not daemon.service.registry.is_free(session["id"]):
             await wire.call("server/ping")
         chat.unlink()
         # The next look at all folders is due.

@@ -118,11 +118,11 @@ async def test_half_a_line_elsewhere_is_closed_by_no_clock(real_house: House, ho
         await wire.call("subscribe", session_id=session_id)
         with path.open("ab") as file:
             file.write(b'{"half')
-        host = daemon.service.find(session_id)
-        assert host is not None
-        await host.writer.look()
-        assert host.opened.journal.half_bytes == len(b'{"half')
-        assert host.writer.others.half_due_in == inf
+        actor = daemon.service.find(session_id)
+        assert actor is not None
+        await actor.writer.look()
+        assert actor.opened.journal.half_bytes == len(b'{"half')
+        assert actor.writer.foreign_lines.half_due_in == inf
         # A change closes it, as the line of another program that it is.
         await wire.call("append", session_id=session_id, message=HI)
     assert path.read_bytes().startswith(PI_GOOD + b'{"half \n{')

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.compaction import recommender, runner, summarizers
 from sessiond.service.compaction.plan import make_plan
 from sessiond.testing.daemon import Refusal, Wire
@@ -254,18 +254,18 @@ async def test_with_nobody_to_summarise_a_full_context_is_told_once_and_looked_a
 ) -> None:
     changes: list[str] = []
     looks: list[str] = []
-    touch, judge = recommender.Recommending.touch, recommender.Recommending._judge
+    touch, judge = recommender.Recommender.touch, recommender.Recommender._judge
 
-    def counted(self: recommender.Recommending, host: Host) -> None:
-        changes.append(host.session_id)
-        touch(self, host)
+    def counted(self: recommender.Recommender, actor: SessionActor) -> None:
+        changes.append(actor.session_id)
+        touch(self, actor)
 
-    async def noted(self: recommender.Recommending, host: Host) -> None:
-        looks.append(host.session_id)
-        await judge(self, host)
+    async def noted(self: recommender.Recommender, actor: SessionActor) -> None:
+        looks.append(actor.session_id)
+        await judge(self, actor)
 
-    monkeypatch.setattr(recommender.Recommending, "touch", counted)
-    monkeypatch.setattr(recommender.Recommending, "_judge", noted)
+    monkeypatch.setattr(recommender.Recommender, "touch", counted)
+    monkeypatch.setattr(recommender.Recommender, "_judge", noted)
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await create_to_compact(wire, "u1", "u2", auto=True, context_window=8, reserve_tokens=0)
         await watcher.call("subscribe", session_id=SESSION)
@@ -286,14 +286,14 @@ async def test_with_nobody_to_summarise_a_full_context_is_told_once_and_looked_a
 async def test_a_look_that_nobody_asked_for_ends_nothing_when_it_fails(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fails(_self: recommender.Recommending, _host: Host) -> None:
+    async def fails(_self: recommender.Recommender, _host: SessionActor) -> None:
         raise RuntimeError("can't start new thread")
 
     async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
-        monkeypatch.setattr(recommender.Recommending, "_judge", fails)
+        monkeypatch.setattr(recommender.Recommender, "_judge", fails)
         await create_to_compact(wire, "u1", "u2", auto=True, context_window=8, reserve_tokens=0)
         with anyio.fail_after(10):
-            while daemon.service.hosts._recommending._changed:  # noqa: ASYNC110 - nobody is told of a look
+            while daemon.service.registry._recommending._changed:  # noqa: ASYNC110 - nobody is told of a look
                 await anyio.sleep(0.01)
         monkeypatch.undo()
         await wire.call("subscribe", session_id=SESSION)

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from sessiond import limits
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.compaction import runner, summarizers
 from sessiond.testing.daemon import Refusal
 from tests.kit.calls import append, create_to_compact
@@ -368,13 +368,13 @@ async def test_a_run_that_began_by_itself_and_failed_rests(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []
-    begin = runner.Runs.begin_by_itself
+    begin = runner.CompactionRunner.begin_by_itself
 
-    def noted(self: runner.Runs, host: Host, head: str) -> None:
+    def noted(self: runner.CompactionRunner, actor: SessionActor, head: str) -> None:
         begun.append(head)
-        begin(self, host, head)
+        begin(self, actor, head)
 
-    monkeypatch.setattr(runner.Runs, "begin_by_itself", noted)
+    monkeypatch.setattr(runner.CompactionRunner, "begin_by_itself", noted)
     command = Command()
     async with serving(house, command) as daemon, daemon.connect() as wire:
         await create_to_compact(wire, "u1", "u2", auto=True, context_window=8, reserve_tokens=0)

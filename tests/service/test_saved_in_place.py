@@ -40,7 +40,7 @@ def save_in_place(house: House, path: Path, content: bytes) -> None:
 
 async def let_go(daemon: Daemon, wire: Wire) -> None:
     await wire.call("session/close", session_id=SESSION)
-    while not daemon.service.hosts.is_free(SESSION):
+    while not daemon.service.registry.is_free(SESSION):
         await to_thread.run_sync(lambda: None)
 
 

@@ -147,7 +147,7 @@ async def test_a_stuck_subscriber_misses_signals_knows_how_many_and_has_every_en
             if entries:
                 await wire.call("append", session_id=SESSION, entry=entry(f"n{n}", "y" * 8_000))
             assert connection.statistics().outbox.pending_bytes <= limit
-        assert daemon.service.host(SESSION).statistics().hub.replaying == 1
+        assert daemon.service.actor(SESSION).statistics().hub.replaying == 1
         told: list[Any] = []
         stored = [f"n{n}" for n in range(120)] if entries else ["session/synced"]
         while accounted(told) < len(sent) or stored[-1] not in told or told[-1] != "session/synced":
@@ -188,7 +188,7 @@ async def test_who_was_stuck_learns_who_is_present_in_the_end(
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as stuck:
         await create(wire, compaction=QUIET)
         await stuck.call("subscribe", session_id=SESSION)
-        while not daemon.service.host(SESSION).statistics().hub.replaying:
+        while not daemon.service.actor(SESSION).statistics().hub.replaying:
             await signal(wire, "delta", data="x" * 4_000)
         for n in range(100):
             await present(wire, state=f"step {n}", data="x" * 1_000)

@@ -76,7 +76,7 @@ async def test_who_waits_for_a_lease_when_the_daemon_stops_is_told_that(house: H
         )
         await waiter.call("server/ping")
         await wait_all_tasks_blocked()
-        (host,) = daemon.service.hosts.open_hosts()
+        (host,) = daemon.service.registry.open_actors()
         assert len(host.leases.waiting) == 1
         await daemon.end()
         with pytest.raises(Refusal, match="draining"):

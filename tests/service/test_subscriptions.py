@@ -43,7 +43,7 @@ async def nothing_more(wire: Wire) -> None:
 
 
 def hub_of(daemon: Daemon) -> HubStatistics:
-    return daemon.service.host(SESSION).statistics().hub
+    return daemon.service.actor(SESSION).statistics().hub
 
 
 # -- resuming ------------------------------------------------------------------------
@@ -529,7 +529,7 @@ async def test_a_bug_in_a_writer_closes_its_session_and_tells_who_waits_and_watc
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await create_with(wire, "n1")
         await subscribe(watcher)
-        opened = daemon.service.host(SESSION).opened
+        opened = daemon.service.actor(SESSION).opened
         monkeypatch.setattr(opened.session, "rules", None, raising=False)
         with pytest.raises(Refusal) as refused:
             await append(wire, "n2")

@@ -37,7 +37,7 @@ from sessiond.limits import (
 from sessiond.rpc.dispatch import DEFERRED, Call, Dispatcher, Method
 from sessiond.rpc.framing import Framer, frame_content_length, frame_ndjson
 from sessiond.rpc.params import Params
-from sessiond.service.byte_budget import Holdings
+from sessiond.service.byte_budget import ByteBudget
 from sessiond.testing.wire import RawWire
 from sessiond.transports import connection as connection_module
 from sessiond.transports import listening as listening_module
@@ -102,7 +102,7 @@ class Daemon:
         self.echoed: list[str] = []
         self.logged: list[tuple[str, str, Exception]] = []
         self.closed_fails = False
-        self.holdings = Holdings()
+        self.holdings = ByteBudget()
         self.on_chunk_done: Callable[[], None] = lambda: None
         self.dispatcher: Dispatcher[Client] = Dispatcher(
             [
@@ -972,7 +972,7 @@ import os, subprocess, sys
 import anyio
 from sessiond.rpc.dispatch import Dispatcher, Method
 from sessiond.rpc.params import Params
-from sessiond.service.byte_budget import Holdings
+from sessiond.service.byte_budget import ByteBudget
 from sessiond.transports.serving import serve_connection
 from sessiond.transports.stdio import serve_stdio
 
@@ -993,7 +993,7 @@ dispatcher = Dispatcher(
     log_exception=print, allow=lambda client, method: None,
 )
 async def serve(port):
-    await serve_connection(port, dispatcher, lambda connection: Client(), Holdings())
+    await serve_connection(port, dispatcher, lambda connection: Client(), ByteBudget())
 
 anyio.run(serve_stdio, serve, backend=sys.argv[1])
 print("after")

@@ -12,8 +12,8 @@ import pytest
 from sessiond.journal.disk.files import Files
 from sessiond.limits import OUTBOX_BYTES_MAX
 from sessiond.service.external import foreign_lines, inotify
-from sessiond.service.external.inotify import Inotify
-from sessiond.service.external.watcher import Looking, Watching
+from sessiond.service.external.inotify import InotifyWatcher
+from sessiond.service.external.watcher import PollingWatcher, Watcher
 from sessiond.system.linux import LINUX
 from sessiond.system.macos import MACOS
 from tests.kit.calls import session_info
@@ -24,17 +24,17 @@ from tests.service.test_foreign_writers import HEADERS, append_ours, event, ids_
 PATIENCE_SECONDS = 60
 
 
-def told(_files: Files) -> Watching:
-    return Inotify(Looking(_files), lambda _text: None)
+def told(_files: Files) -> Watcher:
+    return InotifyWatcher(PollingWatcher(_files), lambda _text: None)
 
 
-def looked(files: Files) -> Watching:
-    return Looking(files, 0.02)
+def looked(files: Files) -> Watcher:
+    return PollingWatcher(files, 0.02)
 
 
 @pytest.fixture(params=[told, looked])
-def watching(request: pytest.FixtureRequest, real_house: House) -> Watching:
-    found: Watching = request.param(real_house.files)
+def watching(request: pytest.FixtureRequest, real_house: House) -> Watcher:
+    found: Watcher = request.param(real_house.files)
     return found
 
 
@@ -78,7 +78,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 async def test_lines_of_others_are_events_at_once(
-    real_house: House, watching: Watching, dialect: str
+    real_house: House, watching: Watcher, dialect: str
 ) -> None:
     path = begun(real_house, dialect)
     async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
@@ -98,7 +98,7 @@ async def test_lines_of_others_are_events_at_once(
 
 
 async def test_more_lines_at_once_than_an_outbox_holds_are_replayed_from_the_file(
-    real_house: House, watching: Watching, dialect: str
+    real_house: House, watching: Watcher, dialect: str
 ) -> None:
     path = begun(real_house, dialect)
     ids = [f"b{n:07d}" for n in range(OUTBOX_BYTES_MAX // len(line(dialect, "b0000000", None)) * 3)]
@@ -114,7 +114,7 @@ async def test_more_lines_at_once_than_an_outbox_holds_are_replayed_from_the_fil
 
 
 async def test_half_a_line_is_closed_when_nobody_goes_on_with_it(
-    real_house: House, watching: Watching, dialect: str, monkeypatch: pytest.MonkeyPatch
+    real_house: House, watching: Watcher, dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(foreign_lines, "HALF_LINE_SECONDS", 0.2)
     path = begun(real_house, dialect)
@@ -138,7 +138,7 @@ def write_anew(path: Path, data: bytes) -> None:
 
 @pytest.mark.parametrize("more", [0, 1])
 async def test_a_file_that_is_written_anew_in_place_is_another_however_long(
-    real_house: House, watching: Watching, dialect: str, more: int
+    real_house: House, watching: Watcher, dialect: str, more: int
 ) -> None:
     path = begun(real_house, dialect)
     async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
@@ -164,7 +164,7 @@ async def test_an_append_stands_on_a_line_that_was_written_anew_in_place(
 
 
 async def test_whose_time_alone_is_new_is_the_same_file(
-    real_house: House, watching: Watching, dialect: str
+    real_house: House, watching: Watcher, dialect: str
 ) -> None:
     path = begun(real_house, dialect)
     async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
@@ -182,7 +182,7 @@ async def test_half_a_line_on_a_full_disk_is_tried_again_now_and_then(
     monkeypatch.setattr(foreign_lines, "HALF_LINE_SECONDS", 0.2)
     path = house.put([])
     async with (
-        house.daemon(Looking(house.files, 0.02)) as daemon,
+        house.daemon(PollingWatcher(house.files, 0.02)) as daemon,
         daemon.connect() as wire,
     ):
         await wire.call("subscribe", session_id=SESSION)
@@ -200,16 +200,16 @@ async def test_half_a_line_on_a_full_disk_is_tried_again_now_and_then(
 
 
 async def test_half_a_line_that_somebody_goes_on_with_is_one_line(
-    real_house: House, watching: Watching, dialect: str
+    real_house: House, watching: Watcher, dialect: str
 ) -> None:
     path = begun(real_house, dialect)
     async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
         await wire.call("subscribe", session_id=SESSION)
         whole = line(dialect, "bbbbbbb1", "aaaaaaa2")
         write_as_another(path, whole[:20])
-        host = daemon.service.find(SESSION)
-        assert host is not None
-        await until(lambda: host.opened.journal.half_bytes == 20)
+        actor = daemon.service.find(SESSION)
+        assert actor is not None
+        await until(lambda: actor.opened.journal.half_bytes == 20)
         write_as_another(path, whole[20:])
         assert (await event(wire))["id"] == "bbbbbbb1"
         assert path.read_bytes().endswith(whole)
@@ -220,7 +220,7 @@ async def test_half_a_line_that_somebody_goes_on_with_is_one_line(
     ("left", "reason"), [(["aaaaaaa1"], "truncated"), (["ccccccc1", "aaaaaaa2"], "epoch")]
 )
 async def test_subscribers_of_a_file_that_was_replaced_are_told_and_get_the_new_one(
-    real_house: House, watching: Watching, dialect: str, left: list[str], reason: str
+    real_house: House, watching: Watcher, dialect: str, left: list[str], reason: str
 ) -> None:
     path = begun(real_house, dialect)
     async with (
@@ -259,7 +259,7 @@ async def test_subscribers_of_a_file_that_was_replaced_are_told_and_get_the_new_
 
 
 async def test_a_file_that_is_cut_in_place_is_another_one(
-    real_house: House, watching: Watching
+    real_house: House, watching: Watcher
 ) -> None:
     path = begun(real_house, "native")
     async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
@@ -270,7 +270,7 @@ async def test_a_file_that_is_cut_in_place_is_another_one(
 
 
 async def test_a_copy_that_takes_the_place_of_the_file_goes_on_unnoticed(
-    real_house: House, watching: Watching, dialect: str
+    real_house: House, watching: Watcher, dialect: str
 ) -> None:
     path = begun(real_house, dialect)
     async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
@@ -298,7 +298,7 @@ async def test_an_append_that_meets_another_file_is_stored_there(
 
 
 async def test_a_file_that_became_no_session_closes_it(
-    real_house: House, watching: Watching
+    real_house: House, watching: Watcher
 ) -> None:
     path = begun(real_house, "native")
     async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
@@ -313,7 +313,7 @@ async def test_a_file_that_became_no_session_closes_it(
 
 
 async def test_a_file_that_is_gone_is_not_made_again_and_goes_on_when_it_is_back(
-    real_house: House, watching: Watching, dialect: str
+    real_house: House, watching: Watcher, dialect: str
 ) -> None:
     path = begun(real_house, dialect)
     away = path.with_name("away")
@@ -332,15 +332,15 @@ async def test_a_file_that_is_gone_is_not_made_again_and_goes_on_when_it_is_back
         assert (await append_ours(wire, dialect))["seq"] == 5
 
 
-async def test_our_own_appends_need_no_look(real_house: House, watching: Watching) -> None:
+async def test_our_own_appends_need_no_look(real_house: House, watching: Watcher) -> None:
     begun(real_house, "native")
     async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
         await wire.call("subscribe", session_id=SESSION)
-        host = daemon.service.find(SESSION)
-        assert host is not None
+        actor = daemon.service.find(SESSION)
+        assert actor is not None
         changes: list[bool] = []
         looks: list[None] = []
-        real_look, real_changed = host.writer.look, host._loop._attention.changed
+        real_look, real_changed = actor.writer.look, actor._loop._monitor.changed
 
         async def look() -> bool:
             looks.append(None)
@@ -350,8 +350,8 @@ async def test_our_own_appends_need_no_look(real_house: House, watching: Watchin
             changes.append(name_too)
             real_changed(name_too)
 
-        host.writer.look = look  # type: ignore[method-assign]
-        if isinstance(watching, Inotify):
+        actor.writer.look = look  # type: ignore[method-assign]
+        if isinstance(watching, InotifyWatcher):
             (number,) = watching._told
             watching._told[number] = changed
         else:
@@ -364,20 +364,20 @@ async def test_our_own_appends_need_no_look(real_house: House, watching: Watchin
                 appended += 1
         # Told once in a while, and not at all of more than that it may have grown.
         assert len(changes) <= appended + 1
-        if isinstance(watching, Inotify):
+        if isinstance(watching, InotifyWatcher):
             assert looks == []
 
 
-async def test_nobody_watches_what_nobody_has_open(real_house: House, watching: Watching) -> None:
+async def test_nobody_watches_what_nobody_has_open(real_house: House, watching: Watcher) -> None:
     begun(real_house, "native")
     async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
         await session_info(wire)
         await wire.call("session/close", session_id=SESSION)
-        host = daemon.service.find(SESSION)
-        if host is not None:
-            await host.released.wait()
-        of_inotify = watching._told if isinstance(watching, Inotify) else {}
-        of_looks = watching._looked if isinstance(watching, Looking) else {}
+        actor = daemon.service.find(SESSION)
+        if actor is not None:
+            await actor.released.wait()
+        of_inotify = watching._told if isinstance(watching, InotifyWatcher) else {}
+        of_looks = watching._looked if isinstance(watching, PollingWatcher) else {}
         await until(lambda: not (of_inotify or of_looks))
 
 
@@ -388,7 +388,7 @@ async def test_one_watch_too_many_is_looked_at_and_told_once(
     real_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reported: list[str] = []
-    watching = Inotify(Looking(real_house.files, 0.02), reported.append)
+    watching = InotifyWatcher(PollingWatcher(real_house.files, 0.02), reported.append)
     path = begun(real_house, "native")
 
     def refuse(_result: int) -> int:
@@ -408,7 +408,7 @@ async def test_one_watch_too_many_is_looked_at_and_told_once(
 async def test_where_some_changes_were_not_told_of_all_may_have_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watching = Inotify(Looking(Files()), lambda _text: None)
+    watching = InotifyWatcher(PollingWatcher(Files()), lambda _text: None)
     calls: list[tuple[str, bool]] = []
     for name in ("a", "b"):
         path = tmp_path / name
@@ -426,13 +426,13 @@ async def test_where_some_changes_were_not_told_of_all_may_have_changed(
 def test_without_inotify_files_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[str] = []
 
-    def refuse(*_args: object) -> Inotify:
+    def refuse(*_args: object) -> InotifyWatcher:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(inotify, "Inotify", refuse)
+    monkeypatch.setattr(inotify, "InotifyWatcher", refuse)
     monkeypatch.setattr(inotify, "SYSTEM", LINUX)
-    assert isinstance(inotify.best_watching(Files(), reported.append), Looking)
+    assert isinstance(inotify.best_watcher(Files(), reported.append), PollingWatcher)
     assert reported == ["session files are polled twice a second: inotify: Too many open files"]
     monkeypatch.setattr(inotify, "SYSTEM", MACOS)
-    assert isinstance(inotify.best_watching(Files(), reported.append), Looking)
+    assert isinstance(inotify.best_watcher(Files(), reported.append), PollingWatcher)
     assert len(reported) == 1

@@ -8,7 +8,7 @@ from typing import Any
 
 from sessiond.journal.memory import MemoryJournal
 from sessiond.service.files.indexer import Indexer
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 from tests.kit.sessions import TIME
 
 __all__ = ["HEADER", "NATIVE_HEADER", "TIME", "Counted", "opened", "opened_lines"]
@@ -27,17 +27,17 @@ class Counted(MemoryJournal):
         return super().read_many(seqs)
 
 
-def opened(entries: list[dict[str, Any]], header: dict[str, Any] | None = None) -> Opened:
+def opened(entries: list[dict[str, Any]], header: dict[str, Any] | None = None) -> OpenSession:
     """Return the session of these entries; its journal is a `Counted`."""
     return opened_lines([json.dumps(line).encode() for line in (header or HEADER, *entries)])
 
 
-def opened_lines(lines: list[bytes]) -> Opened:
+def opened_lines(lines: list[bytes]) -> OpenSession:
     """Return the session of these lines, header first; its journal is a `Counted`."""
     indexer = Indexer(Path("/x"))
     for seq, line in enumerate(lines):
         indexer.visit(seq, line)
-    return Opened(
+    return OpenSession(
         "session-a",
         indexer.session,
         Counted(b"\n".join(lines)),

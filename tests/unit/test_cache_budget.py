@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.service.context.cache_budget import Caches
+from sessiond.service.context.cache_budget import CacheBudget
 from sessiond.service.context.context_cache import ContextCache, build_context
-from sessiond.service.context.view_cache import Views
-from sessiond.service.log.open_session import Opened
+from sessiond.service.context.view_cache import ViewCache
+from sessiond.service.log.open_session import OpenSession
 from sessiond.session.providers.shapes import View
 from tests.unit.in_memory import NATIVE_HEADER, TIME, opened
 
 VIEW = View(shape="openai")
 
 
-def session_of(text: str) -> Opened:
+def session_of(text: str) -> OpenSession:
     message = {"role": "user", "content": text}
     entry: dict[str, Any] = {"type": "message", "id": "n1", "parent_id": None, "timestamp": TIME}
     return opened([{**entry, "message": message}], NATIVE_HEADER)
@@ -23,7 +23,7 @@ def session_of(text: str) -> Opened:
 def test_the_session_that_was_asked_longest_ago_gives_way() -> None:
     session = session_of("x" * 1000)
     size = build_context(session, 1).size
-    caches = Caches(bytes_max=3 * size)
+    caches = CacheBudget(bytes_max=3 * size)
     first, *others = (ContextCache(caches) for _ in range(4))
     for cache in (first, *others[:2]):
         assert cache.build_now(session, 1) is not None
@@ -43,8 +43,8 @@ def test_the_session_that_was_asked_longest_ago_gives_way() -> None:
 def test_views_give_way_to_contexts_and_contexts_to_views() -> None:
     session = session_of("x" * 1000)
     context = build_context(session, 1)
-    caches = Caches(bytes_max=context.size)
-    views, cache = Views(session, caches), ContextCache(caches)
+    caches = CacheBudget(bytes_max=context.size)
+    views, cache = ViewCache(session, caches), ContextCache(caches)
     assert views.now(context, VIEW) is not None
     assert cache.build_now(session, 1) is not None
     assert views.kept(1, VIEW) is None
@@ -54,7 +54,7 @@ def test_views_give_way_to_contexts_and_contexts_to_views() -> None:
 
 def test_what_is_larger_than_the_bound_is_kept_while_it_is_the_one_in_use() -> None:
     large, small = session_of("x" * 5000), session_of("y")
-    caches = Caches(bytes_max=1000)
+    caches = CacheBudget(bytes_max=1000)
     one, other = ContextCache(caches), ContextCache(caches)
     assert one.build_now(large, 1) is not None
     assert one.get(1) is not None
@@ -64,7 +64,7 @@ def test_what_is_larger_than_the_bound_is_kept_while_it_is_the_one_in_use() -> N
 
 
 def test_a_session_that_is_let_go_counts_no_longer() -> None:
-    caches = Caches()
+    caches = CacheBudget()
     cache = ContextCache(caches)
     assert cache.build_now(session_of("x"), 1) is not None
     assert caches.held_bytes

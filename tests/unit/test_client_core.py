@@ -52,7 +52,7 @@ from sessiond_client.conversation import Setup, backoff
 from sessiond_client.driver import CallDriver
 from sessiond_client.exchange import Exchange
 from sessiond_client.feed import Feed
-from sessiond_client.lease_state import Tenure
+from sessiond_client.lease_state import LeaseState
 from sessiond_client.outgoing import Outgoing
 from sessiond_client.port import Port
 from sessiond_client.requests import Resend, prepare
@@ -381,8 +381,8 @@ def test_a_lease_is_over_with_its_time_or_its_connection_and_does_not_begin_agai
     clock = [100.0]
     told: list[int] = []
 
-    def tenure() -> Tenure:
-        made = Tenure(9.0, lambda: clock[0])
+    def tenure() -> LeaseState:
+        made = LeaseState(9.0, lambda: clock[0])
         made.wake = lambda: told.append(1)
         return made
 

@@ -23,8 +23,8 @@ from sessiond.service.copying.forking import Fork, fork
 from sessiond.service.copying.header import Birth
 from sessiond.service.copying.merging import merge_plan
 from sessiond.service.copying.rebasing import by_ids, rebase
-from sessiond.service.copying.source import Means, Source
-from sessiond.service.log.open_session import Opened
+from sessiond.service.copying.source import CopyDeps, Source
+from sessiond.service.log.open_session import OpenSession
 from sessiond.session.settings import SETTINGS
 from tests.unit.in_memory import HEADER, NATIVE_HEADER, TIME, opened, opened_lines
 
@@ -153,18 +153,18 @@ class Copied:
             self.opened, session.seq, self.leaf, self.opened.whole(), self.opened.stated
         )
         ids = (f"e{n}" for n in itertools.count())
-        means = Means(TIME, lambda: next(ids), NO_PROGRESS)
+        means = CopyDeps(TIME, lambda: next(ids), NO_PROGRESS)
         self.birth = Birth("the-copy", means)
 
-    def fork(self, entries: Any, **axes: Any) -> Opened:
+    def fork(self, entries: Any, **axes: Any) -> OpenSession:
         axes = {"at_message": None, "keep_messages": None, "labels": True} | axes
         axes = {"state": entries == "all", "renew": False} | axes
         return self.made(fork(self.source, Fork(entries, self.leaf, **axes), self.birth))
 
-    def rebase(self, chosen: list[str]) -> Opened:
+    def rebase(self, chosen: list[str]) -> OpenSession:
         return self.made(rebase(self.source, by_ids(self.source, chosen), None, self.birth))
 
-    def made(self, chunks: Iterator[list[bytes]]) -> Opened:
+    def made(self, chunks: Iterator[list[bytes]]) -> OpenSession:
         """Return the copy; check that it has no problems and that the source is unchanged."""
         before = [*self.opened.journal.read(0, self.source.upto)]
         copy = opened_lines([line for chunk in chunks for line in chunk])
@@ -178,7 +178,7 @@ class Copied:
         return {name: label for name, label in shown.items() if name in ids}
 
 
-def nodes_of(found: Opened) -> list[tuple[str, str | None]]:
+def nodes_of(found: OpenSession) -> list[tuple[str, str | None]]:
     """Return the nodes of a session without labels, in the order of the file: ids and parents."""
     session = found.session
     return [
@@ -192,16 +192,16 @@ def chained(ids: list[str]) -> list[tuple[str, str | None]]:
     return list(zip(ids, [None, *ids], strict=False))
 
 
-def labels_of(found: Opened) -> dict[str, str]:
+def labels_of(found: OpenSession) -> dict[str, str]:
     session = found.session
     return {session.names[seq]: state.label for seq, state in session.labels.items()}
 
 
-def level_of(found: Opened, leaf: int) -> str:
+def level_of(found: OpenSession, leaf: int) -> str:
     return found.stated.at(found.session, leaf).thinking_level or "off"
 
 
-def seen(found: Opened, leaf: int | None = None) -> Any:
+def seen(found: OpenSession, leaf: int | None = None) -> Any:
     """Return what a model sees at main or at `leaf`, except the first kept id of compactions."""
     session = found.session
     context = build_context(found, session.heads["main"].leaf if leaf is None else leaf)
@@ -215,7 +215,7 @@ def seen(found: Opened, leaf: int | None = None) -> Any:
     )
 
 
-def says(found: Opened) -> dict[str, Json]:
+def says(found: OpenSession) -> dict[str, Json]:
     """Return the content of the entries by their ids, without their places."""
     lines = [json.loads(line) for line in found.journal.read(1, found.session.seq)]
     return {one["id"]: {k: v for k, v in one.items() if k not in PLACE} for one in lines}
@@ -324,7 +324,7 @@ def test_a_merge_quotes_the_newest_messages_of_a_context(dialect: str, data: st.
     assert told.entry_ids == list(dict.fromkeys(context.sources[: context.count][-count:]))
 
 
-def second(found: Opened, compaction: int) -> str | None:
+def second(found: OpenSession, compaction: int) -> str | None:
     """Return the id of the entry whose message follows those of a compaction."""
     context = build_context(found, compaction)
     name = found.session.names[compaction]

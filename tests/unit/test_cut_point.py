@@ -14,12 +14,12 @@ from sessiond.dialects.base import ContextLine
 from sessiond.dialects.native import NATIVE
 from sessiond.dialects.pi import PI
 from sessiond.errors import InvalidParams
-from sessiond.model.parsed_message import Reading
+from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.settings import CompactionSettings
 from sessiond.service.compaction.branch_summary import told_of_branch
 from sessiond.service.compaction.division import Division, files_before, plan_at
-from sessiond.service.context.token_counts import Estimates
-from sessiond.service.log.open_session import Opened
+from sessiond.service.context.token_counts import TokenCounts
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.policies import Policies
 from sessiond.session.compaction.branching import LeftStep, entries_left, gather
 from sessiond.session.compaction.cut_point import Cut, Parts, Past, Step, cut_point, divide
@@ -46,14 +46,14 @@ def vectors(shared: Path, function: str, count: int) -> list[dict[str, Any]]:
     return found
 
 
-def planned(session: Opened, budget: int | None = None) -> Division | str:
+def planned(session: OpenSession, budget: int | None = None) -> Division | str:
     policies = Policies()
     policy = policies.of(session)
     leaf = session.session.heads["main"].leaf
     return plan_at(session, leaf, policy, policies.estimator(policy), budget)
 
 
-def read(message: dict[str, Any]) -> Reading:
+def read(message: dict[str, Any]) -> ParsedMessage:
     reading = PI.read(json.dumps(message).encode())
     assert reading is not None
     return reading
@@ -102,7 +102,7 @@ def test_every_recorded_preparation_is_what_pi_prepared(shared: Path) -> None:
             "messagesToSummarize": messages(session, parts.history),
             "turnPrefixMessages": messages(session, parts.turn_prefix),
             "isSplitTurn": bool(parts.turn_prefix),
-            "tokensBefore": Estimates(session, Policies()).find(leaf),
+            "tokensBefore": TokenCounts(session, Policies()).find(leaf),
             "previousSummary": found.past.summary,
             "fileLists": {
                 "readFiles": list(parts.files.read),
@@ -116,7 +116,7 @@ def test_every_recorded_preparation_is_what_pi_prepared(shared: Path) -> None:
         assert files_before(session, leaf, kept, policy) == parts.files, vector["name"]
 
 
-def messages(session: Opened, steps: Sequence[Step | LeftStep]) -> list[Any]:
+def messages(session: OpenSession, steps: Sequence[Step | LeftStep]) -> list[Any]:
     found: list[Any] = []
     for one in steps:
         seq = session.session.ids[one.id]

@@ -351,7 +351,7 @@ def test_a_deferred_notification_is_in_flight_and_swallows_its_answer(rig: Rig) 
     (call,) = rig.pending
     assert call.is_notification
     assert call.id is None
-    assert call.told_id is UNSET
+    assert call.origin_id is UNSET
     assert rig.exchange.in_flight == 1
     call.answer(Result("x"))
     assert rig.peer.bodies == []
@@ -369,7 +369,7 @@ def test_a_deferred_call_is_answered_when_it_is_settled_and_flushed_by_who_settl
     (call,) = rig.pending
     assert call.client == "client-1"
     assert call.id == b'"a"'
-    assert call.told_id == Raw(b'"a"')
+    assert call.origin_id == Raw(b'"a"')
     assert not call.is_notification
     assert rig.exchange.in_flight == 1
     call.answer(Result("done"))
@@ -450,7 +450,7 @@ def test_an_id_that_no_decoder_can_hold_keeps_no_other_from_being_cancelled(
     rig: Rig, unheard: str
 ) -> None:
     rig.send(f'{{"id":{unheard},"method":"wait"}}')
-    assert rig.pending[0].told_id == Raw(unheard.encode())
+    assert rig.pending[0].origin_id == Raw(unheard.encode())
     rig.send('{"id":"a","method":"wait"}')
     (answer,) = rig.send('{"method":"$/cancelRequest","params":{"id":"a"}}')
     assert (answer["id"], failed(answer)[0]) == ("a", -32800)
@@ -460,7 +460,7 @@ def test_an_id_that_no_decoder_can_hold_keeps_no_other_from_being_cancelled(
 @pytest.mark.parametrize("text", ["null", '"' + "x" * 255 + '"'])
 def test_an_id_that_is_null_or_long_is_not_told_to_others(rig: Rig, text: str) -> None:
     assert rig.send(f'{{"id":{text},"method":"later"}}') == []
-    assert rig.pending[0].told_id is UNSET
+    assert rig.pending[0].origin_id is UNSET
 
 
 def test_a_call_that_is_too_late_to_cancel_completes_and_answers(rig: Rig) -> None:

@@ -67,7 +67,7 @@ class FakeListener:
 
     def __init__(self, tasks: anyio.abc.TaskGroup, room: int) -> None:
         self.tasks = tasks
-        self.room = room
+        self.eviction = room
         self.queued: list[bytes] = []
         self.read: list[bytes] = []
         self.flushes = 0
@@ -80,7 +80,7 @@ class FakeListener:
         return plain
 
     def offer(self, frames: bytes) -> bool:
-        if self.queued and len(self.queued) >= self.room:
+        if self.queued and len(self.queued) >= self.eviction:
             return False
         self.queued.append(frames)
         return True
@@ -92,7 +92,7 @@ class FakeListener:
         self.flushes += 1
 
     async def wait_room(self) -> None:
-        while self.queued and len(self.queued) >= self.room:
+        while self.queued and len(self.queued) >= self.eviction:
             if self._emptied.is_set():
                 self._emptied = anyio.Event()
             await self._emptied.wait()

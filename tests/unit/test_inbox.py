@@ -28,7 +28,7 @@ class FakeTicket:
 
     def __init__(self, client: str = "c") -> None:
         self.client = client
-        self.told_id = Raw(b'"1"')
+        self.origin_id = Raw(b'"1"')
         self.progress = NO_PROGRESS
         self.said: list[Any] = []
         self.cancel: Callable[[], None] = lambda: None

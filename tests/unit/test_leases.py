@@ -24,7 +24,7 @@ from sessiond.errors import (
 )
 from sessiond.limits import LEASE_WAITERS_MAX, LEASES_MAX
 from sessiond.service.actor.inbox import LATER
-from sessiond.service.actor.lease import Lease, Wish
+from sessiond.service.actor.lease import Lease, LeaseRequest
 from sessiond.service.actor.leases import Leases
 from sessiond.testing.daemon import standing_environment
 
@@ -132,7 +132,7 @@ class AgainstTheModel(RuleBasedStateMachine):
     @rule(head=HEADS, client=CLIENTS, ttl=SECONDS, wait=st.sampled_from([0, 1, 3, 9]))
     def acquire(self, head: str, client: str, ttl: int, wait: int) -> None:
         asking = call_of(self.clients[client])
-        wish = Wish(head, ttl * 1000, wait * 1000)
+        wish = LeaseRequest(head, ttl * 1000, wait * 1000)
         got, refusal = outcome(lambda: self.leases.acquire(wish, asking))
         self.served()
         if isinstance(refusal, LeaseHeld):
@@ -236,25 +236,25 @@ def test_leases_and_places_in_line_are_bounded() -> None:
     leases = leases_at(clock)
     client = someone("a")
     for number in range(LEASES_MAX):
-        leases.acquire(Wish(f"h{number}", 1000), call_of(client))
+        leases.acquire(LeaseRequest(f"h{number}", 1000), call_of(client))
     with pytest.raises(Overloaded):
-        leases.acquire(Wish("one-more", 1000), call_of(client))
+        leases.acquire(LeaseRequest("one-more", 1000), call_of(client))
     waiting = [call_of(client) for _ in range(LEASE_WAITERS_MAX)]
     for asking in waiting:
-        assert leases.acquire(Wish("h0", 1000, 5000), asking) is LATER
+        assert leases.acquire(LeaseRequest("h0", 1000, 5000), asking) is LATER
     with pytest.raises(Overloaded):
-        leases.acquire(Wish("h0", 1000, 5000), call_of(client))
+        leases.acquire(LeaseRequest("h0", 1000, 5000), call_of(client))
     # What ran out makes room.
     clock.seconds = 1.0
-    assert isinstance(leases.acquire(Wish("one-more", 1000), call_of(client)), Lease)
+    assert isinstance(leases.acquire(LeaseRequest("one-more", 1000), call_of(client)), Lease)
     assert isinstance(waiting[0].got, Lease)
 
 
 def test_who_waits_is_told_when_the_session_is_closed() -> None:
     leases = leases_at(Clock())
-    leases.acquire(Wish("main", 1000), call_of(someone("a")))
+    leases.acquire(LeaseRequest("main", 1000), call_of(someone("a")))
     asking = call_of(someone("b"))
-    assert leases.acquire(Wish("main", 1000, 1000), asking) is LATER
+    assert leases.acquire(LeaseRequest("main", 1000, 1000), asking) is LATER
     leases.close()
     assert isinstance(asking.got, LeaseHeld)
     assert not leases.in_use
@@ -262,6 +262,6 @@ def test_who_waits_is_told_when_the_session_is_closed() -> None:
 
 def test_a_file_of_another_program_has_one_head_to_lease() -> None:
     leases = leases_at(Clock(), PI)
-    assert isinstance(leases.acquire(Wish("main", 1000), call_of(someone("a"))), Lease)
+    assert isinstance(leases.acquire(LeaseRequest("main", 1000), call_of(someone("a"))), Lease)
     with pytest.raises(HeadNotFound):
-        leases.acquire(Wish("side", 1000), call_of(someone("a")))
+        leases.acquire(LeaseRequest("side", 1000), call_of(someone("a")))

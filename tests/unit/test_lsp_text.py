@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.lsp.text import Encoding, Place, Text
+from sessiond.lsp.text import Encoding, Position, Text
 
 UTF8 = Encoding("utf-8", 1)
 UTF16 = Encoding("utf-16-le", 2)
@@ -38,18 +38,18 @@ def test_only_line_feeds_and_carriage_returns_end_a_line() -> None:
 def test_columns_are_counted_as_the_editor_counts(encoding: Encoding, column: int) -> None:
     text = Text("\U0001f600éb", encoding)
     assert text.column(0, 3) == column
-    assert text.index(Place(0, column)) == 3
-    assert text.index(Place(0, 99)) == 3
+    assert text.index(Position(0, column)) == 3
+    assert text.index(Position(0, 99)) == 3
 
 
 def test_a_column_within_a_pair_is_the_character_behind() -> None:
-    assert Text("\U0001f600b", UTF16).index(Place(0, 1)) == 1
+    assert Text("\U0001f600b", UTF16).index(Position(0, 1)) == 1
 
 
 def test_half_a_pair_is_counted_and_never_fails() -> None:
     text = Text("a\ud83d b", UTF16)
     assert text.column(0, 3) == 3
-    assert text.index(Place(0, 3)) == 3
+    assert text.index(Position(0, 3)) == 3
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_an_edit_replaces_what_lies_between(
     start: tuple[int, int], end: tuple[int, int], new: str, result: str
 ) -> None:
     text = Text("a\U0001f600\nsecond\n", UTF16)
-    text.replace(Place(*start), Place(*end), new)
+    text.replace(Position(*start), Position(*end), new)
     assert whole(text) == result
     assert text.lines == Text(result, UTF16).lines
     assert text.version == 1
@@ -90,7 +90,7 @@ def test_any_edit_gives_the_text_that_cutting_it_gives(
     assert text.lines == Text(after, UTF16).lines
 
 
-def place(text: str, index: int) -> Place:
+def place(text: str, index: int) -> Position:
     line = text.count("\n", 0, index)
     begins = text.rfind("\n", 0, index) + 1
-    return Place(line, UTF16.units(text[begins:index]))
+    return Position(line, UTF16.units(text[begins:index]))

@@ -33,7 +33,7 @@ from sessiond.model.entries import (
     SessionInfoEntry,
     ThinkingLevelChange,
 )
-from sessiond.model.parsed_message import Reading
+from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.row import (
     CompactionEffect,
     Effect,
@@ -542,7 +542,7 @@ def test_a_payload_that_no_decoder_would_take_passes() -> None:
 def test_passing_entries_on_reads_no_payload(monkeypatch: pytest.MonkeyPatch) -> None:
     visits: list[Raw] = []
 
-    def counted(message: Raw) -> Reading:
+    def counted(message: Raw) -> ParsedMessage:
         visits.append(message)
         return read(message)
 

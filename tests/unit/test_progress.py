@@ -16,7 +16,7 @@ from msgspec import Raw
 from sessiond.errors import InvalidParams, SessiondError
 from sessiond.rpc.progress import NO_PROGRESS, Progress
 from sessiond.service import progress as telling
-from sessiond.service.actor.background import answer_later
+from sessiond.service.actor.background import run_in_background
 from sessiond.testing.daemon import standing_environment
 
 
@@ -25,7 +25,7 @@ class Asker:
 
     def __init__(self, tasks: TaskGroup, token: str | int | None = "t") -> None:
         self.client = self.listener = self
-        self.told_id = Raw(b"1")
+        self.origin_id = Raw(b"1")
         self.progress = NO_PROGRESS if token is None else Progress(token)
         self.said: list[Any] = []
         self.full = False
@@ -115,7 +115,7 @@ async def test_a_beginning_the_news_and_an_end_before_the_answer() -> None:
                     await asker.until(lambda now=done: ("report", now, 3, "lines") in asker.said)  # type: ignore[misc]
             return "done"
 
-        answer_later(asker, job, standing_environment())
+        run_in_background(asker, job, standing_environment())
     assert asker.said == [
         ("begin", 0, 3, "lines"),
         ("report", 1, 3, "lines"),
@@ -135,7 +135,7 @@ async def test_nothing_is_told_twice_and_a_total_may_be_unknown() -> None:
                 await anyio.lowlevel.checkpoint()
             return "done"
 
-        answer_later(asker, job, standing_environment())
+        run_in_background(asker, job, standing_environment())
     assert asker.said[1:3] == [("report", 5, None, "files"), ("end", 5, None, "files")]
 
 
@@ -146,7 +146,7 @@ async def test_work_that_is_over_before_anybody_looked_has_a_beginning_and_an_en
             asker.progress.report(3, 3, "lines")
             return "done"
 
-        answer_later(asker, job, standing_environment())
+        run_in_background(asker, job, standing_environment())
     assert asker.kinds == ["begin", "end", "answer"]
 
 
@@ -158,7 +158,7 @@ async def test_work_that_reports_nothing_is_not_spoken_of() -> None:
                 await anyio.lowlevel.checkpoint()
             return "done"
 
-        answer_later(asker, job, standing_environment())
+        run_in_background(asker, job, standing_environment())
     assert asker.said == [("answer", "done")]
 
 
@@ -169,7 +169,7 @@ async def test_without_a_token_there_is_no_task_and_no_word() -> None:
             asker.progress.report(1, 2, "lines")
             return "done"
 
-        answer_later(asker, job, standing_environment())
+        run_in_background(asker, job, standing_environment())
     assert asker.tasks == 1
     assert asker.said == [("answer", "done")]
     assert NO_PROGRESS.latest is None
@@ -182,7 +182,7 @@ async def test_a_refusal_and_a_cancelled_request_have_their_end_first() -> None:
             asker.progress.report(1, 2, "lines")
             raise InvalidParams("no", path="")
 
-        answer_later(asker, job, standing_environment())
+        run_in_background(asker, job, standing_environment())
     assert asker.said == [
         ("begin", 0, 2, "lines"),
         ("end", 1, 2, "lines"),
@@ -195,7 +195,7 @@ async def test_a_refusal_and_a_cancelled_request_have_their_end_first() -> None:
             await anyio.sleep_forever()
             return "never"
 
-        answer_later(asker, endless, standing_environment())
+        run_in_background(asker, endless, standing_environment())
         await asker.until(lambda: "report" in asker.kinds)
         asker.cancel()
     assert asker.kinds == ["begin", "report", "end", "error"]
@@ -217,7 +217,7 @@ async def test_what_finds_no_room_is_dropped_and_the_next_one_says_more() -> Non
             asker.full = True
             return "done"
 
-        answer_later(asker, job, standing_environment())
+        run_in_background(asker, job, standing_environment())
     assert asker.said[1:] == [
         ("report", 1, 9, "lines"),
         ("report", 3, 9, "lines"),
@@ -235,5 +235,5 @@ async def test_a_connection_that_takes_nothing_gets_its_answer_alone() -> None:
             await asker.until(lambda: asker.refused > 0)
             return "done"
 
-        answer_later(asker, job, standing_environment())
+        run_in_background(asker, job, standing_environment())
     assert asker.said == [("answer", "done")]

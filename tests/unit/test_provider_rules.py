@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sessiond.dialects.native import NATIVE
 from sessiond.session.providers.shapes import NOTHING, Shape, View, show
-from sessiond.session.providers.tool_pairing import Told
+from sessiond.session.providers.tool_pairing import ContextMessage
 from tests.unit.provider_rules import Message, anthropic_troubles, openai_troubles
 
 RULES = {"openai": openai_troubles, "anthropic": anthropic_troubles}
@@ -114,12 +114,12 @@ MESSAGE = st.one_of(
 
 
 def shown(shape: Shape, messages: list[Message], *, repair: bool = True) -> list[Message]:
-    told: list[Told] = []
+    told: list[ContextMessage] = []
     for place, one in enumerate(messages):
         body = json.dumps(one).encode()
         reading = NATIVE.read(body)
         assert reading is not None
-        told.append(Told(f"e{place}", body, reading, place))
+        told.append(ContextMessage(f"e{place}", body, reading, place))
     part = show(View(repair, shape), told, NOTHING)
     assert part is not None
     return [json.loads(body) for _, body in (*part.settled, *part.rest)]

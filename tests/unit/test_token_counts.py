@@ -14,8 +14,8 @@ from sessiond.model.settings import CompactionSettings
 from sessiond.service.context import token_counts
 from sessiond.service.context.context_cache import build_context
 from sessiond.service.context.growth import growth, may_be_less
-from sessiond.service.context.token_counts import Estimates
-from sessiond.service.log.open_session import Opened
+from sessiond.service.context.token_counts import TokenCounts
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.policies import Policies
 from sessiond.session.context.tokens import BYTES, CHARACTERS, Estimator, spent
 from sessiond.session.context.tokens import Counted as Plugged
@@ -88,7 +88,7 @@ TREES = st.lists(
 )
 
 
-def by_the_rule(session: Opened, leaf: int) -> int:
+def by_the_rule(session: OpenSession, leaf: int) -> int:
     """Return the usage of the last good answer after a compaction or edit, plus what follows it."""
     kinds = session.session.kinds
     path = session.session.path(leaf)
@@ -109,7 +109,7 @@ def test_the_tokens_at_an_entry_are_those_of_the_rule(
     entries: list[dict[str, Any]], asks: list[int]
 ) -> None:
     session = opened(entries)
-    estimates = Estimates(session, Policies())
+    estimates = TokenCounts(session, Policies())
     nodes = [0, *filter(session.session.is_node, range(1, len(entries) + 1))]
     for ask in asks:
         leaf = nodes[ask % len(nodes)]
@@ -148,7 +148,7 @@ def test_a_context_that_came_to_less_may_be_less_at_a_glance(
             # Each answer has cost less than the one before.
             line["message"]["usage"] = usage | {"input": 1000 - n}
     session = opened(entries)
-    estimates = Estimates(session, Policies())
+    estimates = TokenCounts(session, Policies())
     nodes = [0, *filter(session.session.is_node, range(1, len(entries) + 1))]
     for since, leaf in product(nodes, nodes):
         if estimates.find(leaf) < estimates.find(since):
@@ -187,7 +187,7 @@ def test_the_next_turn_reads_its_own_entries_only() -> None:
     session = opened([entry(n, "user", n - 1, 1) for n in range(1, 41)])
     journal = session.journal
     assert isinstance(journal, Counted)
-    estimates = Estimates(session, Policies())
+    estimates = TokenCounts(session, Policies())
     assert estimates.now(30) is not None
     assert journal.read_lines == 30
     estimates.now(32)
@@ -202,7 +202,7 @@ def test_an_answer_that_says_its_cost_ends_the_reading(monkeypatch: pytest.Monke
     session = opened(entries)
     journal = session.journal
     assert isinstance(journal, Counted)
-    estimates = Estimates(session, Policies())
+    estimates = TokenCounts(session, Policies())
     assert estimates.now(40) is None
     assert estimates.find(40) == 39_039 + 70
     assert journal.read_lines <= 3
@@ -215,7 +215,7 @@ def test_what_is_kept_is_not_read_twice() -> None:
     session = opened([*entries, entry(40, "compaction", 39, 30), entry(41, "compaction", 40, 35)])
     journal = session.journal
     assert isinstance(journal, Counted)
-    estimates = Estimates(session, Policies())
+    estimates = TokenCounts(session, Policies())
     estimates.now(40)
     assert journal.read_lines == 11
     estimates.now(41)
@@ -224,7 +224,7 @@ def test_what_is_kept_is_not_read_twice() -> None:
 
 def test_a_context_far_down_is_left_to_a_worker_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     session = opened([entry(n, "user", n - 1, 1) for n in range(1, 41)])
-    estimates = Estimates(session, Policies())
+    estimates = TokenCounts(session, Policies())
     monkeypatch.setattr(token_counts, "INLINE_WALK_STEPS", 20)
     assert estimates.now(40) is None
     assert estimates.now(20) is not None
@@ -232,7 +232,7 @@ def test_a_context_far_down_is_left_to_a_worker_thread(monkeypatch: pytest.Monke
     kept = opened(
         [entry(n, "user", n - 1, 1) for n in range(1, 40)] + [entry(40, "compaction", 39, 2)]
     )
-    assert Estimates(kept, Policies()).now(40) is None
+    assert TokenCounts(kept, Policies()).now(40) is None
 
 
 # -- settings ----------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ class Installed:
         return {"words": lambda text: len(text.split()), "broken": lambda _text: [][0]}[name]
 
 
-def with_settings(compaction: Any) -> Opened:
+def with_settings(compaction: Any) -> OpenSession:
     header = {
         "type": "session_header",
         "version": 1,
@@ -281,10 +281,10 @@ def with_settings(compaction: Any) -> Opened:
 )
 def test_a_sessions_own_settings_say_who_counts(compaction: Any, tokens: int) -> None:
     session = with_settings(compaction)
-    estimates = Estimates(session, Policies(None, Installed()))
+    estimates = TokenCounts(session, Policies(None, Installed()))
     assert estimates.find(1) == tokens
     # A tokenizer may take its time, so it is not asked on the loop.
-    asked = Estimates(session, Policies(None, Installed())).now(1)
+    asked = TokenCounts(session, Policies(None, Installed())).now(1)
     assert asked == (None if tokens == 5 else tokens)
 
 
@@ -292,8 +292,8 @@ def test_a_sessions_own_settings_say_who_counts(compaction: Any, tokens: int) ->
 def test_a_tokenizer_that_fails_is_reported_once_and_stood_in_for(tokenizer: str) -> None:
     said: list[str] = []
     policies = Policies(CompactionSettings(tokenizer=tokenizer), Installed(), said.append)
-    assert Estimates(with_settings(None), policies).find(1) == 6
-    assert Estimates(with_settings(None), policies).find(1) == 6
+    assert TokenCounts(with_settings(None), policies).find(1) == 6
+    assert TokenCounts(with_settings(None), policies).find(1) == 6
     assert len(said) == 1
     assert tokenizer in said[0]
     assert "one" not in said[0]
@@ -302,7 +302,7 @@ def test_a_tokenizer_that_fails_is_reported_once_and_stood_in_for(tokenizer: str
 def test_a_change_of_who_counts_counts_anew() -> None:
     session = with_settings(None)
     policies = Policies(None, Installed())
-    estimates = Estimates(session, policies)
+    estimates = TokenCounts(session, policies)
     assert estimates.find(1) == 6
     policies.usual = CompactionSettings(tokenizer="words")
     assert estimates.find(1) == 5

@@ -19,12 +19,12 @@ from sessiond.dialects.lenient_json import fields
 from sessiond.dialects.native import NATIVE
 from sessiond.dialects.pi import PI
 from sessiond.dialects.usual import usual_reading
-from sessiond.model.parsed_message import Reading
+from sessiond.model.parsed_message import ParsedMessage
 from sessiond.session.context.stringify import compact_json, cut_units, utf16_units
 from sessiond.session.context.tokens import BYTES, CHARACTERS, Counted, spent
 
 
-def reading(message: dict[str, Any]) -> Reading:
+def reading(message: dict[str, Any]) -> ParsedMessage:
     found = PI.read(json.dumps(message).encode())
     assert found is not None
     assert found == NATIVE.read(json.dumps(message).encode())

@@ -12,7 +12,7 @@ from sessiond.dialects.native import NATIVE
 from sessiond.model.row import Kind, Row
 from sessiond.session.index import Session
 from sessiond.session.tree import ChildIndex, preorder
-from sessiond.session.tree_layout import Place, lay_out
+from sessiond.session.tree_layout import RowPlace, lay_out
 
 # A node is its name and its children, in the order in which they are drawn.
 Shape = tuple[str, list[Any]]
@@ -25,7 +25,7 @@ def session_of(parents: dict[str, str | None]) -> Session:
     return session
 
 
-def places_of(session: Session, leaf: str | None = None) -> list[Place]:
+def places_of(session: Session, leaf: str | None = None) -> list[RowPlace]:
     index = ChildIndex()
     index.extend(session, session.seq)
     rows = preorder(

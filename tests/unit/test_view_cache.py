@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from sessiond.service.context import view_cache
 from sessiond.service.context.context_cache import Context, build_context
-from sessiond.service.context.view_cache import Viewed, Views, shared
-from sessiond.service.log.open_session import Opened
+from sessiond.service.context.view_cache import ViewCache, Viewed, shared
+from sessiond.service.log.open_session import OpenSession
 from sessiond.session.context.context import shared_prefix
 from sessiond.session.providers.shapes import Shape, View
 from tests.unit.in_memory import NATIVE_HEADER, TIME, opened
@@ -89,8 +89,8 @@ def shown_pairs(shown: Viewed) -> list[tuple[bytes, str]]:
     return list(zip(shown.bodies(), shown.sources(), strict=True))
 
 
-def anew(session: Opened, context: Context, view: View) -> Viewed:
-    shown = Views(session).now(context, view)
+def anew(session: OpenSession, context: Context, view: View) -> Viewed:
+    shown = ViewCache(session).now(context, view)
     assert shown is not None
     return shown
 
@@ -100,7 +100,7 @@ def test_a_view_that_is_kept_is_the_one_that_the_whole_context_gives(
     entries: list[dict[str, Any]], asks: list[int], view: View
 ) -> None:
     session = opened(entries, NATIVE_HEADER)
-    views = Views(session)
+    views = ViewCache(session)
     held: list[tuple[Viewed, tuple[Any, ...]]] = []
     for ask in asks:
         context = build_context(session, ask % (len(entries) + 1))
@@ -140,7 +140,7 @@ LATE = [
 def test_a_result_that_comes_late_is_shown_with_its_call(kinds: list[str], view: View) -> None:
     session = opened([entry(n, kind, n - 1, 4) for n, kind in enumerate(kinds, 1)], NATIVE_HEADER)
     for first in range(len(kinds)):
-        views = Views(session)
+        views = ViewCache(session)
         for leaf in range(first, len(kinds) + 1):
             context = build_context(session, leaf)
             shown = views.now(context, view)
@@ -205,7 +205,7 @@ def test_the_next_turn_reads_its_own_messages_only(
 
     session.dialect = Counting()
     monkeypatch.setattr(view_cache, "INLINE_READ_BYTES", 10**9)
-    views, view = Views(session), View(repair=True, shape=shape)
+    views, view = ViewCache(session), View(repair=True, shape=shape)
     views.now(build_context(session, 200), view)
     assert len(read) == 200
     for leaf in range(201, 401):
@@ -223,11 +223,11 @@ def test_a_large_one_is_left_to_a_worker_thread_and_a_small_step_is_not(
     session = opened(
         [entry(n, "user" if n % 2 else "text", n - 1, n) for n in range(1, 41)], NATIVE_HEADER
     )
-    views, view = Views(session), View(shape="openai")
+    views, view = ViewCache(session), View(shape="openai")
     base = views.now(build_context(session, 38), view)
     assert base is not None
     monkeypatch.setattr(view_cache, "INLINE_READ_BYTES", 800)
-    assert Views(session).now(build_context(session, 40), view) is None
+    assert ViewCache(session).now(build_context(session, 40), view) is None
     assert views.now(build_context(session, 40), view) is not None
     monkeypatch.setattr(view_cache, "INLINE_WALK_STEPS", 1)
     assert views.now(build_context(session, 36), view) is None
@@ -238,7 +238,7 @@ def test_what_is_kept_is_bounded_and_the_newest_stays(
     monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
     session = opened([entry(n, "user", 0, 1) for n in range(1, 31)], NATIVE_HEADER)
-    views, view = Views(session), View(shape="openai")
+    views, view = ViewCache(session), View(shape="openai")
     size = sum(map(len, anew(session, build_context(session, 10), view).bodies()))
     limit = {"VIEW_CACHE_BYTES_MAX": 3 * size, "VIEW_CACHE_COUNT_MAX": 3}[bound]
     monkeypatch.setattr(view_cache, bound, limit)

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from sessiond.dialects.native import NATIVE
 from sessiond.session.providers.shapes import NOTHING, View, show
-from sessiond.session.providers.tool_pairing import INTERRUPTED, Told, mended
+from sessiond.session.providers.tool_pairing import INTERRUPTED, ContextMessage, mended
 
 
-def told(message: dict[str, Any], source: str = "e1", place: int = 0) -> Told:
+def told(message: dict[str, Any], source: str = "e1", place: int = 0) -> ContextMessage:
     body = json.dumps(message).encode()
     reading = NATIVE.read(body)
     assert reading is not None
-    return Told(source, body, reading, place)
+    return ContextMessage(source, body, reading, place)
 
 
 def calls(spelling: str, *names: str) -> dict[str, Any]:
@@ -337,7 +337,7 @@ def test_arguments_go_to_a_provider_as_they_were_written(
     )
     reading = NATIVE.read(body)
     assert reading is not None
-    calls = Told("e1", body, reading)
+    calls = ContextMessage("e1", body, reading)
     expected = stored if given_ is None else given_
     for shape in ("openai", "anthropic"):
         part = show(View(shape=shape), [calls], NOTHING)

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from sessiond_client.errors import SessiondClientError
-from sessiond_client.lease_state import Tenure
+from sessiond_client.lease_state import LeaseState
 from sessiond_client.requests import Request
 
-__all__ = ["Standing"]
+__all__ = ["ConnectionState"]
 
 
-class Standing:
+class ConnectionState:
     """Of one client, over any number of connections."""
 
     def __init__(self) -> None:
         self._present: dict[object, Mapping[str, object]] = {}
-        self._tenures: set[Tenure] = set()
+        self._tenures: set[LeaseState] = set()
 
-    def begin(self, tenure: Tenure) -> None:
+    def begin(self, tenure: LeaseState) -> None:
         """From here on it is lost with the connection."""
         self._tenures.add(tenure)
 
-    def end(self, tenure: Tenure) -> None:
+    def end(self, tenure: LeaseState) -> None:
         """Nobody cares any more whether it is lost."""
         self._tenures.discard(tenure)
 

@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 
 from sessiond_client import wire
 from sessiond_client.calls import Call, CallState
-from sessiond_client.connection_state import Standing
+from sessiond_client.connection_state import ConnectionState
 from sessiond_client.conversation import Conversation, Setup, backoff, retry_after
 from sessiond_client.errors import (
     ClientClosed,
@@ -66,7 +66,7 @@ class Exchange(Conversation):
         """Whether the last connection ended without a word that says why."""
         self._is_asked = False
         """Whether something was asked on it to be answered first."""
-        self.standing = Standing()
+        self.standing = ConnectionState()
 
     @property
     def calls(self) -> Mapping[int, Call]:

@@ -13,10 +13,10 @@ from sessiond_client.errors import LeaseLost, SessiondClientError
 from sessiond_client.limits import LEASE_RENEWALS
 from sessiond_client.tree_results import Lease
 
-__all__ = ["Tenure"]
+__all__ = ["LeaseState"]
 
 
-class Tenure:
+class LeaseState:
     """The time in which a head is this client's; times are seconds of the client's clock."""
 
     def __init__(self, ttl: float, clock: Callable[[], float]) -> None:

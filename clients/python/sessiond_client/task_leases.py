@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Self
 import anyio
 from anyio.abc import TaskGroup
 
-from sessiond_client.connection_state import Standing
+from sessiond_client.connection_state import ConnectionState
 from sessiond_client.errors import SessiondClientError
-from sessiond_client.lease_state import Tenure
+from sessiond_client.lease_state import LeaseState
 from sessiond_client.limits import RELEASE_SECONDS, TIMEOUT_DEFAULT
 from sessiond_client.options import AcquireOptions
 
@@ -26,7 +26,7 @@ class HeldLease:
     def __init__(
         self,
         client: Client,
-        standing: Standing,
+        standing: ConnectionState,
         session_id: str,
         ttl: float,
         options: AcquireOptions,
@@ -38,7 +38,7 @@ class HeldLease:
         self._session_id = session_id
         patience = options.get("wait_ms", 0) / 1000 + TIMEOUT_DEFAULT
         self._options: AcquireOptions = {"timeout": patience, **options}
-        self._tenure = Tenure(ttl, anyio.current_time)
+        self._tenure = LeaseState(ttl, anyio.current_time)
         self._tenure.wake = self.lost.set
         self._tasks: TaskGroup | None = None
 

@@ -7,9 +7,9 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from sessiond_client.connection_state import Standing
+from sessiond_client.connection_state import ConnectionState
 from sessiond_client.errors import SessiondClientError
-from sessiond_client.lease_state import Tenure
+from sessiond_client.lease_state import LeaseState
 from sessiond_client.limits import RELEASE_SECONDS, TIMEOUT_DEFAULT
 from sessiond_client.options import AcquireOptions
 
@@ -28,7 +28,7 @@ class BlockingHeldLease:
     def __init__(
         self,
         client: BlockingClient,
-        standing: Standing,
+        standing: ConnectionState,
         session_id: str,
         ttl: float,
         options: AcquireOptions,
@@ -40,7 +40,7 @@ class BlockingHeldLease:
         self._session_id = session_id
         patience = options.get("wait_ms", 0) / 1000 + TIMEOUT_DEFAULT
         self._options: AcquireOptions = {"timeout": patience, **options}
-        self._tenure = Tenure(ttl, time.monotonic)
+        self._tenure = LeaseState(ttl, time.monotonic)
         self._tenure.wake = self._told
         self._is_over = False
         self._woken = threading.Event()

@@ -7,7 +7,7 @@ import os
 
 import click
 
-from sessiond.cli.options import Command, Place, json_option, place_options
+from sessiond.cli.options import Command, DaemonPlace, json_option, place_options
 
 __all__ = ["COMMAND"]
 
@@ -15,7 +15,7 @@ __all__ = ["COMMAND"]
 @click.command("config", cls=Command, examples=("sessiond config", "sessiond config --json"))
 @json_option
 @place_options
-def config(place: Place, *, as_json: bool) -> None:
+def config(place: DaemonPlace, *, as_json: bool) -> None:
     """Show the effective configuration: each key, its value and its source.
 
     Flags go over the environment (SESSIOND_LOG_LEVEL, SESSIOND_LIMITS_OPEN_SESSIONS), the
@@ -43,7 +43,7 @@ def config(place: Place, *, as_json: bool) -> None:
     table(("KEY", "VALUE", "FROM"), rows)
 
 
-def _flags(place: Place) -> dict[str, object]:
+def _flags(place: DaemonPlace) -> dict[str, object]:
     """Return the socket that the command line sets: its path, or None if the profile decides."""
     if place.is_named:
         return {"socket": None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sessiond.cli.options import Command, Place, json_option, place_options
+from sessiond.cli.options import Command, DaemonPlace, json_option, place_options
 from sessiond.cli.ui.output import emit, say
 from sessiond.daemon.exit_status import Status
 
@@ -15,7 +15,7 @@ __all__ = ["COMMAND"]
 @json_option
 @place_options
 @click.pass_context
-def doctor(ctx: click.Context, /, place: Place, *, as_json: bool) -> None:
+def doctor(ctx: click.Context, /, place: DaemonPlace, *, as_json: bool) -> None:
     """Examine a whole profile and print what is wrong and what to do.
 
     The checks: configuration, folders, socket, daemon, indexes, disk, every session file and draft,

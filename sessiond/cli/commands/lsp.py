@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sessiond.cli.options import Command, Place, place_options, start_option
+from sessiond.cli.options import Command, DaemonPlace, place_options, start_option
 
 __all__ = ["COMMAND"]
 
@@ -12,7 +12,7 @@ __all__ = ["COMMAND"]
 @click.command("lsp", cls=Command)
 @place_options
 @start_option
-def lsp(place: Place, *, may_start: bool) -> None:
+def lsp(place: DaemonPlace, *, may_start: bool) -> None:
     """Show session files in an editor: outline, hover, definitions and problems.
 
     A language server on standard input and output, for the session files of sessiond and

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sessiond.cli.options import Command, Place, json_option, place_options
+from sessiond.cli.options import Command, DaemonPlace, json_option, place_options
 
 __all__ = ["COMMAND"]
 
@@ -12,7 +12,7 @@ __all__ = ["COMMAND"]
 @click.command("profiles", cls=Command, examples=("sessiond profiles", "sessiond profiles --json"))
 @json_option
 @place_options
-def profiles(place: Place, *, as_json: bool) -> None:
+def profiles(place: DaemonPlace, *, as_json: bool) -> None:
     """List the profiles of a home, and which of them have a daemon running."""
     from sessiond.cli.connect.daemon_info import profiles_of
     from sessiond.cli.connect.target import layout_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sessiond.cli.options import Command, Place, json_option, place_options
+from sessiond.cli.options import Command, DaemonPlace, json_option, place_options
 from sessiond.limits import STOP_SECONDS
 
 __all__ = ["COMMAND"]
@@ -13,7 +13,7 @@ __all__ = ["COMMAND"]
 @click.command("restart", cls=Command, examples=("sessiond restart",))
 @json_option
 @place_options
-def restart(place: Place, *, as_json: bool) -> None:
+def restart(place: DaemonPlace, *, as_json: bool) -> None:
     """Stop the daemon if it runs, then start a new one: a new version, a new configuration.
 
     Clients reconnect by themselves and resume; a request that they repeat is stored once.

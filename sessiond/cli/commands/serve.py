@@ -7,7 +7,7 @@ import os
 
 import click
 
-from sessiond.cli.options import Command, Place, place_options
+from sessiond.cli.options import Command, DaemonPlace, place_options
 
 __all__ = ["COMMAND"]
 
@@ -29,7 +29,7 @@ __all__ = ["COMMAND"]
 )
 @click.option("--detached", type=int, hidden=True, help="Started by another command.")
 def serve(
-    place: Place,
+    place: DaemonPlace,
     log_level: str | None,
     idle_exit: float | None,
     detached: int | None,

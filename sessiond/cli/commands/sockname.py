@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sessiond.cli.options import Command, Place, json_option, place_options
+from sessiond.cli.options import Command, DaemonPlace, json_option, place_options
 
 __all__ = ["COMMAND"]
 
@@ -12,7 +12,7 @@ __all__ = ["COMMAND"]
 @click.command("sockname", cls=Command, examples=("sessiond sockname",))
 @json_option
 @place_options
-def sockname(place: Place, *, as_json: bool) -> None:
+def sockname(place: DaemonPlace, *, as_json: bool) -> None:
     """Print the path of the daemon's socket, whether the daemon runs or not."""
     from sessiond.cli.connect.target import find_socket, profile_of
     from sessiond.cli.ui.output import emit

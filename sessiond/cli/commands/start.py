@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sessiond.cli.options import Command, Place, json_option, place_options
+from sessiond.cli.options import Command, DaemonPlace, json_option, place_options
 
 __all__ = ["COMMAND"]
 
@@ -12,7 +12,7 @@ __all__ = ["COMMAND"]
 @click.command("start", cls=Command, examples=("sessiond start", "sessiond start --json"))
 @json_option
 @place_options
-def start(place: Place, *, as_json: bool) -> None:
+def start(place: DaemonPlace, *, as_json: bool) -> None:
     """Start the daemon of a profile, unless it runs; return when it answers.
 
     Concurrent starts make one daemon. It ends by itself after half an hour without clients

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sessiond.cli.options import Command, Place, json_option, place_options
+from sessiond.cli.options import Command, DaemonPlace, json_option, place_options
 from sessiond.daemon.exit_status import Status
 
 __all__ = ["COMMAND"]
@@ -14,14 +14,14 @@ __all__ = ["COMMAND"]
 @json_option
 @place_options
 @click.pass_context
-def status(context: click.Context, place: Place, *, as_json: bool) -> None:
+def status(context: click.Context, place: DaemonPlace, *, as_json: bool) -> None:
     """Print whether the daemon of a profile runs, and its load.
 
     \b
     Exit status: 0 the daemon runs, 3 it does not.
     """
     from sessiond.cli.connect.daemon_info import running
-    from sessiond.cli.connect.probe import about, ask, who_serves
+    from sessiond.cli.connect.probe import about, ask_once, who_serves
     from sessiond.cli.connect.target import find_socket, layout_of, require_meant
     from sessiond.cli.ui.output import emit, say
     from sessiond.cli.ui.text import counted
@@ -31,7 +31,7 @@ def status(context: click.Context, place: Place, *, as_json: bool) -> None:
     found = about(path, ANSWER_SECONDS)
     if found is not None:
         require_meant(place, path, found)
-    stats = ask(path, "server/stats", seconds=ANSWER_SECONDS) if found is not None else None
+    stats = ask_once(path, "server/stats", seconds=ANSWER_SECONDS) if found is not None else None
     if found is None or stats is None:
         layout = layout_of(place)
         serving = who_serves(layout)

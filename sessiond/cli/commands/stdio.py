@@ -6,7 +6,7 @@ import signal
 
 import click
 
-from sessiond.cli.options import Command, Place, place_options
+from sessiond.cli.options import Command, DaemonPlace, place_options
 from sessiond.cli.ui.failures import Failure
 from sessiond.daemon.exit_status import Status
 
@@ -19,7 +19,7 @@ __all__ = ["COMMAND"]
     examples=("""echo '{"id":1,"method":"session/list"}' | sessiond stdio""",),
 )
 @place_options
-def stdio(place: Place) -> None:
+def stdio(place: DaemonPlace) -> None:
     """Speak the protocol on standard input and output, through the daemon.
 
     Joins the running daemon, or starts one. Lines and Content-Length framing both pass. Ends with 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sessiond.cli.options import Command, Place, json_option, place_options
+from sessiond.cli.options import Command, DaemonPlace, json_option, place_options
 from sessiond.limits import STOP_SECONDS
 
 __all__ = ["COMMAND"]
@@ -21,7 +21,7 @@ __all__ = ["COMMAND"]
 )
 @json_option
 @place_options
-def stop(place: Place, timeout: float, *, as_json: bool) -> None:
+def stop(place: DaemonPlace, timeout: float, *, as_json: bool) -> None:
     """Stop the daemon of a profile; return when its process is gone.
 
     Clients are told, received requests are stored and answered, then the daemon ends. A daemon

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sessiond.cli.connect.probe import About, about, ask, who_serves
+from sessiond.cli.connect.probe import About, about, ask_once, who_serves
 from sessiond.cli.connect.target import (
     find_socket,
     layout_of,
@@ -27,7 +27,7 @@ from sessiond.cli.connect.target import (
     profile_of,
     require_meant,
 )
-from sessiond.cli.options import Place
+from sessiond.cli.options import DaemonPlace
 from sessiond.cli.ui.failures import Failure
 from sessiond.daemon.exit_status import Status
 from sessiond.journal.disk.files import Files
@@ -48,7 +48,7 @@ class Joined(NamedTuple):
     about: About
 
 
-def join(place: Place) -> Joined:
+def join(place: DaemonPlace) -> Joined:
     """Return the daemon of this place, started if none runs. Raise Failure, OSError."""
     path = find_socket(place)
     found, started = answering(path), False
@@ -73,7 +73,7 @@ def answering(path: Path) -> About | None:
     Raises Failure if a process listens but does not answer.
     """
     try:
-        ping = ask(path, "server/ping", seconds=ANSWER_SECONDS)
+        ping = ask_once(path, "server/ping", seconds=ANSWER_SECONDS)
         if ping is None or ping["draining"]:
             return None
         return about(path, ANSWER_SECONDS)
@@ -129,7 +129,7 @@ def _wait_for_place(path: Path, layout: Layout, end: float) -> About | None:
         time.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def _start(place: Place, layout: Layout, end: float) -> None:
+def _start(place: DaemonPlace, layout: Layout, end: float) -> None:
     """Start a daemon that outlives this process; return when it listens. Raise Failure."""
     log = log_path(layout)
     with suppress(FileNotFoundError):
@@ -165,7 +165,7 @@ def _start(place: Place, layout: Layout, end: float) -> None:
         os.close(log_fd)
 
 
-def _command(place: Place, told: int) -> list[str]:
+def _command(place: DaemonPlace, told: int) -> list[str]:
     """Return the daemon's command line: the given flags, with absolute paths."""
     command = [sys.executable, "-P", "-m", "sessiond", "serve", "--detached", str(told)]
     command += ["--profile", profile_of(place)]

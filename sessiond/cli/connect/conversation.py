@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from sessiond.cli.connect.probe import require_own
 from sessiond.cli.connect.target import find_socket, require_meant_on
-from sessiond.cli.options import Place, Shared, note_session
+from sessiond.cli.options import DaemonPlace, Shared, note_session
 from sessiond.cli.ui.failures import Failure
 from sessiond.cli.ui.output import emit_raw
 from sessiond.cli.ui.progress import Steps
@@ -72,7 +72,7 @@ def started(shared: Shared) -> Path:
     return join(shared.place).socket
 
 
-def _start(place: Place) -> str:
+def _start(place: DaemonPlace) -> str:
     """Return the command that starts the daemon that the flags name."""
     flags = (("--profile", place.profile), ("--home", place.home), ("--socket", place.socket))
     given = [word for flag, value in flags if value for word in (flag, str(value))]

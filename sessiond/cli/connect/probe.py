@@ -28,7 +28,7 @@ __all__ = [
     "About",
     "Serving",
     "about",
-    "ask",
+    "ask_once",
     "connect",
     "require_own",
     "who_serves",
@@ -78,7 +78,7 @@ def _connect(sock: socket.socket, name: str, end: float) -> None:
             time.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def ask(path: Path, method: str, *, seconds: float) -> dict[str, Any] | None:
+def ask_once(path: Path, method: str, *, seconds: float) -> dict[str, Any] | None:
     """Return the answer to a call without parameters; None if no daemon listens, or it hangs up.
 
     Raises OSError (TimeoutError), and Failure for an error answer.
@@ -124,7 +124,7 @@ class About(NamedTuple):
 
 def about(path: Path, seconds: float) -> About | None:
     """Return the facts of the listening daemon; None if none listens. Raise OSError (TimeoutError), Failure."""
-    info = ask(path, "server/info", seconds=seconds)
+    info = ask_once(path, "server/info", seconds=seconds)
     if info is None:
         return None
     return About(

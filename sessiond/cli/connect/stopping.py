@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-from sessiond.cli.connect.probe import Serving, about, ask, who_serves
+from sessiond.cli.connect.probe import Serving, about, ask_once, who_serves
 from sessiond.cli.connect.target import find_socket, layout_of, require_meant
-from sessiond.cli.options import Place
+from sessiond.cli.options import DaemonPlace
 from sessiond.cli.ui.failures import Failure
 from sessiond.journal.profile.layout import Layout
 
@@ -20,7 +20,7 @@ __all__ = ["stop_daemon"]
 _LOOK_AGAIN_SECONDS: Final = 0.02
 
 
-def stop_daemon(place: Place, seconds: float) -> int | None:
+def stop_daemon(place: DaemonPlace, seconds: float) -> int | None:
     """Return the pid of the stopped daemon; None if none ran. Raise Failure, OSError."""
     end = time.monotonic() + seconds
     path, layout = find_socket(place), layout_of(place)
@@ -31,7 +31,7 @@ def stop_daemon(place: Place, seconds: float) -> int | None:
         else:
             require_meant(place, path, found)
             layout, pid = Layout(found.home, found.profile), found.pid
-            ask(path, "server/stop", seconds=max(0.1, end - time.monotonic()))
+            ask_once(path, "server/stop", seconds=max(0.1, end - time.monotonic()))
     except TimeoutError as error:
         raise _still_there(who_serves(layout), seconds) from error
     if pid is not None:

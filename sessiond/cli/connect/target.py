@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessiond.cli.connect.probe import About, about
-from sessiond.cli.options import Place
+from sessiond.cli.options import DaemonPlace
 from sessiond.cli.ui.failures import Failure
 from sessiond.config.config_file import BadConfiguration, file_of
 from sessiond.daemon.exit_status import Status
@@ -32,12 +32,12 @@ __all__ = [
 ]
 
 
-def profile_of(place: Place) -> str:
+def profile_of(place: DaemonPlace) -> str:
     """Return the profile that the place names."""
     return place.profile or DEFAULT_PROFILE
 
 
-def find_socket(place: Place) -> Path:
+def find_socket(place: DaemonPlace) -> Path:
     """Return the path where the daemon listens, or would listen. Raise Failure.
 
     A profile or a home on the command line wins over a socket in the environment or in the
@@ -56,14 +56,14 @@ def find_socket(place: Place) -> Path:
         raise _no_profile(profile_of(place)) from error
 
 
-def named_socket(place: Place) -> str | None:
+def named_socket(place: DaemonPlace) -> str | None:
     """Return the socket that is named; None if profile and home decide. Raise Failure."""
     if place.is_named:
         return None
     return place.socket or _configured_socket(place)
 
 
-def _configured_socket(place: Place) -> str | None:
+def _configured_socket(place: DaemonPlace) -> str | None:
     try:
         if file_of(os.environ, place.config) is None:
             return None
@@ -80,7 +80,7 @@ def bad_configuration(error: BadConfiguration) -> Failure:
     return Failure(str(error), "correct it there", Status.USAGE, {"kind": "configuration"})
 
 
-def layout_of(place: Place) -> Layout:
+def layout_of(place: DaemonPlace) -> Layout:
     """Return the folders of the profile. Raise Failure."""
     from sessiond.journal.profile.layout import Layout, data_home, is_profile
 
@@ -96,7 +96,7 @@ def _no_profile(profile: str) -> Failure:
     return Failure(what, "use a plain name of A-Z a-z 0-9 _ . -", Status.USAGE)
 
 
-def require_meant_on(place: Place, path: Path) -> None:
+def require_meant_on(place: DaemonPlace, path: Path) -> None:
     """Ask who listens on a socket that is named beside a profile or a home. Raise Failure.
 
     No question is sent if only one of them is named, or no daemon listens.
@@ -108,7 +108,7 @@ def require_meant_on(place: Place, path: Path) -> None:
         require_meant(place, path, found)
 
 
-def require_meant(place: Place, path: Path, found: About) -> None:
+def require_meant(place: DaemonPlace, path: Path, found: About) -> None:
     """Raise Failure if the listening daemon is not the named one."""
     if place.profile is not None and found.profile != place.profile:
         meant, is_served = f"profile {place.profile}", f"profile {found.profile}"

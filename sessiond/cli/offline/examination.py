@@ -17,9 +17,9 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from sessiond import __version__
-from sessiond.cli.connect.probe import ask, who_serves
+from sessiond.cli.connect.probe import ask_once, who_serves
 from sessiond.cli.connect.target import find_socket, layout_of
-from sessiond.cli.options import Place
+from sessiond.cli.options import DaemonPlace
 from sessiond.cli.ui.failures import Failure
 from sessiond.config.config_file import BadConfiguration, file_of
 from sessiond.config.configuration import Sources, load
@@ -45,10 +45,10 @@ def told(finding: Finding) -> Finding:
     return structs.replace(finding, what=printable(finding.what), next=then)
 
 
-def examine(place: Place) -> Iterator[Finding]:
+def examine(place: DaemonPlace) -> Iterator[Finding]:
     """Yield the findings of every check in order; a check that fails is a finding too."""
     layout = layout_of(place)
-    checks: tuple[tuple[str, Callable[[Place, Layout], Iterator[Finding]]], ...] = (
+    checks: tuple[tuple[str, Callable[[DaemonPlace, Layout], Iterator[Finding]]], ...] = (
         ("config", _configuration),
         ("folders", _folders),
         ("socket", _socket),
@@ -71,7 +71,7 @@ def examine(place: Place) -> Iterator[Finding]:
             yield Finding(name, ok=False, what=what, next="look at the path and its permissions")
 
 
-def _configuration(place: Place, _: Layout) -> Iterator[Finding]:
+def _configuration(place: DaemonPlace, _: Layout) -> Iterator[Finding]:
     try:
         file = file_of(os.environ, place.config)
         load(Sources(os.environ, place.config))
@@ -81,7 +81,7 @@ def _configuration(place: Place, _: Layout) -> Iterator[Finding]:
     yield Finding("config", ok=True, what=what)
 
 
-def _folders(_: Place, layout: Layout) -> Iterator[Finding]:
+def _folders(_: DaemonPlace, layout: Layout) -> Iterator[Finding]:
     if not layout.root.exists():
         yield Finding("folders", ok=True, what=f"{layout.root} does not exist yet")
         return
@@ -122,7 +122,7 @@ def _mount_of(folder: Path) -> Path:
     return next(path for path in (folder, *folder.parents) if path.is_mount())
 
 
-def _socket(place: Place, _: Layout) -> Iterator[Finding]:
+def _socket(place: DaemonPlace, _: Layout) -> Iterator[Finding]:
     path = find_socket(place)
     try:
         mode = path.lstat().st_mode
@@ -139,11 +139,11 @@ def _socket(place: Place, _: Layout) -> Iterator[Finding]:
         yield Finding("socket", ok=True, what=f"{path} is this user's alone")
 
 
-def _daemon(place: Place, layout: Layout) -> Iterator[Finding]:
+def _daemon(place: DaemonPlace, layout: Layout) -> Iterator[Finding]:
     path = find_socket(place)
     serving = who_serves(layout)
     try:
-        info = ask(path, "server/info", seconds=ANSWER_SECONDS)
+        info = ask_once(path, "server/info", seconds=ANSWER_SECONDS)
     except TimeoutError:
         what = f"the process that listens on {path} gives no answer"
         yield Finding("daemon", ok=False, what=what, next="look at the process, or end it")
@@ -168,11 +168,11 @@ def _daemon(place: Place, layout: Layout) -> Iterator[Finding]:
         yield Finding("daemon", ok=True, what=what)
 
 
-def _catalog(_: Place, layout: Layout) -> Iterator[Finding]:
+def _catalog(_: DaemonPlace, layout: Layout) -> Iterator[Finding]:
     yield _database("catalog", layout.catalog)
 
 
-def _search(_: Place, layout: Layout) -> Iterator[Finding]:
+def _search(_: DaemonPlace, layout: Layout) -> Iterator[Finding]:
     yield _database("search", layout.search)
 
 
@@ -197,7 +197,7 @@ def _database(check: str, path: Path) -> Finding:
     return Finding(check, ok=well, what=f"{path}: {said}", next=None if well else then)
 
 
-def _disk(_: Place, layout: Layout) -> Iterator[Finding]:
+def _disk(_: DaemonPlace, layout: Layout) -> Iterator[Finding]:
     folder = layout.root
     while not folder.exists():
         folder = folder.parent

@@ -13,14 +13,14 @@ from pathlib import Path
 from sessiond.cli.connect.probe import who_serves
 from sessiond.cli.connect.target import layout_of
 from sessiond.cli.offline.examination import Finding
-from sessiond.cli.options import Place
+from sessiond.cli.options import DaemonPlace
 from sessiond.cli.ui.progress import Steps
 from sessiond.cli.ui.text import counted
 from sessiond.errors import SessiondError
 from sessiond.journal.disk.failures import printable
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
-from sessiond.service.files.verifying import Look, verify_file
+from sessiond.service.files.verifying import VerifyScope, verify_file
 
 __all__ = ["examine_files"]
 
@@ -28,7 +28,7 @@ __all__ = ["examine_files"]
 _IN_WRITING = frozenset({"torn_tail", "incomplete_atom"})
 
 
-def examine_files(place: Place) -> Iterator[Finding]:
+def examine_files(place: DaemonPlace) -> Iterator[Finding]:
     """Yield a finding for each file that is not well, and one that counts the other files."""
     layout = layout_of(place)
     files = Files()
@@ -76,7 +76,7 @@ def _flaws(layout: Layout, files: Files, path: Path, *, is_served: bool) -> Iter
         yield Finding("files", ok=False, what=what, next="rename it")
     try:
         about = path.stat()
-        found = verify_file(files, path, Look(named=layout.id_of(path)))
+        found = verify_file(files, path, VerifyScope(named=layout.id_of(path)))
     except FileNotFoundError:
         return  # the file was moved or deleted meanwhile
     except (SessiondError, OSError) as error:

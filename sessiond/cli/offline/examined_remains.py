@@ -15,7 +15,7 @@ from pathlib import Path
 from sessiond.cli.connect.probe import who_serves
 from sessiond.cli.connect.target import layout_of
 from sessiond.cli.offline.examination import Finding
-from sessiond.cli.options import Place
+from sessiond.cli.options import DaemonPlace
 from sessiond.cli.ui.text import counted
 from sessiond.errors import SessiondError
 from sessiond.journal.disk.files import Files
@@ -27,7 +27,7 @@ from sessiond.service.files.indexer import Indexer
 __all__ = ["examine_remains"]
 
 
-def examine_remains(place: Place) -> Iterator[Finding]:
+def examine_remains(place: DaemonPlace) -> Iterator[Finding]:
     """Yield a finding for each kind of remains."""
     layout, files = layout_of(place), Files()
     try:

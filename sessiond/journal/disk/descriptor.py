@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from sessiond.journal.disk.files import Files, FileStat
 
-__all__ = ["Descriptor", "Piece", "close_quietly", "write_all"]
+__all__ = ["Descriptor", "WrittenPiece", "close_quietly", "write_all"]
 
 
 def close_quietly(files: Files, fd: int) -> None:
@@ -24,7 +24,7 @@ def close_quietly(files: Files, fd: int) -> None:
         files.close(fd)
 
 
-class Piece(NamedTuple):
+class WrittenPiece(NamedTuple):
     """The bytes that one call wrote: `data[first:last]`, at offset `start` of the file."""
 
     start: int
@@ -56,7 +56,7 @@ class Descriptor:
         self._files = files
         self._identity = (identity.st_dev, identity.st_ino)
         self._fd: int | None = None
-        self.pieces: list[Piece] = []
+        self.pieces: list[WrittenPiece] = []
         """The places of the last write's bytes; foreign bytes may lie between them."""
         self.changed_at = 0
         """The time of the file's last known change, in nanoseconds."""
@@ -109,7 +109,7 @@ class Descriptor:
         fd = self._open_fd()
         for first, last in _written(self._files, fd, data):
             self.writes += 1
-            self.pieces.append(Piece(self._files.position(fd) - (last - first), first, last))
+            self.pieces.append(WrittenPiece(self._files.position(fd) - (last - first), first, last))
         self.written_bytes += len(data)
 
     def sync(self) -> None:

@@ -26,7 +26,7 @@ from sessiond.model.integers import IntegerDecoder
 from sessiond.model.times import is_rfc3339
 from sessiond.rpc.dispatch import DEFERRED, Call, Method
 from sessiond.rpc.params import Params, invalid_params
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import LATER, Command
 from sessiond.service.client import Client
 from sessiond.session.draft import Draft
@@ -70,27 +70,31 @@ encode: Final = msgspec.json.Encoder().encode
 
 
 def ask(
-    client: Client, call: Call[Client], session_id: str, question: Callable[[Host], Any]
+    client: Client, call: Call[Client], session_id: str, question: Callable[[SessionActor], Any]
 ) -> Any:
     """Answer from a session's state, after this connection's earlier mutations."""
-    host = client.service.host(session_id)
-    return served(host.ask(call, lambda: question(host)))
+    actor = client.service.actor(session_id)
+    return served(actor.ask(call, lambda: question(actor)))
 
 
-def show(client: Client, call: Call[Client], session_id: str, answer: Callable[[Host], Any]) -> Any:
+def show(
+    client: Client, call: Call[Client], session_id: str, answer: Callable[[SessionActor], Any]
+) -> Any:
     """Answer with a result that shows the session, after this connection's earlier mutations."""
-    return ask(client, call, session_id, lambda host: summed_up(host, call, answer))
+    return ask(client, call, session_id, lambda actor: summed_up(actor, call, answer))
 
 
-def summed_up(host: Host, call: Call[Client], answer: Callable[[Host], Any]) -> Any:
+def summed_up(
+    actor: SessionActor, call: Call[Client], answer: Callable[[SessionActor], Any]
+) -> Any:
     """Answer from a session once its summary covers all lines.
 
     The summary reads missing lines on the loop if they are few bytes, else in a worker thread (LATER).
     """
-    opened = host.opened
+    opened = actor.opened
     if opened.summary_lacks_bytes <= INLINE_READ_BYTES:
         opened.sum_up()
-        return answer(host)
+        return answer(actor)
 
     async def read() -> Any:
         lacks = inf
@@ -99,45 +103,45 @@ def summed_up(host: Host, call: Call[Client], answer: Callable[[Host], Any]) -> 
             lacks = opened.summary_lacks_bytes
             await to_thread.run_sync(opened.sum_up)
         opened.sum_up()
-        return answer(host)
+        return answer(actor)
 
-    return host.later(call, read)
+    return actor.later(call, read)
 
 
 def ask_in_turn(
-    client: Client, call: Call[Client], session_id: str, question: Callable[[Host], Any]
+    client: Client, call: Call[Client], session_id: str, question: Callable[[SessionActor], Any]
 ) -> Any:
     """Answer between two batches of the session's writer, when no batch is on its way to the disk."""
-    host = client.service.host(session_id)
-    return served(host.ask_in_turn(call, lambda: question(host)))
+    actor = client.service.actor(session_id)
+    return served(actor.ask_in_turn(call, lambda: question(actor)))
 
 
 def submit(
     client: Client, call: Call[Client], session_id: str, stage: Callable[[Draft], Any]
 ) -> Any:
     """Put a mutation into the session's inbox; its receipt is the result."""
-    host = client.service.host(session_id)
-    return served(host.submit(Command(call, _receipt, stage)))
+    actor = client.service.actor(session_id)
+    return served(actor.submit(Command(call, _receipt, stage)))
 
 
 def act(
     client: Client,
     call: Call[Client],
     session_id: str,
-    do: Callable[[Host], None],
+    do: Callable[[SessionActor], None],
     change: CatalogChange,
 ) -> Any:
     """Run an operation on a session's whole file, in its turn among the mutations."""
-    host = client.service.host(session_id)
+    actor = client.service.actor(session_id)
 
     def done(_receipt: Any, _durability: str) -> Empty:
-        client.service.roster.changed(session_id, change)
+        client.service.live_catalog.changed(session_id, change)
         return Empty()
 
     def act(lines: Sequence[bytes], *, late: bool) -> None:  # noqa: ARG001 - no line comes with it
-        do(host)
+        do(actor)
 
-    return served(host.submit(Command(call, done, act=act, entries=0)))
+    return served(actor.submit(Command(call, done, act=act, entries=0)))
 
 
 def _receipt(receipt: Any, _durability: str) -> Any:

@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.methods._shared.common import encode, raw
 from sessiond.model.ids import EntryId
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.context.context_cache import Context, build_context
 from sessiond.service.context.view_cache import Viewed, shared
 from sessiond.session.providers.shapes import STORED, View
@@ -44,7 +44,7 @@ class _Answer(Struct, frozen=True):
 class ContextQuestion(Struct, frozen=True):
     """Call of session/build_context: leaf, last line, known context, view."""
 
-    host: Host
+    actor: SessionActor
     leaf: int
     seq: int
     known: Known | None
@@ -71,7 +71,7 @@ class ContextQuestion(Struct, frozen=True):
             mark += f".{sha256(self.system.encode(errors='replace')).hexdigest()[:16]}"
         elif self.system is None:
             mark += ".none"
-        return f"{self.host.opened.epoch}.{self.leaf}{mark}"
+        return f"{self.actor.opened.epoch}.{self.leaf}{mark}"
 
     @property
     def _held(self) -> int:
@@ -79,7 +79,7 @@ class ContextQuestion(Struct, frozen=True):
 
         0 if the caller holds no context, or if two entries have the id.
         """
-        session = self.host.opened.session
+        session = self.actor.opened.session
         if self.known is None or self.known.leaf_id is None:
             return 0
         return 0 if self.known.leaf_id in session.same_ids else session.node(self.known.leaf_id)
@@ -88,9 +88,9 @@ class ContextQuestion(Struct, frozen=True):
 
     def stored_now(self) -> Raw | None:
         """Return the answer if it is cheap, else None."""
-        contexts, opened = self.host.contexts, self.host.opened
+        contexts, opened = self.actor.contexts, self.actor.opened
         context = contexts.build_now(opened, self.leaf)
-        tokens = None if context is None else self.host.estimates.now(self.leaf)
+        tokens = None if context is None else self.actor.estimates.now(self.leaf)
         if context is None or tokens is None:
             return None
         other = self._other(context)
@@ -108,21 +108,21 @@ class ContextQuestion(Struct, frozen=True):
 
     async def _counted(self) -> tuple[Context, int]:
         """Return the context and its tokens; one worker thread computes the missing parts."""
-        kept = self.host.contexts.get(self.leaf)
+        kept = self.actor.contexts.get(self.leaf)
 
         def find() -> tuple[Context, int]:
-            context = build_context(self.host.opened, self.leaf) if kept is None else kept
-            return context, self.host.estimates.find(self.leaf)
+            context = build_context(self.actor.opened, self.leaf) if kept is None else kept
+            return context, self.actor.estimates.find(self.leaf)
 
         context, tokens = await to_thread.run_sync(find)
-        self.host.contexts.put(context)
+        self.actor.contexts.put(context)
         return context, tokens
 
     async def _built(self, leaf: int) -> Context:
-        context = self.host.contexts.get(leaf)
+        context = self.actor.contexts.get(leaf)
         if context is None:
-            context = await to_thread.run_sync(build_context, self.host.opened, leaf)
-            self.host.contexts.put(context)
+            context = await to_thread.run_sync(build_context, self.actor.opened, leaf)
+            self.actor.contexts.put(context)
         return context
 
     def _other(self, context: Context) -> int:
@@ -136,7 +136,7 @@ class ContextQuestion(Struct, frozen=True):
         That is the usual next turn: the leaf only grew since then, without a compaction or an edit. Costs
         as many steps as there are new entries.
         """
-        session = self.host.opened.session
+        session = self.actor.opened.session
         if context.plan.edited or known < context.plan.compaction:
             return None
         at = self.leaf
@@ -165,23 +165,23 @@ class ContextQuestion(Struct, frozen=True):
 
     def viewed_now(self) -> Raw | None:
         """Return the answer if it is cheap, else None."""
-        host, opened, held = self.host, self.host.opened, self._held
-        theirs = host.views.kept(held, self.view)
-        context = host.contexts.build_now(opened, self.leaf)
-        tokens = None if context is None else host.estimates.now(self.leaf)
-        shown = None if context is None else host.views.now(context, self.view)
+        actor, opened, held = self.actor, self.actor.opened, self._held
+        theirs = actor.views.kept(held, self.view)
+        context = actor.contexts.build_now(opened, self.leaf)
+        tokens = None if context is None else actor.estimates.now(self.leaf)
+        shown = None if context is None else actor.views.now(context, self.view)
         if context is None or tokens is None or shown is None:
             return None
         if held and theirs is None:
-            known = host.contexts.build_now(opened, held)
-            theirs = None if known is None else host.views.now(known, self.view)
+            known = actor.contexts.build_now(opened, held)
+            theirs = None if known is None else actor.views.now(known, self.view)
             if theirs is None:
                 return None
         return self._viewed_answer(shown, theirs, tokens)
 
     async def viewed(self) -> Raw:
         """Return the answer, computed in worker threads."""
-        views, held = self.host.views, self._held
+        views, held = self.actor.views, self._held
         theirs = views.kept(held, self.view)
         context, tokens = await self._counted()
         shown = await views.ask(context, self.view)
@@ -209,13 +209,13 @@ class ContextQuestion(Struct, frozen=True):
     @property
     def _prompt_seq(self) -> int:
         """Line that set the current system prompt; 0 for the header's prompt."""
-        return self.host.opened.session.fact_seqs.get("system_prompt", 0)
+        return self.actor.opened.session.fact_seqs.get("system_prompt", 0)
 
     def _spliced(self, answer: _Answer) -> Raw:
         tail = {
             "thinking_level": self.settings.thinking_level or "off",
             "model": self.settings.model_name,
-            "leaf_id": self.host.opened.session.id_of(self.leaf),
+            "leaf_id": self.actor.opened.session.id_of(self.leaf),
             "seq": self.seq,
             "etag": self.etag,
             "tokens": answer.tokens,

@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from sessiond.errors import InvalidParams, SessionExists
 from sessiond.methods._shared.common import Call, Client, ask, served
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import LATER
-from sessiond.service.copying.source import Means
+from sessiond.service.copying.source import CopyDeps
 from sessiond.service.files.dry_run import rehearse
 from sessiond.service.log.session_info import SessionInfo
 
@@ -29,16 +29,16 @@ def copy_from(
     client: Client,
     call: Call[Client],
     session_id: str,
-    look: Callable[[Host], Callable[[], Any]],
+    look: Callable[[SessionActor], Callable[[], Any]],
 ) -> Any:
     """Run the job that `look` makes of the session's current state, and answer with its result."""
-    return ask(client, call, session_id, lambda host: host.later(call, look(host)))
+    return ask(client, call, session_id, lambda actor: actor.later(call, look(actor)))
 
 
-def means_of(client: Client, call: Call[Client]) -> Means:
+def means_of(client: Client, call: Call[Client]) -> CopyDeps:
     """Return what a copy for this request needs: the time, new ids, the progress."""
     environment = client.service.environment
-    return Means(environment.now(), environment.new_entry_id, call.progress)
+    return CopyDeps(environment.now(), environment.new_entry_id, call.progress)
 
 
 async def make_copy(
@@ -78,19 +78,19 @@ def ask_both(
     call: Call[Client],
     session_id: str,
     other_session_id: str,
-    look: Callable[[Host, Host], Any],
+    look: Callable[[SessionActor, SessionActor], Any],
 ) -> Any:
     """Answer from two sessions, each after this connection's earlier mutations of that session.
 
     If `look` defers its answer, the request stays open until then.
     """
     service = client.service
-    other = service.host(other_session_id)
+    other = service.actor(other_session_id)
 
     def with_other() -> Any:
-        host = service.host(session_id)
-        answer = host.ask(call, lambda: look(host, other))
-        if answer is LATER and host.in_memory:
+        actor = service.actor(session_id)
+        answer = actor.ask(call, lambda: look(actor, other))
+        if answer is LATER and actor.in_memory:
             client.listener.start(serve)
         return answer
 

@@ -15,9 +15,9 @@ from sessiond.model.integers import IntegerDecoder
 from sessiond.model.row import Kind
 from sessiond.service.log.events import type_word
 from sessiond.service.log.log_reader import chunks
-from sessiond.service.log.open_session import Opened
-from sessiond.session.tree_layout import Gutter, Place
-from sessiond.session.tree_part import Part
+from sessiond.service.log.open_session import OpenSession
+from sessiond.session.tree_layout import Gutter, RowPlace
+from sessiond.session.tree_part import ShownRow
 
 __all__ = ["FlatNode", "NestedNode", "TreeNode", "drawn", "laid_out", "read_nodes"]
 
@@ -63,10 +63,10 @@ _ROLES = {Kind.USER: "user", Kind.ASSISTANT: "assistant", Kind.TOOL: "tool"}
 
 
 def read_nodes(
-    opened: Opened, places: Iterable[Place], upto: int
-) -> Iterator[tuple[Place, TreeNode]]:
+    opened: OpenSession, places: Iterable[RowPlace], upto: int
+) -> Iterator[tuple[RowPlace, TreeNode]]:
     """Yield each place with its node, in order, as of the last line `upto`."""
-    ahead: deque[Place] = deque()
+    ahead: deque[RowPlace] = deque()
 
     def seqs() -> Iterator[int]:
         for place in places:
@@ -79,7 +79,7 @@ def read_nodes(
             yield place, _node(opened, place, line, upto)
 
 
-def _node(opened: Opened, place: Place, line: bytes, upto: int) -> TreeNode:
+def _node(opened: OpenSession, place: RowPlace, line: bytes, upto: int) -> TreeNode:
     session, dialect, row = opened.session, opened.dialect, place.row
     kind = session.kinds[row.seq]
     wire = dialect.wire(line) if kind in {Kind.COMPACTION, Kind.OPAQUE} else b""
@@ -109,7 +109,7 @@ def _tokens(wire: bytes) -> int | None:
     return count
 
 
-def laid_out(place: Place, node: TreeNode, *, layout: bool) -> FlatNode:
+def laid_out(place: RowPlace, node: TreeNode, *, layout: bool) -> FlatNode:
     """Return a node as a row of the flat form."""
     common = {name: getattr(node, name) for name in TreeNode.__struct_fields__}
     if not layout:
@@ -124,7 +124,7 @@ def laid_out(place: Place, node: TreeNode, *, layout: bool) -> FlatNode:
     )
 
 
-def drawn(part: Part, node: TreeNode, kind: int, mark: str, heads: Sequence[str] | None) -> str:
+def drawn(part: ShownRow, node: TreeNode, kind: int, mark: str, heads: Sequence[str] | None) -> str:
     """Return a node as a line of the text form, without its id."""
     what = _ROLES.get(Kind(kind), cut(node.type))
     preview = f": {node.preview}" if node.preview else ""

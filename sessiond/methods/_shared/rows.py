@@ -10,8 +10,8 @@ from sessiond.limits import (
     RESULT_BYTES_MAX,
 )
 from sessiond.methods._shared.common import encode
-from sessiond.service.actor.actor import Host
-from sessiond.service.log.open_session import Opened
+from sessiond.service.actor.actor import SessionActor
+from sessiond.service.log.open_session import OpenSession
 
 __all__ = [
     "children_are_near",
@@ -22,24 +22,24 @@ __all__ = [
 ]
 
 
-def entry_row(opened: Opened, seq: int, line: bytes, more: bytes = b"") -> bytes:
+def entry_row(opened: OpenSession, seq: int, line: bytes, more: bytes = b"") -> bytes:
     """Return `{"seq": …, "entry": …}` with `more` members at its end."""
     return b'{"seq":%d,"entry":%s%s}' % (seq, opened.dialect.wire(line), more)
 
 
-def details(host: Host, seq: int, upto: int) -> bytes:
+def details(actor: SessionActor, seq: int, upto: int) -> bytes:
     """Return the members for an entry's children and label, as of the last line `upto`."""
-    children = host.children.count(seq, upto=upto)
-    label = encode(host.opened.session.label_at(seq, upto))
+    children = actor.children.count(seq, upto=upto)
+    label = encode(actor.opened.session.label_at(seq, upto))
     return b',"children":%d,"label":%s' % (children, label)
 
 
-def is_small(opened: Opened, seqs: Sequence[int]) -> bool:
+def is_small(opened: OpenSession, seqs: Sequence[int]) -> bool:
     """Return whether these lines are few enough bytes to be read on the loop."""
     return sum(map(opened.journal.line_bytes, seqs)) <= INLINE_READ_BYTES
 
 
-def fitting(opened: Opened, seqs: Sequence[int], limit: int) -> int:
+def fitting(opened: OpenSession, seqs: Sequence[int], limit: int) -> int:
     """Return how many of these lines one answer holds: at most `limit`, at least one if there is one."""
     size = count = 0
     for seq in seqs[:limit]:
@@ -50,6 +50,6 @@ def fitting(opened: Opened, seqs: Sequence[int], limit: int) -> int:
     return count
 
 
-def children_are_near(host: Host) -> bool:
+def children_are_near(actor: SessionActor) -> bool:
     """Return whether the loop can bring the index of children up to date."""
-    return host.opened.session.seq - host.children.seq <= INLINE_WALK_STEPS
+    return actor.opened.session.seq - actor.children.seq <= INLINE_WALK_STEPS

@@ -10,8 +10,8 @@ from msgspec import Struct
 from sessiond.errors import Overloaded, SessiondError, SessionExists, SessionNotFound
 from sessiond.limits import RETRY_AFTER_MS
 from sessiond.methods._shared.common import DEFERRED, Call, Client
-from sessiond.service.actor.actor import Host
-from sessiond.service.actor.exclusive import Retirement
+from sessiond.service.actor.actor import SessionActor
+from sessiond.service.actor.exclusive import ExclusiveOperation
 
 __all__ = ["VacantAct", "act_on_vacant"]
 
@@ -19,8 +19,8 @@ __all__ = ["VacantAct", "act_on_vacant"]
 class VacantAct(Struct, frozen=True):
     """Operation on a vacant id: its turn, its answer, and the refusal if a session exists."""
 
-    begin: Callable[[], Retirement]
-    finish: Callable[[Retirement], Awaitable[Any]]
+    begin: Callable[[], ExclusiveOperation]
+    finish: Callable[[ExclusiveOperation], Awaitable[Any]]
     refusal: Callable[[str], SessionExists]
 
 
@@ -29,34 +29,36 @@ def act_on_vacant(client: Client, call: Call[Client], session_id: str, act: Vaca
 
     A session that is being opened is waited for: opening may find that there is no file.
     """
-    host = client.service.find(session_id)
-    if host is None:
+    actor = client.service.find(session_id)
+    if actor is None:
         turn = act.begin()
         client.service.work(call, lambda: act.finish(turn))
-    elif host.is_open:
+    elif actor.is_open:
         raise act.refusal(session_id)
     else:
 
         async def act_behind() -> Any:
-            await _vacated(client, host, act.refusal)
+            await _vacated(client, actor, act.refusal)
             return await act.finish(act.begin())
 
         client.service.work(call, act_behind)
     return DEFERRED
 
 
-async def _vacated(client: Client, host: Host, refusal: Callable[[str], SessionExists]) -> None:
+async def _vacated(
+    client: Client, actor: SessionActor, refusal: Callable[[str], SessionExists]
+) -> None:
     """Wait until opening has found no session. Raise SessionExists, Overloaded."""
-    session_id = host.session_id
+    session_id = actor.session_id
     try:
-        await host.ready()
+        await actor.ready()
     except SessionNotFound:
-        await host.released.wait()
+        await actor.released.wait()
     except SessiondError as damaged:
         raise refusal(session_id) from damaged
     else:
         raise refusal(session_id)
-    if not client.service.hosts.is_free(session_id):
+    if not client.service.registry.is_free(session_id):
         raise Overloaded(
             "another request has taken the session's turn: try again",
             retry_after_ms=RETRY_AFTER_MS,

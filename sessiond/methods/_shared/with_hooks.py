@@ -15,7 +15,7 @@ from msgspec import Struct
 from sessiond.errors import EntryNotFound
 from sessiond.methods._shared.common import DEFERRED, Call, Client, ask
 from sessiond.model.requests import BeforeBranch, Hook
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import LATER
 
 __all__ = ["hooked", "leaving"]
@@ -27,7 +27,7 @@ def hooked(  # noqa: PLR0913 - the call with its hook and its continuation
     session_id: str,
     hook: Hook,
     *,
-    about: Callable[[Host], Struct | Awaitable[Struct | None]],
+    about: Callable[[SessionActor], Struct | Awaitable[Struct | None]],
     go_on: Callable[[str | None], Any],
 ) -> Any:
     """Go on with the summary that a client supplied, if one did, or refuse the call as Vetoed.
@@ -40,8 +40,8 @@ def hooked(  # noqa: PLR0913 - the call with its hook and its continuation
     if not hooks.wanted(hook):
         return go_on(None)
 
-    def look(host: Host) -> Any:
-        found = about(host)
+    def look(actor: SessionActor) -> Any:
+        found = about(actor)
 
         async def consult() -> Any:
             told = await found if isinstance(found, Awaitable) else found
@@ -55,11 +55,11 @@ def hooked(  # noqa: PLR0913 - the call with its hook and its continuation
     return ask(client, call, session_id, look)
 
 
-def leaving(host: Host, head: str, entry_id: str | None) -> BeforeBranch:
+def leaving(actor: SessionActor, head: str, entry_id: str | None) -> BeforeBranch:
     """Return the notice that a head goes to an entry. Raise EntryNotFound."""
-    session = host.opened.session
+    session = actor.opened.session
     if entry_id is not None and not session.node(entry_id):
         raise EntryNotFound("no entry of this id in the tree", entry_id=entry_id, path="entry_id")
     at = session.heads.get(head)
     leaf_id = None if at is None else session.id_of(at.leaf)
-    return BeforeBranch(host.session_id, head, leaf_id, entry_id)
+    return BeforeBranch(actor.session_id, head, leaf_id, entry_id)

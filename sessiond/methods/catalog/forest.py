@@ -95,7 +95,7 @@ async def _forest(client: Client, params: ForestParams, call: Call[Client]) -> A
             )
         return _answer(_of_scope(params, found), text=params.form == "text")
 
-    return await client.service.roster.ask(look, call.progress)
+    return await client.service.live_catalog.ask(look, call.progress)
 
 
 def _of_scope(params: ForestParams, found: list[Relative]) -> Sequence[Relative]:

@@ -17,9 +17,9 @@ class WatchResult(Struct, frozen=True):
 
 def handle(client: Client, _params: Params, _call: Call[Client]) -> WatchResult:
     """Register the connection in one step with the answer, so that no change falls between."""
-    roster = client.service.roster
-    roster.feed.add(client.listener)
-    return WatchResult(roster.revision)
+    live_catalog = client.service.live_catalog
+    live_catalog.feed.add(client.listener)
+    return WatchResult(live_catalog.revision)
 
 
 METHOD = Method(

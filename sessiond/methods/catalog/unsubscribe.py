@@ -9,7 +9,7 @@ __all__ = ["METHOD"]
 
 def handle(client: Client, _params: Params, _call: Call[Client]) -> Empty:
     """Remove the connection from the feed; a repeated call changes nothing."""
-    client.service.roster.feed.remove(client.listener)
+    client.service.live_catalog.feed.remove(client.listener)
     return Empty()
 
 

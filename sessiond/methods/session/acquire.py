@@ -11,7 +11,7 @@ from sessiond.limits import LEASE_WAIT_MS_MAX
 from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask_in_turn
 from sessiond.methods._shared.head_params import Ttl
 from sessiond.model.ids import MAIN, HeadName
-from sessiond.service.actor.lease import Lease, Wish
+from sessiond.service.actor.lease import Lease, LeaseRequest
 
 __all__ = ["METHOD"]
 
@@ -26,9 +26,9 @@ class AcquireParams(SessionParams, kw_only=True):
 
 def handle(client: Client, params: AcquireParams, call: Call[Client]) -> Any:
     """Grant the lease once no batch is on its way to the disk, or queue the call for the lease."""
-    wish = Wish(params.head, params.ttl_ms, params.wait_ms)
+    wish = LeaseRequest(params.head, params.ttl_ms, params.wait_ms)
     return ask_in_turn(
-        client, call, params.session_id, lambda host: client.acquire(host, wish, call)
+        client, call, params.session_id, lambda actor: client.acquire(actor, wish, call)
     )
 
 

@@ -66,7 +66,7 @@ def handle(client: Client, params: AppendParams, call: Call[Client]) -> Any:
         size=size,
         sync=params.durability == "disk",
     )
-    client.service.host(params.session_id).submit(command)
+    client.service.actor(params.session_id).submit(command)
     return DEFERRED
 
 

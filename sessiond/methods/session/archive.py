@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sessiond.methods._shared.common import Call, Client, Empty, Method, SessionParams, act
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 
 __all__ = ["METHOD"]
 
@@ -13,8 +13,8 @@ __all__ = ["METHOD"]
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     """Move the file in its turn: earlier mutations are stored, later mutations are refused."""
 
-    def archive(host: Host) -> None:
-        client.service.store.keeping.archive(host.opened)
+    def archive(actor: SessionActor) -> None:
+        client.service.store.keeping.archive(actor.opened)
 
     return act(client, call, params.session_id, archive, "archived")
 

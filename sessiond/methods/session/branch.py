@@ -68,7 +68,7 @@ def handle(client: Client, params: BranchParams, call: Call[Client]) -> Any:
         call,
         params.session_id,
         "before_branch",
-        about=lambda host: leaving(host, params.head, entry_id),
+        about=lambda actor: leaving(actor, params.head, entry_id),
         go_on=go_on,
     )
 

@@ -13,7 +13,7 @@ from sessiond.methods._shared.context_since import ContextQuestion, Known
 from sessiond.methods._shared.place import leaf_of
 from sessiond.model.entries import MessageBytes
 from sessiond.model.ids import EntryId, HeadName
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.session.providers.shapes import Shape, View
 
 __all__ = ["METHOD"]
@@ -61,25 +61,25 @@ class NotModified(Struct, frozen=True):
 def handle(client: Client, params: BuildContextParams, call: Call[Client]) -> Any:
     """Answer on the loop if the context is cached, else splice the answer in a worker thread."""
 
-    def look(host: Host) -> Any:
-        leaf = leaf_of(host.opened.session, params)
+    def look(actor: SessionActor) -> Any:
+        leaf = leaf_of(actor.opened.session, params)
         view = View(params.repair, params.shape)
-        system = _system(host) if params.include else UNSET
-        settings = host.opened.stated.at(host.opened.session, leaf)
-        question = ContextQuestion(host, leaf, host.seq, params.known, view, system, settings)
+        system = _system(actor) if params.include else UNSET
+        settings = actor.opened.stated.at(actor.opened.session, leaf)
+        question = ContextQuestion(actor, leaf, actor.seq, params.known, view, system, settings)
         if params.if_none_match == question.etag:
             return NotModified(question.etag)
         answer = question.stored_now() if question.is_stored else question.viewed_now()
         if answer is not None:
             return answer
-        return host.later(call, question.stored if question.is_stored else question.viewed)
+        return actor.later(call, question.stored if question.is_stored else question.viewed)
 
     return ask(client, call, params.session_id, look)
 
 
-def _system(host: Host) -> str | None:
+def _system(actor: SessionActor) -> str | None:
     """Return the system prompt of the session."""
-    prompt = host.opened.whole().system_prompt
+    prompt = actor.opened.whole().system_prompt
     return prompt if isinstance(prompt, str) else None
 
 

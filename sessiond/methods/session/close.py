@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sessiond.methods._shared.common import Call, Client, Empty, Method, SessionParams, ask
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 
 __all__ = ["METHOD"]
 
@@ -15,10 +15,10 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     if client.service.find(params.session_id) is None:
         return Empty()
 
-    def leave(host: Host) -> Empty:
+    def leave(actor: SessionActor) -> Empty:
         client.leave(params.session_id)
         client.disappear(params.session_id)
-        client.service.hosts.unload_unused(host)
+        client.service.registry.unload_unused(actor)
         return Empty()
 
     return ask(client, call, params.session_id, leave)

@@ -30,20 +30,20 @@ from sessiond.model.entries import MessageBytes
 from sessiond.model.ids import MAIN, EntryId, HeadName, derive_entry_id
 from sessiond.model.requests import BeforeCompact
 from sessiond.model.settings import Tokens
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import Command
 from sessiond.service.compaction.division import files_before
-from sessiond.service.compaction.result import CompactResult, EntryRef, compacted
-from sessiond.service.compaction.run import RunWish
+from sessiond.service.compaction.result import CompactResult, EntryRef, result_with_figures
+from sessiond.service.compaction.run import CompactionRequest
 from sessiond.session.append import Expected, Receipt
 from sessiond.session.compaction.compaction import (
     CompactRequest,
     compact,
-    lines_of,
+    line_to_keep,
     require_may_run,
 )
 from sessiond.session.compaction.plan_id import PlanRef, decode_plan_id
-from sessiond.session.compaction.touched_files import Files
+from sessiond.session.compaction.touched_files import TouchedFiles
 from sessiond.session.draft import Draft
 
 __all__ = ["METHOD"]
@@ -79,7 +79,7 @@ def handle(client: Client, params: CompactParams, call: Call[Client]) -> Any:
         call,
         params.session_id,
         "before_compact",
-        about=lambda host: BeforeCompact(host.session_id, request.head, plan=None),
+        about=lambda actor: BeforeCompact(actor.session_id, request.head, plan=None),
         # The caller sent the result, so a summary that a hook supplies is not used.
         go_on=lambda _supplied: _commit(client, call, request, params.plan_id),
     )
@@ -89,20 +89,20 @@ def _commit(
     client: Client, call: Call[Client], request: CompactRequest, plan_id: str | None
 ) -> Any:
     """Put the compaction into the inbox; read the touched files first if the plan is forgotten."""
-    host = client.service.host(request.session_id)
+    actor = client.service.actor(request.session_id)
     if plan_id is None or request.details is not UNSET or request.messages is not UNSET:
-        _submit(host, call, request)
+        _submit(actor, call, request)
         return DEFERRED
-    known = host.plan_files.get(plan_id) if host.is_open else None
+    known = actor.plan_files.get(plan_id) if actor.is_open else None
     if known is not None:
-        _submit(host, call, request, known)
+        _submit(actor, call, request, known)
         return DEFERRED
 
     async def read() -> Any:
-        files = await to_thread.run_sync(_files, host, request)
-        return _submit(host, call, request, files)
+        files = await to_thread.run_sync(_files, actor, request)
+        return _submit(actor, call, request, files)
 
-    host.ask(call, lambda: host.later(call, read))
+    actor.ask(call, lambda: actor.later(call, read))
     return DEFERRED
 
 
@@ -112,7 +112,7 @@ def _run(client: Client, params: CompactParams, call: Call[Client]) -> Any:
         sent = getattr(params, name)
         if sent is not UNSET and sent is not None:
             raise InvalidParams(f"{name} needs a summary or messages beside it", path=name)
-    host = client.service.host(params.session_id)
+    actor = client.service.actor(params.session_id)
     head = params.head or MAIN
     request = CompactRequest(
         session_id=params.session_id,
@@ -121,19 +121,19 @@ def _run(client: Client, params: CompactParams, call: Call[Client]) -> Any:
         lease_id=params.lease_id,
         idempotency_key=params.idempotency_key,
     )
-    wish = RunWish(head, params.instructions, params.lease_id, params.idempotency_key)
+    wish = CompactionRequest(head, params.instructions, params.lease_id, params.idempotency_key)
 
     def begin(stored: int, _durability: str) -> Any:
         if not stored:
-            return client.service.runs.join(host, call, wish)
-        session = host.opened.session
+            return client.service.runs.join(actor, call, wish)
+        session = actor.opened.session
         entry = EntryRef(session.names[stored], stored)
         at = session.heads.get(head)
         leaf_id = None if at is None else session.id_of(at.leaf)
         result = CompactResult(entry, leaf_id, session.seq, None, None)
-        return compacted(host, call, result, None)
+        return result_with_figures(actor, call, result, None)
 
-    host.submit(Command(call, begin, lambda draft: require_may_run(draft, request), entries=0))
+    actor.submit(Command(call, begin, lambda draft: require_may_run(draft, request), entries=0))
     return DEFERRED
 
 
@@ -186,50 +186,50 @@ def _plan(params: CompactParams, plan_id: str) -> PlanRef:
 
 
 def _submit(
-    host: Host,
+    actor: SessionActor,
     call: Call[Client],
     request: CompactRequest,
-    files: Files | None = None,
+    files: TouchedFiles | None = None,
 ) -> Any:
     key = request.idempotency_key
     messages = request.messages
 
     def is_result(line: bytes) -> bool:
-        reading = host.opened.dialect.reading(line)
+        reading = actor.opened.dialect.reading(line)
         return reading is not None and reading.is_result
 
     def stage(draft: Draft) -> Receipt:
         if files is not None:
-            request.details = host.opened.dialect.file_details(files.read, files.modified)
+            request.details = actor.opened.dialect.file_details(files.read, files.modified)
         return compact(draft, request, is_result)
 
-    return host.submit(
+    return actor.submit(
         Command(
             call,
-            lambda receipt, _durability: _result(host, request, call, receipt),
+            lambda receipt, _durability: _result(actor, request, call, receipt),
             stage,
             ids=(derive_entry_id(request.session_id, key, 0),) if key is not None else (),
-            reads=lambda session: lines_of(session, request),
+            reads=lambda session: line_to_keep(session, request),
             size=0 if isinstance(messages, UnsetType) else sum(map(len, messages)),
         )
     )
 
 
-def _files(host: Host, request: CompactRequest) -> Files | None:
+def _files(actor: SessionActor, request: CompactRequest) -> TouchedFiles | None:
     """Return the files touched in the plan's range, or None where the plan no longer fits.
 
     A plan that no longer fits is refused when the compaction is staged.
     """
-    plan, session = request.plan, host.opened.session
+    plan, session = request.plan, actor.opened.session
     assert plan is not None, "called for a plan only"
     leaf, kept = session.node(plan.leaf_id), session.node(plan.first_kept_entry_id)
     if not leaf or not kept:
         return None
-    return files_before(host.opened, leaf, kept, host.environment.policies.of(host.opened))
+    return files_before(actor.opened, leaf, kept, actor.environment.policies.of(actor.opened))
 
 
 def _result(
-    host: Host, request: CompactRequest, call: Call[Client], receipt: Receipt
+    actor: SessionActor, request: CompactRequest, call: Call[Client], receipt: Receipt
 ) -> CompactResult | Any:
     """Return the answer, or LATER while the estimates are computed."""
     (stored,) = receipt.entries
@@ -238,7 +238,7 @@ def _result(
         said = request.plan.tokens_before
     entry = EntryRef(stored.id, stored.seq)
     result = CompactResult(entry, receipt.leaf_id, receipt.seq, None, None)
-    return compacted(host, call, result, None if isinstance(said, UnsetType) else said)
+    return result_with_figures(actor, call, result, None if isinstance(said, UnsetType) else said)
 
 
 METHOD = Method(

@@ -38,7 +38,7 @@ def handle(client: Client, params: ContinueParams, call: Call[Client]) -> Any:
 async def _continue(client: Client, cwd: str | None, call: Call[Client]) -> CreateResult:
     service = client.service
     query = Query(cwd=None if cwd is None else without_slash(cwd), has_assistant=True)
-    page = await service.roster.select(query, 1, None, call.progress)
+    page = await service.live_catalog.select(query, 1, None, call.progress)
     if page.sessions:
         session_id = _id_only.decode(page.sessions[0]).id
         return CreateResult(await service.info(session_id), created=False)
@@ -46,7 +46,7 @@ async def _continue(client: Client, cwd: str | None, call: Call[Client]) -> Crea
         raise SessionNotFound("no session has a conversation yet: send cwd to begin one there")
     session_id = service.environment.new_session_id()
     header = new_header(CreateParams(cwd=cwd), session_id, service.environment.now())
-    service.hosts.create(header, "on_assistant")
+    service.registry.create(header, "on_assistant")
     return CreateResult(await service.info(session_id), created=True)
 
 

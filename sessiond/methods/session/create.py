@@ -49,13 +49,13 @@ def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
     service.environment.policies.require_known(params.compaction)
     session_id = params.session_id or service.environment.new_session_id()
     header = new_header(params, session_id, service.environment.now())
-    first = service.hosts.create(header, params.persist)
+    first = service.registry.create(header, params.persist)
 
-    def answer(host: Any) -> CreateResult:
-        created = first and host.opened.created
+    def answer(actor: Any) -> CreateResult:
+        created = first and actor.opened.created
         if not created and params.if_exists == "fail":
             raise SessionExists("a session of this id exists", session_id=session_id)
-        return CreateResult(host.opened.whole(), created)
+        return CreateResult(actor.opened.whole(), created)
 
     return show(client, call, session_id, answer)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Empty, Method, SessionParams
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 
 __all__ = ["METHOD"]
 
@@ -17,11 +17,11 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     """
     session_id = params.session_id
 
-    def discard(opened: Opened | None) -> Empty:
+    def discard(opened: OpenSession | None) -> Empty:
         client.service.store.keeping.discard(session_id, opened)
         return Empty()
 
-    retirement = client.service.hosts.retire(session_id, "deleted", discard)
+    retirement = client.service.registry.retire(session_id, "deleted", discard)
     client.service.work(call, retirement.outcome)
     return DEFERRED
 

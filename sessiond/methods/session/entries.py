@@ -23,10 +23,10 @@ from sessiond.methods._shared.common import (
 from sessiond.methods._shared.rows import entry_row
 from sessiond.model.entries import EntryBytes
 from sessiond.model.row import Kind
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.log.events import type_word
 from sessiond.service.log.log_reader import chunks
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 
 __all__ = ["METHOD"]
 
@@ -63,17 +63,19 @@ def handle(client: Client, params: EntriesParams, call: Call[Client]) -> Any:
         )
     limit = page_limit(params.limit)
 
-    def look(host: Host) -> Any:
-        upto = host.seq
-        size = host.opened.journal.span_bytes(1, upto) if upto else 0
+    def look(actor: SessionActor) -> Any:
+        upto = actor.seq
+        size = actor.opened.journal.span_bytes(1, upto) if upto else 0
         if size <= INLINE_READ_BYTES:
-            return _page(host.opened, params, limit, upto)
-        return host.later(call, lambda: to_thread.run_sync(_page, host.opened, params, limit, upto))
+            return _page(actor.opened, params, limit, upto)
+        return actor.later(
+            call, lambda: to_thread.run_sync(_page, actor.opened, params, limit, upto)
+        )
 
     return ask(client, call, params.session_id, look)
 
 
-def _page(opened: Opened, params: EntriesParams, limit: int, upto: int) -> Raw:
+def _page(opened: OpenSession, params: EntriesParams, limit: int, upto: int) -> Raw:
     rows: list[bytes] = []
     size = 0
     next_seq: int | None = None
@@ -93,7 +95,7 @@ def _page(opened: Opened, params: EntriesParams, limit: int, upto: int) -> Raw:
     return raw((b'{"entries":[', b",".join(rows), tail))
 
 
-def _lines(opened: Opened, params: EntriesParams, upto: int) -> Iterator[tuple[int, bytes]]:
+def _lines(opened: OpenSession, params: EntriesParams, upto: int) -> Iterator[tuple[int, bytes]]:
     """Yield the requested lines in the requested direction, read a chunk at a time."""
     kinds = opened.session.kinds
     types = frozenset(params.types) if params.types is not None else None

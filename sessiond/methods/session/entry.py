@@ -14,8 +14,8 @@ from sessiond.methods._shared.common import Call, Client, Method, SessionParams,
 from sessiond.methods._shared.rows import children_are_near, entry_row, is_small
 from sessiond.model.entries import EntryBytes
 from sessiond.model.ids import EntryId
-from sessiond.service.actor.actor import Host
-from sessiond.service.log.open_session import Opened
+from sessiond.service.actor.actor import SessionActor
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.rewritten import changed
 
 __all__ = ["METHOD"]
@@ -39,25 +39,25 @@ class EntryResult(Struct, frozen=True):
 def handle(client: Client, params: EntryParams, call: Call[Client]) -> Any:
     """Read one line."""
 
-    def look(host: Host) -> Any:
-        opened = host.opened
+    def look(actor: SessionActor) -> Any:
+        opened = actor.opened
         seq = opened.session.ids.get(params.entry_id, 0)
         if not seq:
             raise EntryNotFound("no entry of this id", entry_id=params.entry_id, path="entry_id")
         upto = opened.session.seq
-        if children_are_near(host) and is_small(opened, (seq,)):
-            return _read(host, params.entry_id, seq, upto)
-        read = partial(_read, host, params.entry_id, seq, upto)
-        return host.later(call, lambda: to_thread.run_sync(read))
+        if children_are_near(actor) and is_small(opened, (seq,)):
+            return _read(actor, params.entry_id, seq, upto)
+        read = partial(_read, actor, params.entry_id, seq, upto)
+        return actor.later(call, lambda: to_thread.run_sync(read))
 
     return ask(client, call, params.session_id, look)
 
 
-def _read(host: Host, entry_id: str, seq: int, upto: int) -> Raw:
-    opened = host.opened
+def _read(actor: SessionActor, entry_id: str, seq: int, upto: int) -> Raw:
+    opened = actor.opened
     session = opened.session
-    host.children.extend(session, upto)
-    children = [session.names[child] for child in host.children.children(seq, upto=upto)]
+    actor.children.extend(session, upto)
+    children = [session.names[child] for child in actor.children.children(seq, upto=upto)]
     label = encode(session.label_at(seq, upto))
     more = b',"children":%s,"label":%s' % (encode(children), label)
     (line,) = opened.journal.read(seq, seq)
@@ -65,7 +65,7 @@ def _read(host: Host, entry_id: str, seq: int, upto: int) -> Raw:
     return raw((entry_row(opened, seq, line, more),))
 
 
-def _require_same(opened: Opened, entry_id: str, line: bytes) -> None:
+def _require_same(opened: OpenSession, entry_id: str, line: bytes) -> None:
     """Raise StorageError if another program replaced the line since its seq was looked up."""
     try:
         same = opened.dialect.row(line).id == entry_id

@@ -19,7 +19,7 @@ from sessiond.methods._shared.common import (
     require_path,
     require_result_fits,
 )
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.files.exporting import export_native
 
 __all__ = ["METHOD"]
@@ -47,21 +47,21 @@ def handle(client: Client, params: ExportParams, call: Call[Client]) -> Any:
         require_access(client, "write")
         require_path(params.path)
 
-    def look(host: Host) -> Any:
-        upto = host.seq
+    def look(actor: SessionActor) -> Any:
+        upto = actor.seq
 
         def work() -> ExportResult:
             if params.path is None:
-                require_result_fits(host.opened.journal.span_bytes(0, upto))
+                require_result_fits(actor.opened.journal.span_bytes(0, upto))
             call.progress.report(0, upto + 1, "lines")
-            pieces, notes = export_native(host.opened, upto, call.progress)
+            pieces, notes = export_native(actor.opened, upto, call.progress)
             if params.path is None:
-                content = _as_text(b"".join(pieces), host.opened.path)
+                content = _as_text(b"".join(pieces), actor.opened.path)
                 return ExportResult(content=content, entries=upto, notes=notes)
             client.service.store.write_new(Path(params.path), pieces)
             return ExportResult(path=params.path, entries=upto, notes=notes)
 
-        return host.later(call, lambda: to_thread.run_sync(work))
+        return actor.later(call, lambda: to_thread.run_sync(work))
 
     return ask(client, call, params.session_id, look)
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from sessiond.errors import SubscriptionNotFound
 from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import LATER
 
 __all__ = ["METHOD"]
@@ -23,8 +23,8 @@ class FlushResult(Struct, frozen=True):
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     """Answer at once for a live subscription, else when its replay reaches the current seq."""
 
-    def look(host: Host) -> Any:
-        seq = host.seq
+    def look(actor: SessionActor) -> Any:
+        seq = actor.seq
         subscription = client.subscription(params.session_id)
         if subscription.live:
             return FlushResult(seq)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Empty, Method, SessionParams
-from sessiond.service.actor.exclusive import Retirement
+from sessiond.service.actor.exclusive import ExclusiveOperation
 from sessiond.service.files.locations import lies_inside
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 
 __all__ = ["METHOD"]
 
@@ -15,17 +15,17 @@ __all__ = ["METHOD"]
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     """Close the session, then remove its record from the catalog; its file is not touched."""
     session_id = params.session_id
-    host = client.service.find(session_id)
-    if host is not None and host.is_open and not host.opened.elsewhere:
+    actor = client.service.find(session_id)
+    if actor is not None and actor.is_open and not actor.opened.elsewhere:
         raise lies_inside()
-    retirement = client.service.hosts.retire(
+    retirement = client.service.registry.retire(
         session_id, "forgotten", lambda opened: _forget(client, session_id, opened)
     )
     client.service.work(call, lambda: _finish(client, session_id, retirement))
     return DEFERRED
 
 
-def _forget(client: Client, session_id: str, opened: Opened | None) -> None:
+def _forget(client: Client, session_id: str, opened: OpenSession | None) -> None:
     if opened is not None and not opened.elsewhere:
         raise lies_inside()
     store = client.service.store
@@ -33,9 +33,9 @@ def _forget(client: Client, session_id: str, opened: Opened | None) -> None:
     store.texts.purge(session_id)
 
 
-async def _finish(client: Client, session_id: str, retirement: Retirement) -> Empty:
+async def _finish(client: Client, session_id: str, retirement: ExclusiveOperation) -> Empty:
     await retirement.outcome()
-    await client.service.roster.forget(session_id)
+    await client.service.live_catalog.forget(session_id)
     return Empty()
 
 

@@ -17,7 +17,7 @@ from sessiond.methods._shared.copies import CopyResult, copy_from, make_copy, me
 from sessiond.methods._shared.with_hooks import hooked
 from sessiond.model.ids import EntryId, SessionId
 from sessiond.model.requests import BeforeFork
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.copying.forking import Fork, Taken, fork
 from sessiond.service.copying.header import Birth
 from sessiond.service.copying.source import Source
@@ -52,23 +52,23 @@ def handle(client: Client, params: ForkParams, call: Call[Client]) -> Any:
         call,
         params.session_id,
         "before_fork",
-        about=lambda host: _about(host, params),
+        about=lambda actor: _about(actor, params),
         go_on=lambda _supplied: _copy(client, params, call),
     )
 
 
-def _about(host: Host, params: ForkParams) -> BeforeFork:
+def _about(actor: SessionActor, params: ForkParams) -> BeforeFork:
     """Return the hook's notice: the end of the path, unless the caller counts messages."""
-    source = Source.of(host)
+    source = Source.of(actor)
     leaf = _axes(params, source).leaf if params.at_message is None else 0
-    return BeforeFork(host.session_id, source.session.id_of(leaf))
+    return BeforeFork(actor.session_id, source.session.id_of(leaf))
 
 
 def _copy(client: Client, params: ForkParams, call: Call[Client]) -> Any:
     environment = client.service.environment
 
-    def look(host: Host) -> Any:
-        source = Source.of(host)
+    def look(actor: SessionActor) -> Any:
+        source = Source.of(actor)
         axes = _axes(params, source)
         birth = Birth(
             params.new_session_id or environment.new_session_id(),

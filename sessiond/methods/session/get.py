@@ -20,7 +20,7 @@ class SessionResult(Struct, frozen=True):
 
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     """Answer from the index."""
-    return show(client, call, params.session_id, lambda host: SessionResult(host.opened.whole()))
+    return show(client, call, params.session_id, lambda actor: SessionResult(actor.opened.whole()))
 
 
 METHOD = Method(

@@ -24,7 +24,7 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
         client,
         call,
         params.session_id,
-        lambda host: HeadsResult(head_infos(host.opened.session)),
+        lambda actor: HeadsResult(head_infos(actor.opened.session)),
     )
 
 

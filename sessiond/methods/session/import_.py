@@ -77,7 +77,7 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
 async def _twins_of(service: Service, made: SessionInfo, call: Call[Client]) -> list[str]:
     """Return the ids of the listed sessions with an equal beginning: creation time and first message."""
     try:
-        return await service.roster.ask(
+        return await service.live_catalog.ask(
             lambda catalog: catalog.ask(
                 lambda connection: twins(
                     connection, made.id, made.created_at, made.first_message, MATCHES_SHOWN_MAX

@@ -11,7 +11,7 @@ from sessiond.errors import InvalidParams
 from sessiond.limits import INLINE_WALK_STEPS
 from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask, page_limit
 from sessiond.methods._shared.rows import fitting, is_small
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.session.index import LabelState
 
 __all__ = ["METHOD"]
@@ -44,19 +44,21 @@ def handle(client: Client, params: LabelsParams, call: Call[Client]) -> Any:
     limit = page_limit(params.limit)
     after = _cursor(params.cursor)
 
-    def look(host: Host) -> Any:
+    def look(actor: SessionActor) -> Any:
         # A copy: the writer may set labels while a worker thread reads these.
-        labels = host.opened.session.labels.copy()
+        labels = actor.opened.session.labels.copy()
         seqs = [state.seq for state in labels.values()]
-        if len(seqs) <= INLINE_WALK_STEPS and is_small(host.opened, seqs):
-            return _page(host, labels, limit, after)
-        return host.later(call, lambda: to_thread.run_sync(_page, host, labels, limit, after))
+        if len(seqs) <= INLINE_WALK_STEPS and is_small(actor.opened, seqs):
+            return _page(actor, labels, limit, after)
+        return actor.later(call, lambda: to_thread.run_sync(_page, actor, labels, limit, after))
 
     return ask(client, call, params.session_id, look)
 
 
-def _page(host: Host, labels: dict[int, LabelState], limit: int, after: int) -> LabelsResult:
-    opened = host.opened
+def _page(
+    actor: SessionActor, labels: dict[int, LabelState], limit: int, after: int
+) -> LabelsResult:
+    opened = actor.opened
     wanted = sorted(seq for seq in labels if seq > after)
     count = fitting(opened, [labels[seq].seq for seq in wanted], limit)
     rows = [

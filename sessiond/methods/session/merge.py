@@ -23,7 +23,7 @@ from sessiond.methods._shared.head_params import MoveParams
 from sessiond.methods._shared.with_hooks import hooked
 from sessiond.model.ids import MAIN, SessionId
 from sessiond.model.requests import BeforeFork
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import Command
 from sessiond.service.copying.header import Birth
 from sessiond.service.copying.merging import merge_into_new, merged_here, turn
@@ -74,27 +74,27 @@ def handle(client: Client, params: MergeParams, call: Call[Client]) -> Any:
     return _merge(client, params, call)
 
 
-def _about(host: Host) -> BeforeFork:
+def _about(actor: SessionActor) -> BeforeFork:
     """Return the hook's notice for a merge into a new session: the leaf of main."""
-    source = Source.of(host)
-    return BeforeFork(host.session_id, source.session.id_of(source.leaf))
+    source = Source.of(actor)
+    return BeforeFork(actor.session_id, source.session.id_of(source.leaf))
 
 
 def _merge(client: Client, params: MergeParams, call: Call[Client]) -> Any:
-    def look(host: Host, other: Host) -> Any:
+    def look(actor: SessionActor, other: SessionActor) -> Any:
         if params.into == "new":
-            return _make(client, params, call, host, other)
+            return _make(client, params, call, actor, other)
         if params.dry_run:
-            return _rehearse(client, params, call, host, other)
+            return _rehearse(client, params, call, actor, other)
         request = AppendRequest(
             session_id=params.session_id,
-            entries=turn(Source.of(host), Source.of(other), params.text),
+            entries=turn(Source.of(actor), Source.of(other), params.text),
             head=params.head,
             expected=params.expected,
             lease_id=params.lease_id,
         )
         size = len(params.text.encode())
-        return host.submit(
+        return actor.submit(
             Command(call, _merged, lambda draft: append(draft, request), entries=3, size=size)
         )
 
@@ -120,7 +120,11 @@ def _merged(receipt: Receipt, _durability: Any) -> MergedHere:
 
 
 def _rehearse(
-    client: Client, params: MergeParams, call: Call[Client], host: Host, other: Host
+    client: Client,
+    params: MergeParams,
+    call: Call[Client],
+    actor: SessionActor,
+    other: SessionActor,
 ) -> Any:
     """Return what the session would be, after the checks of a real merge."""
     means = means_of(client, call)
@@ -132,21 +136,27 @@ def _rehearse(
         require_expected(draft, params.head, params.expected)
 
     def look(_receipt: Any, _durability: Any) -> Any:
-        here = Source.of(host, params.head)
+        here = Source.of(actor, params.head)
         entries = turn(here, Source.of(other), params.text)
 
         def work() -> CopyResult:
             chunks = merged_here(here, params.head, entries, means)
-            return CopyResult(rehearse(params.session_id, chunks, host.opened.epoch))
+            return CopyResult(rehearse(params.session_id, chunks, actor.opened.epoch))
 
-        return host.later(call, lambda: to_thread.run_sync(work))
+        return actor.later(call, lambda: to_thread.run_sync(work))
 
-    return host.submit(Command(call, look, check, entries=0))
+    return actor.submit(Command(call, look, check, entries=0))
 
 
-def _make(client: Client, params: MergeParams, call: Call[Client], host: Host, other: Host) -> Any:
+def _make(
+    client: Client,
+    params: MergeParams,
+    call: Call[Client],
+    actor: SessionActor,
+    other: SessionActor,
+) -> Any:
     """Make a session of the turn, from the current state of both sessions."""
-    here, there = Source.of(host), Source.of(other)
+    here, there = Source.of(actor), Source.of(other)
     birth = Birth(client.service.environment.new_session_id(), means_of(client, call))
 
     async def job() -> CopyResult:
@@ -158,7 +168,7 @@ def _make(client: Client, params: MergeParams, call: Call[Client], host: Host, o
         )
         return CopyResult(made)
 
-    return host.later(call, job)
+    return actor.later(call, job)
 
 
 METHOD = Method(

@@ -22,11 +22,11 @@ from sessiond.methods._shared.head_params import MoveParams
 from sessiond.methods._shared.with_hooks import hooked, leaving
 from sessiond.model.ids import EntryId
 from sessiond.model.requests import BeforeBranch
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import Command
 from sessiond.service.log.log_reader import LogReader
 from sessiond.session.draft import Draft
-from sessiond.session.navigate import Navigated, NavigateRequest, lines_of, moves, navigate
+from sessiond.session.navigate import Navigated, NavigateRequest, lines_to_look_at, moves, navigate
 
 __all__ = ["METHOD"]
 
@@ -43,9 +43,9 @@ class NavigateParams(MoveParams, kw_only=True):
 def handle(client: Client, params: NavigateParams, call: Call[Client]) -> Any:
     """Put the move into the inbox; the entry's content decides there whether the head moves."""
 
-    async def about(host: Host) -> BeforeBranch | None:
-        told = leaving(host, params.head, params.entry_id)
-        return told if await _moves(host, params) else None
+    async def about(actor: SessionActor) -> BeforeBranch | None:
+        told = leaving(actor, params.head, params.entry_id)
+        return told if await _moves(actor, params) else None
 
     return hooked(
         client,
@@ -57,18 +57,18 @@ def handle(client: Client, params: NavigateParams, call: Call[Client]) -> Any:
     )
 
 
-async def _moves(host: Host, params: NavigateParams) -> bool:
+async def _moves(actor: SessionActor, params: NavigateParams) -> bool:
     """Return whether the head would move. A head that stays abandons no branch. Raise HeadNotFound."""
-    opened, request = host.opened, _request(host, params, "")
-    seqs = list(lines_of(opened.session, request))
+    opened, request = actor.opened, _request(actor, params, "")
+    seqs = list(lines_to_look_at(opened.session, request))
     lines = dict(zip(seqs, await LogReader(opened).read_many(seqs), strict=True))
     draft = Draft(opened.session, opened.dialect, new_id=str, now="", stored=lines)
     return moves(draft, request)
 
 
-def _request(host: Host, params: NavigateParams, supplied: str) -> NavigateRequest:
+def _request(actor: SessionActor, params: NavigateParams, supplied: str) -> NavigateRequest:
     def text_of(entry_id: str, kind: int, line: bytes) -> str | None:
-        dialect = host.opened.dialect
+        dialect = actor.opened.dialect
         messages = dialect.context([ContextLine(entry_id, kind, line)])
         reading = dialect.read(messages[0].body) if messages else None
         if reading is None or reading.is_result:
@@ -88,14 +88,14 @@ def _request(host: Host, params: NavigateParams, supplied: str) -> NavigateReque
 
 
 def _submit(client: Client, params: NavigateParams, call: Call[Client], supplied: str) -> Any:
-    host = client.service.host(params.session_id)
-    request = _request(host, params, supplied)
-    host.submit(
+    actor = client.service.actor(params.session_id)
+    request = _request(actor, params, supplied)
+    actor.submit(
         Command(
             call,
             lambda receipt, _durability: receipt,
             lambda draft: navigate(draft, request),
-            reads=lambda session: lines_of(session, request),
+            reads=lambda session: lines_to_look_at(session, request),
         )
     )
     return DEFERRED

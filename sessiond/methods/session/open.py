@@ -47,7 +47,7 @@ def handle(client: Client, params: OpenParams, call: Call[Client]) -> Any:
         raise InvalidParams("cwd is for create: an existing session has its own cwd", path="cwd")
     if params.session_id is not None:
         return show(
-            client, call, params.session_id, lambda host: SessionResult(host.opened.whole())
+            client, call, params.session_id, lambda actor: SessionResult(actor.opened.whole())
         )
     if params.path is not None:
         require_path(params.path)

@@ -23,7 +23,7 @@ from sessiond.methods._shared.place import leaf_of
 from sessiond.methods._shared.rows import children_are_near, details, entry_row, fitting, is_small
 from sessiond.model.entries import EntryBytes
 from sessiond.model.ids import EntryId, HeadName
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 
 __all__ = ["METHOD"]
 
@@ -62,61 +62,61 @@ def handle(client: Client, params: PathParams, call: Call[Client]) -> Any:
     """Walk up from the leaf."""
     limit = page_limit(params.limit)
 
-    def look(host: Host) -> Any:
-        session = host.opened.session
-        leaf, start = _cursor(host, params) if params.cursor else (leaf_of(session, params), None)
+    def look(actor: SessionActor) -> Any:
+        session = actor.opened.session
+        leaf, start = _cursor(actor, params) if params.cursor else (leaf_of(session, params), None)
         upto = session.seq
-        if session.depths[leaf] <= INLINE_WALK_STEPS and children_are_near(host):
-            page = _page(host, leaf, limit, start, from_end=params.from_end)
-            if is_small(host.opened, page[0]):
-                return _read(host, *page, upto)
+        if session.depths[leaf] <= INLINE_WALK_STEPS and children_are_near(actor):
+            page = _page(actor, leaf, limit, start, from_end=params.from_end)
+            if is_small(actor.opened, page[0]):
+                return _read(actor, *page, upto)
 
         def work() -> Raw:
-            page = _page(host, leaf, limit, start, from_end=params.from_end)
-            return _read(host, *page, upto)
+            page = _page(actor, leaf, limit, start, from_end=params.from_end)
+            return _read(actor, *page, upto)
 
-        return host.later(call, lambda: to_thread.run_sync(work))
+        return actor.later(call, lambda: to_thread.run_sync(work))
 
     return ask(client, call, params.session_id, look)
 
 
 def _page(
-    host: Host, leaf: int, limit: int, start: int | None, *, from_end: bool
+    actor: SessionActor, leaf: int, limit: int, start: int | None, *, from_end: bool
 ) -> tuple[list[int], str | None]:
     """Return the seqs of a page and the cursor of the next page; a cursor is leaf:index."""
-    path = host.opened.session.path(leaf)
+    path = actor.opened.session.path(leaf)
     if from_end:
         end = len(path) if start is None else start
-        begin = fitting(host.opened, path[:end][::-1], limit)
+        begin = fitting(actor.opened, path[:end][::-1], limit)
         begin = end - begin
         more = f"{leaf}:{begin}" if begin > 0 else None
         return path[begin:end], more
     begin = start or 0
-    end = begin + fitting(host.opened, path[begin:], limit)
+    end = begin + fitting(actor.opened, path[begin:], limit)
     return path[begin:end], f"{leaf}:{end}" if end < len(path) else None
 
 
-def _read(host: Host, seqs: list[int], more: str | None, upto: int) -> Raw:
-    host.children.extend(host.opened.session, upto)
+def _read(actor: SessionActor, seqs: list[int], more: str | None, upto: int) -> Raw:
+    actor.children.extend(actor.opened.session, upto)
     rows = [
-        entry_row(host.opened, seq, line, details(host, seq, upto) + _resolved(host, seq))
-        for seq, line in zip(seqs, host.opened.journal.read_many(seqs), strict=True)
+        entry_row(actor.opened, seq, line, details(actor, seq, upto) + _resolved(actor, seq))
+        for seq, line in zip(seqs, actor.opened.journal.read_many(seqs), strict=True)
     ]
     return raw((b'{"entries":[', b",".join(rows), b'],"next_cursor":%s}' % encode(more)))
 
 
-def _resolved(host: Host, seq: int) -> bytes:
+def _resolved(actor: SessionActor, seq: int) -> bytes:
     """Return the member that holds an entry's parent in the tree, if `parent_id` differs."""
-    session = host.opened.session
+    session = actor.opened.session
     if seq not in session.rerouted:
         return b""
     return b',"resolved_parent_id":%s' % encode(session.id_of(session.parents[seq]))
 
 
-def _cursor(host: Host, params: PathParams) -> tuple[int, int]:
+def _cursor(actor: SessionActor, params: PathParams) -> tuple[int, int]:
     leaf, _, index = (params.cursor or "").partition(":")
     whole = leaf.isdecimal() and index.isdecimal() and max(len(leaf), len(index)) < 16
-    if not whole or int(leaf) > host.seq or not host.opened.session.is_node(int(leaf)):
+    if not whole or int(leaf) > actor.seq or not actor.opened.session.is_node(int(leaf)):
         raise InvalidParams(
             "not a cursor that session/path returned for this session", path="cursor"
         )

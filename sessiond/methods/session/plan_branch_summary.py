@@ -22,7 +22,7 @@ from sessiond.methods._shared.place import head_leaf
 from sessiond.model.ids import MAIN, EntryId, HeadName
 from sessiond.model.plans import PlannedFiles
 from sessiond.model.settings import Tokens
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.compaction.branch_summary import told_of_branch
 from sessiond.session.compaction.branching import common_ancestor
 from sessiond.session.compaction.prompts import branch_prompt
@@ -57,8 +57,8 @@ class PlanBranchSummaryResult(Struct, frozen=True):
 def handle(client: Client, params: PlanBranchSummaryParams, call: Call[Client]) -> Any:
     """Plan in a worker thread."""
 
-    def look(host: Host) -> Any:
-        session = host.opened.session
+    def look(actor: SessionActor) -> Any:
+        session = actor.opened.session
         leaf = head_leaf(session, params.head)
         target = 0 if params.entry_id is None else session.node(params.entry_id)
         if params.entry_id is not None and not target:
@@ -67,17 +67,17 @@ def handle(client: Client, params: PlanBranchSummaryParams, call: Call[Client]) 
             )
 
         async def plan() -> PlanBranchSummaryResult:
-            return await to_thread.run_sync(_plan, host, params, leaf, target)
+            return await to_thread.run_sync(_plan, actor, params, leaf, target)
 
-        return host.later(call, plan)
+        return actor.later(call, plan)
 
     return ask(client, call, params.session_id, look)
 
 
 def _plan(
-    host: Host, params: PlanBranchSummaryParams, leaf: int, target: int
+    actor: SessionActor, params: PlanBranchSummaryParams, leaf: int, target: int
 ) -> PlanBranchSummaryResult:
-    opened, policies = host.opened, host.environment.policies
+    opened, policies = actor.opened, actor.environment.policies
     policy = policies.of(opened)
     budget = params.budget_tokens
     if budget is None:

@@ -22,8 +22,8 @@ from sessiond.methods._shared.place import head_leaf
 from sessiond.model.ids import MAIN, HeadName
 from sessiond.model.plans import CompactionPlan
 from sessiond.model.settings import Tokens
-from sessiond.service.actor.actor import Host
-from sessiond.service.compaction.plan import PlanWish, make_plan
+from sessiond.service.actor.actor import SessionActor
+from sessiond.service.compaction.plan import PlanRequest, make_plan
 from sessiond.session.compaction.cut_point import Reason
 
 __all__ = ["METHOD"]
@@ -47,20 +47,20 @@ class PlanCompactionResult(Struct, frozen=True, omit_defaults=True):
 def handle(client: Client, params: PlanCompactionParams, call: Call[Client]) -> Any:
     """Plan in a worker thread; entries appended meanwhile are not in the plan."""
 
-    def look(host: Host) -> Any:
-        leaf = head_leaf(host.opened.session, params.head)
+    def look(actor: SessionActor) -> Any:
+        leaf = head_leaf(actor.opened.session, params.head)
 
         async def plan() -> PlanCompactionResult:
-            return await to_thread.run_sync(_plan, host, params, leaf)
+            return await to_thread.run_sync(_plan, actor, params, leaf)
 
-        return host.later(call, plan)
+        return actor.later(call, plan)
 
     return ask(client, call, params.session_id, look)
 
 
-def _plan(host: Host, params: PlanCompactionParams, leaf: int) -> PlanCompactionResult:
-    wish = PlanWish(params.head, params.keep_recent_tokens, params.instructions)
-    found = make_plan(host, leaf, wish)
+def _plan(actor: SessionActor, params: PlanCompactionParams, leaf: int) -> PlanCompactionResult:
+    wish = PlanRequest(params.head, params.keep_recent_tokens, params.instructions)
+    found = make_plan(actor, leaf, wish)
     if not isinstance(found, CompactionPlan):
         return PlanCompactionResult(None, found)
     require_result_fits(len(encode(found)))

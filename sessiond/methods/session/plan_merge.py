@@ -10,7 +10,7 @@ from msgspec import Struct
 from sessiond.methods._shared.common import Call, Client, Method, SessionParams
 from sessiond.methods._shared.copies import ask_both, require_two
 from sessiond.model.ids import SessionId
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.copying.merging import MergeSource, merge_plan
 from sessiond.service.copying.source import Source
 
@@ -34,19 +34,19 @@ def handle(client: Client, params: PlanMergeParams, call: Call[Client]) -> Any:
     """Read both sessions in a worker thread, each in its current state."""
     require_two(params.session_id, params.other_session_id)
 
-    def look(host: Host, _other: Host) -> Any:
-        here = Source.of(host)
+    def look(actor: SessionActor, _other: SessionActor) -> Any:
+        here = Source.of(actor)
 
         async def job() -> PlanMergeResult:
-            other = await client.service.opened_host(params.other_session_id)
-            let_go = other.keep_open()
+            other = await client.service.opened_actor(params.other_session_id)
+            release = other.retain()
             try:
                 sources = [here, Source.of(other)]
                 return PlanMergeResult(*await to_thread.run_sync(merge_plan, sources))
             finally:
-                let_go()
+                release()
 
-        return host.later(call, job)
+        return actor.later(call, job)
 
     return ask_both(client, call, params.session_id, params.other_session_id, look)
 

@@ -12,7 +12,7 @@ from sessiond.methods._shared.common import Call, Client, Method, SessionParams,
 from sessiond.methods.session.signal import SignalWord, require_data_fits
 from sessiond.model.events import Present
 from sessiond.model.ids import HeadName
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 
 __all__ = ["METHOD"]
 
@@ -40,10 +40,10 @@ def handle(client: Client, params: PresenceParams, call: Call[Client]) -> Any:
         if given:
             raise InvalidParams(f"{name} needs a state beside it", path=name)
 
-    def look(host: Host) -> PresenceResult:
+    def look(actor: SessionActor) -> PresenceResult:
         if state is None:
             client.disappear(params.session_id)
-        return PresenceResult(host.hub.presence.clients())
+        return PresenceResult(actor.hub.presence.clients())
 
     return ask(client, call, params.session_id, look)
 
@@ -56,7 +56,7 @@ def _appearing(client: Client, state: str, params: PresenceParams) -> Any:
         data = data.copy()
     head = params.head
 
-    def appear(host: Host) -> PresenceResult:
+    def appear(actor: SessionActor) -> PresenceResult:
         present = Present(
             access=client.access,
             state=state,
@@ -66,8 +66,8 @@ def _appearing(client: Client, state: str, params: PresenceParams) -> Any:
             head=head,
             data=data,
         )
-        client.appear(host, present)
-        return PresenceResult(host.hub.presence.clients())
+        client.appear(actor, present)
+        return PresenceResult(actor.hub.presence.clients())
 
     return appear
 

@@ -7,9 +7,9 @@ from typing import Any
 from sessiond.errors import SessionExists
 from sessiond.methods._shared.common import Call, Client, Empty, Method, SessionParams
 from sessiond.methods._shared.vacant import VacantAct, act_on_vacant
-from sessiond.service.actor.exclusive import Retirement
+from sessiond.service.actor.exclusive import ExclusiveOperation
 from sessiond.service.files.locations import still_there
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 
 __all__ = ["METHOD"]
 
@@ -25,16 +25,16 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     return act_on_vacant(client, call, session_id, act)
 
 
-async def _finish(client: Client, purging: Retirement, call: Call[Client]) -> Empty:
+async def _finish(client: Client, purging: ExclusiveOperation, call: Call[Client]) -> Empty:
     """Erase the catalog's row last: by then the lists have seen the delete."""
     session_id: str = await purging.outcome()
-    await client.service.roster.ask(lambda catalog: catalog.erase(session_id), call.progress)
+    await client.service.live_catalog.ask(lambda catalog: catalog.erase(session_id), call.progress)
     client.service.store.keeping.trash.purged(session_id)
     return Empty()
 
 
-def _purge(client: Client, session_id: str) -> Retirement:
-    def purge(_opened: Opened | None) -> str:
+def _purge(client: Client, session_id: str) -> ExclusiveOperation:
+    def purge(_opened: OpenSession | None) -> str:
         store = client.service.store
         # The search text goes first: while the files exist a failed purge can be repeated, also
         # by a later daemon.
@@ -43,7 +43,7 @@ def _purge(client: Client, session_id: str) -> Retirement:
         store.keeping.purge(session_id)
         return session_id
 
-    return client.service.hosts.retire(session_id, "purged", purge)
+    return client.service.registry.retire(session_id, "purged", purge)
 
 
 METHOD = Method(

@@ -13,7 +13,7 @@ from sessiond.methods._shared.copies import CopyResult, copy_from, make_copy, me
 from sessiond.methods._shared.with_hooks import hooked
 from sessiond.model.ids import EntryId
 from sessiond.model.requests import BeforeFork
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.copying.header import Birth
 from sessiond.service.copying.rebasing import by_ids, by_indices, rebase
 from sessiond.service.copying.source import Source
@@ -51,7 +51,7 @@ def handle(client: Client, params: RebaseParams, call: Call[Client]) -> Any:
         params.session_id,
         "before_fork",
         # Chosen entries have no common leaf, so the notice names none.
-        about=lambda host: BeforeFork(host.session_id, None),
+        about=lambda actor: BeforeFork(actor.session_id, None),
         go_on=lambda _supplied: _copy(client, params, call),
     )
 
@@ -59,8 +59,8 @@ def handle(client: Client, params: RebaseParams, call: Call[Client]) -> Any:
 def _copy(client: Client, params: RebaseParams, call: Call[Client]) -> Any:
     environment = client.service.environment
 
-    def look(host: Host) -> Any:
-        source = Source.of(host)
+    def look(actor: SessionActor) -> Any:
+        source = Source.of(actor)
         linked = params.link == "parent"
         birth = Birth(environment.new_session_id(), means_of(client, call), linked=linked)
         summary = None if params.squash is None else params.squash.summary

@@ -6,7 +6,7 @@ from typing import Any
 
 from sessiond.methods._shared.common import Call, Client, Empty, Method, SessionParams, ask_in_turn
 from sessiond.methods._shared.head_params import LeaseId
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 
 __all__ = ["METHOD"]
 
@@ -20,9 +20,9 @@ class ReleaseParams(SessionParams):
 def handle(client: Client, params: ReleaseParams, call: Call[Client]) -> Any:
     """End the lease once this connection's earlier mutations are stored."""
 
-    def release(host: Host) -> Empty:
-        host.leases.release(params.lease_id)
-        host.leases_changed()
+    def release(actor: SessionActor) -> Empty:
+        actor.leases.release(params.lease_id)
+        actor.leases_changed()
         return Empty()
 
     return ask_in_turn(client, call, params.session_id, release)

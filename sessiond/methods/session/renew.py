@@ -7,7 +7,7 @@ from typing import Any
 from sessiond.errors import LeaseLost
 from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask_in_turn
 from sessiond.methods._shared.head_params import LeaseId, Ttl
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.lease import Lease
 
 __all__ = ["METHOD"]
@@ -23,9 +23,9 @@ class RenewParams(SessionParams):
 def handle(client: Client, params: RenewParams, call: Call[Client]) -> Any:
     """Set a new end of the lease, in its turn among the mutations."""
 
-    def renew(host: Host) -> Lease:
-        lease = host.leases.renew(params.lease_id, params.ttl_ms)
-        host.leases_changed()
+    def renew(actor: SessionActor) -> Lease:
+        lease = actor.leases.renew(params.lease_id, params.ttl_ms)
+        actor.leases_changed()
         return lease
 
     return ask_in_turn(client, call, params.session_id, renew)

@@ -11,7 +11,7 @@ from sessiond.errors import SessiondError
 from sessiond.methods._shared.access import require_access
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, SessionParams
 from sessiond.service.files.repairing import Repair
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 
 __all__ = ["METHOD"]
 
@@ -41,19 +41,19 @@ async def _repair(client: Client, params: RepairParams, call: Call[Client]) -> R
     if params.dry_run or plan.reason is not None:
         return plan
 
-    def repair(_opened: Opened | None) -> Repair:
+    def repair(_opened: OpenSession | None) -> Repair:
         return service.store.keeping.repair(session_id)
 
-    done: Repair = await service.hosts.retire(session_id, "repaired", repair).outcome()
+    done: Repair = await service.registry.retire(session_id, "repaired", repair).outcome()
     return done
 
 
-async def _opened(client: Client, session_id: str) -> Opened | None:
+async def _opened(client: Client, session_id: str) -> OpenSession | None:
     """Return the open session, or None; a session that cannot be opened is examined too."""
-    host = client.service.find(session_id)
-    if host is not None:
+    actor = client.service.find(session_id)
+    if actor is not None:
         with suppress(SessiondError):
-            return await host.ready()
+            return await actor.ready()
     return None
 
 

@@ -30,7 +30,7 @@ def handle(client: Client, params: ResolveParams, call: Call[Client]) -> Any:
 
 
 async def _resolve(client: Client, ref: str, call: Call[Client]) -> Raw:
-    found = await client.service.roster.ask(
+    found = await client.service.live_catalog.ask(
         lambda catalog: catalog.ask(
             lambda connection: find_by_ref(connection, ref, MATCHES_SHOWN_MAX + 1)
         ),

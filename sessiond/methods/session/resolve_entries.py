@@ -13,7 +13,7 @@ from sessiond.errors import AmbiguousRef, EntryNotFound
 from sessiond.limits import INLINE_WALK_STEPS, MATCHES_SHOWN_MAX, PAGE_ROWS_DEFAULT
 from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
 from sessiond.model.ids import EntryId
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.session.index import Session
 from sessiond.session.refs import entries_meant, short_ids, steps_to_resolve
 
@@ -50,11 +50,11 @@ def handle(client: Client, params: ResolveEntriesParams, call: Call[Client]) -> 
     """Answer from the index; in a worker thread if all ids of a long session are compared."""
     refs = params.refs
 
-    def look(host: Host) -> Any:
-        session = host.opened.session
+    def look(actor: SessionActor) -> Any:
+        session = actor.opened.session
         if steps_to_resolve(session, refs) <= INLINE_WALK_STEPS:
             return _resolve(session, refs)
-        return host.later(call, lambda: to_thread.run_sync(_resolve, session, refs))
+        return actor.later(call, lambda: to_thread.run_sync(_resolve, session, refs))
 
     return ask(client, call, params.session_id, look)
 

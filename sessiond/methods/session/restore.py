@@ -8,9 +8,9 @@ from sessiond.errors import SessionExists
 from sessiond.methods._shared.common import Call, Client, Method, SessionParams
 from sessiond.methods._shared.vacant import VacantAct, act_on_vacant
 from sessiond.methods.session.get import SessionResult
-from sessiond.service.actor.exclusive import Retirement
+from sessiond.service.actor.exclusive import ExclusiveOperation
 from sessiond.service.files.locations import exists_again
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 
 __all__ = ["METHOD"]
 
@@ -26,14 +26,14 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     return act_on_vacant(client, call, session_id, act)
 
 
-def _restore(client: Client, session_id: str) -> Retirement:
-    def restore(_opened: Opened | None) -> None:
+def _restore(client: Client, session_id: str) -> ExclusiveOperation:
+    def restore(_opened: OpenSession | None) -> None:
         client.service.store.keeping.restore(session_id)
 
-    return client.service.hosts.retire(session_id, "restored", restore)
+    return client.service.registry.retire(session_id, "restored", restore)
 
 
-async def _finish(client: Client, session_id: str, restoring: Retirement) -> SessionResult:
+async def _finish(client: Client, session_id: str, restoring: ExclusiveOperation) -> SessionResult:
     await restoring.outcome()
     return SessionResult(await client.service.info(session_id))
 

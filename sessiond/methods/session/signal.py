@@ -10,7 +10,7 @@ from sessiond.errors import TooLarge
 from sessiond.limits import SIGNAL_BYTES_MAX, SIGNAL_KIND_CHARS_MAX
 from sessiond.methods._shared.common import Call, Client, Empty, Method, SessionParams, ask
 from sessiond.model.events import Origin, SignalTold
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.log.events import notification
 
 __all__ = ["METHOD", "SignalWord", "require_data_fits"]
@@ -29,11 +29,13 @@ def handle(client: Client, params: SignalParams, call: Call[Client]) -> Any:
     """Pass the signal on behind this connection's earlier mutations, which keeps their order."""
     data = Raw(b"null") if params.data is UNSET else params.data
     require_data_fits(data, SIGNAL_BYTES_MAX)
-    told = SignalTold(params.session_id, params.kind, data, Origin(client.client_id, call.told_id))
+    told = SignalTold(
+        params.session_id, params.kind, data, Origin(client.client_id, call.origin_id)
+    )
     body = notification("session/signal", told)
 
-    def relay(host: Host) -> Empty:
-        client.signal(host, body)
+    def relay(actor: SessionActor) -> Empty:
+        client.signal(actor, body)
         return Empty()
 
     return ask(client, call, params.session_id, relay)

@@ -46,7 +46,7 @@ def handle(client: Client, params: SubscribeParams, call: Call[Client]) -> Any:
         client,
         call,
         params.session_id,
-        lambda host: client.subscribe(host, params.after, want),
+        lambda actor: client.subscribe(actor, params.after, want),
     )
 
 

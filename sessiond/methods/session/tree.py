@@ -32,12 +32,12 @@ from sessiond.methods._shared.nodes import (
     read_nodes,
 )
 from sessiond.model.ids import MAIN, EntryId
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.session.index import Session
 from sessiond.session.refs import short_ids
 from sessiond.session.tree import preorder
-from sessiond.session.tree_layout import Place, lay_out
-from sessiond.session.tree_part import Part, TreePart
+from sessiond.session.tree_layout import RowPlace, lay_out
+from sessiond.session.tree_part import ShownRow, TreePart
 
 __all__ = ["METHOD"]
 
@@ -91,14 +91,14 @@ class TextTree(Struct, frozen=True):
 class _Sight(Struct, frozen=True):
     """Tree at one moment: its last line, the leaf of main, and the other heads."""
 
-    host: Host
+    actor: SessionActor
     seq: int
     leaf: int
     heads: Mapping[int, list[str]]
 
-    def places(self) -> Iterator[Place]:
+    def places(self) -> Iterator[RowPlace]:
         """Yield every node with its place in the drawing."""
-        opened, children = self.host.opened, self.host.children
+        opened, children = self.actor.opened, self.actor.children
         children.extend(opened.session, self.seq)
         return lay_out(
             preorder(opened.session, children, seq=self.seq, leaf=self.leaf, when=opened.line_time)
@@ -110,12 +110,12 @@ def handle(client: Client, params: TreeParams, call: Call[Client]) -> Any:
     limit = page_limit(params.limit)
     _require_form(params)
 
-    def look(host: Host) -> Any:
-        session = host.opened.session
+    def look(actor: SessionActor) -> Any:
+        session = actor.opened.session
         seq, leaf, start = session.seq, session.heads[MAIN].leaf, 0
         if params.cursor is not None:
             seq, leaf, start = _cursor(params.cursor, session.seq)
-        sight = _Sight(host, seq, leaf, _other_heads(session))
+        sight = _Sight(actor, seq, leaf, _other_heads(session))
         part = TreePart(session, around=_around(session, params.around), depth=params.depth)
 
         def work() -> Raw:
@@ -127,7 +127,7 @@ def handle(client: Client, params: TreeParams, call: Call[Client]) -> Any:
                 case "text":
                     return _text(sight, part, ids=params.ids)
 
-        return host.later(call, lambda: to_thread.run_sync(work))
+        return actor.later(call, lambda: to_thread.run_sync(work))
 
     return ask(client, call, params.session_id, look)
 
@@ -164,7 +164,7 @@ def _flat(sight: _Sight, start: int, limit: int, *, layout: bool) -> Raw:
     rows: list[bytes] = []
     size = 0
     more: str | None = None
-    for place, node in read_nodes(sight.host.opened, page, sight.seq):
+    for place, node in read_nodes(sight.actor.opened, page, sight.seq):
         row = encode(laid_out(place, node, layout=layout))
         if len(rows) == limit or (rows and size + len(row) > RESULT_BYTES_MAX // 2):
             more = f"{sight.seq}:{sight.leaf}:{start + len(rows)}"
@@ -178,7 +178,7 @@ def _flat(sight: _Sight, start: int, limit: int, *, layout: bool) -> Raw:
 def _nested(sight: _Sight) -> Raw:
     parts = [b'{"roots":[']
     size = opened = 0
-    for place, node in read_nodes(sight.host.opened, sight.places(), sight.seq):
+    for place, node in read_nodes(sight.actor.opened, sight.places(), sight.seq):
         depth = place.row.depth
         if depth >= NESTED_LEVELS_MAX:
             raise _too_large("the tree has more levels than a nested answer", NESTED_LEVELS_MAX)
@@ -196,7 +196,7 @@ def _nested(sight: _Sight) -> Raw:
 
 def _text(sight: _Sight, part: TreePart, *, ids: bool | str) -> Raw:
     """Return the drawing. Raises TooLarge."""
-    session = sight.host.opened.session
+    session = sight.actor.opened.session
     above = [f"… {part.ancestors_hidden} above"] if part.ancestors_hidden else []
     lines: list[str] = []
     seqs: list[int] = []
@@ -216,16 +216,16 @@ def _text(sight: _Sight, part: TreePart, *, ids: bool | str) -> Raw:
     return Raw(encode(TextTree("\n".join([*above, *lines]), sight.seq)))
 
 
-def _shown(sight: _Sight, part: TreePart) -> Iterator[tuple[Part, TreeNode]]:
+def _shown(sight: _Sight, part: TreePart) -> Iterator[tuple[ShownRow, TreeNode]]:
     """Yield the rows that are drawn, each with its node; no line of another row is read."""
-    ahead: deque[Part] = deque()
+    ahead: deque[ShownRow] = deque()
 
-    def places() -> Iterator[Place]:
+    def places() -> Iterator[RowPlace]:
         for row in part.rows(sight.places()):
             ahead.append(row)
             yield row.place
 
-    for _, node in read_nodes(sight.host.opened, places(), sight.seq):
+    for _, node in read_nodes(sight.actor.opened, places(), sight.seq):
         yield ahead.popleft(), node
 
 

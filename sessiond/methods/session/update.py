@@ -72,35 +72,35 @@ def handle(client: Client, params: UpdateParams, call: Call[Client]) -> Any:
         raise InvalidParams("no field to change: send title, tags, …; null clears a field", path="")
     service = client.service
     service.environment.policies.require_known(params.compaction)
-    host = service.host(params.session_id)
+    actor = service.actor(params.session_id)
     made = params.auto_title is True and not params.title
     request = UpdateRequest(
         entry,
-        make_title=(lambda line: _title(host.opened.dialect, line)) if made else None,
+        make_title=(lambda line: _title(actor.opened.dialect, line)) if made else None,
         expected=params.expected,
     )
 
     def stage(draft: Draft) -> None:
         if wanted is not None:
-            require_forward(host.opened.persist, wanted)
-            if host.in_memory and wanted != "never":
-                service.hosts.room.make()
+            require_forward(actor.opened.persist, wanted)
+            if actor.in_memory and wanted != "never":
+                service.registry.eviction.make()
         update(draft, request)
 
     def store(lines: Sequence[bytes], *, late: bool) -> None:
         assert wanted is not None, "without a new persist the lines are appended"
-        service.store.promote(host.opened, wanted, lines, late=late)
+        service.store.promote(actor.opened, wanted, lines, late=late)
 
     command = Command(
         call,
         lambda _receipt, _durability: summed_up(
-            host, call, lambda host: SessionResult(host.opened.whole())
+            actor, call, lambda actor: SessionResult(actor.opened.whole())
         ),
         stage,
         reads=prompt_seqs if made else None,
         act=store if wanted is not None else None,
     )
-    host.submit(command)
+    actor.submit(command)
     return DEFERRED
 
 

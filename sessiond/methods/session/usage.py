@@ -12,7 +12,7 @@ from sessiond.methods._shared.common import Call, Client, Method, SessionParams,
 from sessiond.methods._shared.place import head_leaf
 from sessiond.model.ids import MAIN, HeadName
 from sessiond.model.usage import Usage
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.session.context.context import messages_seen
 
 __all__ = ["METHOD"]
@@ -41,32 +41,32 @@ class UsageResult(Struct, frozen=True):
 def handle(client: Client, params: UsageParams, call: Call[Client]) -> Any:
     """Answer from the caches, else from a worker thread."""
 
-    def look(host: Host) -> Any:
-        leaf = head_leaf(host.opened.session, params.head)
-        tokens = host.estimates.now(leaf)
+    def look(actor: SessionActor) -> Any:
+        leaf = head_leaf(actor.opened.session, params.head)
+        tokens = actor.estimates.now(leaf)
         if tokens is not None:
-            return summed_up(host, call, lambda host: _result(host, params, leaf, tokens))
+            return summed_up(actor, call, lambda actor: _result(actor, params, leaf, tokens))
 
         async def estimate() -> UsageResult:
-            found = await host.estimates.ask(leaf)
-            await to_thread.run_sync(host.opened.sum_up)
-            return _result(host, params, leaf, found)
+            found = await actor.estimates.ask(leaf)
+            await to_thread.run_sync(actor.opened.sum_up)
+            return _result(actor, params, leaf, found)
 
-        return host.later(call, estimate)
+        return actor.later(call, estimate)
 
     return ask(client, call, params.session_id, look)
 
 
-def _result(host: Host, params: UsageParams, leaf: int, tokens: int) -> UsageResult:
-    policy = host.environment.policies.of(host.opened)
+def _result(actor: SessionActor, params: UsageParams, leaf: int, tokens: int) -> UsageResult:
+    policy = actor.environment.policies.of(actor.opened)
     window = params.context_window or policy.context_window
-    messages = messages_seen(host.opened.session, leaf)
+    messages = messages_seen(actor.opened.session, leaf)
     return UsageResult(
         tokens=tokens,
         window=window,
         reserve=policy.reserve_tokens,
         should_compact=policy.should_compact(tokens, window, messages),
-        totals=host.opened.summary.usage or Usage(),
+        totals=actor.opened.summary.usage or Usage(),
     )
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from anyio import to_thread
 
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, SessionParams, ask
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.files.verifying import Verification
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 
 __all__ = ["METHOD"]
 
@@ -18,11 +18,11 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     """Read in a worker thread; the file of a session that is not open is read without opening it."""
     checks = client.service.store.checks
 
-    async def verify(opened: Opened | None = None) -> Verification:
+    async def verify(opened: OpenSession | None = None) -> Verification:
         return await to_thread.run_sync(checks.verify, params.session_id, opened, call.progress)
 
-    def look(host: Host) -> Any:
-        return host.later(call, lambda: verify(host.opened))
+    def look(actor: SessionActor) -> Any:
+        return actor.later(call, lambda: verify(actor.opened))
 
     if client.service.find(params.session_id) is not None:
         return ask(client, call, params.session_id, look)

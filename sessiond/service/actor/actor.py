@@ -16,26 +16,26 @@ from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.errors import SessiondError
-from sessiond.service.actor.background import answer_later
-from sessiond.service.actor.exclusive import Retirement
+from sessiond.service.actor.background import run_in_background
+from sessiond.service.actor.exclusive import ExclusiveOperation
 from sessiond.service.actor.inbox import LATER, Command, Inbox
 from sessiond.service.actor.leases import Leases
-from sessiond.service.actor.live import HostStatistics, Live, Means
+from sessiond.service.actor.live import HostStatistics, Live, SessionDeps
 from sessiond.service.actor.loop import Loop
 from sessiond.service.actor.opening import Opening
-from sessiond.service.actor.plan_files import KeptFiles
-from sessiond.service.actor.writer import Writer
+from sessiond.service.actor.plan_files import PlanFiles
+from sessiond.service.actor.writer import SessionWriter
 from sessiond.service.context.context_cache import ContextCache
-from sessiond.service.context.token_counts import Estimates
-from sessiond.service.context.view_cache import Views
+from sessiond.service.context.token_counts import TokenCounts
+from sessiond.service.context.view_cache import ViewCache
 from sessiond.service.log.log_reader import LogReader
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.rewritten import changed, is_rewritten
 from sessiond.service.ports import Ticket
 from sessiond.service.pubsub.hub import Hub
 from sessiond.session.tree import ChildIndex
 
-__all__ = ["Host", "Keeper"]
+__all__ = ["RegistryCallbacks", "SessionActor"]
 
 
 class _Reader:
@@ -44,21 +44,23 @@ class _Reader:
     __slots__ = ("__weakref__",)
 
 
-class Keeper(Struct, frozen=True):
+class RegistryCallbacks(Struct, frozen=True):
     """Whoever keeps the open sessions, as each of them sees it.
 
     `on_ready` hears of commands for a session in memory, `on_change` of every change.
     """
 
-    on_ready: Callable[[Host], None]
-    on_change: Callable[[Host], None]
-    means: Means
+    on_ready: Callable[[SessionActor], None]
+    on_change: Callable[[SessionActor], None]
+    means: SessionDeps
 
 
-class Host:
+class SessionActor:
     """A session that is open, or about to be."""
 
-    def __init__(self, session_id: str, load: Callable[[], Opened], keeper: Keeper) -> None:
+    def __init__(
+        self, session_id: str, load: Callable[[], OpenSession], keeper: RegistryCallbacks
+    ) -> None:
         self.session_id = session_id
         self.environment = keeper.means.environment
         self._keeper = keeper
@@ -74,7 +76,7 @@ class Host:
             lambda: keeper.on_change(self),
         )
         self.meant_for_memory = False
-        self.retirement: Retirement | None = None
+        self.retirement: ExclusiveOperation | None = None
         """What is to be done with the file when this host has let go of it."""
         self.released = anyio.Event()
         """Set when that is done: the next one may have the file."""
@@ -94,7 +96,7 @@ class Host:
         return self._loop.live
 
     @property
-    def opened(self) -> Opened:
+    def opened(self) -> OpenSession:
         """The open session."""
         return self.live.opened
 
@@ -109,7 +111,7 @@ class Host:
         return self.live.leases
 
     @property
-    def writer(self) -> Writer:
+    def writer(self) -> SessionWriter:
         """Who alone changes the session."""
         return self.live.writer
 
@@ -119,7 +121,7 @@ class Host:
         return self.live.log
 
     @property
-    def estimates(self) -> Estimates:
+    def estimates(self) -> TokenCounts:
         """How many tokens the model sees where."""
         return self.live.estimates
 
@@ -129,12 +131,12 @@ class Host:
         return self.live.contexts
 
     @property
-    def views(self) -> Views:
+    def views(self) -> ViewCache:
         """The same, as it was asked for."""
         return self.live.views
 
     @property
-    def plan_files(self) -> KeptFiles:
+    def plan_files(self) -> PlanFiles:
         """The files of the plans that were made last."""
         return self.live.plan_files
 
@@ -210,7 +212,7 @@ class Host:
             self._doubt(opened)
             raise changed(opened.path) from bug
 
-    def _doubt(self, opened: Opened) -> None:
+    def _doubt(self, opened: OpenSession) -> None:
         if opened.journal.is_doubted and opened is self.opened:
             self._loop.doubt()
 
@@ -226,7 +228,7 @@ class Host:
 
     def later(self, ticket: Ticket, job: Callable[[], Awaitable[Any]]) -> Any:
         """Answer a question LATER; until then the session stays open."""
-        let_go = self.keep_open()
+        release = self.retain()
         opened = self.opened
 
         async def read() -> Any:
@@ -242,34 +244,34 @@ class Host:
                 self._doubt(opened)
                 raise changed(opened.path) from bug
             finally:
-                let_go()
+                release()
 
-        answer_later(ticket, read, self.environment)
+        run_in_background(ticket, read, self.environment)
         return LATER
 
-    def keep_open(self) -> Callable[[], None]:
+    def retain(self) -> Callable[[], None]:
         """The session is not closed until what this gives is called, or forgotten."""
         reader = _Reader()
         self._readers.add(reader)
 
-        def let_go(held: _Reader = reader) -> None:
+        def release(held: _Reader = reader) -> None:
             self._readers.discard(held)
             self._loop.wake()
 
-        return let_go
+        return release
 
     def leases_changed(self) -> None:
         """A head may be free, or be free at another time: whoever waits is looked after."""
         self._loop.wake()
 
-    def create_instead(self, load: Callable[[], Opened]) -> bool:
+    def create_instead(self, load: Callable[[], OpenSession]) -> bool:
         """While the session is being opened: `load` it in case there is none.
 
         False when it is open, or when somebody else's `load` came first.
         """
         return self._opening.create_instead(load, self._inbox.commands)
 
-    async def ready(self) -> Opened:
+    async def ready(self) -> OpenSession:
         """The open session, once it is. Raises what the opening came to."""
         return await self._opening.outcome()
 

@@ -15,10 +15,10 @@ from sessiond.service.environment import Environment
 from sessiond.service.ports import Ticket
 from sessiond.service.progress import ProgressTeller
 
-__all__ = ["answer_later"]
+__all__ = ["run_in_background"]
 
 
-def answer_later(
+def run_in_background(
     ticket: Ticket,
     job: Callable[[], Awaitable[Any]],
     environment: Environment,

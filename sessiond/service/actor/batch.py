@@ -15,7 +15,7 @@ from sessiond.service.actor.inbox import Act, Command
 from sessiond.service.actor.leases import Leases
 from sessiond.service.environment import Environment
 from sessiond.service.log.events import Event, Origin
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 from sessiond.session.draft import Draft
 
 __all__ = ["Batch", "stage"]
@@ -60,7 +60,7 @@ class Batch(Struct):
 
 def stage(
     commands: Sequence[Command],
-    opened: Opened,
+    opened: OpenSession,
     environment: Environment,
     stored: Mapping[int, bytes],
     leases: Leases,
@@ -93,4 +93,4 @@ def stage(
 
 
 def _origin(command: Command) -> Origin:
-    return Origin(command.ticket.client.client_id, command.ticket.told_id)
+    return Origin(command.ticket.client.client_id, command.ticket.origin_id)

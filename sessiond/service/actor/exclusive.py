@@ -17,16 +17,16 @@ from anyio import to_thread
 from sessiond.errors import Internal, SessiondError, exhausted
 from sessiond.limits import RETRY_AFTER_MS
 from sessiond.service.environment import Environment
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 
-__all__ = ["Retirement"]
+__all__ = ["ExclusiveOperation"]
 
 
-class Retirement:
+class ExclusiveOperation:
     """Exclusive operation and its outcome."""
 
     def __init__(
-        self, reason: str, act: Callable[[Opened | None], Any], environment: Environment
+        self, reason: str, act: Callable[[OpenSession | None], Any], environment: Environment
     ) -> None:
         self.done = anyio.Event()
         self.told = reason
@@ -36,7 +36,7 @@ class Retirement:
         self._result: Any = None
         self._error: SessiondError | None = None
 
-    async def run(self, opened: Opened | None) -> None:
+    async def run(self, opened: OpenSession | None) -> None:
         """Run the operation in a worker thread."""
         try:
             self._result = await to_thread.run_sync(self._act, opened)

@@ -15,11 +15,11 @@ from msgspec import UNSET, Raw, UnsetType
 from sessiond.errors import SessiondError
 from sessiond.model.events import Figures
 from sessiond.model.requests import Reply
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import Command
 from sessiond.session.draft import Draft
 
-__all__ = ["Nobody", "carried_out"]
+__all__ = ["SystemClient", "submit_and_wait"]
 
 
 class _NoListener:
@@ -39,7 +39,7 @@ class _NoListener:
         return self.flush
 
 
-class Nobody:
+class SystemClient:
     """Client of the daemon's own mutations."""
 
     client_id = None
@@ -62,9 +62,9 @@ class _Awaited:
 
     progress = _Unheard()
 
-    def __init__(self, client: Any, told_id: Raw | UnsetType) -> None:
+    def __init__(self, client: Any, origin_id: Raw | UnsetType) -> None:
         self.client = client
-        self.told_id = told_id
+        self.origin_id = origin_id
         self.settled = anyio.Event()
         self.result: Any = None
         self.error: SessiondError | None = None
@@ -88,18 +88,21 @@ class _Awaited:
         self.give_up = on_cancel
 
 
-async def carried_out(
-    host: Host, stage: Callable[[Draft], Any], client: Any, told_id: Raw | UnsetType = UNSET
+async def submit_and_wait(
+    actor: SessionActor,
+    stage: Callable[[Draft], Any],
+    client: Any,
+    origin_id: Raw | UnsetType = UNSET,
 ) -> Any:
-    """Return the receipt of a mutation made in the name of a client (or `Nobody`).
+    """Return the receipt of a mutation made in the name of a client (or `SystemClient`).
 
     Raises the error that refused the mutation.
     """
-    ticket = _Awaited(client, told_id)
-    host.submit(Command(ticket, lambda receipt, _durability: receipt, stage))
-    if host.in_memory:
+    ticket = _Awaited(client, origin_id)
+    actor.submit(Command(ticket, lambda receipt, _durability: receipt, stage))
+    if actor.in_memory:
         # No connection's chunk ends here, which would serve a session in memory.
-        host.run_ready()
+        actor.run_ready()
     try:
         await ticket.settled.wait()
     finally:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from sessiond.errors import LeaseHeld
 from sessiond.service.ports import Ticket
 
-__all__ = ["Held", "Lease", "LeaseHolder", "Waiter", "Wish", "held_by"]
+__all__ = ["HeldLease", "Lease", "LeaseHolder", "LeaseRequest", "Waiter", "held_by"]
 
 
 class LeaseHolder(Struct, frozen=True):
@@ -27,7 +27,7 @@ class Lease(Struct, frozen=True):
     expires_at: str
 
 
-class Wish(Struct, frozen=True):
+class LeaseRequest(Struct, frozen=True):
     """What somebody asks for: a head, for how long, and how long to wait for it."""
 
     head: str
@@ -35,7 +35,7 @@ class Wish(Struct, frozen=True):
     wait_ms: int = 0
 
 
-class Held(Struct, eq=False):
+class HeldLease(Struct, eq=False):
     """A lease that was given. `ends` is on the monotonic clock, in seconds."""
 
     lease: Lease
@@ -46,12 +46,12 @@ class Held(Struct, eq=False):
 class Waiter(Struct, eq=False):
     """A place in line for a head, until `until` on the monotonic clock."""
 
-    wish: Wish
+    wish: LeaseRequest
     ticket: Ticket
     until: float
 
 
-def held_by(head: str, held: Held | None, **data: bool) -> LeaseHeld:
+def held_by(head: str, held: HeldLease | None, **data: bool) -> LeaseHeld:
     """What somebody else is told who wants this head."""
     if held is None:
         return LeaseHeld("the session is being closed; ask again", head=head, holder=None)

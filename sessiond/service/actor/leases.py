@@ -21,7 +21,7 @@ from sessiond.model.ids import MAIN
 from sessiond.model.row import Rules
 from sessiond.model.times import rfc3339, unix_ms
 from sessiond.service.actor.inbox import LATER
-from sessiond.service.actor.lease import Held, Lease, Waiter, Wish, held_by
+from sessiond.service.actor.lease import HeldLease, Lease, LeaseRequest, Waiter, held_by
 from sessiond.service.environment import Environment
 from sessiond.service.ports import Ticket
 from sessiond.session.leases import lease_lost, lease_of_another
@@ -38,7 +38,7 @@ class Leases:
         self._environment = environment
         self._next_epoch = next_epoch
         self._rules = rules
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, HeldLease] = {}
         """By head; some may have run out since the last look."""
         self.waiting: dict[Waiter, None] = {}
 
@@ -84,7 +84,7 @@ class Leases:
 
     # -- asked by clients, in their turn between two batches --------------------------
 
-    def acquire(self, wish: Wish, ticket: Ticket) -> Any:
+    def acquire(self, wish: LeaseRequest, ticket: Ticket) -> Any:
         """A lease; LATER if it has to be waited for. Raises LeaseHeld, HeadNotFound, Overloaded."""
         if wish.head != MAIN and not self._rules.named_heads:
             raise HeadNotFound("files of this dialect have one head, main", head=wish.head)
@@ -126,7 +126,7 @@ class Leases:
         for head, held in self.held.items():
             if held.lease.lease_id == lease_id:
                 lease = Lease(lease_id, held.lease.epoch, self._time_in(ttl_ms))
-                self.held[head] = Held(lease, held.client, self._ends_in(ttl_ms))
+                self.held[head] = HeldLease(lease, held.client, self._ends_in(ttl_ms))
                 return lease
         raise lease_lost(lease_id)
 
@@ -181,7 +181,7 @@ class Leases:
 
     # -- steps -----------------------------------------------------------------------
 
-    def _give(self, wish: Wish, client: Any) -> Lease:
+    def _give(self, wish: LeaseRequest, client: Any) -> Lease:
         if len(self.held) >= LEASES_MAX:
             self._drop_ended()
         if len(self.held) >= LEASES_MAX:
@@ -192,10 +192,10 @@ class Leases:
             )
         lease_id = self._environment.new_lease_id()
         lease = Lease(lease_id, self._next_epoch(), self._time_in(wish.ttl_ms))
-        self.held[wish.head] = Held(lease, client, self._ends_in(wish.ttl_ms))
+        self.held[wish.head] = HeldLease(lease, client, self._ends_in(wish.ttl_ms))
         return lease
 
-    def _holding(self, head: str) -> Held | None:
+    def _holding(self, head: str) -> HeldLease | None:
         held = self.held.get(head)
         if held is not None and held.ends <= self._environment.monotonic():
             del self.held[head]

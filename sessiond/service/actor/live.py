@@ -13,31 +13,31 @@ from msgspec import Struct
 from sessiond.errors import SessiondError
 from sessiond.service.actor.inbox import Inbox
 from sessiond.service.actor.leases import Leases
-from sessiond.service.actor.plan_files import KeptFiles
-from sessiond.service.actor.writer import Writer, WriterStatistics
-from sessiond.service.context.cache_budget import Caches
+from sessiond.service.actor.plan_files import PlanFiles
+from sessiond.service.actor.writer import SessionWriter, WriterStatistics
+from sessiond.service.context.cache_budget import CacheBudget
 from sessiond.service.context.context_cache import ContextCache
-from sessiond.service.context.token_counts import Estimates
-from sessiond.service.context.view_cache import Views
+from sessiond.service.context.token_counts import TokenCounts
+from sessiond.service.context.view_cache import ViewCache
 from sessiond.service.environment import Environment
-from sessiond.service.external.watcher import Watching
+from sessiond.service.external.watcher import Watcher
 from sessiond.service.log.log_reader import LogReader
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.pubsub.hub import Hub, HubStatistics
 from sessiond.session.tree import ChildIndex
 
-__all__ = ["HostStatistics", "Live", "Means", "live", "new_hub"]
+__all__ = ["HostStatistics", "Live", "SessionDeps", "live", "new_hub"]
 
 
-class Means(Struct, frozen=True):
+class SessionDeps(Struct, frozen=True):
     """What all sessions of a daemon work with; `threads` are for writing."""
 
     environment: Environment
     threads: CapacityLimiter
     next_lease_epoch: Callable[[], int]
-    reopen: Callable[[Opened], Opened]
-    watching: Watching
-    caches: Caches
+    reopen: Callable[[OpenSession], OpenSession]
+    watching: Watcher
+    caches: CacheBudget
 
 
 class HostStatistics(Struct, frozen=True):
@@ -52,22 +52,22 @@ class HostStatistics(Struct, frozen=True):
 class Live(Struct, frozen=True, eq=False):
     """A session that is served."""
 
-    opened: Opened
+    opened: OpenSession
     log: LogReader
     """Its stored lines."""
     hub: Hub
     """Its subscribers."""
     leases: Leases
     """Who alone may move which head."""
-    writer: Writer
+    writer: SessionWriter
     """Who alone changes it."""
-    estimates: Estimates
+    estimates: TokenCounts
     """How many tokens the model sees where."""
     contexts: ContextCache
-    views: Views
-    plan_files: KeptFiles
+    views: ViewCache
+    plan_files: PlanFiles
     children: ChildIndex
-    caches: Caches
+    caches: CacheBudget
 
     def end(self, why: SessiondError | None = None) -> None:
         """Serve the session no longer; `why` is for who waits for a lease."""
@@ -85,7 +85,7 @@ class Live(Struct, frozen=True, eq=False):
         )
 
 
-def live(opened: Opened, hub: Hub, inbox: Inbox, means: Means) -> Live:
+def live(opened: OpenSession, hub: Hub, inbox: Inbox, means: SessionDeps) -> Live:
     """Serve what was opened, to these subscribers."""
     environment = means.environment
     leases = Leases(environment, means.next_lease_epoch, opened.session.rules)
@@ -94,17 +94,17 @@ def live(opened: Opened, hub: Hub, inbox: Inbox, means: Means) -> Live:
         log=LogReader(opened),
         hub=hub,
         leases=leases,
-        writer=Writer(opened, hub, inbox, leases, environment, means.threads),
-        estimates=Estimates(opened, environment.policies),
+        writer=SessionWriter(opened, hub, inbox, leases, environment, means.threads),
+        estimates=TokenCounts(opened, environment.policies),
         contexts=ContextCache(means.caches),
-        views=Views(opened, means.caches),
-        plan_files=KeptFiles(),
+        views=ViewCache(opened, means.caches),
+        plan_files=PlanFiles(),
         children=ChildIndex(),
         caches=means.caches,
     )
 
 
-def new_hub(opened: Opened) -> Hub:
+def new_hub(opened: OpenSession) -> Hub:
     """A hub without subscribers."""
     hub = Hub(LogReader(opened), opened.session_id, opened.epoch, opened.session.rules)
     hub.standing.take(archived=opened.archived, read_only=opened.read_only)

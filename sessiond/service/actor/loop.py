@@ -15,9 +15,9 @@ from sessiond.errors import Internal, SessiondError, StorageError, exhausted
 from sessiond.journal.store import Replaced, ReplacedReason
 from sessiond.limits import RETRY_AFTER_MS
 from sessiond.service.actor.inbox import Command, Inbox
-from sessiond.service.actor.live import Live, Means, live, new_hub
+from sessiond.service.actor.live import Live, SessionDeps, live, new_hub
 from sessiond.service.actor.opening import Opening
-from sessiond.service.external.change_monitor import Attention
+from sessiond.service.external.change_monitor import ChangeMonitor
 from sessiond.service.log.rewritten import changed as changed_file
 from sessiond.service.log.rewritten import is_rewritten
 from sessiond.service.pubsub.subscription import Subscription
@@ -34,7 +34,7 @@ class Loop:
         opening: Opening,
         inbox: Inbox,
         readers: Sized,
-        means: Means,
+        means: SessionDeps,
         on_change: Callable[[], None],
     ) -> None:
         self.live: Live | None = None
@@ -49,7 +49,7 @@ class Loop:
         self._readers = readers
         self._means = means
         self._on_change = on_change
-        self._attention = Attention(means.watching, self.wake)
+        self._monitor = ChangeMonitor(means.watching, self.wake)
         self._wake = anyio.Event()
         self._taken: list[Command] = []
         self._watchers: list[Subscription] = []
@@ -60,7 +60,7 @@ class Loop:
 
     def doubt(self) -> None:
         """A read found other lines than were stored: the file is looked at next."""
-        self._attention.doubt()
+        self._monitor.doubt()
 
     def stop(self, why: SessiondError | None = None) -> None:
         """Let `run` end once the inbox is empty; `why` is for who waits for a lease."""
@@ -80,7 +80,7 @@ class Loop:
         except Exception as bug:  # noqa: BLE001 - a bug here closes this session only
             error = self._closed_by(bug)
         finally:
-            self._attention.end()
+            self._monitor.end()
             self._opening.failed(error)
             self._refuse_all(error)
             if self.live is not None:
@@ -101,7 +101,7 @@ class Loop:
         self.live = live(opened, new_hub(opened), self._inbox, self._means)
         self._on_change()
         self._opening.done(opened)
-        self._attention.turn_to(opened)
+        self._monitor.turn_to(opened)
 
     async def _serve(self) -> None:
         """Do what comes next; where the file has other lines now, serve those from here on."""
@@ -128,8 +128,8 @@ class Loop:
         before.end()
         self.live = again = live(opened, before.hub, self._inbox, self._means)
         again.hub.begin_again(again.log, opened.epoch, opened.session.rules, reason)
-        again.writer.others.tell_standing({})
-        self._attention.turn_to(opened)
+        again.writer.foreign_lines.tell_standing({})
+        self._monitor.turn_to(opened)
         self._on_change()
 
     # -- one thing after another -----------------------------------------------------
@@ -139,13 +139,13 @@ class Loop:
         live.leases.serve()
         if not self._taken and len(self._inbox):
             self._taken = self._inbox.take()
-        if self._taken and not self._attention.is_urgent:
+        if self._taken and not self._monitor.is_urgent:
             changed = await live.writer.write(self._taken)
             self._taken = []
             if live.opened.journal.is_doubted:
                 self.doubt()
-        elif self._attention.is_due(live.opened, live.writer):
-            changed = await self._attention.look(live.opened, live.writer)
+        elif self._monitor.is_due(live.opened, live.writer):
+            changed = await self._monitor.look(live.opened, live.writer)
         else:
             await self._rest(live)
             return
@@ -156,7 +156,7 @@ class Loop:
     async def _rest(self, live: Live) -> None:
         """Until there is something to do; a clock runs only for those who wait for a moment."""
         self._wake = anyio.Event()
-        due_in = live.writer.others.half_due_in
+        due_in = live.writer.foreign_lines.half_due_in
         if live.leases.waiting:
             due_in = min(due_in, live.leases.due_in())
         with anyio.move_on_after(due_in):

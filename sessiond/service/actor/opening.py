@@ -13,7 +13,7 @@ from anyio import to_thread
 
 from sessiond.errors import SessiondError, SessionNotFound
 from sessiond.service.actor.inbox import Command
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 
 __all__ = ["Opening"]
 
@@ -21,15 +21,15 @@ __all__ = ["Opening"]
 class Opening:
     """The opening of one session, and what it came to."""
 
-    def __init__(self, load: Callable[[], Opened]) -> None:
+    def __init__(self, load: Callable[[], OpenSession]) -> None:
         self._load = load
-        self._instead: Callable[[], Opened] | None = None
+        self._instead: Callable[[], OpenSession] | None = None
         self._too_early: tuple[Command, ...] = ()
         self._settled = anyio.Event()
-        self._opened: Opened | None = None
+        self._opened: OpenSession | None = None
         self._failure: SessiondError | None = None
 
-    def create_instead(self, load: Callable[[], Opened], waiting: tuple[Command, ...]) -> bool:
+    def create_instead(self, load: Callable[[], OpenSession], waiting: tuple[Command, ...]) -> bool:
         """`load` the session in case there is none, which those who wait will not see.
 
         False when it is open, or when somebody else's `load` came first.
@@ -40,7 +40,7 @@ class Opening:
         self._too_early = waiting
         return True
 
-    async def run(self, refuse: Callable[[Iterable[Command], SessiondError], None]) -> Opened:
+    async def run(self, refuse: Callable[[Iterable[Command], SessiondError], None]) -> OpenSession:
         """Open it, in a worker thread. Raises what the file is refused for."""
         try:
             return await to_thread.run_sync(self._load)
@@ -50,7 +50,7 @@ class Opening:
             refuse(self._too_early, error)
             return await to_thread.run_sync(self._instead)
 
-    def done(self, opened: Opened) -> None:
+    def done(self, opened: OpenSession) -> None:
         """It is open, and requests are served."""
         self._opened = opened
         self._settled.set()
@@ -61,7 +61,7 @@ class Opening:
             self._failure = error
         self._settled.set()
 
-    async def outcome(self) -> Opened:
+    async def outcome(self) -> OpenSession:
         """The open session, once it is. Raises what the opening came to."""
         await self._settled.wait()
         if self._failure is not None:

@@ -21,13 +21,13 @@ from sessiond.service.actor.batch import Batch, stage
 from sessiond.service.actor.inbox import Command, Inbox
 from sessiond.service.actor.leases import Leases
 from sessiond.service.environment import Environment
-from sessiond.service.external.foreign_lines import Others
+from sessiond.service.external.foreign_lines import ForeignLines
 from sessiond.service.log.log_reader import LogReader
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Listener
 from sessiond.service.pubsub.hub import Hub
 
-__all__ = ["Writer", "WriterStatistics"]
+__all__ = ["SessionWriter", "WriterStatistics"]
 
 T = TypeVar("T")
 
@@ -41,12 +41,12 @@ class WriterStatistics(Struct, frozen=True):
     failures: int
 
 
-class Writer:
+class SessionWriter:
     """Stores the commands of one session's inbox, a batch at a time."""
 
     def __init__(  # noqa: PLR0913 - what one session has, and what all share
         self,
-        opened: Opened,
+        opened: OpenSession,
         hub: Hub,
         inbox: Inbox,
         leases: Leases,
@@ -61,7 +61,7 @@ class Writer:
         self._leases = leases
         self._environment = environment
         self._threads = threads
-        self.others = Others(opened, hub, self._in_thread)
+        self.foreign_lines = ForeignLines(opened, hub, self._in_thread)
         self._batches = self._entries = self._batch_entries_max = self._failures = 0
 
     async def write(self, commands: Sequence[Command]) -> bool:
@@ -96,14 +96,14 @@ class Writer:
             except Overtaken:
                 overtaken += 1
                 batch.give_up()
-                await self.others.come_first()
+                await self.foreign_lines.take_foreign_lines_first()
 
     async def look(self) -> bool:
         """Take in what others wrote; gives whether there was anything. Raises Replaced.
 
         Nobody waits for it: a session may be let go of meanwhile, and ends behind it.
         """
-        return await self.others.look()
+        return await self.foreign_lines.look()
 
     def write_in_memory(self, commands: Sequence[Command]) -> bool:
         """The same for a session without a disk: nothing to wait for."""
@@ -173,7 +173,7 @@ class Writer:
         """Commit, publish, answer. No await: nobody sees half of it."""
         opened, hub = self._opened, self._hub
         touched: dict[Listener, None] = {}
-        self.others.publish(touched)
+        self.foreign_lines.publish(touched)
         if error is not None:
             self._failures += 1
         elif batch.lines:
@@ -188,7 +188,7 @@ class Writer:
             self._batches += 1
             self._entries += len(batch.lines)
             self._batch_entries_max = max(self._batch_entries_max, len(batch.lines))
-        self.others.tell_standing(touched)
+        self.foreign_lines.tell_standing(touched)
         for command in batch.commands:
             command.settle(error, opened.durability, self._environment.report_bug)
             self._inbox.settled(command)

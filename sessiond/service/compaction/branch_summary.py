@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from sessiond.dialects.base import ContextLine
 from sessiond.errors import TooLarge
 from sessiond.limits import PLAN_BYTES_MAX
-from sessiond.model.parsed_message import Reading
+from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.row import Kind
-from sessiond.service.log.open_session import Opened
-from sessiond.session.compaction.branching import LeftStep, Told, entries_left, gather
+from sessiond.service.log.open_session import OpenSession
+from sessiond.session.compaction.branching import BranchMaterial, LeftStep, entries_left, gather
 from sessiond.session.compaction.policy import Policy
 from sessiond.session.context.tokens import Estimator
 
@@ -20,8 +20,8 @@ _SUMMARIES = frozenset({int(Kind.COMPACTION), int(Kind.BRANCH_SUMMARY)})
 
 
 def told_of_branch(
-    opened: Opened, places: tuple[int, int], policy: Policy, estimator: Estimator, budget: int
-) -> Told:
+    opened: OpenSession, places: tuple[int, int], policy: Policy, estimator: Estimator, budget: int
+) -> BranchMaterial:
     """Return what to summarise when a head goes from one place to another. Blocks.
 
     Raises StorageError, TooLarge.
@@ -38,19 +38,19 @@ def told_of_branch(
     return gather(_steps(opened, seqs, estimator), budget, policy.preset.files)
 
 
-def _steps(opened: Opened, seqs: Sequence[int], estimator: Estimator) -> list[LeftStep]:
+def _steps(opened: OpenSession, seqs: Sequence[int], estimator: Estimator) -> list[LeftStep]:
     lines = opened.journal.read_many(seqs)
     return [_step(opened, seq, line, estimator) for seq, line in zip(seqs, lines, strict=True)]
 
 
-def _step(opened: Opened, seq: int, line: bytes, estimator: Estimator) -> LeftStep:
+def _step(opened: OpenSession, seq: int, line: bytes, estimator: Estimator) -> LeftStep:
     name, kind = opened.session.names[seq], opened.session.kinds[seq]
     # Only the last message is the entry's own; earlier ones are the system's, kept by a compaction.
     messages = opened.dialect.context([ContextLine(name, kind, line)])[-1:]
     reading = opened.dialect.read(messages[0].body) if messages else None
     if kind == Kind.BRANCH_SUMMARY and reading is None:
         # An empty summary adds nothing to a context, but it is one of the abandoned entries.
-        reading = Reading("branch_summary", ())
+        reading = ParsedMessage("branch_summary", ())
     return LeftStep(
         name,
         reading,

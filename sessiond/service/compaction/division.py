@@ -13,12 +13,12 @@ from msgspec import Struct
 from sessiond.dialects.base import ContextLine
 from sessiond.errors import TooLarge
 from sessiond.limits import PLAN_BYTES_MAX
-from sessiond.model.parsed_message import Block, Reading
+from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.row import Kind
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 from sessiond.session.compaction.cut_point import Parts, Past, Reason, Step, divide
 from sessiond.session.compaction.policy import Policy
-from sessiond.session.compaction.touched_files import Files, touched
+from sessiond.session.compaction.touched_files import TouchedFiles, touched
 from sessiond.session.context.context import plan_context
 from sessiond.session.context.tokens import Estimator
 
@@ -33,7 +33,7 @@ class Division(Struct, frozen=True):
 
 
 def plan_at(
-    opened: Opened, leaf: int, policy: Policy, estimator: Estimator, budget: int | None
+    opened: OpenSession, leaf: int, policy: Policy, estimator: Estimator, budget: int | None
 ) -> Division | Reason:
     """Return what to summarise at `leaf` so that about `budget` tokens are kept, or why nothing.
 
@@ -49,11 +49,11 @@ def plan_at(
     return found if isinstance(found, str) else Division(past, found)
 
 
-def files_before(opened: Opened, leaf: int, first_kept: int, policy: Policy) -> Files:
+def files_before(opened: OpenSession, leaf: int, first_kept: int, policy: Policy) -> TouchedFiles:
     """Return the touched files before `first_kept` for a compaction at `leaf`. Blocks."""
     past, steps = _read(opened, leaf, policy.preset.estimator)
     kept = opened.session.names[first_kept]
-    readings: list[Reading] = list(past.messages)
+    readings: list[ParsedMessage] = list(past.messages)
     for step in steps:
         if step.id == kept:
             break
@@ -62,7 +62,7 @@ def files_before(opened: Opened, leaf: int, first_kept: int, policy: Policy) -> 
     return touched(readings, past.files, policy.preset.files)
 
 
-def _read(opened: Opened, leaf: int, estimator: Estimator) -> tuple[Past, list[Step]]:
+def _read(opened: OpenSession, leaf: int, estimator: Estimator) -> tuple[Past, list[Step]]:
     """Return what an earlier compaction left, and the entries since, with those that it kept."""
     session, dialect = opened.session, opened.dialect
     seqs = plan_context(session, leaf).seqs
@@ -79,8 +79,8 @@ def _read(opened: Opened, leaf: int, estimator: Estimator) -> tuple[Past, list[S
         ContextLine(session.names[seq], session.kinds[seq], line, kept=seq < compaction)
         for seq, line in zip(seqs, opened.journal.read_many(seqs), strict=True)
     ]
-    said: dict[str, Reading] = {}
-    replaced: list[Reading] = []
+    said: dict[str, ParsedMessage] = {}
+    replaced: list[ParsedMessage] = []
     for message in dialect.context(lines):
         reading = dialect.read(message.body)
         if reading is None:
@@ -93,7 +93,7 @@ def _read(opened: Opened, leaf: int, estimator: Estimator) -> tuple[Past, list[S
     return _past(opened, compaction, lines, replaced), steps
 
 
-def _seqs(opened: Opened, compaction: int, leaf: int) -> list[int]:
+def _seqs(opened: OpenSession, compaction: int, leaf: int) -> list[int]:
     """Return the path from the first entry that the last compaction kept, without that compaction."""
     session = opened.session
     found: list[int] = []
@@ -111,7 +111,9 @@ def _seqs(opened: Opened, compaction: int, leaf: int) -> list[int]:
     return found
 
 
-def _step(opened: Opened, seq: int, said: dict[str, Reading], estimator: Estimator) -> Step:
+def _step(
+    opened: OpenSession, seq: int, said: dict[str, ParsedMessage], estimator: Estimator
+) -> Step:
     session = opened.session
     reading = said.get(session.names[seq])
     tokens = 0 if reading is None else estimator.message(reading)
@@ -119,26 +121,29 @@ def _step(opened: Opened, seq: int, said: dict[str, Reading], estimator: Estimat
 
 
 def _past(
-    opened: Opened, compaction: int, lines: Sequence[ContextLine], replaced: list[Reading]
+    opened: OpenSession,
+    compaction: int,
+    lines: Sequence[ContextLine],
+    replaced: list[ParsedMessage],
 ) -> Past:
     if not compaction:
         return Past()
     summary = opened.dialect.summary(lines[0].line)
     return Past(
         summary.text,
-        Files(summary.read, summary.modified),
+        TouchedFiles(summary.read, summary.modified),
         opened.session.names[compaction],
         () if summary.text is not None else tuple(replaced),
     )
 
 
-def _budget(opened: Opened, policy: Policy, estimator: Estimator) -> int:
+def _budget(opened: OpenSession, policy: Policy, estimator: Estimator) -> int:
     """Return the tokens to keep: the policy's, less those of the summary and the system prompt."""
     preset = policy.preset
     keep = policy.keep_recent_tokens
     if preset.overhead_tokens:
         prompt = opened.whole().system_prompt
         text = prompt if isinstance(prompt, str) else ""
-        system = Reading("system", (Block("text", text=text),))
+        system = ParsedMessage("system", (Block("text", text=text),))
         keep -= preset.overhead_tokens + estimator.message(system)
     return max(preset.keep_tokens_min, keep)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from msgspec import Struct
 
 from sessiond.model.ids import MAIN
-from sessiond.model.parsed_message import Reading
+from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.plans import CompactionPlan, PlannedFiles
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.compaction.division import Division, plan_at
 from sessiond.session.compaction.cut_point import Reason, Step
 from sessiond.session.compaction.plan_id import PlanRef, encode_plan_id
 from sessiond.session.compaction.prompts import Material, compaction_prompt
 
-__all__ = ["PlanWish", "make_plan"]
+__all__ = ["PlanRequest", "make_plan"]
 
 
-class PlanWish(Struct, frozen=True):
+class PlanRequest(Struct, frozen=True):
     """Head; number of newest tokens to keep; focus of the summary."""
 
     head: str = MAIN
@@ -24,27 +24,29 @@ class PlanWish(Struct, frozen=True):
     instructions: str | None = None
 
 
-def make_plan(host: Host, leaf: int, wish: PlanWish) -> CompactionPlan | Reason:
+def make_plan(actor: SessionActor, leaf: int, wish: PlanRequest) -> CompactionPlan | Reason:
     """Return the plan at a leaf of the head, or the reason why there is nothing to do. Blocks.
 
     The plan's files are remembered for its compaction. Raises StorageError, TooLarge.
     """
-    policies = host.environment.policies
-    policy = policies.of(host.opened)
+    policies = actor.environment.policies
+    policy = policies.of(actor.opened)
     estimator = policies.estimator(policy)
-    found = plan_at(host.opened, leaf, policy, estimator, wish.keep_recent_tokens)
+    found = plan_at(actor.opened, leaf, policy, estimator, wish.keep_recent_tokens)
     if not isinstance(found, Division):
         return found
-    return _told(host, leaf, wish, found, policy.preset.marker)
+    return _told(actor, leaf, wish, found, policy.preset.marker)
 
 
-def _told(host: Host, leaf: int, wish: PlanWish, found: Division, marker: str) -> CompactionPlan:
+def _told(
+    actor: SessionActor, leaf: int, wish: PlanRequest, found: Division, marker: str
+) -> CompactionPlan:
     parts, past = found.parts, found.past
-    tokens = host.estimates.find(leaf)
-    leaf_id = host.opened.session.names[leaf]
-    ref = PlanRef(host.session_id, wish.head, leaf_id, parts.first_kept.id, tokens)
+    tokens = actor.estimates.find(leaf)
+    leaf_id = actor.opened.session.names[leaf]
+    ref = PlanRef(actor.session_id, wish.head, leaf_id, parts.first_kept.id, tokens)
     plan_id = encode_plan_id(ref)
-    host.plan_files.put(plan_id, parts.files)
+    actor.plan_files.put(plan_id, parts.files)
     material = Material(
         [*past.messages, *_readings(parts.history)],
         _readings(parts.turn_prefix),
@@ -66,5 +68,5 @@ def _told(host: Host, leaf: int, wish: PlanWish, found: Division, marker: str) -
     )
 
 
-def _readings(steps: list[Step]) -> list[Reading]:
+def _readings(steps: list[Step]) -> list[ParsedMessage]:
     return [step.reading for step in steps if step.reading is not None]

@@ -17,15 +17,15 @@ from msgspec import Struct
 from sessiond.errors import StorageError, exhausted
 from sessiond.limits import COMPACTION_LOOK_SECONDS, RETRY_AFTER_MS
 from sessiond.model.events import CompactionTold
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.live import Live
-from sessiond.service.compaction.runner import Runs
+from sessiond.service.compaction.runner import CompactionRunner
 from sessiond.service.log.events import notification
 from sessiond.service.policies import Policies
 from sessiond.session.compaction.policy import Policy
 from sessiond.session.context.context import messages_seen
 
-__all__ = ["Recommending"]
+__all__ = ["Recommender"]
 
 
 class _Judged(Struct, frozen=True):
@@ -38,64 +38,64 @@ class _Judged(Struct, frozen=True):
     policy: Policy
 
 
-class Recommending:
+class Recommender:
     """Sessions that changed since the last check."""
 
-    def __init__(self, tasks: TaskGroup, runs: Runs) -> None:
+    def __init__(self, tasks: TaskGroup, runs: CompactionRunner) -> None:
         self._tasks = tasks
         self._runs = runs
-        self._changed: set[Host] = set()
+        self._changed: set[SessionActor] = set()
         self._looking = False
-        self._judged: dict[Host, dict[str, _Judged]] = {}
+        self._judged: dict[SessionActor, dict[str, _Judged]] = {}
 
-    def touch(self, host: Host) -> None:
+    def touch(self, actor: SessionActor) -> None:
         """Note that the session changed."""
-        if host in self._changed:
+        if actor in self._changed:
             return
-        if not (host.hub or host.environment.policies.may_be_automatic(host.opened)):
+        if not (actor.hub or actor.environment.policies.may_be_automatic(actor.opened)):
             return
-        self._changed.add(host)
+        self._changed.add(actor)
         if not self._looking:
             self._looking = True
             self._tasks.start_soon(self._look)
 
-    def forget(self, host: Host) -> None:
+    def forget(self, actor: SessionActor) -> None:
         """Forget a closed session."""
-        self._changed.discard(host)
-        self._judged.pop(host, None)
+        self._changed.discard(actor)
+        self._judged.pop(actor, None)
 
     async def _look(self) -> None:
         """Check the changed sessions until no session is left."""
         while self._changed:
             await anyio.sleep(COMPACTION_LOOK_SECONDS)
             changed, self._changed = self._changed, set()
-            for host in changed:
+            for actor in changed:
                 try:
-                    await self._judge(host)
+                    await self._judge(actor)
                 except StorageError:
                     # No client asked for this; the next reader of the session gets the error.
                     continue
                 except Exception as bug:  # noqa: BLE001 - a failed recommendation must end nothing
-                    self._complain(host, bug)
+                    self._complain(actor, bug)
         self._looking = False
 
-    def _complain(self, host: Host, bug: Exception) -> None:
-        what, environment = f"the context of {host.session_id}", host.environment
+    def _complain(self, actor: SessionActor, bug: Exception) -> None:
+        what, environment = f"the context of {actor.session_id}", actor.environment
         short = exhausted(bug, RETRY_AFTER_MS)
         if short is None:
             environment.report_bug(what, bug)
         else:
             environment.report_trouble(f"{what}: {short}")
 
-    async def _judge(self, host: Host) -> None:
-        live = host.live
+    async def _judge(self, actor: SessionActor) -> None:
+        live = actor.live
         opened = live.opened
-        policies = host.environment.policies
+        policies = actor.environment.policies
         usual = policies.of(opened)
-        if not usual.enabled or not (host.hub or usual.auto):
-            self._judged.pop(host, None)
+        if not usual.enabled or not (actor.hub or usual.auto):
+            self._judged.pop(actor, None)
             return
-        before = self._judged.get(host, {})
+        before = self._judged.get(actor, {})
         now: dict[str, _Judged] = {}
         for name, head in list(opened.session.heads.items()):
             known = before.get(name)
@@ -104,12 +104,12 @@ class Recommending:
                 continue
             judged = now[name] = await _judged(live, policies, head.leaf, known)
             if judged.over and not (known is not None and known.over):
-                told = CompactionTold(host.session_id, name, "recommended", judged.tokens)
-                host.hub.hint(notification("session/compaction", told))
+                told = CompactionTold(actor.session_id, name, "recommended", judged.tokens)
+                actor.hub.hint(notification("session/compaction", told))
             if judged.over and judged.policy.auto:
-                self._runs.begin_by_itself(host, name)
-        if host.hub or usual.auto:
-            self._judged[host] = now
+                self._runs.begin_by_itself(actor, name)
+        if actor.hub or usual.auto:
+            self._judged[actor] = now
 
 
 async def _judged(live: Live, policies: Policies, leaf: int, known: _Judged | None) -> _Judged:

@@ -7,10 +7,10 @@ from typing import Any
 from msgspec import Struct
 
 from sessiond.errors import StorageError
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.ports import Ticket
 
-__all__ = ["CompactResult", "EntryRef", "compacted", "tokens_around"]
+__all__ = ["CompactResult", "EntryRef", "result_with_figures", "tokens_around"]
 
 
 class EntryRef(Struct, frozen=True):
@@ -33,8 +33,8 @@ class CompactResult(Struct, frozen=True):
     tokens_after: int | None
 
 
-def compacted(
-    host: Host, ticket: Ticket, result: CompactResult, said: int | None
+def result_with_figures(
+    actor: SessionActor, ticket: Ticket, result: CompactResult, said: int | None
 ) -> CompactResult | Any:
     """Return the result with its figures, or LATER while they are estimated.
 
@@ -42,27 +42,29 @@ def compacted(
     """
 
     async def estimate() -> CompactResult:
-        return await tokens_around(host, result, said)
+        return await tokens_around(actor, result, said)
 
-    above = host.opened.session.parents[result.entry.seq]
+    above = actor.opened.session.parents[result.entry.seq]
     try:
-        before = host.estimates.now(above) if said is None else said
-        after = host.estimates.now(result.entry.seq)
+        before = actor.estimates.now(above) if said is None else said
+        after = actor.estimates.now(result.entry.seq)
     except StorageError:
         # The compaction is stored, which matters more to the caller than the figures.
         return _with(result, said, None)
     if before is None or after is None:
-        return host.later(ticket, estimate)
+        return actor.later(ticket, estimate)
     return _with(result, before, after)
 
 
-async def tokens_around(host: Host, result: CompactResult, said: int | None) -> CompactResult:
+async def tokens_around(
+    actor: SessionActor, result: CompactResult, said: int | None
+) -> CompactResult:
     """Return the result with its figures."""
     seq = result.entry.seq
-    above = host.opened.session.parents[seq]
+    above = actor.opened.session.parents[seq]
     try:
-        before = await host.estimates.ask(above) if said is None else said
-        return _with(result, before, await host.estimates.ask(seq))
+        before = await actor.estimates.ask(above) if said is None else said
+        return _with(result, before, await actor.estimates.ask(seq))
     except StorageError:
         return _with(result, said, None)
 

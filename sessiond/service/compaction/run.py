@@ -9,14 +9,14 @@ from msgspec import Raw, Struct, UnsetType
 
 from sessiond.errors import SessiondError
 from sessiond.model.plans import CompactionPlan
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.compaction.result import CompactResult
 from sessiond.service.ports import Ticket
 
-__all__ = ["Run", "RunWish"]
+__all__ = ["CompactionRequest", "CompactionRun"]
 
 
-class RunWish(Struct, frozen=True):
+class CompactionRequest(Struct, frozen=True):
     """Head to compact; focus of the summary; lease and idempotency key of the commit."""
 
     head: str
@@ -25,16 +25,22 @@ class RunWish(Struct, frozen=True):
     idempotency_key: str | None = None
 
 
-class Run:
+class CompactionRun:
     """Running compaction."""
 
     def __init__(
-        self, host: Host, wish: RunWish, asker: Any, told_id: Raw | UnsetType, *, automatic: bool
+        self,
+        actor: SessionActor,
+        wish: CompactionRequest,
+        asker: Any,
+        origin_id: Raw | UnsetType,
+        *,
+        automatic: bool,
     ) -> None:
-        self.host = host
+        self.actor = actor
         self.wish = wish
         self.asker = asker
-        self.told_id = told_id
+        self.origin_id = origin_id
         self.automatic = automatic
         self.waiting: set[Ticket] = set()
         """Tickets that wait for the result."""

@@ -30,14 +30,14 @@ from sessiond.limits import AUTOMATIC_REST_SECONDS, RETRY_AFTER_MS, RUN_PLANS_MA
 from sessiond.model.events import CompactionTold
 from sessiond.model.plans import CompactionPlan
 from sessiond.model.requests import BeforeCompact
-from sessiond.service.actor.actor import Host
-from sessiond.service.actor.background import answer_later
+from sessiond.service.actor.actor import SessionActor
+from sessiond.service.actor.background import run_in_background
 from sessiond.service.actor.inbox import LATER
-from sessiond.service.actor.internal_commands import Nobody, carried_out
-from sessiond.service.compaction.plan import PlanWish, make_plan
+from sessiond.service.actor.internal_commands import SystemClient, submit_and_wait
+from sessiond.service.compaction.plan import PlanRequest, make_plan
 from sessiond.service.compaction.result import CompactResult, EntryRef, tokens_around
-from sessiond.service.compaction.run import Run, RunWish
-from sessiond.service.compaction.summarizers import Summaries
+from sessiond.service.compaction.run import CompactionRequest, CompactionRun
+from sessiond.service.compaction.summarizers import Summarizers
 from sessiond.service.environment import Environment
 from sessiond.service.hooks import Hooks
 from sessiond.service.log.events import notification
@@ -47,14 +47,14 @@ from sessiond.session.compaction.compaction import CompactRequest, compact
 from sessiond.session.compaction.plan_id import decode_plan_id
 from sessiond.session.draft import Draft
 
-__all__ = ["Runs"]
+__all__ = ["CompactionRunner"]
 
 
-class Runs:
+class CompactionRunner:
     """Running compactions of one daemon."""
 
     def __init__(
-        self, tasks: TaskGroup, environment: Environment, summaries: Summaries, hooks: Hooks
+        self, tasks: TaskGroup, environment: Environment, summaries: Summarizers, hooks: Hooks
     ) -> None:
         self._tasks = tasks
         self._environment = environment
@@ -62,21 +62,21 @@ class Runs:
         self._hooks = hooks
         # A limit, so that plans leave threads and memory to other requests.
         self._planning = CapacityLimiter(RUN_PLANS_MAX)
-        self._runs: dict[tuple[Host, str], Run] = {}
+        self._runs: dict[tuple[SessionActor, str], CompactionRun] = {}
         # End of a head's rest after a failed automatic run, on the monotonic clock.
-        self._resting: dict[tuple[Host, str], float] = {}
+        self._resting: dict[tuple[SessionActor, str], float] = {}
 
     def __len__(self) -> int:
         return len(self._runs)
 
     # -- beginning -------------------------------------------------------------------
 
-    def join(self, host: Host, ticket: Ticket, wish: RunWish) -> Any:
+    def join(self, actor: SessionActor, ticket: Ticket, wish: CompactionRequest) -> Any:
         """Join the head's run, or begin one; return LATER. Raise Overloaded, Cancelled."""
         ticket.client.require_here()
-        run = self._runs.get((host, wish.head))
+        run = self._runs.get((actor, wish.head))
         if run is None:
-            run = self._begin(host, wish, ticket.client, ticket.told_id)
+            run = self._begin(actor, wish, ticket.client, ticket.origin_id)
         run.waiting.add(ticket)
 
         async def wait() -> CompactResult:
@@ -96,48 +96,48 @@ class Runs:
                 self._leave(run, ticket)
             return not run.committing
 
-        answer_later(ticket, wait, self._environment, give_up)
+        run_in_background(ticket, wait, self._environment, give_up)
         return LATER
 
-    def begin_by_itself(self, host: Host, head: str) -> None:
+    def begin_by_itself(self, actor: SessionActor, head: str) -> None:
         """Begin an automatic run, unless it is pointless now."""
-        key = (host, head)
+        key = (actor, head)
         resting = self._resting.get(key, 0.0) > self._environment.monotonic()
         if key in self._runs or resting or len(self._runs) >= RUNS_MAX:
             return
         # The holder of a head's lease compacts the head itself.
-        if self._summaries.anybody and not host.leases.is_held(head):
-            self._begin(host, RunWish(head), Nobody(), UNSET, automatic=True)
+        if self._summaries.anybody and not actor.leases.is_held(head):
+            self._begin(actor, CompactionRequest(head), SystemClient(), UNSET, automatic=True)
 
-    def end(self, host: Host, error: SessiondError) -> None:
+    def end(self, actor: SessionActor, error: SessiondError) -> None:
         """Stop the runs of a session that is being closed."""
         for key, run in list(self._runs.items()):
-            if key[0] is host:
+            if key[0] is actor:
                 run.stop(error)
-        for key in [key for key in self._resting if key[0] is host]:
+        for key in [key for key in self._resting if key[0] is actor]:
             del self._resting[key]
 
     def _begin(
         self,
-        host: Host,
-        wish: RunWish,
+        actor: SessionActor,
+        wish: CompactionRequest,
         asker: Any,
-        told_id: Raw | UnsetType,
+        origin_id: Raw | UnsetType,
         *,
         automatic: bool = False,
-    ) -> Run:
+    ) -> CompactionRun:
         if len(self._runs) >= RUNS_MAX:
             raise Overloaded(
                 "the limit of running compactions is reached: try again later, or send a summary",
                 limit=RUNS_MAX,
                 retry_after_ms=RETRY_AFTER_MS,
             )
-        run = Run(host, wish, asker, told_id, automatic=automatic)
-        self._runs[host, wish.head] = run
-        self._tasks.start_soon(self._carry_out, run, host.keep_open())
+        run = CompactionRun(actor, wish, asker, origin_id, automatic=automatic)
+        self._runs[actor, wish.head] = run
+        self._tasks.start_soon(self._carry_out, run, actor.retain())
         return run
 
-    def _leave(self, run: Run, ticket: Ticket) -> None:
+    def _leave(self, run: CompactionRun, ticket: Ticket) -> None:
         """Remove a waiting ticket; a run that no ticket waits for ends."""
         run.waiting.discard(ticket)
         if run.waiting or run.automatic or run.done.is_set() or run.committing:
@@ -146,14 +146,14 @@ class Runs:
         self._forget(run)
         run.stop(Cancelled("no caller waited for the compaction any more"))
 
-    def _forget(self, run: Run) -> None:
-        key = (run.host, run.wish.head)
+    def _forget(self, run: CompactionRun) -> None:
+        key = (run.actor, run.wish.head)
         if self._runs.get(key) is run:
             del self._runs[key]
 
     # -- carrying out ------------------------------------------------------------------
 
-    async def _carry_out(self, run: Run, let_go: Callable[[], None]) -> None:
+    async def _carry_out(self, run: CompactionRun, release: Callable[[], None]) -> None:
         try:
             with run.scope:
                 run.result = await self._compact(run)
@@ -169,46 +169,48 @@ class Runs:
             self._forget(run)
             if run.error is not None and run.automatic:
                 until = self._environment.monotonic() + AUTOMATIC_REST_SECONDS
-                self._resting[run.host, run.wish.head] = until
+                self._resting[run.actor, run.wish.head] = until
             self._tell_end(run)
             run.done.set()
-            let_go()
+            release()
 
-    async def _compact(self, run: Run) -> CompactResult:
-        host, wish = run.host, run.wish
-        head = host.opened.session.heads.get(wish.head)
+    async def _compact(self, run: CompactionRun) -> CompactResult:
+        actor, wish = run.actor, run.wish
+        head = actor.opened.session.heads.get(wish.head)
         if head is None:
             raise HeadNotFound("the head was dropped before its compaction began", head=wish.head)
-        planned = PlanWish(wish.head, instructions=wish.instructions)
-        plan = await to_thread.run_sync(make_plan, host, head.leaf, planned, limiter=self._planning)
+        planned = PlanRequest(wish.head, instructions=wish.instructions)
+        plan = await to_thread.run_sync(
+            make_plan, actor, head.leaf, planned, limiter=self._planning
+        )
         if not isinstance(plan, CompactionPlan):
             raise NothingToCompact(
                 "there is nothing to summarise at this head now", reason=plan, head=wish.head
             )
         run.plan = plan
-        _tell(run, CompactionTold(host.session_id, wish.head, "started", plan.tokens_before))
+        _tell(run, CompactionTold(actor.session_id, wish.head, "started", plan.tokens_before))
         summary = None
         if self._hooks.wanted("before_compact"):
-            about = BeforeCompact(host.session_id, wish.head, plan.facts(), run.automatic)
+            about = BeforeCompact(actor.session_id, wish.head, plan.facts(), run.automatic)
             summary = await self._hooks.before("before_compact", about)
         if summary is None:
-            summary = await self._summaries.write(plan, host.session_id, wish.head, run.asker)
+            summary = await self._summaries.write(plan, actor.session_id, wish.head, run.asker)
         # The run may have been stopped in the step in which the summary came.
         await checkpoint_if_cancelled()
         run.committing = True
-        receipt: Receipt = await carried_out(
-            host, lambda draft: _stage(draft, run, plan, summary), run.asker, run.told_id
+        receipt: Receipt = await submit_and_wait(
+            actor, lambda draft: _stage(draft, run, plan, summary), run.asker, run.origin_id
         )
         (stored,) = receipt.entries
         entry = EntryRef(stored.id, stored.seq)
         result = CompactResult(entry, receipt.leaf_id, receipt.seq, plan.tokens_before, None)
-        return await tokens_around(host, result, plan.tokens_before)
+        return await tokens_around(actor, result, plan.tokens_before)
 
-    def _tell_end(self, run: Run) -> None:
+    def _tell_end(self, run: CompactionRun) -> None:
         if run.plan is None:
             return
         head, before = run.wish.head, run.plan.tokens_before
-        session_id = run.host.session_id
+        session_id = run.actor.session_id
         if run.result is not None:
             after = UNSET if run.result.tokens_after is None else run.result.tokens_after
             _tell(run, CompactionTold(session_id, head, "completed", before, after))
@@ -217,10 +219,10 @@ class Runs:
             _tell(run, CompactionTold(session_id, head, "failed", before, reason=reason))
 
 
-def _stage(draft: Draft, run: Run, plan: CompactionPlan, summary: str) -> Receipt:
-    details = run.host.opened.dialect.file_details(plan.files.read, plan.files.modified)
+def _stage(draft: Draft, run: CompactionRun, plan: CompactionPlan, summary: str) -> Receipt:
+    details = run.actor.opened.dialect.file_details(plan.files.read, plan.files.modified)
     request = CompactRequest(
-        session_id=run.host.session_id,
+        session_id=run.actor.session_id,
         summary=summary,
         details=details,
         head=run.wish.head,
@@ -231,5 +233,5 @@ def _stage(draft: Draft, run: Run, plan: CompactionPlan, summary: str) -> Receip
     return compact(draft, request)
 
 
-def _tell(run: Run, told: CompactionTold) -> None:
-    run.host.hub.hint(notification("session/compaction", told))
+def _tell(run: CompactionRun, told: CompactionTold) -> None:
+    run.actor.hub.hint(notification("session/compaction", told))

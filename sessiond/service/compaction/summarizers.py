@@ -19,7 +19,7 @@ from sessiond.model.requests import Reply, SummarizeParams
 from sessiond.service.client_request import ask_client
 from sessiond.service.ports import Consulted, NoSummary, Summarizer
 
-__all__ = ["Summaries", "Tried"]
+__all__ = ["Summarizers", "Tried"]
 
 
 class Tried(Struct, frozen=True):
@@ -37,7 +37,7 @@ _decode: Final = msgspec.json.Decoder(_Answer).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Summaries:
+class Summarizers:
     """Writers of summaries."""
 
     def __init__(self, clients: Callable[[], Iterable[Consulted]], command: Summarizer) -> None:

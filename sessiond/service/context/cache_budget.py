@@ -11,7 +11,7 @@ from typing import Protocol
 
 from sessiond.limits import CACHES_BYTES_MAX
 
-__all__ = ["Cache", "Caches"]
+__all__ = ["Cache", "CacheBudget"]
 
 
 class Cache(Protocol):
@@ -22,7 +22,7 @@ class Cache(Protocol):
         ...
 
 
-class Caches:
+class CacheBudget:
     """Caches of one daemon, the least recently used one first."""
 
     def __init__(self, bytes_max: int = CACHES_BYTES_MAX) -> None:

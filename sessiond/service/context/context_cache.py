@@ -20,8 +20,8 @@ from sessiond.limits import (
     INLINE_WALK_STEPS,
 )
 from sessiond.model.row import Kind
-from sessiond.service.context.cache_budget import Caches
-from sessiond.service.log.open_session import Opened
+from sessiond.service.context.cache_budget import CacheBudget
+from sessiond.service.log.open_session import OpenSession
 from sessiond.session.context.context import (
     ContextPlan,
     entries_between,
@@ -55,10 +55,10 @@ class Context(Struct, frozen=True):
 class ContextCache:
     """Recently used contexts of one session, bounded in bytes."""
 
-    def __init__(self, caches: Caches | None = None) -> None:
+    def __init__(self, caches: CacheBudget | None = None) -> None:
         self._contexts: OrderedDict[int, Context] = OrderedDict()
         self._size = 0
-        self._caches = caches or Caches()
+        self._caches = caches or CacheBudget()
 
     def clear(self) -> None:
         """Drop all contexts."""
@@ -90,7 +90,7 @@ class ContextCache:
         if gone is not None:
             self._size -= gone.size
 
-    def build_now(self, opened: Opened, leaf: int) -> Context | None:
+    def build_now(self, opened: OpenSession, leaf: int) -> Context | None:
         """Return the context at `leaf` if that is cheap: kept, few new entries, or small."""
         found = self.get(leaf) or self._extend(opened, leaf)
         if found is not None:
@@ -104,7 +104,7 @@ class ContextCache:
         self.put(context)
         return context
 
-    def _extend(self, opened: Opened, leaf: int) -> Context | None:
+    def _extend(self, opened: OpenSession, leaf: int) -> Context | None:
         """Return the context at `leaf` grown from a kept one at an ancestor, or None."""
         session = opened.session
         for base in reversed(self._contexts.values()):
@@ -123,7 +123,7 @@ class ContextCache:
             return self._grow(opened, base, leaf, new)
         return None
 
-    def _grow(self, opened: Opened, base: Context, leaf: int, new: list[int]) -> Context:
+    def _grow(self, opened: OpenSession, base: Context, leaf: int, new: list[int]) -> Context:
         self._forget(base.leaf)
         bodies, sources = _read(opened, new, base.plan.compaction)
         base.bodies.extend(bodies)
@@ -150,7 +150,7 @@ class ContextCache:
         return context
 
 
-def build_context(opened: Opened, leaf: int) -> Context:
+def build_context(opened: OpenSession, leaf: int) -> Context:
     """Return the context at `leaf` from the file. Blocks; changes nothing."""
     plan = plan_context(opened.session, leaf)
     bodies, sources = _read(opened, plan.seqs, plan.compaction)
@@ -164,11 +164,11 @@ def build_context(opened: Opened, leaf: int) -> Context:
     )
 
 
-def _is_small(opened: Opened, seqs: Iterable[int]) -> bool:
+def _is_small(opened: OpenSession, seqs: Iterable[int]) -> bool:
     return sum(map(opened.journal.line_bytes, seqs)) <= INLINE_READ_BYTES
 
 
-def _read(opened: Opened, seqs: list[int], compaction: int) -> tuple[list[bytes], list[str]]:
+def _read(opened: OpenSession, seqs: list[int], compaction: int) -> tuple[list[bytes], list[str]]:
     session = opened.session
     lines = [
         ContextLine(session.names[seq], session.kinds[seq], line, kept=seq < compaction)

@@ -11,7 +11,7 @@ from typing import Final
 
 from sessiond.model.row import CONTEXT_KINDS, Kind
 from sessiond.service.log.log_reader import chunks
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 from sessiond.session.context.context import BEGINS
 from sessiond.session.context.tokens import Estimator
 
@@ -22,7 +22,7 @@ _TELLING: Final = (_USAGE, b"image")
 """Words of a message whose tokens its size does not bound."""
 
 
-def growth(opened: Opened, estimator: Estimator, since: int, leaf: int) -> int | None:
+def growth(opened: OpenSession, estimator: Estimator, since: int, leaf: int) -> int | None:
     """Return an upper bound of the tokens that the context gained from `since` to `leaf`. Reads lines."""
     added = _added(opened, since, leaf)
     if added is None:
@@ -35,7 +35,7 @@ def growth(opened: Opened, estimator: Estimator, since: int, leaf: int) -> int |
     return estimator.at_most(size, len(added))
 
 
-def may_be_less(opened: Opened, since: int, leaf: int) -> bool:
+def may_be_less(opened: OpenSession, since: int, leaf: int) -> bool:
     """Return whether the context at `leaf` may have fewer tokens than at `since`.
 
     Reads the model's lines. New entries only add tokens, except an answer that reports the cost of its
@@ -49,7 +49,7 @@ def may_be_less(opened: Opened, since: int, leaf: int) -> bool:
     return any(_USAGE in line for line in _lines(opened, answers))
 
 
-def _added(opened: Opened, since: int, leaf: int) -> list[int] | None:
+def _added(opened: OpenSession, since: int, leaf: int) -> list[int] | None:
     """Return the context entries added from `since` to `leaf`; None if the context did not only grow."""
     session = opened.session
     added: list[int] = []
@@ -65,6 +65,6 @@ def _added(opened: Opened, since: int, leaf: int) -> list[int] | None:
     return added if at == since else None
 
 
-def _lines(opened: Opened, seqs: list[int]) -> Iterator[bytes]:
+def _lines(opened: OpenSession, seqs: list[int]) -> Iterator[bytes]:
     for chunk in chunks(opened, seqs):
         yield from opened.journal.read_many(chunk)

@@ -18,16 +18,16 @@ from msgspec import Struct
 
 from sessiond.dialects.base import ContextLine
 from sessiond.limits import INLINE_READ_BYTES, INLINE_WALK_STEPS
-from sessiond.model.parsed_message import Reading
+from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.row import CONTEXT_KINDS, MESSAGE_KINDS, Kind
 from sessiond.service.context.growth import growth, may_be_less
 from sessiond.service.log.log_reader import chunks
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.policies import Policies
 from sessiond.session.context.context import BEGINS, plan_context
 from sessiond.session.context.tokens import Estimator, spent
 
-__all__ = ["Estimates"]
+__all__ = ["TokenCounts"]
 
 _UNKNOWN: Final = -1
 _PLACE: Final = array("q", (_UNKNOWN,))
@@ -52,10 +52,10 @@ class _Table(Struct):
                 column.extend(_PLACE * (seq + 1 - len(column)))
 
 
-class Estimates:
+class TokenCounts:
     """Token figures of one session."""
 
-    def __init__(self, opened: Opened, policies: Policies) -> None:
+    def __init__(self, opened: OpenSession, policies: Policies) -> None:
         self._opened = opened
         self._policies = policies
         self._table: _Table | None = None
@@ -105,7 +105,7 @@ class Estimates:
         return table
 
 
-def _is_small(table: _Table, opened: Opened, leaf: int) -> bool:
+def _is_small(table: _Table, opened: OpenSession, leaf: int) -> bool:
     """Return whether the tokens at `leaf` need few steps and reads even if no usage is found."""
     session, size = opened.session, 0
     for steps, at in enumerate(session.up(leaf)):
@@ -124,7 +124,7 @@ def _is_small(table: _Table, opened: Opened, leaf: int) -> bool:
     return size <= INLINE_READ_BYTES
 
 
-def _settle(table: _Table, opened: Opened, leaf: int) -> int:
+def _settle(table: _Table, opened: OpenSession, leaf: int) -> int:
     """Return the tokens at `leaf`, and record those of every entry on the way down to it."""
     session, totals = opened.session, table.totals
     way: list[int] = []
@@ -148,7 +148,7 @@ def _settle(table: _Table, opened: Opened, leaf: int) -> int:
     return tokens
 
 
-def _next_up(table: _Table, opened: Opened, leaf: int) -> list[int]:
+def _next_up(table: _Table, opened: OpenSession, leaf: int) -> list[int]:
     """Return the next entries from `leaf` up without a figure, about INLINE_READ_BYTES at most."""
     session, size = opened.session, 0
     found: list[int] = []
@@ -162,7 +162,7 @@ def _next_up(table: _Table, opened: Opened, leaf: int) -> list[int]:
     return found
 
 
-def _read(table: _Table, opened: Opened, seqs: Sequence[int]) -> int:
+def _read(table: _Table, opened: OpenSession, seqs: Sequence[int]) -> int:
     """Record the tokens of each of these entries, the newest first.
 
     Stops at the first message that reports the cost of everything up to it, and returns its seq; else 0.
@@ -175,7 +175,7 @@ def _read(table: _Table, opened: Opened, seqs: Sequence[int]) -> int:
     return 0
 
 
-def _at_beginning(table: _Table, opened: Opened, seq: int) -> int:
+def _at_beginning(table: _Table, opened: OpenSession, seq: int) -> int:
     """Return the tokens at a compaction or an edit, where every message is estimated.
 
     Usually that is the sum of the known figures of the messages. Messages that depend on their
@@ -198,7 +198,9 @@ def _at_beginning(table: _Table, opened: Opened, seq: int) -> int:
     return sum(table.own[at] for at in seqs)
 
 
-def _own(table: _Table, opened: Opened, seq: int, line: bytes) -> tuple[int, Reading | None]:
+def _own(
+    table: _Table, opened: OpenSession, seq: int, line: bytes
+) -> tuple[int, ParsedMessage | None]:
     """Return the tokens of one entry, with its reading if it is a message."""
     kind = opened.session.kinds[seq]
     if kind in MESSAGE_KINDS:
@@ -208,14 +210,14 @@ def _own(table: _Table, opened: Opened, seq: int, line: bytes) -> tuple[int, Rea
     return _estimate(table, opened, lone), None
 
 
-def _estimate(table: _Table, opened: Opened, lines: Sequence[ContextLine]) -> int:
+def _estimate(table: _Table, opened: OpenSession, lines: Sequence[ContextLine]) -> int:
     """Return the tokens of the messages that these lines make together."""
     messages = opened.dialect.context(lines)
     readings = (opened.dialect.read(message.body) for message in messages)
     return sum(table.estimator.message(reading) for reading in readings if reading is not None)
 
 
-def _lines(opened: Opened, seqs: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+def _lines(opened: OpenSession, seqs: Sequence[int]) -> Iterator[tuple[int, bytes]]:
     """Yield the lines that add to a context, read a chunk at a time; b"" for all other lines."""
     kinds = opened.session.kinds
     for chunk in chunks(opened, seqs):
@@ -225,7 +227,7 @@ def _lines(opened: Opened, seqs: Sequence[int]) -> Iterator[tuple[int, bytes]]:
             yield seq, lines.get(seq, b"")
 
 
-def _bytes(opened: Opened, seqs: Iterable[int]) -> int:
+def _bytes(opened: OpenSession, seqs: Iterable[int]) -> int:
     """Return the size of those lines among these that would be read."""
     kinds, line_bytes = opened.session.kinds, opened.journal.line_bytes
     return sum(

@@ -18,14 +18,14 @@ from sessiond.limits import (
     VIEW_CACHE_BYTES_MAX,
     VIEW_CACHE_COUNT_MAX,
 )
-from sessiond.service.context.cache_budget import Caches
+from sessiond.service.context.cache_budget import CacheBudget
 from sessiond.service.context.context_cache import Context
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 from sessiond.session.context.context import shared_prefix
-from sessiond.session.providers.shapes import NOTHING, Part, Settled, View, show
-from sessiond.session.providers.tool_pairing import Told
+from sessiond.session.providers.shapes import NOTHING, Settled, ShapedPart, View, show
+from sessiond.session.providers.tool_pairing import ContextMessage
 
-__all__ = ["Viewed", "Views", "shared"]
+__all__ = ["ViewCache", "Viewed", "shared"]
 
 
 class _Trunk(Struct, eq=False):
@@ -48,7 +48,7 @@ class _Trunk(Struct, eq=False):
         sources, system = self.sources[:settled], self.system[:said]
         return _Trunk(bodies, sources, system, called, sum(map(len, bodies)))
 
-    def grow(self, part: Part) -> None:
+    def grow(self, part: ShapedPart) -> None:
         """Add the messages that settled."""
         self.bodies.extend(body for _, body in part.settled)
         self.sources.extend(source for source, _ in part.settled)
@@ -76,7 +76,7 @@ class Viewed(Struct, frozen=True, eq=False):
     view: View
     compaction: int
     trunk: _Trunk
-    part: Part
+    part: ShapedPart
     said: int
     """Number of the trunk's system texts that belong to this view."""
 
@@ -112,13 +112,13 @@ def shared(one: Viewed, other: Viewed) -> int:
     return same + min(sources, shared_prefix(one.bodies(same), other.bodies(same)))
 
 
-class Views:
+class ViewCache:
     """Recently used views of one session's contexts, bounded in bytes."""
 
-    def __init__(self, opened: Opened, caches: Caches | None = None) -> None:
+    def __init__(self, opened: OpenSession, caches: CacheBudget | None = None) -> None:
         self._opened = opened
         self._kept: OrderedDict[tuple[int, View], Viewed] = OrderedDict()
-        self._caches = caches or Caches()
+        self._caches = caches or CacheBudget()
 
     def clear(self) -> None:
         """Drop all views."""
@@ -173,7 +173,7 @@ class Views:
                 return base
         return None
 
-    def _keep(self, context: Context, view: View, base: Viewed | None, part: Part) -> Viewed:
+    def _keep(self, context: Context, view: View, base: Viewed | None, part: ShapedPart) -> Viewed:
         trunk = _Trunk([], [], [], {})
         if base is not None:
             trunk = base.trunk.upto(base.part.after, base.said)
@@ -202,15 +202,17 @@ def _size(context: Context, base: Viewed | None) -> int:
     return sum(map(len, context.messages(base.part.after.taken)))
 
 
-def _show(opened: Opened, context: Context, view: View, base: Viewed | None) -> Part | None:
+def _show(
+    opened: OpenSession, context: Context, view: View, base: Viewed | None
+) -> ShapedPart | None:
     """Return the messages behind the settled ones of `base`; None if they change settled ones."""
     before = NOTHING if base is None else base.part.after
     used = () if base is None else _Used(base.trunk.called, before.taken)
-    told: list[Told] = []
+    told: list[ContextMessage] = []
     sources = context.sources[before.taken : context.count]
     bodies = context.messages(before.taken)
     for place, (source, body) in enumerate(zip(sources, bodies, strict=True), before.taken):
         reading = opened.dialect.read(body)
         if reading is not None:
-            told.append(Told(source, body, reading, place))
+            told.append(ContextMessage(source, body, reading, place))
     return show(view, told, before, used)

@@ -21,11 +21,11 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from sessiond.dialects.base import Dialect, Place
+from sessiond.dialects.base import CopyPlace, Dialect
 from sessiond.model.entries import Entry, Header
 from sessiond.model.row import MESSAGE_KINDS, Kind
 from sessiond.service.copying.labels import without_labels
-from sessiond.service.copying.source import Means, Source, Step, portions
+from sessiond.service.copying.source import CopyDeps, Source, Step, portions
 from sessiond.service.log.rewritten import as_stored
 
 __all__ = ["Copying", "chunks_of_all", "chunks_of_chosen"]
@@ -41,7 +41,7 @@ class Copying(Struct, frozen=True):
 
     source: Source
     header: Header
-    means: Means
+    means: CopyDeps
     first: Sequence[Entry] = ()
     aside: Sequence[Step] = ()
     chain: Sequence[Step] = ()
@@ -82,7 +82,7 @@ def _all(copying: Copying, *, labels: bool) -> Iterator[list[bytes]]:
         chunk = source.opened.journal.read_many(some)
         if ids or without or not labels:
             names = [session.names[seq] for seq in some]
-            places = [Place(ids.get(name, name), ids=ids, without=without) for name in names]
+            places = [CopyPlace(ids.get(name, name), ids=ids, without=without) for name in names]
             if not labels:
                 places = list(map(partial(without_labels, copying.source), some, chunk, places))
             chunk = list(map(dialect.placed, chunk, places))
@@ -160,7 +160,7 @@ class _Chain:
     def _copied(self, seq: int, line: bytes) -> bytes:
         session = self._copying.source.session
         name = session.names[seq]
-        place = Place(
+        place = CopyPlace(
             self._ids.get(name, name),
             self._parent_id,
             ids=self._ids,

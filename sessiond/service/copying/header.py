@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from sessiond.dialects.native import NATIVE
 from sessiond.model.entries import Entry, Header, ModelChange, SessionInfoEntry
 from sessiond.model.row import ModelName
-from sessiond.service.copying.source import Means, Source, Step
+from sessiond.service.copying.source import CopyDeps, Source, Step
 from sessiond.service.log.session_info import Lineage
 from sessiond.session.settings import SETTINGS
 
@@ -27,7 +27,7 @@ class Birth(Struct, frozen=True):
     """Identity of a copy: its id, title and folder, and whether it links to its source."""
 
     session_id: str
-    means: Means
+    means: CopyDeps
     cwd: str | None = None
     title: str | None = None
     linked: bool = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from sessiond.dialects.base import Place
+from sessiond.dialects.base import CopyPlace
 from sessiond.model.row import CompactionEffect, Kind, LeafEffect
 from sessiond.service.copying.source import Source
 from sessiond.session.index import Session
@@ -18,7 +18,7 @@ __all__ = ["without_labels"]
 _REFERRING = frozenset({int(Kind.COMPACTION), int(Kind.LEAF)})
 
 
-def without_labels(source: Source, seq: int, line: bytes, place: Place) -> Place:
+def without_labels(source: Source, seq: int, line: bytes, place: CopyPlace) -> CopyPlace:
     """Return the place of an entry in a copy that has no labels."""
     session = source.session
     if seq not in session.rerouted and session.kinds[seq] not in _REFERRING:
@@ -45,7 +45,7 @@ def _label(session: Session, entry_id: str | None) -> int | None:
     return seq if session.kinds[seq] == Kind.LABEL else None
 
 
-def _name(session: Session, seq: int, place: Place) -> str | None:
+def _name(session: Session, seq: int, place: CopyPlace) -> str | None:
     """Return the id of an entry in the copy; None for 0."""
     name = session.id_of(seq)
     return name if name is None else place.ids.get(name, name)

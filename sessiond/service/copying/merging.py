@@ -17,7 +17,7 @@ from sessiond.model.ids import MAIN
 from sessiond.model.row import Kind
 from sessiond.service.copying.copying import Copying, chunks_of_all, chunks_of_chosen
 from sessiond.service.copying.header import Birth, facts_of, header_of, lineage_of_copy, settings_of
-from sessiond.service.copying.source import MERGE_CUSTOM_TYPE, Means, Source
+from sessiond.service.copying.source import MERGE_CUSTOM_TYPE, CopyDeps, Source
 from sessiond.session.compaction.transcript import conversation
 from sessiond.session.context.context import plan_context
 
@@ -143,7 +143,7 @@ def merged_here(
     here: Source,
     head: str,
     entries: Sequence[Entry],
-    means: Means,
+    means: CopyDeps,
 ) -> Iterator[list[bytes]]:
     """Return all lines of this session as they would be with the turn. Blocks."""
     if head != MAIN:

@@ -13,8 +13,8 @@ from sessiond.limits import COPY_CHUNK_BYTES, PROGRESS_LINES
 from sessiond.model.entries import Entry
 from sessiond.model.ids import MAIN
 from sessiond.model.row import MESSAGE_KINDS, Kind
-from sessiond.service.actor.actor import Host
-from sessiond.service.log.open_session import Opened
+from sessiond.service.actor.actor import SessionActor
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.ports import Progress
 from sessiond.session.index import Session
@@ -23,7 +23,7 @@ from sessiond.session.settings import Stated
 
 __all__ = [
     "MERGE_CUSTOM_TYPE",
-    "Means",
+    "CopyDeps",
     "Source",
     "Step",
     "label_seqs",
@@ -45,7 +45,7 @@ _STATE: Final = "sessiond."
 _NO_STATE: Final = (LEAF_CUSTOM_TYPE, MERGE_CUSTOM_TYPE)
 
 
-class Means(Struct, frozen=True):
+class CopyDeps(Struct, frozen=True):
     """Tools for a copy: its time, ids for new entries, and the receiver of its progress."""
 
     now: str
@@ -56,7 +56,7 @@ class Means(Struct, frozen=True):
 class Source(Struct, frozen=True):
     """A session as of line `upto`. Any thread may read it; later lines are not read."""
 
-    opened: Opened
+    opened: OpenSession
     upto: int
     leaf: int
     """Leaf of main, or of the requested head, at that line."""
@@ -66,16 +66,16 @@ class Source(Struct, frozen=True):
     """Model and thinking level as the header and facts stated them then."""
 
     @classmethod
-    def of(cls, host: Host, head: str = MAIN) -> Source:
+    def of(cls, actor: SessionActor, head: str = MAIN) -> Source:
         """Return the session as it is now.
 
         Called where its index does not change. Raises HeadNotFound.
         """
-        opened = host.opened
+        opened = actor.opened
         at = opened.session.heads.get(head)
         if at is None:
             raise HeadNotFound("no head of this name", head=head)
-        return cls(opened, host.seq, at.leaf, opened.whole(), opened.stated)
+        return cls(opened, actor.seq, at.leaf, opened.whole(), opened.stated)
 
     @property
     def session(self) -> Session:

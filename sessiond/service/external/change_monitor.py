@@ -10,18 +10,18 @@ from collections.abc import Callable
 from typing import Protocol
 
 from sessiond.journal.store import SessionLog
-from sessiond.service.external.foreign_lines import Others
-from sessiond.service.external.watcher import NO_WATCH, Watch, Watching
-from sessiond.service.log.open_session import Opened
+from sessiond.service.external.foreign_lines import ForeignLines
+from sessiond.service.external.watcher import NO_WATCH, Watch, Watcher
+from sessiond.service.log.open_session import OpenSession
 
-__all__ = ["Attention", "Follower"]
+__all__ = ["ChangeMonitor", "Follower"]
 
 
 class Follower(Protocol):
     """Reader that takes the lines of foreign writers into the session: the session's writer."""
 
     @property
-    def others(self) -> Others:
+    def foreign_lines(self) -> ForeignLines:
         """Foreign lines that the session does not have yet."""
         ...
 
@@ -30,10 +30,10 @@ class Follower(Protocol):
         ...
 
 
-class Attention:
+class ChangeMonitor:
     """Notices about the file since the last look; `wake` is called on each notice."""
 
-    def __init__(self, watching: Watching, wake: Callable[[], None]) -> None:
+    def __init__(self, watching: Watcher, wake: Callable[[], None]) -> None:
         self._watching = watching
         self._wake = wake
         self._watch: Watch = NO_WATCH
@@ -43,7 +43,7 @@ class Attention:
         self.is_urgent = False
         """True if a read found other lines than were stored: look before any request is served."""
 
-    def turn_to(self, opened: Opened) -> None:
+    def turn_to(self, opened: OpenSession) -> None:
         """Monitor the file of this session from now on."""
         self._may_have_grown = True
         self._watch.end()
@@ -66,23 +66,25 @@ class Attention:
         self.is_urgent = True
         self._wake()
 
-    def is_due(self, opened: Opened, writer: Follower) -> bool:
+    def is_due(self, opened: OpenSession, writer: Follower) -> bool:
         """Return whether to look at the file now. Waits for no disk."""
         if self._watched is not opened.journal:
             # The session was in memory and has a file now.
             self.turn_to(opened)
         may_have_grown, self._may_have_grown = self._may_have_grown, False
         grown = may_have_grown and opened.journal.has_grown()
-        return self.is_urgent or self._name_changed or grown or writer.others.half_due_in <= 0
+        return (
+            self.is_urgent or self._name_changed or grown or writer.foreign_lines.half_due_in <= 0
+        )
 
-    async def look(self, opened: Opened, writer: Follower) -> bool:
+    async def look(self, opened: OpenSession, writer: Follower) -> bool:
         """Take in foreign lines; return whether there were any. Raise Replaced."""
-        name_changed, was_lost = self._name_changed, writer.others.lost
+        name_changed, was_lost = self._name_changed, writer.foreign_lines.lost
         self._name_changed = self.is_urgent = False
         changed = await writer.look()
         # The next look takes the rest, behind the waiting batches.
         self._may_have_grown = self._may_have_grown or (changed and opened.journal.behind_bytes > 0)
-        if (name_changed and not self._watch.looks) or (was_lost and not writer.others.lost):
+        if (name_changed and not self._watch.looks) or (was_lost and not writer.foreign_lines.lost):
             # Another file may have the name, or a lost file is back: both need a new watch.
             self.turn_to(opened)
             changed = await writer.look() or changed

@@ -23,18 +23,21 @@ from sessiond.limits import (
     REPLAY_CHUNK_BYTES,
 )
 from sessiond.service.log.events import Event
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Listener
 from sessiond.service.pubsub.hub import Hub
 
-__all__ = ["Others"]
+__all__ = ["ForeignLines"]
 
 
-class Others:
+class ForeignLines:
     """Foreign lines for the writer of one session; `in_thread` waits for the disk."""
 
     def __init__(
-        self, opened: Opened, hub: Hub, in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]
+        self,
+        opened: OpenSession,
+        hub: Hub,
+        in_thread: Callable[[Callable[[], Any]], Awaitable[Any]],
     ) -> None:
         self._opened = opened
         self._hub = hub
@@ -78,7 +81,7 @@ class Others:
         """Facts that lists must follow: the last line, and the file that holds it."""
         return self._opened.session.seq, self._opened.journal.inode
 
-    async def come_first(self) -> None:
+    async def take_foreign_lines_first(self) -> None:
         """Take in foreign lines before an append, with half a line once it is whole. Raise Replaced."""
         self.take_in()
         try:

@@ -18,10 +18,10 @@ import anyio
 
 from sessiond.journal.disk.files import Files
 from sessiond.limits import WATCH_POLL_SECONDS, WATCH_SECONDS
-from sessiond.service.external.watcher import Changed, Looking, PathOf, Watch, Watching
+from sessiond.service.external.watcher import Changed, PathOf, PollingWatcher, Watch, Watcher
 from sessiond.system import SYSTEM
 
-__all__ = ["Inotify", "best_watching"]
+__all__ = ["InotifyWatcher", "best_watcher"]
 
 _MODIFY, _ATTRIB, _DELETE_SELF, _MOVE_SELF = 0x2, 0x4, 0x400, 0x800
 _OVERFLOW, _IGNORED = 0x4000, 0x8000
@@ -29,16 +29,16 @@ _EVENT: Final = struct.Struct("iIII")
 _READ_BYTES: Final = 64 * 1024
 
 
-def best_watching(files: Files, report: Callable[[str], None]) -> Watching:
+def best_watcher(files: Files, report: Callable[[str], None]) -> Watcher:
     """Return inotify if the system has it, else polling.
 
     `report` gets the reason for polling in a few words, once.
     """
-    looking = Looking(files)
+    looking = PollingWatcher(files)
     if not SYSTEM.has_inotify:
         return looking
     try:
-        return Inotify(looking, report)
+        return InotifyWatcher(looking, report)
     except OSError as error:
         report(f"session files are polled twice a second: inotify: {error.strerror}")
         return looking
@@ -47,7 +47,7 @@ def best_watching(files: Files, report: Callable[[str], None]) -> Watching:
 class _Told:
     looks = False
 
-    def __init__(self, inotify: Inotify, number: int) -> None:
+    def __init__(self, inotify: InotifyWatcher, number: int) -> None:
         self._inotify = inotify
         self._number = number
 
@@ -55,10 +55,10 @@ class _Told:
         self._inotify.forget(self._number)
 
 
-class Inotify:
+class InotifyWatcher:
     """Descriptor that watches all files; files that cannot be watched are polled. Raises OSError."""
 
-    def __init__(self, looking: Looking, report: Callable[[str], None]) -> None:
+    def __init__(self, looking: PollingWatcher, report: Callable[[str], None]) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._fd = self._call(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         self._looking = looking
@@ -68,7 +68,7 @@ class Inotify:
         self._told: dict[int, Changed] = {}
 
     def watch(self, path: PathOf, changed: Changed) -> Watch:
-        """Watch a file as `Watching` says. A missing file, or one over the system's limit, is polled."""
+        """Watch a file as `Watcher` says. A missing file, or one over the system's limit, is polled."""
         name = path()
         try:
             if name is None:
@@ -94,7 +94,7 @@ class Inotify:
             self._libc.inotify_rm_watch(self._fd, number)
 
     async def run(self) -> None:
-        """Report changes as `Watching` says. Closes the descriptor in the end."""
+        """Report changes as `Watcher` says. Closes the descriptor in the end."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._looking.run)

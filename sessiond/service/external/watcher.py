@@ -22,7 +22,7 @@ from msgspec import Struct
 from sessiond.journal.disk.files import Files
 from sessiond.limits import WATCH_POLL_SECONDS
 
-__all__ = ["NO_WATCH", "Changed", "Looking", "PathOf", "Unwatched", "Watch", "Watching"]
+__all__ = ["NO_WATCH", "Changed", "PathOf", "PollingWatcher", "Unwatched", "Watch", "Watcher"]
 
 Changed = Callable[[bool], None]
 """Called on the loop; True if the path may have another file now, or none."""
@@ -42,7 +42,7 @@ class Watch(Protocol):
         ...
 
 
-class Watching(Protocol):
+class Watcher(Protocol):
     """Source of notices about changes."""
 
     def watch(self, path: PathOf, changed: Changed) -> Watch:
@@ -78,7 +78,7 @@ class _Looked:
         self._looked.pop(self, None)
 
 
-class Looking:
+class PollingWatcher:
     """Polling of every watched file each `seconds`; rests while there is none."""
 
     def __init__(self, files: Files, seconds: float = WATCH_POLL_SECONDS) -> None:
@@ -88,14 +88,14 @@ class Looking:
         self._wanted = anyio.Event()
 
     def watch(self, path: PathOf, changed: Changed) -> Watch:
-        """Watch a file as `Watching` says. Changes just before the call are told too."""
+        """Watch a file as `Watcher` says. Changes just before the call are told too."""
         watch = _Looked(path, changed, self._looked)
         self._looked[watch] = None
         self._wanted.set()
         return watch
 
     async def run(self) -> None:
-        """Poll as `Watching` says."""
+        """Poll as `Watcher` says."""
         while True:
             await self._wanted.wait()
             while self._looked:

@@ -9,9 +9,9 @@ from sessiond.journal.journal import Journal
 from sessiond.journal.profile.layout import Layout
 from sessiond.model.times import rfc3339
 from sessiond.service.environment import Environment
-from sessiond.service.files.catalog_records import Register
+from sessiond.service.files.catalog_records import CatalogRecords
 from sessiond.service.files.indexer import Indexer
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 
 __all__ = ["Assembly"]
 
@@ -19,7 +19,7 @@ __all__ = ["Assembly"]
 class Assembly:
     """Builder of open sessions: adds to a file's lines what the profile knows of the file."""
 
-    def __init__(self, layout: Layout, register: Register, environment: Environment) -> None:
+    def __init__(self, layout: Layout, register: CatalogRecords, environment: Environment) -> None:
         self._layout = layout
         self._register = register
         self._environment = environment
@@ -31,14 +31,14 @@ class Assembly:
         known: Known | None,
         journal: Journal,
         indexer: Indexer,
-    ) -> Opened:
+    ) -> OpenSession:
         """Return the open session of a file whose lines were indexed."""
         place = None
         if self._layout.is_pending(path):
             place = self._layout.session_path(session_id, self._environment.file_stamp())
         epoch, summary = self._register.recall(known, journal)
         elsewhere = path.parent not in self._layout.folders
-        return Opened(
+        return OpenSession(
             session_id,
             indexer.session,
             journal,

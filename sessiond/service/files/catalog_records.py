@@ -22,11 +22,11 @@ from sessiond.errors import StorageError
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.journal import Journal
 from sessiond.journal.store import SessionLog
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.log.summary import Summary, decode_summary
 
-__all__ = ["Register", "Snapshot", "fingerprint_of", "fits_line", "snapshot"]
+__all__ = ["CatalogRecords", "Snapshot", "fingerprint_of", "fits_line", "snapshot"]
 
 
 _info_decoder: Final = msgspec.json.Decoder(SessionInfo)
@@ -35,17 +35,17 @@ _info_decoder: Final = msgspec.json.Decoder(SessionInfo)
 class Snapshot(Struct, frozen=True):
     """An open session as it was at one moment, to be stored later."""
 
-    opened: Opened
+    opened: OpenSession
     info: SessionInfo
     has_assistant: bool
 
 
-def snapshot(opened: Opened) -> Snapshot:
+def snapshot(opened: OpenSession) -> Snapshot:
     """Return the session's current state. Called on the loop, where nothing changes meanwhile."""
     return Snapshot(opened, opened.info(), opened.session.has_assistant)
 
 
-class Register:
+class CatalogRecords:
     """The catalog in terms of sessions. Blocking, for worker threads."""
 
     def __init__(self, catalog: Catalog, files: Files, new_epoch: Callable[[], str]) -> None:
@@ -86,7 +86,7 @@ class Register:
         if known is None or known.path != str(path):
             self.catalog.place(session_id, str(path), Mark(self._new_epoch(), 0, ""))
 
-    def note(self, opened: Opened) -> None:
+    def note(self, opened: OpenSession) -> None:
         """Record where a session's file is and under which epoch it is served."""
         journal = opened.journal
         if not isinstance(journal, Journal):
@@ -126,7 +126,7 @@ class Register:
             has_assistant=seen.has_assistant,
         )
 
-    def _mark(self, opened: Opened, seq: int) -> Mark:
+    def _mark(self, opened: OpenSession, seq: int) -> Mark:
         """Return the epoch's mark at a line; the recorded mark if that line cannot be read now."""
         mark = mark_of(opened.epoch, opened.journal, seq)
         if not mark.seen_digest:

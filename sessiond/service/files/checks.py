@@ -6,10 +6,10 @@ from pathlib import Path
 
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
-from sessiond.service.files.locations import Keeping
+from sessiond.service.files.locations import SessionFiles
 from sessiond.service.files.repairing import Repair, plan_in_memory, plan_repair
-from sessiond.service.files.verifying import Look, Verification, verify_file, verify_memory
-from sessiond.service.log.open_session import Opened
+from sessiond.service.files.verifying import Verification, VerifyScope, verify_file, verify_memory
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
 
 __all__ = ["Checks"]
@@ -21,12 +21,14 @@ class Checks:
     The file of an open session is checked up to its last known line; later bytes are being written.
     """
 
-    def __init__(self, keeping: Keeping, layout: Layout, files: Files) -> None:
+    def __init__(self, keeping: SessionFiles, layout: Layout, files: Files) -> None:
         self._keeping = keeping
         self._layout = layout
         self._files = files
 
-    def verify(self, session_id: str, opened: Opened | None, progress: Progress) -> Verification:
+    def verify(
+        self, session_id: str, opened: OpenSession | None, progress: Progress
+    ) -> Verification:
         """Return the problems of a session's file. Raises SessionNotFound, StorageError."""
         if opened is not None and opened.path is None:
             return verify_memory(opened)
@@ -34,7 +36,7 @@ class Checks:
         return verify_file(self._files, path, look)
 
     def plan_repair(
-        self, session_id: str, opened: Opened | None, *, dry_run: bool, progress: Progress
+        self, session_id: str, opened: OpenSession | None, *, dry_run: bool, progress: Progress
     ) -> Repair:
         """Return what a repair would do. Raises SessionNotFound, SessionCorrupt, StorageError."""
         if opened is not None and opened.path is None:
@@ -43,12 +45,12 @@ class Checks:
         return plan_repair(self._files, path, look, dry_run=dry_run)
 
     def _place(
-        self, session_id: str, opened: Opened | None, progress: Progress
-    ) -> tuple[Path, Look]:
+        self, session_id: str, opened: OpenSession | None, progress: Progress
+    ) -> tuple[Path, VerifyScope]:
         size = None
         if opened is None or opened.path is None:
             path = self._keeping.require(session_id)
         else:
             path = opened.path
             size = opened.journal.size_bytes + opened.journal.slack_bytes
-        return path, Look(size, self._layout.id_of(path), progress)
+        return path, VerifyScope(size, self._layout.id_of(path), progress)

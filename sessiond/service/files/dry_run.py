@@ -9,7 +9,7 @@ from pathlib import Path
 from sessiond.journal.memory import MemoryJournal
 from sessiond.model.times import rfc3339
 from sessiond.service.files.indexer import Indexer
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.log.summary import SUMMED_KINDS, Summary, Tally
 
@@ -27,7 +27,7 @@ def rehearse(session_id: str, chunks: Iterable[Sequence[bytes]], epoch: str) -> 
         indexer.visit(seq, line)
         if SUMMED_KINDS[session.kinds[seq]]:
             tally.take(session.kinds[seq], line)
-    opened = Opened(
+    opened = OpenSession(
         session_id,
         session,
         MemoryJournal(header),

@@ -19,7 +19,7 @@ from sessiond.dialects.native import NATIVE
 from sessiond.limits import PROGRESS_LINES
 from sessiond.model.row import Kind
 from sessiond.service.log.log_reader import chunks
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
 from sessiond.session.index import Session
 
@@ -36,7 +36,7 @@ class Export(NamedTuple):
     notes: list[str]
 
 
-def export_native(opened: Opened, upto: int, progress: Progress) -> Export:
+def export_native(opened: OpenSession, upto: int, progress: Progress) -> Export:
     """Return the session as native lines as of line `upto`. The pieces may raise StorageError."""
     if opened.dialect is NATIVE:
         return Export(_own_lines(opened, upto, progress), [])
@@ -52,7 +52,7 @@ def export_native(opened: Opened, upto: int, progress: Progress) -> Export:
     return Export(_translated(opened, upto, progress), notes)
 
 
-def _own_lines(opened: Opened, upto: int, progress: Progress) -> Iterator[bytes]:
+def _own_lines(opened: OpenSession, upto: int, progress: Progress) -> Iterator[bytes]:
     """Yield the bytes as they are stored, so a line that no reader understands is exported too."""
     for first in range(0, upto + 1, PROGRESS_LINES):
         last = min(first + PROGRESS_LINES - 1, upto)
@@ -60,7 +60,7 @@ def _own_lines(opened: Opened, upto: int, progress: Progress) -> Iterator[bytes]
         progress.report(last + 1, upto + 1, "lines")
 
 
-def _translated(opened: Opened, upto: int, progress: Progress) -> Iterator[bytes]:
+def _translated(opened: OpenSession, upto: int, progress: Progress) -> Iterator[bytes]:
     session = opened.session
     header = msgspec.structs.replace(
         opened.header, version=UNSET, id=opened.session_id, title=session.facts.get("title")
@@ -73,7 +73,7 @@ def _translated(opened: Opened, upto: int, progress: Progress) -> Iterator[bytes
     progress.report(upto + 1, upto + 1, "lines")
 
 
-def _native_line(opened: Opened, seq: int, line: bytes) -> bytes:
+def _native_line(opened: OpenSession, seq: int, line: bytes) -> bytes:
     session = opened.session
     fields = fields_of(opened.dialect.wire(line))
     parent = _node_above(session, session.parents[seq])

@@ -29,12 +29,12 @@ from sessiond.service.files.indexer import Indexer
 from sessiond.service.log.line_indexer import too_long
 from sessiond.service.ports import Progress
 
-__all__ = ["ImportReport", "Source", "read_import", "read_source", "source_of"]
+__all__ = ["ImportReport", "ImportSource", "read_import", "read_source", "source_of"]
 
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Source(Struct, frozen=True):
+class ImportSource(Struct, frozen=True):
     """The content to import and its name. `tail` holds the bytes behind the last newline."""
 
     name: str
@@ -51,7 +51,7 @@ class ImportReport(Struct, frozen=True):
     problems: list[Problem]
 
 
-def read_source(path: Path, files: Files) -> Source:
+def read_source(path: Path, files: Files) -> ImportSource:
     """Return the content of a file to import. Raises SessionCorrupt, StorageError, TooLarge."""
     with telling("read", path):
         fd = open_regular(files, path)
@@ -66,7 +66,7 @@ def read_source(path: Path, files: Files) -> Source:
             files.close(fd)
 
 
-def source_of(name: str, chunks: Iterable[bytes]) -> Source:
+def source_of(name: str, chunks: Iterable[bytes]) -> ImportSource:
     """Return the content of `chunks` to import.
 
     Raises SessionCorrupt for a line that is too long.
@@ -81,11 +81,11 @@ def source_of(name: str, chunks: Iterable[bytes]) -> Source:
     splitter = Splitter(array("q", [0]), visit)
     for _ in feed(splitter, chunks):
         pass
-    return Source(name, lines, splitter.rest())
+    return ImportSource(name, lines, splitter.rest())
 
 
 def read_import(
-    source: Source,
+    source: ImportSource,
     *,
     wanted: str,
     session_id: str,

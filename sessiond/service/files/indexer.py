@@ -14,7 +14,7 @@ from sessiond.errors import SessionCorrupt
 from sessiond.journal.disk.failures import printable
 from sessiond.journal.recovery import LongLine
 from sessiond.model.entries import Header
-from sessiond.service.log.line_indexer import Intake, too_long
+from sessiond.service.log.line_indexer import LineIndexer, too_long
 from sessiond.session.atoms import Atoms
 from sessiond.session.index import Session
 
@@ -46,7 +46,7 @@ class Indexer:
         self._strict = strict
         self._dialect: Dialect | None = None
         self._session: Session | None = None
-        self._intake: Intake | None = None
+        self._intake: LineIndexer | None = None
         self._header: Header | None = None
 
     def begin_again(self) -> None:
@@ -66,7 +66,7 @@ class Indexer:
         return self._dialect
 
     @property
-    def intake(self) -> Intake:
+    def intake(self) -> LineIndexer:
         """Intake of further lines. Raises SessionCorrupt when there was no header."""
         assert self.dialect is not None
         assert self._intake is not None
@@ -126,7 +126,7 @@ class Indexer:
         self._dialect = dialect
         self._session = Session(dialect.rules)
         session_ids = {self._header.id, self._session_id or self._header.id}
-        self._intake = Intake(self._session, dialect, session_ids, strict=self._strict)
+        self._intake = LineIndexer(self._session, dialect, session_ids, strict=self._strict)
         # Bound once, since the call runs for every line of the file.
         self._take = self._intake.take
 

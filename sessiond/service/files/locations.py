@@ -2,7 +2,7 @@
 
 Law: a file is moved unchanged, and deleted only from the trash. Blocking, for worker threads. A
 move of an open session's file runs in the session's writer; any other move has the file to itself
-(`Hosts.retire`).
+(`SessionRegistry.retire`).
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from sessiond.journal.trash.restoring import Restoring
 from sessiond.journal.trash.trash import Trash
 from sessiond.limits import AVAILABLE_IDS_MAX
 from sessiond.service.environment import Environment
-from sessiond.service.files.catalog_records import Register
+from sessiond.service.files.catalog_records import CatalogRecords
 from sessiond.service.files.headers import require_header
 from sessiond.service.files.repairing import Repair, bring_over, write_repaired
-from sessiond.service.files.verifying import Look
-from sessiond.service.log.open_session import Opened
+from sessiond.service.files.verifying import VerifyScope
+from sessiond.service.log.open_session import OpenSession
 
-__all__ = ["Keeping", "exists_again", "lies_inside", "still_there"]
+__all__ = ["SessionFiles", "exists_again", "lies_inside", "still_there"]
 
 
-class Keeping:
+class SessionFiles:
     """The places of one profile's session files."""
 
     def __init__(
-        self, layout: Layout, files: Files, register: Register, environment: Environment
+        self, layout: Layout, files: Files, register: CatalogRecords, environment: Environment
     ) -> None:
         self.trash = Trash(layout, files)
         self.restoring = Restoring(layout, files)
@@ -110,7 +110,7 @@ class Keeping:
 
     # -- the archive -----------------------------------------------------------------
 
-    def archive(self, opened: Opened) -> None:
+    def archive(self, opened: OpenSession) -> None:
         """Move an open session's file into the archive, also a draft's. Safe to repeat.
 
         Raises InvalidParams for a session without a file in this profile, StorageError.
@@ -131,7 +131,7 @@ class Keeping:
             )
         self._move(opened, self._layout.archive / path.name)
 
-    def unarchive(self, opened: Opened) -> None:
+    def unarchive(self, opened: OpenSession) -> None:
         """Move an open session's file back among the sessions. Safe to repeat. Raises StorageError.
 
         The file counts as written just now, so that a retention does not take the session at once.
@@ -143,7 +143,7 @@ class Keeping:
                     self._files.touch(path)
             self._move(opened, self._layout.sessions / path.name)
 
-    def _move(self, opened: Opened, path: Path) -> None:
+    def _move(self, opened: OpenSession, path: Path) -> None:
         old = opened.path
         assert old is not None, "a session in memory has no place"
         try:
@@ -162,7 +162,7 @@ class Keeping:
 
     # -- the trash -------------------------------------------------------------------
 
-    def discard(self, session_id: str, opened: Opened | None) -> None:
+    def discard(self, session_id: str, opened: OpenSession | None) -> None:
         """Move every file of a session to the trash. Safe to repeat.
 
         Raises SessionNotFound if there never was one, SessionCorrupt for a file outside the profile
@@ -249,7 +249,7 @@ class Keeping:
         # For a link, the file it leads to is made anew in its place.
         path = Path(os.path.realpath(found))
         with owned(self._files, path, self._layout.locks) as fd:
-            look = Look(named=self._layout.id_of(found))
+            look = VerifyScope(named=self._layout.id_of(found))
             written = write_repaired(self._files, path, fd, look)
             plan, unfinished = written.plan, written.unfinished
             if unfinished is None:
@@ -307,7 +307,7 @@ class Keeping:
             self._files.unlink(path)
             self._files.fsync_folder(path.parent)
 
-    def discard_draft(self, opened: Opened) -> None:
+    def discard_draft(self, opened: OpenSession) -> None:
         """Move the file of an abandoned draft to the trash. Raises StorageError."""
         assert opened.path is not None, "a draft has a file"
         self._take(opened.path, opened.session_id)

@@ -21,8 +21,8 @@ from sessiond.journal.journal import Journal
 from sessiond.journal.memory import MemoryJournal
 from sessiond.journal.profile.layout import Layout
 from sessiond.journal.store import Overtaken, Replaced
-from sessiond.service.files.catalog_records import Register
-from sessiond.service.log.open_session import Opened
+from sessiond.service.files.catalog_records import CatalogRecords
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
 
 __all__ = ["Promotion", "require_forward"]
@@ -44,13 +44,13 @@ class Promotion(Struct, frozen=True):
 
     layout: Layout
     files: Files
-    register: Register
+    register: CatalogRecords
     stamp: str
     """Stamp for the name of a new file."""
     late: bool
     """True if foreign lines may come before the new ones, as in `SessionLog.append`."""
 
-    def promote(self, opened: Opened, wanted: Persist, lines: Sequence[bytes]) -> None:
+    def promote(self, opened: OpenSession, wanted: Persist, lines: Sequence[bytes]) -> None:
         """Bring a session to the level, with more lines behind its own.
 
         Raises SessionExists, StorageError, Overtaken, Replaced; nothing has changed then.
@@ -64,7 +64,7 @@ class Promotion(Struct, frozen=True):
         opened.persist = wanted
         self.register.note(opened)
 
-    def _write_out(self, opened: Opened, wanted: Persist, lines: Sequence[bytes]) -> None:
+    def _write_out(self, opened: OpenSession, wanted: Persist, lines: Sequence[bytes]) -> None:
         session_id = opened.session_id
         if self.layout.find(self.files, session_id) is not None:
             raise SessionExists(
@@ -83,7 +83,7 @@ class Promotion(Struct, frozen=True):
         opened.journal = journal
         opened.place = place if draft else None
 
-    def _give_place(self, opened: Opened, place: Path, lines: Sequence[bytes]) -> None:
+    def _give_place(self, opened: OpenSession, place: Path, lines: Sequence[bytes]) -> None:
         journal = opened.journal
         old = journal.path
         assert old is not None, "a draft is a file"
@@ -105,7 +105,7 @@ class Promotion(Struct, frozen=True):
                 journal.move(old)
             raise
 
-    def _append(self, opened: Opened, lines: Sequence[bytes]) -> None:
+    def _append(self, opened: OpenSession, lines: Sequence[bytes]) -> None:
         error = opened.store(lines, sync=True, has_assistant=False, late=self.late)
         if error is not None:
             raise error

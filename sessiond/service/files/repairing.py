@@ -21,8 +21,8 @@ from sessiond.journal.profile.making import write_unfinished
 from sessiond.journal.scanning import chunks_of
 from sessiond.limits import PROBLEMS_MAX
 from sessiond.model.problems import Problem
-from sessiond.service.files.verifying import WHOLE, Look, Survey, survey
-from sessiond.service.log.open_session import Opened
+from sessiond.service.files.verifying import WHOLE, FileSurvey, VerifyScope, survey
+from sessiond.service.log.open_session import OpenSession
 
 __all__ = ["Repair", "bring_over", "plan_in_memory", "plan_repair", "write_repaired"]
 
@@ -57,7 +57,9 @@ class Repaired(Struct, frozen=True):
     unfinished: Path | None
 
 
-def plan_repair(files: Files, path: Path, look: Look = WHOLE, *, dry_run: bool = True) -> Repair:
+def plan_repair(
+    files: Files, path: Path, look: VerifyScope = WHOLE, *, dry_run: bool = True
+) -> Repair:
     """Return what a repair would do, without a change. Raises SessionCorrupt, StorageError."""
     with telling("read", path):
         fd = open_regular(files, path)
@@ -69,7 +71,7 @@ def plan_repair(files: Files, path: Path, look: Look = WHOLE, *, dry_run: bool =
     return _plan(found, path, dry_run=dry_run)
 
 
-def plan_in_memory(opened: Opened, *, dry_run: bool) -> Repair:
+def plan_in_memory(opened: OpenSession, *, dry_run: bool) -> Repair:
     """Return the plan for a session without a file: there is nothing to repair."""
     return Repair(
         dry_run=dry_run,
@@ -83,7 +85,7 @@ def plan_in_memory(opened: Opened, *, dry_run: bool) -> Repair:
     )
 
 
-def write_repaired(files: Files, path: Path, fd: int, look: Look = WHOLE) -> Repaired:
+def write_repaired(files: Files, path: Path, fd: int, look: VerifyScope = WHOLE) -> Repaired:
     """Write the kept lines to a new file, durably, if the plan has no reason not to.
 
     Raises SessionCorrupt for a file that may not be made anew, StorageError.
@@ -116,7 +118,7 @@ def bring_over(files: Files, fd: int, start: int, young: Path) -> int:
     return end
 
 
-def _survey(files: Files, path: Path, fd: int, look: Look) -> Survey:
+def _survey(files: Files, path: Path, fd: int, look: VerifyScope) -> FileSurvey:
     try:
         return survey(files, path, fd, look)
     except SessionCorrupt as corrupt:
@@ -130,7 +132,7 @@ def _survey(files: Files, path: Path, fd: int, look: Look) -> Survey:
         ) from corrupt
 
 
-def _plan(found: Survey, path: Path, *, dry_run: bool) -> Repair:
+def _plan(found: FileSurvey, path: Path, *, dry_run: bool) -> Repair:
     session = found.indexer.session
     reason = None
     if not found.damaged:
@@ -157,7 +159,7 @@ def _plan(found: Survey, path: Path, *, dry_run: bool) -> Repair:
     )
 
 
-def _dropped(found: Survey) -> list[int]:
+def _dropped(found: FileSurvey) -> list[int]:
     """Return the lines that are left out, half a last line among them."""
     lines = found.lines
     if found.half is not None:
@@ -166,7 +168,7 @@ def _dropped(found: Survey) -> list[int]:
     return found.bad + ([lines - 1] if torn else [])
 
 
-def _kept(files: Files, fd: int, found: Survey) -> Iterator[bytes]:
+def _kept(files: Files, fd: int, found: FileSurvey) -> Iterator[bytes]:
     """Yield the bytes of the lines that stay."""
     at = 0
     for seq in _dropped(found):

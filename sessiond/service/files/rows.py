@@ -11,7 +11,7 @@ from sessiond.journal.journal import Journal, scan
 from sessiond.journal.profile.layout import Layout
 from sessiond.model.entries import Header
 from sessiond.service.files.assembly import Assembly
-from sessiond.service.files.catalog_records import Register, snapshot
+from sessiond.service.files.catalog_records import CatalogRecords, snapshot
 from sessiond.service.files.crash_recovery import judge_tail
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.log.summary import SUMMED_KINDS, Summary, Tally
@@ -46,7 +46,7 @@ class Rows:
     """The rows of one profile's files."""
 
     def __init__(
-        self, layout: Layout, files: Files, register: Register, assembly: Assembly
+        self, layout: Layout, files: Files, register: CatalogRecords, assembly: Assembly
     ) -> None:
         self._layout = layout
         self._files = files

@@ -28,15 +28,15 @@ from sessiond.model.ids import derive_session_id, is_session_id
 from sessiond.model.times import unix_ms
 from sessiond.service.environment import Environment
 from sessiond.service.files.assembly import Assembly
-from sessiond.service.files.catalog_records import Register
+from sessiond.service.files.catalog_records import CatalogRecords
 from sessiond.service.files.checks import Checks
 from sessiond.service.files.crash_recovery import judge_tail, open_unchanged
 from sessiond.service.files.indexer import Indexer
-from sessiond.service.files.locations import Keeping
+from sessiond.service.files.locations import SessionFiles
 from sessiond.service.files.promotion import Promotion
 from sessiond.service.files.rows import Rows
-from sessiond.service.log.line_indexer import Intake
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.line_indexer import LineIndexer
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
 from sessiond.session.index import Session
 
@@ -54,8 +54,8 @@ class Store:
         layout.make_folders(files)
         self.catalog = Catalog(layout.catalog, environment.report_trouble)
         self.texts = TextIndex(layout.search, environment.report_trouble)
-        self.register = Register(self.catalog, files, environment.new_epoch)
-        self.keeping = Keeping(layout, files, self.register, environment)
+        self.register = CatalogRecords(self.catalog, files, environment.new_epoch)
+        self.keeping = SessionFiles(layout, files, self.register, environment)
         self._assembly = Assembly(layout, self.register, environment)
         self.rows = Rows(layout, files, self.register, self._assembly)
         self.checks = Checks(self.keeping, layout, files)
@@ -65,7 +65,7 @@ class Store:
         self.next_lease_epoch = count(first).__next__
 
     def promote(
-        self, opened: Opened, wanted: Persist, lines: Sequence[bytes], *, late: bool
+        self, opened: OpenSession, wanted: Persist, lines: Sequence[bytes], *, late: bool
     ) -> None:
         """Bring a session to this level, with more lines; `late` as in `SessionLog.append`.
 
@@ -87,7 +87,7 @@ class Store:
 
     # -- create ------------------------------------------------------------------
 
-    def create(self, header: Header, persist: Persist) -> Opened:
+    def create(self, header: Header, persist: Persist) -> OpenSession:
         """Return a new native session. Raises SessionExists, StorageError."""
         session_id = header.id
         line = NATIVE.encode_header(header)
@@ -108,15 +108,15 @@ class Store:
         journal: Journal | MemoryJournal,
         persist: Persist,
         place: Path | None,
-    ) -> Opened:
+    ) -> OpenSession:
         session = Session(NATIVE.rules)
-        return Opened(
+        return OpenSession(
             header.id,
             session,
             journal,
             NATIVE,
             header,
-            Intake(session, NATIVE, {header.id}),
+            LineIndexer(session, NATIVE, {header.id}),
             epoch=self.environment.new_epoch(),
             persist=persist,
             place=place,
@@ -134,7 +134,7 @@ class Store:
         self.write_new(path, pieces)
         return path
 
-    def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> Opened:
+    def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> OpenSession:
         """Put the lines of a copy into the sessions folder as one file, and open the session.
 
         Raises SessionExists, StorageError; no file was made then.
@@ -157,11 +157,11 @@ class Store:
 
     # -- open ----------------------------------------------------------------------
 
-    def open(self, session_id: str) -> Opened:
+    def open(self, session_id: str) -> OpenSession:
         """Open a session by its id. Raises SessionNotFound, SessionCorrupt, SessionLocked."""
         return self._open(self.keeping.require(session_id), session_id)
 
-    def reopen(self, opened: Opened) -> Opened:
+    def reopen(self, opened: OpenSession) -> OpenSession:
         """Open the session again after another file took the place of the open one.
 
         The new file is another log, so it gets a new epoch. Raises what `open` raises.
@@ -192,7 +192,7 @@ class Store:
         self.register.place(session_id, path)
         return session_id
 
-    def _open(self, path: Path, session_id: str) -> Opened:
+    def _open(self, path: Path, session_id: str) -> OpenSession:
         self.keeping.settle_names(path)
         journal, indexer = open_unchanged(
             self.files,
@@ -245,7 +245,7 @@ class Store:
                 continue
         return None
 
-    def settle(self, opened: Opened) -> None:
+    def settle(self, opened: OpenSession) -> None:
         """Make a session's last entries durable before its file is released."""
         # The sync also cuts a file that a failed append damaged back to its last good byte.
         # A failure has no receiver here; every entry that a client was told of is durable.

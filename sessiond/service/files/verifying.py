@@ -25,14 +25,22 @@ from sessiond.model.row import Kind
 from sessiond.service.files.crash_recovery import torn_detail
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.files.lint import oddities
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
 from sessiond.session.index import Session
 
-__all__ = ["WHOLE", "Look", "Survey", "Verification", "survey", "verify_file", "verify_memory"]
+__all__ = [
+    "WHOLE",
+    "FileSurvey",
+    "Verification",
+    "VerifyScope",
+    "survey",
+    "verify_file",
+    "verify_memory",
+]
 
 
-class Look(Struct, frozen=True):
+class VerifyScope(Struct, frozen=True):
     """Bounds of a check: a number of bytes (None: all), and the session id in the file's name.
 
     `named` is None if the name has no session id.
@@ -42,12 +50,12 @@ class Look(Struct, frozen=True):
     named: str | None = None
     progress: Progress | None = None
 
-    def upto(self, size: int) -> Look:
+    def upto(self, size: int) -> VerifyScope:
         """Return the look bounded to `size` bytes."""
         return structs.replace(self, size=size)
 
 
-WHOLE: Final = Look()
+WHOLE: Final = VerifyScope()
 
 
 class Verification(Struct, frozen=True):
@@ -67,7 +75,7 @@ class Verification(Struct, frozen=True):
     read_only: bool
 
 
-class Survey(Struct, frozen=True):
+class FileSurvey(Struct, frozen=True):
     """The index of a file, the offsets of its lines, and the lines that a repair would leave out.
 
     `ends[n]` is where line n begins. `tail` holds the bytes behind the last newline, `bad` the
@@ -109,7 +117,7 @@ class Survey(Struct, frozen=True):
         return min([*found, self.lines - 1]) + 1
 
 
-def verify_file(files: Files, path: Path, look: Look = WHOLE) -> Verification:
+def verify_file(files: Files, path: Path, look: VerifyScope = WHOLE) -> Verification:
     """Check every line of a file. Raises StorageError."""
     with telling("read", path):
         fd = open_regular(files, path)
@@ -123,7 +131,7 @@ def verify_file(files: Files, path: Path, look: Look = WHOLE) -> Verification:
             files.close(fd)
 
 
-def survey(files: Files, path: Path, fd: int, look: Look = WHOLE) -> Survey:
+def survey(files: Files, path: Path, fd: int, look: VerifyScope = WHOLE) -> FileSurvey:
     """Return the survey of an open file. Raises SessionCorrupt, OSError."""
     indexer = Indexer(path, in_place=True, session_id=look.named)
     ends = array("q", [0])
@@ -149,7 +157,7 @@ def survey(files: Files, path: Path, fd: int, look: Look = WHOLE) -> Survey:
     tail = splitter.rest()
     tail_is_whole = _take_tail(indexer, len(ends) - 1, tail, visit)
     half = _take_half(indexer, len(ends) - 1 + (tail_is_whole and bool(tail)))
-    return Survey(indexer, ends, tail, tail_is_whole, bad, half)
+    return FileSurvey(indexer, ends, tail, tail_is_whole, bad, half)
 
 
 def _compare_ids(indexer: Indexer, named: str | None) -> None:
@@ -182,7 +190,7 @@ def _take_half(indexer: Indexer, lines: int) -> int | None:
     return first
 
 
-def _verification(found: Survey) -> Verification:
+def _verification(found: FileSurvey) -> Verification:
     session = found.indexer.session
     return Verification(
         ok=not session.problem_count,
@@ -211,7 +219,7 @@ def _no_session(corrupt: SessionCorrupt, size: int) -> Verification:
     )
 
 
-def verify_memory(opened: Opened) -> Verification:
+def verify_memory(opened: OpenSession) -> Verification:
     """Return the verification of a session without a file: nothing can be damaged."""
     session, statistics = opened.session, opened.journal.statistics()
     return Verification(

@@ -12,12 +12,12 @@ from typing import Final
 
 from sessiond.journal.profile.layout import Layout
 
-__all__ = ["Claims"]
+__all__ = ["FileIndex"]
 
 _SUFFIX: Final = ".jsonl"
 
 
-class Claims:
+class FileIndex:
     """The files in the folders, and the session that each file claims to be."""
 
     def __init__(self, layout: Layout) -> None:

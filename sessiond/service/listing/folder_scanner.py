@@ -28,10 +28,10 @@ from sessiond.limits import SURVEY_BATCH_ROWS, SURVEY_SECONDS
 from sessiond.model.ids import derive_session_id, is_session_id
 from sessiond.service.files.catalog_records import fingerprint_of
 from sessiond.service.files.store import Store
-from sessiond.service.listing.file_index import Claims
-from sessiond.service.listing.mtime_cache import Folders, is_settled
+from sessiond.service.listing.file_index import FileIndex
+from sessiond.service.listing.mtime_cache import MtimeCache, is_settled
 
-__all__ = ["Survey", "Unreadable"]
+__all__ = ["FolderScanner", "Unreadable"]
 
 Report = Callable[[int, int], None]
 Read = tuple[Stored, Mark | None]
@@ -45,7 +45,7 @@ class Unreadable(Struct, frozen=True):
     reason: str
 
 
-class Survey:
+class FolderScanner:
     """The state of the folders when they were looked at last."""
 
     def __init__(
@@ -65,10 +65,10 @@ class Survey:
         self._forget()
 
     def _forget(self) -> None:
-        self._claims = Claims(self._layout)
+        self._claims = FileIndex(self._layout)
         self._seen: dict[str, Fingerprint] = {}
         self._unreadable: dict[str, str] = {}
-        self._folders = Folders(self._files)
+        self._folders = MtimeCache(self._files)
         self._next_full = float("-inf")
         self._expected: set[str] = set()
         # Files outside the profile that were opened by their paths.

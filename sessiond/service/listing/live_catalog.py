@@ -26,18 +26,18 @@ from sessiond.errors import SessiondError, exhausted
 from sessiond.limits import RETRY_AFTER_MS, ROSTER_FLUSH_SECONDS, UNREADABLE_SHOWN_MAX
 from sessiond.model.events import CatalogChange
 from sessiond.model.times import unix_ms
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.environment import Environment
 from sessiond.service.files.catalog_records import Snapshot, snapshot
 from sessiond.service.files.store import Store
 from sessiond.service.listing.changes import Changes
 from sessiond.service.listing.feed import Feed
-from sessiond.service.listing.folder_scanner import Survey
+from sessiond.service.listing.folder_scanner import FolderScanner
 from sessiond.service.listing.pages import Pages, Selection
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
 
-__all__ = ["Roster", "RosterStatistics"]
+__all__ = ["LiveCatalog", "RosterStatistics"]
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class RosterStatistics(Struct, frozen=True):
     in_memory: bool
 
 
-class Roster:
+class LiveCatalog:
     """The catalog, the folders and the open sessions put together."""
 
     def __init__(
@@ -64,10 +64,10 @@ class Roster:
         store: Store,
         environment: Environment,
         *,
-        hosts: Callable[[], Iterable[Host]],
+        actors: Callable[[], Iterable[SessionActor]],
         has_open: Callable[[str], bool],
     ) -> None:
-        """Take `hosts`, the open sessions, and `has_open`, which also covers closing ones.
+        """Take `actors`, the open sessions, and `has_open`, which also covers closing ones.
 
         `has_open` may be called in any thread.
         """
@@ -77,9 +77,9 @@ class Roster:
         self._register = store.register
         self._require_folder = store.keeping.require_folder
         self._environment = environment
-        self._hosts = hosts
-        self._survey = Survey(store, environment.monotonic, has_open)
-        self._dirty: set[Host] = set()
+        self._actors = actors
+        self._survey = FolderScanner(store, environment.monotonic, has_open)
+        self._dirty: set[SessionActor] = set()
         self._words: dict[str, CatalogChange] = {}
         self._wake = anyio.Event()
         self._turn = anyio.Lock()
@@ -92,11 +92,11 @@ class Roster:
 
     # -- what changed ------------------------------------------------------------------
 
-    def touch(self, host: Host) -> None:
+    def touch(self, actor: SessionActor) -> None:
         """Record that an open session changed."""
-        if host.is_open and host.opened.hidden:
+        if actor.is_open and actor.opened.hidden:
             return
-        self._dirty.add(host)
+        self._dirty.add(actor)
         self._wake.set()
 
     def changed(self, session_id: str, change: CatalogChange) -> None:
@@ -133,14 +133,14 @@ class Roster:
         if self._words or len(self.feed) or self._survey.is_behind:
             await self._look_around()
 
-    async def let_go(self, host: Host) -> None:
+    async def let_go(self, actor: SessionActor) -> None:
         """Store the last state of an ended session while its file is still locked."""
         # A store that is under way reads the session's file, so this one waits for its turn.
         async with self._turn:
-            gone = [host.session_id] if host.in_memory else []
-            if gone or host in self._dirty:
-                self._dirty.discard(host)
-                seen = [] if gone else [snapshot(host.opened)]
+            gone = [actor.session_id] if actor.in_memory else []
+            if gone or actor in self._dirty:
+                self._dirty.discard(actor)
+                seen = [] if gone else [snapshot(actor.opened)]
                 await self._store(seen, gone, lambda: None)
 
     async def forget(self, session_id: str) -> None:
@@ -193,7 +193,7 @@ class Roster:
         async with self._turn:
             dirty, self._dirty = self._dirty, set()
             try:
-                seen = [snapshot(host.opened) for host in dirty if host.is_open]
+                seen = [snapshot(actor.opened) for actor in dirty if actor.is_open]
                 return await self._store(seen, [], then)
             except BaseException:
                 self._dirty |= dirty
@@ -256,14 +256,14 @@ class Roster:
         Their epochs are recorded nowhere else.
         """
         async with self._turn:
-            hosts = list(self._hosts())
-            self._dirty.difference_update(hosts)
-            hidden = [host.opened for host in hosts if host.opened.hidden]
-            seen = [snapshot(host.opened) for host in hosts if not host.opened.hidden]
+            actors = list(self._actors())
+            self._dirty.difference_update(actors)
+            hidden = [actor.opened for actor in actors if actor.opened.hidden]
+            seen = [snapshot(actor.opened) for actor in actors if not actor.opened.hidden]
             new = {one.info.id for one in seen if one.opened.created and not self.complete.is_set()}
             await self._store(seen, [], lambda: self._note_all(hidden), created=new)
 
-    def _note_all(self, hidden: Iterable[Opened]) -> None:
+    def _note_all(self, hidden: Iterable[OpenSession]) -> None:
         for opened in hidden:
             self._register.note(opened)
 

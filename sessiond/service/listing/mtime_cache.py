@@ -13,14 +13,14 @@ from typing import Final, NamedTuple
 from sessiond.journal.disk.files import Files
 from sessiond.limits import SAME_TIME_SECONDS
 
-__all__ = ["Folders", "Look", "is_settled"]
+__all__ = ["FolderLook", "MtimeCache", "is_settled"]
 
 _SECOND_NS: Final = 1_000_000_000
 # Tick of file systems that count whole seconds, or every second one.
 _COARSE_SECONDS: Final = 2.0
 
 
-class Look(NamedTuple):
+class FolderLook(NamedTuple):
     """The start of a look at a folder's names: the folder, its state, and the moment."""
 
     folder: Path
@@ -29,7 +29,7 @@ class Look(NamedTuple):
     moment: float
 
 
-class Folders:
+class MtimeCache:
     """The folders whose names cannot have changed since they were looked at."""
 
     def __init__(self, files: Files) -> None:
@@ -41,11 +41,11 @@ class Folders:
         mark = self._settled.get(folder)
         return mark is None or mark != self._mark(folder)
 
-    def look(self, folder: Path) -> Look:
+    def look(self, folder: Path) -> FolderLook:
         """Start a look, before the names are read: later changes are seen by the next look."""
-        return Look(folder, self._mark(folder), self._files.now())
+        return FolderLook(folder, self._mark(folder), self._files.now())
 
-    def looked(self, look: Look) -> None:
+    def looked(self, look: FolderLook) -> None:
         """Finish a look: the names were read."""
         if look.mark is not None and is_settled(look.mark[1], look.moment):
             self._settled[look.folder] = look.mark

@@ -29,7 +29,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.scanning import lines_from
 from sessiond.limits import SEARCH_BATCH_CHARS
 from sessiond.service.files.catalog_records import fits_line
-from sessiond.service.listing.live_catalog import Roster
+from sessiond.service.listing.live_catalog import LiveCatalog
 from sessiond.service.ports import Progress
 
 __all__ = ["Search"]
@@ -45,8 +45,8 @@ class _Stock(Struct, frozen=True):
 class Search:
     """The searches of one profile, one at a time."""
 
-    def __init__(self, roster: Roster, files: Files, index: TextIndex) -> None:
-        self._roster = roster
+    def __init__(self, live_catalog: LiveCatalog, files: Files, index: TextIndex) -> None:
+        self._live_catalog = live_catalog
         self._files = files
         self._index = index
         self._turn = anyio.Lock()
@@ -59,7 +59,7 @@ class Search:
             return _Stock(known, [found for found in catalog.ids(query) if found in known])
 
         async with self._turn:
-            there = await self._roster.ask(stock, progress)
+            there = await self._live_catalog.ask(stock, progress)
             behind = await to_thread.run_sync(self._compare, there)
             for done, session_id in enumerate(behind, 1):
                 # One session per step, so that a cancelled search stops.

@@ -23,13 +23,13 @@ from sessiond.model.row import Row
 from sessiond.session.atoms import Atoms
 from sessiond.session.index import Session
 
-__all__ = ["Intake", "is_closed_half", "is_zeros", "too_long"]
+__all__ = ["LineIndexer", "is_closed_half", "is_zeros", "too_long"]
 
 _ZEROS: Final = "is nothing but zero bytes, as a power loss leaves them"
 _LINES_ARE_MISSING: Final = "lines of this append are missing; what is there is kept"
 
 
-class Intake:
+class LineIndexer:
     """Indexer of a file's lines behind the header, in order.
 
     `strict` refuses a line that is no entry. `session_ids` are the ids under which sessiond writes to

@@ -14,7 +14,7 @@ from anyio.lowlevel import checkpoint
 from sessiond.limits import INLINE_READ_BYTES, REPLAY_CHUNK_BYTES
 from sessiond.model.row import Kind
 from sessiond.service.log.events import Event
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.rewritten import NOT_AS_INDEXED, changed
 
 __all__ = ["LogReader", "chunks"]
@@ -23,7 +23,7 @@ __all__ = ["LogReader", "chunks"]
 class LogReader:
     """Stored lines of one session."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: OpenSession) -> None:
         self._opened = opened
 
     @property
@@ -68,7 +68,7 @@ class LogReader:
         return await to_thread.run_sync(journal.read_many, seqs)
 
 
-def chunks(opened: Opened, seqs: Iterable[int]) -> Iterator[list[int]]:
+def chunks(opened: OpenSession, seqs: Iterable[int]) -> Iterator[list[int]]:
     """Yield lists of lines to read at once, so that a long answer does not hold a long file."""
     chunk: list[int] = []
     size = 0

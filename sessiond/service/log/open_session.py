@@ -17,18 +17,18 @@ from sessiond.model.entries import Header
 from sessiond.model.ids import MAIN
 from sessiond.model.row import LeafEffect
 from sessiond.service.log.events import Event, Origin
-from sessiond.service.log.line_indexer import Intake
+from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.service.log.session_info import Persist, SessionInfo, head_infos, lineage_of
 from sessiond.service.log.summary import Summary, catch_up, unread_bytes
 from sessiond.session.index import Session
 from sessiond.session.settings import Stated
 
-__all__ = ["Opened"]
+__all__ = ["OpenSession"]
 
 EXTERNAL: Final = Origin(external=True)
 
 
-class Opened(Struct, eq=False):
+class OpenSession(Struct, eq=False):
     """Open session. Only its writer changes the index.
 
     `place` is the future path of a draft's file, once the draft is a conversation.
@@ -39,7 +39,7 @@ class Opened(Struct, eq=False):
     journal: SessionLog
     dialect: Dialect
     header: Header
-    intake: Intake
+    intake: LineIndexer
     epoch: str
     persist: Persist
     place: Path | None

@@ -18,7 +18,7 @@ from sessiond.dialects.base import BadLine
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.disk.failures import storage_error
 from sessiond.journal.store import SessionLog
-from sessiond.service.log.open_session import Opened
+from sessiond.service.log.open_session import OpenSession
 
 __all__ = ["NOT_AS_INDEXED", "as_stored", "changed", "is_rewritten"]
 
@@ -42,7 +42,7 @@ def is_rewritten(journal: SessionLog) -> bool:
         return False
 
 
-def as_stored(opened: Opened, pieces: Iterable[T]) -> Iterator[T]:
+def as_stored(opened: OpenSession, pieces: Iterable[T]) -> Iterator[T]:
     """Yield what is made of the stored lines. Raise StorageError if the lines differ now.
 
     The file is read once more only if another program has changed the file meanwhile.

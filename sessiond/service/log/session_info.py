@@ -1,6 +1,6 @@
 """Sessions as lists and answers show them: the shapes, and the fields from a header.
 
-Law: these are the wire's words; `Opened` and `Session` hold the session itself.
+Law: these are the wire's words; `OpenSession` and `Session` hold the session itself.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from sessiond.service.ports import Listener
 from sessiond.service.pubsub.frames import Framed, Frames
 from sessiond.service.pubsub.presence import Presence
 from sessiond.service.pubsub.replay import Log, Replays, SharedState
-from sessiond.service.pubsub.session_status import Standing
+from sessiond.service.pubsub.session_status import SessionStatus
 from sessiond.service.pubsub.subscription import Subscription, Variant
 
 __all__ = ["Hub", "HubStatistics"]
@@ -49,7 +49,7 @@ class Hub:
         self._session_id = session_id
         self._frames = Frames(session_id, epoch, rules)
         self.presence = Presence(session_id)
-        self.standing = Standing(session_id)
+        self.standing = SessionStatus(session_id)
         self._replays = self._new_replays()
         self._live: dict[Variant, dict[Subscription, None]] = {}
         self._replaying: dict[Subscription, None] = {}

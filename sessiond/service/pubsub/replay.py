@@ -16,7 +16,7 @@ from sessiond.model.events import Lagged, Synced
 from sessiond.service.log.events import Event, notification
 from sessiond.service.pubsub.frames import Frames
 from sessiond.service.pubsub.presence import Presence
-from sessiond.service.pubsub.session_status import Standing
+from sessiond.service.pubsub.session_status import SessionStatus
 from sessiond.service.pubsub.subscription import Subscription
 
 __all__ = ["Log", "Replays", "SharedState"]
@@ -43,7 +43,7 @@ class SharedState(NamedTuple):
     """State outside the log, told to a subscriber that missed it once it has caught up."""
 
     presence: Presence
-    standing: Standing
+    standing: SessionStatus
 
 
 class Replays:

@@ -11,10 +11,10 @@ from typing import Literal
 from sessiond.model.events import Changed
 from sessiond.service.log.events import notification
 
-__all__ = ["Standing"]
+__all__ = ["SessionStatus"]
 
 
-class Standing:
+class SessionStatus:
     """Status of one session that forbids or allows changes."""
 
     __slots__ = ("_session_id", "_state")

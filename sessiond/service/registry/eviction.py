@@ -21,24 +21,24 @@ from sessiond.limits import (
     SPARE_DESCRIPTORS_PART,
     Bounds,
 )
-from sessiond.service.actor.actor import Host
+from sessiond.service.actor.actor import SessionActor
 
-__all__ = ["Room"]
+__all__ = ["EvictionPolicy"]
 
 
-class Room:
+class EvictionPolicy:
     """Limits of open sessions; `dismiss` begins to close one, which takes until `released`."""
 
     def __init__(
         self,
-        hosts: Mapping[str, Host],
+        actors: Mapping[str, SessionActor],
         leaving: Mapping[str, anyio.Event],
         files: Files,
         monotonic: Callable[[], float],
-        dismiss: Callable[[Host], None],
+        dismiss: Callable[[SessionActor], None],
     ) -> None:
         self.bounds: Bounds = DEFAULT_BOUNDS
-        self._hosts = hosts
+        self._actors = actors
         self._leaving = leaving
         self._files = files
         self._monotonic = monotonic
@@ -49,7 +49,7 @@ class Room:
 
         Returns the events to wait for before there are descriptors for it.
         """
-        same = [host for host in self._hosts.values() if host.counts_as_memory == in_memory]
+        same = [actor for actor in self._actors.values() if actor.counts_as_memory == in_memory]
         limit = self.bounds.memory_sessions if in_memory else self.bounds.open_sessions
         if len(same) >= limit and not self._let_go(1, same):
             raise Overloaded(
@@ -62,21 +62,21 @@ class Room:
     def unload_idle(self) -> None:
         """Evict every session that was idle for long; a request opens it again."""
         before = self._monotonic() - self.bounds.idle_session_seconds
-        for host in list(self._hosts.values()):
-            if host.can_unload and host.last_used < before:
-                self._dismiss(host)
+        for actor in list(self._actors.values()):
+            if actor.can_unload and actor.last_used < before:
+                self._dismiss(actor)
         self.spare_descriptors()
 
     def spare_descriptors(self) -> None:
         """Evict idle sessions while few descriptors are left."""
-        self._let_go(_sessions(self._missing(0) - self._coming), self._hosts.values())
+        self._let_go(_sessions(self._missing(0) - self._coming), self._actors.values())
 
     def _make_descriptors(self) -> list[anyio.Event]:
         missing = self._missing(SESSION_DESCRIPTORS)
         if missing <= 0:
             return []
         still_missing = missing - self._coming
-        gone = self._let_go(_sessions(still_missing), self._hosts.values())
+        gone = self._let_go(_sessions(still_missing), self._actors.values())
         if len(gone) < _sessions(still_missing):
             raise Overloaded(
                 "the daemon may not open more files, and all open sessions are in use:"
@@ -98,16 +98,16 @@ class Room:
         if limit >= all_of_it + SPARE_DESCRIPTORS * SPARE_DESCRIPTORS_PART:
             # The usual case: the limit is high enough to need no count.
             return 0
-        opening = sum(not host.is_open for host in self._hosts.values())
+        opening = sum(not actor.is_open for actor in self._actors.values())
         used = self._files.descriptors_used() + opening * SESSION_DESCRIPTORS
         return used + wanted + min(SPARE_DESCRIPTORS, limit // SPARE_DESCRIPTORS_PART) - limit
 
-    def _let_go(self, count: int, among: Collection[Host]) -> list[Host]:
+    def _let_go(self, count: int, among: Collection[SessionActor]) -> list[SessionActor]:
         """Evict up to `count` idle sessions, the least recently used ones first."""
-        idle = [host for host in among if host.can_unload] if count > 0 else []
-        gone = sorted(idle, key=lambda host: host.last_used)[:count]
-        for host in gone:
-            self._dismiss(host)
+        idle = [actor for actor in among if actor.can_unload] if count > 0 else []
+        gone = sorted(idle, key=lambda actor: actor.last_used)[:count]
+        for actor in gone:
+            self._dismiss(actor)
         return gone
 
 

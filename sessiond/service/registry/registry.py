@@ -26,21 +26,21 @@ from sessiond.errors import (
 from sessiond.limits import RETRY_AFTER_MS, WRITER_THREADS_MAX
 from sessiond.model.entries import Header
 from sessiond.model.events import CatalogChange
-from sessiond.service.actor.actor import Host, Keeper
-from sessiond.service.actor.exclusive import Retirement
-from sessiond.service.actor.live import Means
-from sessiond.service.compaction.recommender import Recommending
-from sessiond.service.compaction.runner import Runs
-from sessiond.service.context.cache_budget import Caches
+from sessiond.service.actor.actor import RegistryCallbacks, SessionActor
+from sessiond.service.actor.exclusive import ExclusiveOperation
+from sessiond.service.actor.live import SessionDeps
+from sessiond.service.compaction.recommender import Recommender
+from sessiond.service.compaction.runner import CompactionRunner
+from sessiond.service.context.cache_budget import CacheBudget
 from sessiond.service.environment import Environment
-from sessiond.service.external.watcher import Watching
+from sessiond.service.external.watcher import Watcher
 from sessiond.service.files.store import Store
-from sessiond.service.listing.live_catalog import Roster
-from sessiond.service.log.open_session import Opened
+from sessiond.service.listing.live_catalog import LiveCatalog
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
-from sessiond.service.registry.eviction import Room
+from sessiond.service.registry.eviction import EvictionPolicy
 
-__all__ = ["Hosts"]
+__all__ = ["SessionRegistry"]
 
 # What an act on the file as a whole means for lists, by its reason.
 _CHANGES: Final[dict[str, CatalogChange]] = {
@@ -50,7 +50,7 @@ _CHANGES: Final[dict[str, CatalogChange]] = {
 }
 
 
-class Hosts:
+class SessionRegistry:
     """The open sessions of one daemon."""
 
     def __init__(  # noqa: PLR0913 - what one daemon has
@@ -58,32 +58,32 @@ class Hosts:
         store: Store,
         environment: Environment,
         tasks: TaskGroup,
-        roster: Roster,
-        watching: Watching,
-        runs: Runs,
+        live_catalog: LiveCatalog,
+        watching: Watcher,
+        runs: CompactionRunner,
         *,
         on_leave: Callable[[], None],
     ) -> None:
         self.draining = False
-        self.caches = Caches()
+        self.caches = CacheBudget()
         self._on_leave = on_leave
-        self._roster = roster
+        self._live_catalog = live_catalog
         self._store = store
         self._environment = environment
         self._tasks = tasks
-        self._hosts: dict[str, Host] = {}
+        self._actors: dict[str, SessionActor] = {}
         # Sessions whose file is somebody's who does not take requests any more, until it is let go.
         self._leaving: dict[str, anyio.Event] = {}
-        self.room = Room(
-            self._hosts, self._leaving, store.files, environment.monotonic, self._dismiss
+        self.eviction = EvictionPolicy(
+            self._actors, self._leaving, store.files, environment.monotonic, self._dismiss
         )
-        self._ready: list[Host] = []
+        self._ready: list[SessionActor] = []
         self._runs = runs
-        self._recommending = Recommending(tasks, runs)
-        self._keeper = Keeper(
+        self._recommending = Recommender(tasks, runs)
+        self._keeper = RegistryCallbacks(
             on_ready=self._ready.append,
             on_change=self._changed,
-            means=Means(
+            means=SessionDeps(
                 environment=environment,
                 # Writers do not queue behind the openings and reads of other sessions.
                 threads=CapacityLimiter(WRITER_THREADS_MAX),
@@ -94,31 +94,31 @@ class Hosts:
             ),
         )
 
-    def _changed(self, host: Host) -> None:
-        self._roster.touch(host)
-        self._recommending.touch(host)
+    def _changed(self, actor: SessionActor) -> None:
+        self._live_catalog.touch(actor)
+        self._recommending.touch(actor)
 
     # -- one session ---------------------------------------------------------------
 
-    def host(self, session_id: str) -> Host:
+    def actor(self, session_id: str) -> SessionActor:
         """The host of a session, opened on demand. Raises Overloaded, Draining."""
-        found = self._hosts.get(session_id)
+        found = self._actors.get(session_id)
         if found is not None:
             return found
         return self._start(session_id, lambda: self._store.open(session_id))
 
-    def find(self, session_id: str) -> Host | None:
+    def find(self, session_id: str) -> SessionActor | None:
         """The host of a session if it is open or about to be."""
-        return self._hosts.get(session_id)
+        return self._actors.get(session_id)
 
     def is_free(self, session_id: str) -> bool:
         """Whether nobody has the session's file, nor waits for it."""
-        return session_id not in self._hosts and session_id not in self._leaving
+        return session_id not in self._actors and session_id not in self._leaving
 
     def create(self, header: Header, persist: Persist) -> bool:
         """Let the session's host create it, or open it when the file is there.
 
-        `host.opened.created` will say which. False when it is open already, or somebody
+        `actor.opened.created` will say which. False when it is open already, or somebody
         else is about to create it.
         """
 
@@ -129,24 +129,24 @@ class Hosts:
         )
 
     def begin(
-        self, session_id: str, make: Callable[[], Opened], *, in_memory: bool = False
+        self, session_id: str, make: Callable[[], OpenSession], *, in_memory: bool = False
     ) -> bool:
         """The same for a session that `make` makes: it raises SessionExists where there is one."""
 
-        def load() -> Opened:
+        def load() -> OpenSession:
             try:
                 return make()
             except SessionExists:
                 return self._store.open(session_id)
 
-        host = self._hosts.get(session_id)
-        if host is None:
-            host = self._start(session_id, load, in_memory=in_memory)
-        return host.create_instead(load)
+        actor = self._actors.get(session_id)
+        if actor is None:
+            actor = self._start(session_id, load, in_memory=in_memory)
+        return actor.create_instead(load)
 
     def retire(
-        self, session_id: str, reason: str, act: Callable[[Opened | None], Any]
-    ) -> Retirement:
+        self, session_id: str, reason: str, act: Callable[[OpenSession | None], Any]
+    ) -> ExclusiveOperation:
         """End a session's host and let `act` have the file, in a worker thread.
 
         What was asked before is served first; what is asked from here on waits for the act
@@ -155,11 +155,11 @@ class Hosts:
         failed. Raises Draining.
         """
         self._require_running()
-        retirement = Retirement(reason, act, self._environment)
-        host = self._hosts.get(session_id)
-        if host is not None:
-            host.retirement = retirement
-            self._dismiss(host)
+        retirement = ExclusiveOperation(reason, act, self._environment)
+        actor = self._actors.get(session_id)
+        if actor is not None:
+            actor.retirement = retirement
+            self._dismiss(actor)
         else:
             predecessor = self._leaving.get(session_id)
             released = self._leaving[session_id] = anyio.Event()
@@ -167,17 +167,17 @@ class Hosts:
         return retirement
 
     def _start(
-        self, session_id: str, load: Callable[[], Opened], *, in_memory: bool = False
-    ) -> Host:
+        self, session_id: str, load: Callable[[], OpenSession], *, in_memory: bool = False
+    ) -> SessionActor:
         self._require_running()
-        awaited = self.room.make(in_memory=in_memory)
-        host = Host(session_id, load, self._keeper)
-        host.meant_for_memory = in_memory
-        self._hosts[session_id] = host
+        awaited = self.eviction.make(in_memory=in_memory)
+        actor = SessionActor(session_id, load, self._keeper)
+        actor.meant_for_memory = in_memory
+        self._actors[session_id] = actor
         if session_id in self._leaving:
             awaited.append(self._leaving[session_id])
-        self._tasks.start_soon(self._serve, host, awaited)
-        return host
+        self._tasks.start_soon(self._serve, actor, awaited)
+        return actor
 
     def _require_running(self) -> None:
         if self.draining:
@@ -185,44 +185,44 @@ class Hosts:
 
     # -- turns -----------------------------------------------------------------------
 
-    async def _serve(self, host: Host, awaited: list[anyio.Event]) -> None:
+    async def _serve(self, actor: SessionActor, awaited: list[anyio.Event]) -> None:
         """Run a host to its end, once the one before it has let go of the file, and others made room."""
         for released in awaited:
             await released.wait()
-        await host.run()
-        self._recommending.forget(host)
-        self._end_runs(host)
-        if self._hosts.get(host.session_id) is host:
-            self._leave(host)
+        await actor.run()
+        self._recommending.forget(actor)
+        self._end_runs(actor)
+        if self._actors.get(actor.session_id) is actor:
+            self._leave(actor)
         with anyio.CancelScope(shield=True):
             try:
-                if host.is_open:
-                    await self._let_go(host)
+                if actor.is_open:
+                    await self._let_go(actor)
             except Exception as bug:  # noqa: BLE001 - one session's end must not be the daemon's
                 short = exhausted(bug, RETRY_AFTER_MS)
                 if short is None:
-                    self._environment.report_bug(f"closing {host.session_id}", bug)
+                    self._environment.report_bug(f"closing {actor.session_id}", bug)
                 else:
                     # The next survey reads what was not noted.
-                    self._environment.report_trouble(f"closing {host.session_id}: {short}")
-            if host.retirement is not None:
-                await host.retirement.run(host.opened if host.is_open else None)
-                self._tell_roster(host.session_id, host.retirement)
-                host.tell_watchers(host.retirement.told)
-                host.retirement.done.set()
-        self._release(host.session_id, host.released)
+                    self._environment.report_trouble(f"closing {actor.session_id}: {short}")
+            if actor.retirement is not None:
+                await actor.retirement.run(actor.opened if actor.is_open else None)
+                self._tell_roster(actor.session_id, actor.retirement)
+                actor.tell_watchers(actor.retirement.told)
+                actor.retirement.done.set()
+        self._release(actor.session_id, actor.released)
 
-    async def _let_go(self, host: Host) -> None:
+    async def _let_go(self, actor: SessionActor) -> None:
         try:
-            await to_thread.run_sync(self._store.settle, host.opened)
-            await self._roster.let_go(host)
+            await to_thread.run_sync(self._store.settle, actor.opened)
+            await self._live_catalog.let_go(actor)
         finally:
-            await _surely(host.opened.journal.close)
+            await _surely(actor.opened.journal.close)
 
     async def _act(
         self,
         session_id: str,
-        retirement: Retirement,
+        retirement: ExclusiveOperation,
         predecessor: anyio.Event | None,
         released: anyio.Event,
     ) -> None:
@@ -235,15 +235,15 @@ class Hosts:
         retirement.done.set()
         self._release(session_id, released)
 
-    def _tell_roster(self, session_id: str, retirement: Retirement) -> None:
+    def _tell_roster(self, session_id: str, retirement: ExclusiveOperation) -> None:
         change = _CHANGES.get(retirement.told)
         if change is not None:
-            self._roster.changed(session_id, change)
+            self._live_catalog.changed(session_id, change)
 
-    def _leave(self, host: Host) -> None:
+    def _leave(self, actor: SessionActor) -> None:
         """From here on whoever names the session waits until this host has let go of it."""
-        del self._hosts[host.session_id]
-        self._leaving[host.session_id] = host.released
+        del self._actors[actor.session_id]
+        self._leaving[actor.session_id] = actor.released
         self._on_leave()
 
     def _release(self, session_id: str, released: anyio.Event) -> None:
@@ -251,64 +251,64 @@ class Hosts:
             del self._leaving[session_id]
         released.set()
 
-    def _dismiss(self, host: Host) -> None:
-        self._leave(host)
-        self._stop(host)
+    def _dismiss(self, actor: SessionActor) -> None:
+        self._leave(actor)
+        self._stop(actor)
 
-    def _stop(self, host: Host) -> None:
+    def _stop(self, actor: SessionActor) -> None:
         # They would keep it open.
-        self._end_runs(host)
-        host.stop(_stopping() if self.draining else None)
+        self._end_runs(actor)
+        actor.stop(_stopping() if self.draining else None)
 
-    def _end_runs(self, host: Host) -> None:
+    def _end_runs(self, actor: SessionActor) -> None:
         if self.draining:
             error: SessiondError = _stopping()
         else:
             error = Cancelled("the session was closed while it was being compacted")
-        self._runs.end(host, error)
+        self._runs.end(actor, error)
 
-    def unload_unused(self, host: Host) -> None:
+    def unload_unused(self, actor: SessionActor) -> None:
         """Let go of a session that its last user has closed."""
-        if host.can_unload and self._hosts.get(host.session_id) is host:
-            self._dismiss(host)
+        if actor.can_unload and self._actors.get(actor.session_id) is actor:
+            self._dismiss(actor)
 
     def run_ready(self) -> None:
         """Serve what a chunk of requests left for sessions in memory."""
         ready = self._ready[:]
         self._ready.clear()
-        for host in ready:
-            host.run_ready()
+        for actor in ready:
+            actor.run_ready()
 
     async def drain(self) -> None:
         """Serve what was asked, close every session; nothing new is taken."""
         self.draining = True
-        hosts = list(self._hosts.values())
-        for host in hosts:
-            self._stop(host)
-        for host in hosts:
-            await host.released.wait()
+        actors = list(self._actors.values())
+        for actor in actors:
+            self._stop(actor)
+        for actor in actors:
+            await actor.released.wait()
         for released in list(self._leaving.values()):
             await released.wait()
 
     # -- all of them -----------------------------------------------------------------
 
-    def open_hosts(self) -> Iterator[Host]:
+    def open_actors(self) -> Iterator[SessionActor]:
         """The sessions that are open now."""
-        return (host for host in self._hosts.values() if host.is_open)
+        return (actor for actor in self._actors.values() if actor.is_open)
 
     def describes(self, session_id: str) -> bool:
         """Whether a session's file is somebody's who says what lists show of it. In any thread."""
-        host = self._hosts.get(session_id)
-        return host.is_open if host is not None else session_id in self._leaving
+        actor = self._actors.get(session_id)
+        return actor.is_open if actor is not None else session_id in self._leaving
 
     @property
     def any_in_memory(self) -> bool:
         """Whether a session would be lost with the daemon."""
-        return any(host.counts_as_memory for host in self._hosts.values())
+        return any(actor.counts_as_memory for actor in self._actors.values())
 
     def requests_waiting(self) -> int:
         """Commands that wait for a writer."""
-        return sum(host.waiting for host in self._hosts.values())
+        return sum(actor.waiting for actor in self._actors.values())
 
 
 async def _surely(work: Callable[[], None]) -> None:

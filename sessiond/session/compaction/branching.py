@@ -12,11 +12,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from sessiond.model.parsed_message import Reading, Summary
-from sessiond.session.compaction.touched_files import Files, FileTools, touched
+from sessiond.model.parsed_message import ParsedMessage, Summary
+from sessiond.session.compaction.touched_files import FileTools, TouchedFiles, touched
 from sessiond.session.index import Session
 
-__all__ = ["LeftStep", "Told", "common_ancestor", "entries_left", "gather"]
+__all__ = ["BranchMaterial", "LeftStep", "common_ancestor", "entries_left", "gather"]
 
 _ALMOST: Final = 0.9
 """A summary that exceeds the budget is still told while less than this share is used."""
@@ -26,7 +26,7 @@ class LeftStep(Struct, frozen=True):
     """An entry that the head leaves, and the message it would give a context, if any."""
 
     id: str
-    reading: Reading | None = None
+    reading: ParsedMessage | None = None
     tokens: int = 0
     summary: Summary | None = None
     """Summary of a compaction or a branch."""
@@ -34,12 +34,12 @@ class LeftStep(Struct, frozen=True):
     """True if the entry is a branch summary, whose files are added to those of the calls."""
 
 
-class Told(Struct, frozen=True):
+class BranchMaterial(Struct, frozen=True):
     """The part of a branch that is summarised, oldest first."""
 
     steps: list[LeftStep]
     tokens: int
-    files: Files
+    files: TouchedFiles
 
 
 def common_ancestor(session: Session, one: int, other: int) -> int:
@@ -63,7 +63,7 @@ def entries_left(session: Session, leaf: int, target: int) -> list[int]:
     return found
 
 
-def gather(steps: Sequence[LeftStep], budget: int, tools: FileTools) -> Told:
+def gather(steps: Sequence[LeftStep], budget: int, tools: FileTools) -> BranchMaterial:
     """Return the newest messages within `budget` tokens, tool results aside, and the files named.
 
     A budget of 0 takes all messages. Files come from the branch summaries among all steps, and from
@@ -73,7 +73,7 @@ def gather(steps: Sequence[LeftStep], budget: int, tools: FileTools) -> Told:
     read = tuple(path for summary in named for path in summary.read)
     modified = tuple(path for summary in named for path in summary.modified)
     told: list[LeftStep] = []
-    looked_at: list[Reading] = []
+    looked_at: list[ParsedMessage] = []
     tokens = 0
     for step in reversed(steps):
         reading = step.reading
@@ -88,4 +88,4 @@ def gather(steps: Sequence[LeftStep], budget: int, tools: FileTools) -> Told:
         told.append(step)
         tokens += step.tokens
     told.reverse()
-    return Told(told, tokens, touched(looked_at, Files(read, modified), tools))
+    return BranchMaterial(told, tokens, touched(looked_at, TouchedFiles(read, modified), tools))

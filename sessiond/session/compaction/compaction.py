@@ -28,7 +28,7 @@ from sessiond.session.compaction.plan_id import PlanRef
 from sessiond.session.draft import Draft
 from sessiond.session.index import Session
 
-__all__ = ["CompactRequest", "compact", "lines_of", "require_may_run"]
+__all__ = ["CompactRequest", "compact", "line_to_keep", "require_may_run"]
 
 _SAID: Final = CONTEXT_KINDS - {Kind.CONTEXT_EDIT}
 """Kinds of entries that give a context a message of their own."""
@@ -52,7 +52,7 @@ class CompactRequest(Struct):
     plan: PlanRef | None = None
 
 
-def lines_of(session: Session, request: CompactRequest) -> Iterable[int]:
+def line_to_keep(session: Session, request: CompactRequest) -> Iterable[int]:
     """Yield the first kept entry with a message; staging reads its line if it is a user message."""
     kept, head = request.first_kept_entry_id, session.heads.get(request.head)
     if not isinstance(kept, str) or head is None:

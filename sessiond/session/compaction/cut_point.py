@@ -15,9 +15,9 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from sessiond.model.parsed_message import Reading
+from sessiond.model.parsed_message import ParsedMessage
 from sessiond.session.compaction.policy import Preset
-from sessiond.session.compaction.touched_files import NO_FILES, Files, touched
+from sessiond.session.compaction.touched_files import NO_FILES, TouchedFiles, touched
 
 __all__ = ["Cut", "Parts", "Past", "Reason", "Step", "cut_point", "divide"]
 
@@ -33,7 +33,7 @@ class Step(Struct, frozen=True):
     """An entry of the path, and the message it gives the context, if any."""
 
     id: str
-    reading: Reading | None = None
+    reading: ParsedMessage | None = None
     tokens: int = 0
     is_compaction: bool = False
 
@@ -54,9 +54,9 @@ class Past(Struct, frozen=True):
     """Remains of an earlier compaction: its summary, or the messages that replaced the context."""
 
     summary: str | None = None
-    files: Files = NO_FILES
+    files: TouchedFiles = NO_FILES
     id: str = ""
-    messages: tuple[Reading, ...] = ()
+    messages: tuple[ParsedMessage, ...] = ()
 
 
 class Cut(Struct, frozen=True):
@@ -72,7 +72,7 @@ class Parts(Struct, frozen=True):
     history: list[Step]
     turn_prefix: list[Step]
     first_kept: Step
-    files: Files
+    files: TouchedFiles
 
 
 def divide(steps: Sequence[Step], past: Past, budget: int, preset: Preset) -> Parts | Reason:

@@ -11,8 +11,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from sessiond.model.parsed_message import Reading
-from sessiond.session.compaction.touched_files import Files
+from sessiond.model.parsed_message import ParsedMessage
+from sessiond.session.compaction.touched_files import TouchedFiles
 from sessiond.session.compaction.transcript import conversation
 
 __all__ = ["Material", "branch_prompt", "compaction_prompt", "file_blocks"]
@@ -64,10 +64,10 @@ What was asked, what was done about it so far, and what one must know to underst
 class Material(Struct, frozen=True):
     """Material for a summary of a conversation."""
 
-    history: Sequence[Reading]
-    turn_prefix: Sequence[Reading]
+    history: Sequence[ParsedMessage]
+    turn_prefix: Sequence[ParsedMessage]
     previous_summary: str | None
-    files: Files
+    files: TouchedFiles
     marker: str = ""
     """First line of the summary; "" for none."""
     instructions: str | None = None
@@ -80,14 +80,14 @@ def compaction_prompt(material: Material) -> str:
 
 
 def branch_prompt(
-    readings: Sequence[Reading], files: Files, instructions: str | None = None
+    readings: Sequence[ParsedMessage], files: TouchedFiles, instructions: str | None = None
 ) -> str:
     """Return the prompt for a summary of a branch that a head leaves."""
     parts = [_BRANCH, _tagged("conversation", conversation(readings)), _SECTIONS]
     return "\n\n".join([*parts, *_ending(files, "", instructions)])
 
 
-def file_blocks(files: Files) -> str:
+def file_blocks(files: TouchedFiles) -> str:
     """Return the file lists that end a summary; "" without files."""
     named = {"read-files": files.read, "modified-files": files.modified}
     return "\n\n".join(_tagged(tag, "\n".join(paths)) for tag, paths in named.items() if paths)
@@ -109,7 +109,7 @@ def _compaction(material: Material) -> Iterator[str]:
     yield from _ending(material.files, material.marker, material.instructions)
 
 
-def _ending(files: Files, marker: str, instructions: str | None) -> Iterator[str]:
+def _ending(files: TouchedFiles, marker: str, instructions: str | None) -> Iterator[str]:
     if marker:
         yield f"The first line of your answer is exactly this one:\n{marker}"
     if blocks := file_blocks(files):

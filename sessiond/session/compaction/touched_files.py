@@ -11,13 +11,13 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from sessiond.model.parsed_message import Reading
+from sessiond.model.parsed_message import ParsedMessage
 from sessiond.session.context.stringify import members_of, whole_text
 
-__all__ = ["NO_FILES", "FileTools", "Files", "touched"]
+__all__ = ["NO_FILES", "FileTools", "TouchedFiles", "touched"]
 
 
-class Files(Struct, frozen=True):
+class TouchedFiles(Struct, frozen=True):
     """Files by what was done to them, each list sorted."""
 
     read: tuple[str, ...] = ()
@@ -34,10 +34,12 @@ class FileTools(Struct, frozen=True):
     """True if a modified file is left out of the files that were read."""
 
 
-NO_FILES: Final = Files()
+NO_FILES: Final = TouchedFiles()
 
 
-def touched(readings: Iterable[Reading], earlier: Files, tools: FileTools) -> Files:
+def touched(
+    readings: Iterable[ParsedMessage], earlier: TouchedFiles, tools: FileTools
+) -> TouchedFiles:
     """Return the files of the calls in these messages together with the earlier files."""
     read, modified = set(earlier.read), set(earlier.modified)
     for reading in readings:
@@ -52,7 +54,7 @@ def touched(readings: Iterable[Reading], earlier: Files, tools: FileTools) -> Fi
                 modified.update(_named(block.arguments, tools.arguments))
     if tools.apart:
         read -= modified
-    return Files(_in_order(read), _in_order(modified))
+    return TouchedFiles(_in_order(read), _in_order(modified))
 
 
 def _named(arguments: Raw, names: tuple[str, ...]) -> Iterable[str]:

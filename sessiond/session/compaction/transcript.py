@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from sessiond.model.parsed_message import Block, Command, Reading
+from sessiond.model.parsed_message import Block, ParsedMessage, ShellCommand
 from sessiond.session.context.stringify import (
     compact_json,
     cut_units,
@@ -40,17 +40,17 @@ _WRAPPERS: Final = {
 _USERS: Final = _WRAPPERS.keys() | {"user", "custom", "bashExecution"}
 
 
-def conversation(readings: Iterable[Reading]) -> str:
+def conversation(readings: Iterable[ParsedMessage]) -> str:
     """Return the messages as text, with a blank line between them."""
     return "\n\n".join(part for reading in readings for part in _parts(reading))
 
 
-def is_users(reading: Reading) -> bool:
+def is_users(reading: ParsedMessage) -> bool:
     """Return whether the message is shown to a model as the user's."""
     return reading.role in _USERS
 
 
-def as_told(reading: Reading) -> str | None:
+def as_told(reading: ParsedMessage) -> str | None:
     """Return the text that a model gets as the user's; None if the message is withheld from it.
 
     Applies to summaries, the user's commands, extensions' messages, and the user's own.
@@ -61,7 +61,7 @@ def as_told(reading: Reading) -> str | None:
     return reading.text if wrapper is None else wrapper.format(reading.text)
 
 
-def _parts(reading: Reading) -> Iterator[str]:
+def _parts(reading: ParsedMessage) -> Iterator[str]:
     for block in reading.blocks:
         if block.kind == "tool_result" and (result := block.said):
             yield f"[Tool result]: {_shortened(result)}"
@@ -93,7 +93,7 @@ def _call(block: Block) -> str:
     return f"{block.name}({', '.join(named)})"
 
 
-def _ran(command: Command) -> str:
+def _ran(command: ShellCommand) -> str:
     said = f"Ran `{command.command}`\n"
     said += f"```\n{command.output}\n```" if command.output else "(no output)"
     if command.cancelled:

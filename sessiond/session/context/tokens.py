@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from sessiond.model.parsed_message import Block, Reading
+from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.session.context.stringify import compact_json, utf16_units
 
 __all__ = ["BYTES", "CHARACTERS", "Bytes", "Characters", "Counted", "Estimator", "spent"]
@@ -51,7 +51,7 @@ class Estimator(Protocol):
         """True if the last good assistant message's usage replaces all estimates up to it."""
         ...
 
-    def message(self, reading: Reading) -> int:
+    def message(self, reading: ParsedMessage) -> int:
         """Return the tokens of one message."""
         ...
 
@@ -69,7 +69,7 @@ class Characters(Struct, frozen=True):
     name: str = "characters"
     believes_usage: bool = True
 
-    def message(self, reading: Reading) -> int:
+    def message(self, reading: ParsedMessage) -> int:
         """Implement `Estimator.message`."""
         texts, images = _counted(reading)
         units = images * _IMAGE_UNITS
@@ -95,7 +95,7 @@ class Counted(Struct, frozen=True):
     count: Callable[[str], int]
     believes_usage: bool = True
 
-    def message(self, reading: Reading) -> int:
+    def message(self, reading: ParsedMessage) -> int:
         """Implement `Estimator.message`."""
         texts, images = _counted(reading)
         tokens = sum(max(0, int(self.count(text))) for text in texts if text)
@@ -113,7 +113,7 @@ class Bytes(Struct, frozen=True):
     name: str = "bytes"
     believes_usage: bool = False
 
-    def message(self, reading: Reading) -> int:
+    def message(self, reading: ParsedMessage) -> int:
         """Implement `Estimator.message`."""
         if reading.usage is not None and reading.usage.total_tokens:
             tokens = reading.usage.total_tokens
@@ -131,7 +131,7 @@ CHARACTERS: Final = Characters()
 BYTES: Final = Bytes()
 
 
-def spent(reading: Reading) -> int:
+def spent(reading: ParsedMessage) -> int:
     """Return the tokens of the whole request as reported by the assistant's message; 0 if unknown.
 
     A failed or aborted call reports no usable figure.
@@ -141,7 +141,7 @@ def spent(reading: Reading) -> int:
     return reading.usage.total_tokens
 
 
-def _counted(reading: Reading) -> tuple[list[str], int]:
+def _counted(reading: ParsedMessage) -> tuple[list[str], int]:
     """Return the texts of a message that count for its role, and the number of images."""
     if reading.command is not None:
         return [reading.command.command, reading.command.output], 0
@@ -152,7 +152,7 @@ def _counted(reading: Reading) -> tuple[list[str], int]:
     return [], 0
 
 
-def _spoken(reading: Reading) -> list[str]:
+def _spoken(reading: ParsedMessage) -> list[str]:
     texts: list[str] = []
     for block in reading.blocks:
         if block.kind in {"text", "thinking"}:

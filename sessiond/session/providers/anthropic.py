@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiond.model.parsed_message import Block, Reading
+from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.session.compaction.transcript import as_told, is_users
 from sessiond.session.context.stringify import object_in
 from sessiond.session.providers.call_ids import Legal
@@ -34,7 +34,7 @@ _OWN_NAMES: Final = ("anthropic", "claude")
 _Content = dict[str, Any]
 
 
-def _says(reading: Reading) -> Says:
+def _says(reading: ParsedMessage) -> Says:
     kinds = {kind for kind, _ in _blocks(reading)}
     if not kinds:
         return "nothing"
@@ -59,7 +59,7 @@ def _messages(turn: Turn, *, is_first: bool) -> Iterator[tuple[str, bytes]]:
     yield source, msgspec.json.encode({"role": role, "content": [block for _, block in blocks]})
 
 
-def _blocks(reading: Reading) -> Iterator[tuple[str, Any]]:
+def _blocks(reading: ParsedMessage) -> Iterator[tuple[str, Any]]:
     """Yield the blocks of a message without tool results, each with its type."""
     if reading.role == "assistant":
         for block in reading.blocks:
@@ -75,7 +75,7 @@ def _blocks(reading: Reading) -> Iterator[tuple[str, Any]]:
                 yield block.spelling, block.raw
 
 
-def _spoken(reading: Reading, block: Block) -> Iterator[tuple[str, Any]]:
+def _spoken(reading: ParsedMessage, block: Block) -> Iterator[tuple[str, Any]]:
     if block.kind == "text" and block.text.strip():
         yield "text", {"type": "text", "text": block.text}
     elif block.kind == "thinking" and block.signature and _is_own(reading):
@@ -91,7 +91,7 @@ def _spoken(reading: Reading, block: Block) -> Iterator[tuple[str, Any]]:
         yield block.spelling, block.raw
 
 
-def _is_own(reading: Reading) -> bool:
+def _is_own(reading: ParsedMessage) -> bool:
     """Return whether a signature may be this API's: no other provider or model is named."""
     names = f"{reading.provider or ''} {reading.model_id or ''}".strip().lower()
     return not names or any(own in names for own in _OWN_NAMES)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sessiond.model.parsed_message import Block
-from sessiond.session.providers.tool_pairing import Told, paired
+from sessiond.session.providers.tool_pairing import ContextMessage, paired
 
 __all__ = ["Legal", "ids_called", "named"]
 
@@ -31,11 +31,13 @@ class Legal(Struct, frozen=True):
     name_chars: int
 
 
-def named(messages: Sequence[Told], legal: Legal, used: Container[str]) -> list[Told]:
+def named(
+    messages: Sequence[ContextMessage], legal: Legal, used: Container[str]
+) -> list[ContextMessage]:
     """Return the messages with legal calls; `used` holds the ids of calls shown before."""
     taken: set[str] = set()
     ids: dict[tuple[int, int], str] = {}
-    found: list[Told] = []
+    found: list[ContextMessage] = []
     pairs = paired(messages)
     for at, told in enumerate(messages):
         changed: dict[int, Block] = {}
@@ -59,7 +61,7 @@ def named(messages: Sequence[Told], legal: Legal, used: Container[str]) -> list[
     return found
 
 
-def ids_called(messages: Iterable[Told]) -> dict[str, int]:
+def ids_called(messages: Iterable[ContextMessage]) -> dict[str, int]:
     """Return the call ids as written, each with the place of the first message that has the id."""
     found: dict[str, int] = {}
     for told in messages:
@@ -78,6 +80,6 @@ def _id(written: str, where: str, legal: Legal) -> str:
     return f"{plain[: legal.id_chars - _MARK_CHARS - 1]}_{mark}"
 
 
-def _with(told: Told, changed: dict[int, Block]) -> Told:
+def _with(told: ContextMessage, changed: dict[int, Block]) -> ContextMessage:
     blocks = tuple(changed.get(number, block) for number, block in enumerate(told.reading.blocks))
     return replace(told, reading=replace(told.reading, blocks=blocks))

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiond.model.parsed_message import Block, Reading
+from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.session.compaction.transcript import as_told, is_users
 from sessiond.session.context.stringify import object_in
 from sessiond.session.providers.call_ids import Legal
 from sessiond.session.providers.images import Picture, picture_in
-from sessiond.session.providers.tool_pairing import Told
+from sessiond.session.providers.tool_pairing import ContextMessage
 from sessiond.session.providers.turns import ProviderShape, Says, Turn
 
 __all__ = ["SHAPE"]
@@ -31,7 +31,7 @@ _SYSTEM: Final = frozenset({"system", "developer"})
 _Content = dict[str, Any]
 
 
-def _says(reading: Reading) -> Says:
+def _says(reading: ParsedMessage) -> Says:
     return "nothing" if _message(reading) is None else "something"
 
 
@@ -56,7 +56,7 @@ def _messages(turn: Turn, *, is_first: bool) -> Iterator[tuple[str, bytes]]:
         yield group[0].source, msgspec.json.encode(message)
 
 
-def _groups(turn: Turn) -> Iterator[Sequence[Told]]:
+def _groups(turn: Turn) -> Iterator[Sequence[ContextMessage]]:
     """Yield groups of messages that are shown as one message each.
 
     From the assistant's first message with calls on, the rest of the turn is one group.
@@ -68,7 +68,7 @@ def _groups(turn: Turn) -> Iterator[Sequence[Told]]:
         yield [told]
 
 
-def _message(reading: Reading) -> _Content | None:
+def _message(reading: ParsedMessage) -> _Content | None:
     """Return the message without its tool results; None if nothing is left."""
     if reading.role in _SYSTEM:
         return {"role": "system", "content": reading.text} if reading.text else None
@@ -84,7 +84,7 @@ def _message(reading: Reading) -> _Content | None:
     return {"role": "user", "content": [*texts, *parts]}
 
 
-def _spoken(readings: Sequence[Reading]) -> _Content | None:
+def _spoken(readings: Sequence[ParsedMessage]) -> _Content | None:
     text = "\n\n".join(reading.text for reading in readings if reading.text)
     blocks = [block for reading in readings for block in reading.blocks]
     calls = [_function(block) for block in blocks if block.kind == "tool_call"]
@@ -104,7 +104,7 @@ def _function(block: Block) -> _Content:
     return {"id": block.id, "type": "function", "function": function}
 
 
-def _parts(reading: Reading) -> Iterator[Any]:
+def _parts(reading: ParsedMessage) -> Iterator[Any]:
     for block in reading.blocks:
         if (picture := picture_in(block)) is not None:
             yield _image(picture)

@@ -15,10 +15,10 @@ from msgspec import Struct
 from sessiond.model.escapes import whole_characters
 from sessiond.session.providers import anthropic, openai
 from sessiond.session.providers.call_ids import ids_called, named
-from sessiond.session.providers.tool_pairing import Told, mended, paired
+from sessiond.session.providers.tool_pairing import ContextMessage, mended, paired
 from sessiond.session.providers.turns import ProviderShape, turns_of
 
-__all__ = ["NOTHING", "STORED", "Part", "Settled", "Shape", "Shown", "View", "show"]
+__all__ = ["NOTHING", "STORED", "Settled", "Shape", "ShapedPart", "Shown", "View", "show"]
 
 Shape = Literal["stored", "openai", "anthropic"]
 Shown = tuple[str, bytes]
@@ -57,7 +57,7 @@ class Settled(Struct, frozen=True):
     """Ids of the settled calls without a result."""
 
 
-class Part(Struct, frozen=True):
+class ShapedPart(Struct, frozen=True):
     """Shown messages: the settled ones, which no later message changes, and the rest."""
 
     settled: list[Shown]
@@ -84,8 +84,8 @@ NOTHING: Final = Settled()
 
 
 def show(
-    view: View, messages: Sequence[Told], before: Settled, used: Container[str] = ()
-) -> Part | None:
+    view: View, messages: Sequence[ContextMessage], before: Settled, used: Container[str] = ()
+) -> ShapedPart | None:
     """Show the messages behind the settled ones; None if one of them changes the settled part.
 
     `used` holds the ids of the settled calls.
@@ -111,7 +111,7 @@ def show(
     taken_now = [one for one in messages if one.place < taken]
     settled = [message for unit in units[:cut] for message in unit.messages]
     unanswered = before.unanswered.union(_open_calls(taken_now))
-    return Part(
+    return ShapedPart(
         settled,
         [message for unit in units[cut:] for message in unit.messages],
         Settled(taken, before.shown + len(settled), unanswered),
@@ -120,7 +120,7 @@ def show(
     )
 
 
-def _as_stored(messages: Sequence[Told]) -> Iterator[_Unit]:
+def _as_stored(messages: Sequence[ContextMessage]) -> Iterator[_Unit]:
     """Yield one unit per message. After a call nothing settles until the assistant speaks again."""
     was_assistant = has_calls = False
     for told in messages:
@@ -133,7 +133,7 @@ def _as_stored(messages: Sequence[Told]) -> Iterator[_Unit]:
 
 
 def _as_provided(
-    provider: ProviderShape, messages: Sequence[Told], *, is_first: bool
+    provider: ProviderShape, messages: Sequence[ContextMessage], *, is_first: bool
 ) -> Iterator[_Unit]:
     has_calls = False
     place = -1
@@ -157,7 +157,7 @@ def _cut(units: Sequence[_Unit]) -> int:
     return next((at for at in range(len(units) - 1, 0, -1) if units[at].begins), 0)
 
 
-def _open_calls(messages: Sequence[Told]) -> Iterator[str]:
+def _open_calls(messages: Sequence[ContextMessage]) -> Iterator[str]:
     answered = set(paired(messages).values())
     for at, told in enumerate(messages):
         for number, block in enumerate(told.reading.blocks):
@@ -165,7 +165,7 @@ def _open_calls(messages: Sequence[Told]) -> Iterator[str]:
                 yield block.id
 
 
-def _system(messages: Iterable[Told]) -> Iterator[str]:
+def _system(messages: Iterable[ContextMessage]) -> Iterator[str]:
     for told in messages:
         if told.reading.role in {"system", "developer"} and (said := told.reading.text):
             yield said

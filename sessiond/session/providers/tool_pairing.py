@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from sessiond.model.escapes import whole_characters
-from sessiond.model.parsed_message import Block, Reading
+from sessiond.model.parsed_message import Block, ParsedMessage
 
-__all__ = ["INTERRUPTED", "Told", "mended", "paired"]
+__all__ = ["INTERRUPTED", "ContextMessage", "mended", "paired"]
 
 INTERRUPTED: Final = "[error:TOOL_INTERRUPTED] The call was interrupted and has no result."
 _members: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -23,21 +23,21 @@ _items: Final = msgspec.json.Decoder(list[Raw])
 _At = tuple[int, int]
 
 
-class Told(Struct, frozen=True):
+class ContextMessage(Struct, frozen=True):
     """A message of a context: its entry, its bytes, and the bytes' meaning."""
 
     source: str
     body: bytes
-    reading: Reading
+    reading: ParsedMessage
     place: int = 0
     """Index of the message in the context; a made-up result has the index of its call's message."""
 
 
-def mended(messages: Sequence[Told]) -> list[Told]:
+def mended(messages: Sequence[ContextMessage]) -> list[ContextMessage]:
     """Return the messages, with an error result for each open call, without unmatched results."""
     pairs = paired(messages)
     whole = pairs.keys() | pairs.values()
-    found: list[Told] = []
+    found: list[ContextMessage] = []
     for at, told in enumerate(messages):
         blocks = list(enumerate(told.reading.blocks))
         results = {number for number, block in blocks if block.kind == "tool_result"}
@@ -51,7 +51,7 @@ def mended(messages: Sequence[Told]) -> list[Told]:
     return found
 
 
-def paired(messages: Sequence[Told]) -> dict[_At, _At]:
+def paired(messages: Sequence[ContextMessage]) -> dict[_At, _At]:
     """Return the call of each result, both as (message, block); a result belongs to the last call.
 
     Some models use one id for several calls.
@@ -68,15 +68,15 @@ def paired(messages: Sequence[Told]) -> dict[_At, _At]:
     return found
 
 
-def _is_call(reading: Reading, block: Block) -> bool:
+def _is_call(reading: ParsedMessage, block: Block) -> bool:
     return block.kind == "tool_call" and reading.role == "assistant"
 
 
-def _says_more(reading: Reading) -> bool:
+def _says_more(reading: ParsedMessage) -> bool:
     return any(block.kind not in {"tool_result", "other"} for block in reading.blocks)
 
 
-def _without(told: Told, alone: set[int]) -> Told:
+def _without(told: ContextMessage, alone: set[int]) -> ContextMessage:
     """Return a message without some of its results; its other blocks stay as they were.
 
     One exception: half a character becomes U+FFFD, because the message cannot be parsed with it.
@@ -92,10 +92,10 @@ def _without(told: Told, alone: set[int]) -> Told:
     parts = (msgspec.json.encode(key) + b":" + bytes(raw) for key, raw in members.items())
     blocks = tuple(block for at, block in enumerate(told.reading.blocks) if at not in alone)
     reading = msgspec.structs.replace(told.reading, blocks=blocks)
-    return Told(told.source, b"{" + b",".join(parts) + b"}", reading, told.place)
+    return ContextMessage(told.source, b"{" + b",".join(parts) + b"}", reading, told.place)
 
 
-def _interrupted(told: Told, call: Block) -> Told:
+def _interrupted(told: ContextMessage, call: Block) -> ContextMessage:
     """Return an error result for a call without one, spelled as the call is."""
     text = [{"type": "text", "text": INTERRUPTED}]
     message: dict[str, Any]
@@ -120,5 +120,5 @@ def _interrupted(told: Told, call: Block) -> Told:
     result = Block(
         "tool_result", INTERRUPTED, id=call.id, name=call.name, is_error=True, parts=(part,)
     )
-    reading = Reading(str(message["role"]), (result,))
-    return Told(told.source, msgspec.json.encode(message), reading, told.place)
+    reading = ParsedMessage(str(message["role"]), (result,))
+    return ContextMessage(told.source, msgspec.json.encode(message), reading, told.place)

@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct, field
 
-from sessiond.model.parsed_message import Block, Reading
+from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.session.providers.call_ids import Legal
-from sessiond.session.providers.tool_pairing import Told, paired
+from sessiond.session.providers.tool_pairing import ContextMessage, paired
 
 __all__ = ["ProviderShape", "Result", "Says", "Turn", "turns_of"]
 
@@ -24,7 +24,7 @@ Says = Literal["nothing", "thoughts", "something"]
 class Result(NamedTuple):
     """A tool result and the message that holds it."""
 
-    told: Told
+    told: ContextMessage
     block: Block
 
 
@@ -34,15 +34,15 @@ class Turn(Struct):
     is_assistant: bool
     answers: list[Result] = field(default_factory=list[Result])
     """Results of the calls in the assistant's turn before this one; they come first."""
-    said: list[Told | Result] = field(default_factory=list[Told | Result])
+    said: list[ContextMessage | Result] = field(default_factory=list[ContextMessage | Result])
     """Messages, and results without a call, in the order of the context."""
     has_calls: bool = False
     is_said: bool = False
 
     @property
-    def messages(self) -> list[Told]:
+    def messages(self) -> list[ContextMessage]:
         """Messages that say more than results."""
-        return [one for one in self.said if isinstance(one, Told)]
+        return [one for one in self.said if isinstance(one, ContextMessage)]
 
     @property
     def results(self) -> list[Result]:
@@ -74,7 +74,7 @@ class ShowTurn(Protocol):
 class ProviderShape(Struct, frozen=True):
     """Form in which one API takes a conversation."""
 
-    says: Callable[[Reading], Says]
+    says: Callable[[ParsedMessage], Says]
     """Function that tells whether a message, results aside, gives nothing, thoughts or more."""
     messages: ShowTurn
     legal: Legal
@@ -82,7 +82,9 @@ class ProviderShape(Struct, frozen=True):
     """True if each message of the user's turn is shown as a message of its own."""
 
 
-def turns_of(messages: Sequence[Told], says: Callable[[Reading], Says]) -> list[Turn]:
+def turns_of(
+    messages: Sequence[ContextMessage], says: Callable[[ParsedMessage], Says]
+) -> list[Turn]:
     """Return the turns in order."""
     calls = paired(messages)
     turns: list[Turn] = []

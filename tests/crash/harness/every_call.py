@@ -192,7 +192,7 @@ def _check_told(refusal: Refusal) -> None:
 async def _let_go(daemon: Daemon, wires: tuple[Wire, ...], session_id: str) -> None:
     """Close a session until its file is free: a session that is being read stays open at first."""
     with anyio.fail_after(PATIENCE_SECONDS):
-        while not daemon.service.hosts.is_free(session_id):
+        while not daemon.service.registry.is_free(session_id):
             for wire in wires:
                 await wire.call("session/close", session_id=session_id)
             await to_thread.run_sync(lambda: None)
