@@ -181,8 +181,8 @@ def _envelope_of(wire: bytes) -> _Envelope | None:
 def _same_place(request: AppendRequest, index: int, envelope: _Envelope) -> bool:
     """Return whether a key covers as many entries as the stored append did.
 
-    A call without a key counts as a match, and so does a line without an atom: files of other
-    dialects have none.
+    A call without a key counts as a match. So does a line without an atom: other dialects have no
+    atoms, and a call of one entry needs none.
     """
     if request.idempotency_key is None or isinstance(envelope.atom, UnsetType):
         return True

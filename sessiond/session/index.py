@@ -69,7 +69,7 @@ class LabelState(Struct, frozen=True):
 
 
 class Session:
-    """The index of one session, changed only by `fold`, `skip`, `report` and `withdraw`."""
+    """The index of one session. Only `fold` and `skip` add lines to the index."""
 
     __slots__ = (
         "_record",
