@@ -210,7 +210,7 @@ class Draft:
         if line is not None:
             raise SessionCorrupt(
                 f"line {line} of the session file does not parse, so the session is read-only;"
-                " the bytes are kept as they are",
+                " the bytes are kept as they are, and session/repair makes a writable file of the rest",
                 line=line,
                 repairable=True,
             )
