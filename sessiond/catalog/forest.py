@@ -1,7 +1,7 @@
 """Sessions as trees by descent (fork, merge, rebase), in pre-order.
 
 Pure. A session whose parent is missing is a root. Of a circle the oldest session is a
-root. So every session is in the forest exactly once, whatever the headers say.
+root. So every session is in the forest exactly once, also if headers contradict each other.
 """
 
 from __future__ import annotations

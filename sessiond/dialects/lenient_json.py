@@ -89,7 +89,7 @@ def join(members: Mapping[str, Raw]) -> bytes:
 
 
 def with_field(line: bytes, name: str, value: bytes) -> bytes:
-    """Return the object with one member set and all others unchanged. Raises BadLine."""
+    """Return the object with one member set and all other members unchanged. Raises BadLine."""
     return join(fields(line) | {name: Raw(value)})
 
 

@@ -1,7 +1,7 @@
 """The requests of the daemon to its clients, by name, and their outcomes.
 
 Law: the daemon sends a client only requests that the client offered in `initialize`. Every
-request ends with a `Reply`, whatever the client does, so the daemon always goes on.
+request ends with a `Reply`, also without an answer of the client, so the daemon always goes on.
 """
 
 from __future__ import annotations

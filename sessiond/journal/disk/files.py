@@ -1,7 +1,7 @@
 """The only calls into the operating system that concern files.
 
 Law: one method makes one call (or the few that make the call safe) and no decision.
-New files are 0600 and new folders 0700 whatever the umask. Child processes do not
+New files are 0600 and new folders 0700, with any umask. Child processes do not
 inherit descriptors. Every method may raise OSError. `sessiond.testing.disk.FaultDisk`
 overrides each method with a disk in memory that fails on request.
 """

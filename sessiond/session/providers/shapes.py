@@ -63,7 +63,7 @@ class ShapedPart(Struct, frozen=True):
     settled: list[Shown]
     rest: list[Shown]
     after: Settled
-    """Everything that is settled now."""
+    """Settled part of the context, with these messages."""
     system: tuple[list[str], list[str]]
     """Texts of the system's messages: of the settled ones, and of the rest."""
     called: dict[str, int] = {}

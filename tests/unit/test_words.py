@@ -1,0 +1,120 @@
+"""Words of the product: every docstring names its subject, in plain words.
+
+ruff's D rules hold the imperative of functions (pyproject.toml). This test holds the openers and
+the words that leave a reader without a subject.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PRODUCT: Final = ("sessiond", "clients/python/sessiond_client")
+
+NOT_DONE: Final = frozenset(
+    {
+        "clients/python/sessiond_client",
+        "sessiond/service/actor",
+        "sessiond/service/registry",
+    }
+)
+"""Folders whose docstrings are still to be rewritten. The list only shrinks."""
+
+OPENER: Final = re.compile(
+    r"(What|Who|Whom|Whose|Where|How|When|Why|Which|Whether|Whatever|Whoever|The same|Same"
+    r"|Nothing|Nobody|Somebody|Everybody|Everything|It|They|This|That|These|Those"
+    r"|Of|For|In|With|By|As|To|So|From|After|Before|If|Only|Not|On|At|Also|Until|While)\s"
+)
+WORD: Final = re.compile(
+    r"\b(?:(?:whoever|whomever|whatever|whom|somebody|nobody|anybody|everybody|others)\b"
+    r"|the same(?=[.,;:)]|$|\s(?:for|of|by|with|to|in)\b))",
+    re.IGNORECASE,
+)
+CODE: Final = re.compile(r"`[^`]*`")
+
+
+def docstrings(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of every docstring, also of those below an attribute."""
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        for statement in node.body:
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                said = statement.value.value
+                if isinstance(said, str):
+                    yield statement.lineno, said.strip()
+
+
+def faults(text: str) -> list[tuple[int, str]]:
+    """Return the line and the opener or word of each docstring that leaves its subject out."""
+    found: list[tuple[int, str]] = []
+    for line, said in docstrings(text):
+        plain = CODE.sub("`…`", said)
+        opener = OPENER.match(plain)
+        start = 0 if opener is None else opener.end()
+        found += [] if opener is None else [(line, opener[0].strip())]
+        found += [(line, match[0]) for match in WORD.finditer(plain, start)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def product() -> dict[str, list[str]]:
+    """Return the faults of the product as `file:line: word`, by folder."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(path for top in PRODUCT for path in (ROOT / top).rglob("*.py")):
+        name = path.relative_to(ROOT)
+        for line, word in faults(path.read_text("utf-8")):
+            found.setdefault(str(name.parent), []).append(f"{name}:{line}: {word}")
+    return found
+
+
+def test_every_docstring_of_a_finished_folder_names_its_subject(
+    product: dict[str, list[str]],
+) -> None:
+    finished = [found for folder, found in product.items() if folder not in NOT_DONE]
+    assert finished == []
+
+
+def test_the_list_of_unfinished_folders_shrinks(product: dict[str, list[str]]) -> None:
+    clean = NOT_DONE - product.keys()
+    assert clean == set(), "these folders are finished: take them out of NOT_DONE"
+
+
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [
+        ("What a file holds.", "What"),
+        ("The same for a folder.", "The same"),
+        ("It was stored.", "It"),
+        ("Tell whoever asked.", "whoever"),
+        ("Return the lines.\n\nNobody waits for them.", "Nobody"),
+    ],
+)
+def test_a_docstring_without_a_subject_is_found(said: str, word: str) -> None:
+    for planted in (
+        f'"""{said}"""\n',
+        f'def work() -> None:\n    """{said}"""\n',
+        f'class Work:\n    size: int\n    """{said}"""\n',
+        f'async def outer() -> None:\n    def work() -> None:\n        """{said}"""\n',
+    ):
+        assert [found for _, found in faults(planted)] == [word], planted
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Return whether the file holds a header.",
+        "Client that `Nobody` stands for.",
+        "Position in the log.",
+        "Item of a list.",
+        "Forward the frame.",
+    ],
+)
+def test_a_docstring_with_a_subject_passes(said: str) -> None:
+    assert faults(f'class Work:\n    """{said}"""\n') == []
