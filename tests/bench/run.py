@@ -69,7 +69,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _numbers(text: str) -> frozenset[int]:
-    """The rows of `--rows 1,4`."""
+    """Return the rows of `--rows 1,4`."""
     try:
         numbers = frozenset(map(int, text.split(",")))
     except ValueError as error:
@@ -98,7 +98,7 @@ def _measured(surroundings: Bench, rows: Sequence[Row]) -> Run:
 
 
 def _measured_row(surroundings: Bench, row: Row) -> RowResult:
-    """One row; what stops it stands in its result, and the others go on."""
+    """Measure a row; an error goes into its result, and the other rows go on."""
     result = RowResult(number=row.number, title=row.title)
     surroundings.where = f"row {row.number}"
     start = time.monotonic()

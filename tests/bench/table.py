@@ -1,5 +1,7 @@
-"""The rows that `make bench` measures, in the order of the goals table. A new row is one file
-in `rows/` and one line here."""
+"""The rows that `make bench` measures, in the order of the goals table.
+
+A new row is one file in `rows/` and one line here.
+"""
 
 from __future__ import annotations
 

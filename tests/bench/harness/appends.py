@@ -1,7 +1,7 @@
 """One measurement of appends against a server: connect, load, read back.
 
-Law: a session of its own for every measurement, and no rate before everything that
-was acknowledged has been counted.
+Law: every measurement has a session of its own, and no rate is reported before all
+acknowledged entries have been counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["EIGHT_CLIENTS", "IN_FLIGHT", "ONE_BY_ONE", "SIXTY_FOUR_CLIENTS", "Sh
 
 
 class Shape(Struct, frozen=True):
-    """How requests reach the server, and how many make a measurement of a third of a second."""
+    """The way of requests to the server, and their number in a third of a second."""
 
     name: str
     clients: int

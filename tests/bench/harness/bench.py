@@ -1,7 +1,7 @@
-"""What a row is given: how many rounds, where to work, on which cores, whom to tell.
+"""The surroundings of a row: number of rounds, work folder, cores, and progress.
 
-Law: a row measures; it decides neither how often nor where. Everything it leaves
-behind is in the work folder, which goes when the run ends, or in the cache.
+Law: a row only measures; it decides neither how often nor where. Its files are in the work
+folder, which is removed at the end of the run, or in the cache.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class Bench:
         return MIXES[:1] if self.quick else MIXES
 
     def scaled(self, count: int, mix: str = "mix") -> int:
-        """How many requests a measurement makes, of `count` of the mix: large ones are fewer."""
+        """Return the number of requests of a measurement; fewer than `count` for large messages."""
         count = count // 5 if mix == "20 KB" else count
         return max(count // 3 if self.quick else count, 1)
 
     def tell(self, what: str) -> None:
-        """A line of progress."""
+        """Print a line of progress."""
         sys.stderr.write(f"{self.where}: {what}\n")
         sys.stderr.flush()
 
@@ -62,7 +62,7 @@ class Bench:
 
 
 class Row(Struct, frozen=True):
-    """One row of the goals table; `measure` adds what it finds to the result."""
+    """A row of the goals table; `measure` adds its figures to the result."""
 
     number: int
     title: str
@@ -71,7 +71,7 @@ class Row(Struct, frozen=True):
 
 @contextmanager
 def bench(*, rounds: int, quick: bool) -> Iterator[Bench]:
-    """A work folder in the checkout, so on a disk and not in memory, and its cache."""
+    """Make a work folder and a cache in the checkout, so on a disk and not in memory."""
     root = REPOSITORY / CACHE
     root.mkdir(exist_ok=True)
     # The folder keeps itself out of the repository.
@@ -99,7 +99,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 class Pair(Struct, frozen=True):
-    """Which entrants a figure compares; without a peer ours stands alone."""
+    """The entrants that a figure compares; without a peer, ours stands alone."""
 
     ours: str
     peer: str | None
@@ -109,7 +109,7 @@ class Pair(Struct, frozen=True):
 def figure(
     measured: Measured, pair: Pair, metric: str, *, case: str, goal: Goal | None = None
 ) -> Figure:
-    """One line of the table from what was measured; says so if the generator was the limit."""
+    """Return a figure from the measurements, with a note if the generator was the limit."""
     made = Figure(
         case=case,
         metric=metric,

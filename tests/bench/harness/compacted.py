@@ -23,13 +23,13 @@ KEPT: Final = 200
 
 
 def compacted_native(cache: Path, home: Path, entries: int) -> Path:
-    """A native session of `entries` messages and a compaction, in a home."""
+    """Make a native session of `entries` messages and a compaction in a home; return its path."""
     path = sessions_folder(home) / f"2026-01-15T10-30-00-000000_{SESSION_ID}.jsonl"
     return _compacted(native_file(cache, entries), path, _native)
 
 
 def compacted_pi(cache: Path, folder: Path, entries: int) -> Path:
-    """The same in pi's spelling."""
+    """Make a pi session of `entries` messages and a compaction; return its path."""
     return _compacted(pi_file(cache, entries), folder / f"pi-compacted-{entries}.jsonl", _pi)
 
 
@@ -46,7 +46,7 @@ class _Entry(msgspec.Struct):
 
 
 def _last_lines(path: Path) -> list[_Entry]:
-    """The entries that are kept, from the end of the file."""
+    """Return the kept entries, from the end of the file."""
     with path.open("rb") as file:
         file.seek(0, 2)
         file.seek(max(0, file.tell() - 4 * 1024 * 1024))

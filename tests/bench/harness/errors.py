@@ -1,4 +1,4 @@
-"""What can go wrong in a benchmark, told apart by what the report says about it."""
+"""The errors of a benchmark, one class for each text in the report."""
 
 from __future__ import annotations
 

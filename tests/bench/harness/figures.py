@@ -1,8 +1,7 @@
 """The statistics: medians of paired ratios, and whether a goal is met.
 
-Law: pure arithmetic on lists of numbers. Absolute times drift by a factor of two
-on shared machines, so only the ratio of two measurements of the same round is
-ever compared with a goal.
+Law: pure arithmetic on lists of numbers. Absolute times drift by a factor of two on shared
+machines, so only the ratio of two measurements of one round is compared with a goal.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class Spread(Struct, frozen=True):
     high: float
 
     def overlaps(self, other: Spread) -> bool:
-        """Whether the two ranges share a value: then a difference may be noise."""
+        """Return whether the two ranges share a value, so that a difference may be noise."""
         return self.low <= other.high and other.low <= self.high
 
 
@@ -35,7 +34,7 @@ class Goal(Struct, frozen=True):
     higher_is_better: bool
 
     def met(self, ratio: float) -> bool:
-        """Whether `ratio` is on the right side, the bound itself included."""
+        """Return whether `ratio` meets the goal; the bound itself meets it."""
         return ratio >= self.bound if self.higher_is_better else ratio <= self.bound
 
     def __str__(self) -> str:
@@ -47,12 +46,12 @@ class Goal(Struct, frozen=True):
 
 
 def at_least(bound: float) -> Goal:
-    """For rates."""
+    """Return a goal for rates."""
     return Goal(bound, higher_is_better=True)
 
 
 def at_most(bound: float) -> Goal:
-    """For times and costs."""
+    """Return a goal for times and costs."""
     return Goal(bound, higher_is_better=False)
 
 
@@ -62,12 +61,12 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def ratios(ours: Sequence[float], peer: Sequence[float]) -> list[float]:
-    """Ours by the peer's of the same round, so that drift between rounds cancels out."""
+    """Return the ratio of ours to the peer for each round; drift between rounds cancels out."""
     return [mine / theirs for mine, theirs in zip(ours, peer, strict=True)]
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The nearest-rank percentile: the least value that `share` of all do not exceed."""
+    """Return the nearest-rank percentile: the least value that `share` of all do not exceed."""
     assert values, "no percentile of nothing"
     assert 0 < share <= 1
     return sorted(values)[math.ceil(share * len(values)) - 1]

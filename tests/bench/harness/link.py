@@ -1,7 +1,7 @@
-"""One connection: control calls that wait for their answer, and the raw socket for the load.
+"""A connection: control calls that wait for their answer, and the raw socket for the load.
 
-Law: blocking sockets and no thread, so that what is measured is the server. A
-control call is made only while nothing else of this connection is under way.
+Law: blocking sockets and no thread, so that the server is measured. A control call is made only
+while the connection has no open request.
 """
 
 from __future__ import annotations

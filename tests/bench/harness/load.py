@@ -25,7 +25,7 @@ Marks = list[tuple[int, int]]
 
 
 class Timing(Struct, frozen=True):
-    """What one load took."""
+    """The time that a load took."""
 
     requests: int
     seconds: float
@@ -39,7 +39,7 @@ class Timing(Struct, frozen=True):
         return self.requests / self.seconds
 
     def sample(self) -> dict[str, float]:
-        """As the metrics of a round."""
+        """Return the timing as the metrics of a round."""
         return {
             "rate": self.rate,
             "p50_us": percentile(self.latencies_us, 0.50),
@@ -49,7 +49,7 @@ class Timing(Struct, frozen=True):
 
 
 def pipelined(link: Link, frames: Frames, in_flight: int) -> Timing:
-    """One connection with at most `in_flight` requests unanswered; each answer lets one out."""
+    """Send over one connection, with at most `in_flight` open requests at any time."""
     total = len(frames)
     send, receive, buffer = link.socket.sendall, link.socket.recv_into, link.buffer
     count, now, part = buffer.count, time.perf_counter_ns, frames.part
@@ -78,7 +78,7 @@ def pipelined(link: Link, frames: Frames, in_flight: int) -> Timing:
 
 
 def _latencies(sends: Marks, receipts: Marks) -> list[float]:
-    """From the marks to a latency per request, in µs: answers come in the order of requests."""
+    """Return the latency of each request in µs; answers come in the order of requests."""
     found: list[float] = []
     at = iter(sends)
     sent, sent_at = next(at)
@@ -128,7 +128,7 @@ def crowd(links: Sequence[Link], loads: Sequence[Frames]) -> Timing:
 
 
 def watched(link: Link, watcher: Link, frames: Frames, in_flight: int) -> Timing:
-    """As `pipelined`, until a subscriber on another connection has seen every event, too."""
+    """Send as `pipelined` does, until a subscriber on another connection has every event, too."""
     total = len(frames)
     poll = select.poll()
     poll.register(link.socket, select.POLLIN)

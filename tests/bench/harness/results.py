@@ -1,4 +1,4 @@
-"""What a run found, as it stands in the result file and in the report.
+"""The results of a run, as in the result file and in the report.
 
 Law: the file keeps every round of every contender; ratios and verdicts are
 derived from those, never stored, so that two files can always be compared.
@@ -19,14 +19,14 @@ FORMAT = 1
 
 
 class Contender(Struct, frozen=True):
-    """Who was measured, and which version."""
+    """A measured program and its version."""
 
     name: str
     version: str
 
 
 class Figure(Struct, kw_only=True):
-    """One line of the table: one metric of one case, every round of both sides."""
+    """A line of the table: a metric of a case, with every round of both sides."""
 
     case: str
     metric: str
@@ -42,7 +42,7 @@ class Figure(Struct, kw_only=True):
 
     @property
     def judged(self) -> Spread | None:
-        """What the goal is held against."""
+        """Spread that is compared with the goal."""
         if self.absolute:
             return spread(self.ours) if self.ours else None
         return self.ratio
@@ -66,7 +66,7 @@ class Figure(Struct, kw_only=True):
 
 
 class RowResult(Struct, kw_only=True):
-    """One row of the goals table."""
+    """The result of a row of the goals table."""
 
     number: int
     title: str
@@ -77,7 +77,7 @@ class RowResult(Struct, kw_only=True):
 
 
 class Machine(Struct, frozen=True, kw_only=True):
-    """Where it ran. No host name, no paths."""
+    """The machine of a run, without host name and paths."""
 
     cpu: str
     cores: int
@@ -89,12 +89,12 @@ class Machine(Struct, frozen=True, kw_only=True):
 
 
 class Run(Struct, kw_only=True):
-    """One call of `make bench`."""
+    """A call of `make bench`."""
 
     format: int = FORMAT
     commit: str
     modified: bool
-    """Whether the working tree differs from the commit."""
+    """True if the working tree differs from the commit."""
     started_at: str
     quick: bool
     rounds: int

@@ -18,7 +18,7 @@ Sample = Mapping[str, float]
 
 
 class Entrant(Struct, frozen=True):
-    """One who takes part in every round."""
+    """An entrant, which takes part in every round."""
 
     name: str
     measure: Callable[[], Sample]
@@ -41,7 +41,7 @@ def contest(
 
 
 def _measure(entrant: Entrant) -> Sample:
-    """One measurement without a garbage collection of ours in the middle of it."""
+    """Make a measurement without a garbage collection of this process."""
     gc.collect()
     gc.disable()
     try:

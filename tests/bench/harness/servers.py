@@ -1,7 +1,7 @@
-"""What an append can be sent to: sessiond, and the raw server that does the least.
+"""The servers for appends: sessiond, and the raw server that does the minimum.
 
-Law: both are asked by the same load generator over the same kind of socket, and
-each knows how to make sure that what it acknowledged is there.
+Law: one load generator sends to both servers over one kind of socket. Each server has a way to
+check that all acknowledged entries are there.
 """
 
 from __future__ import annotations
@@ -60,19 +60,19 @@ class Server(Protocol):
 
     @property
     def contender(self) -> Contender:
-        """Who it is."""
+        """Name and version of the server."""
         ...
 
     def connect(self) -> Link:
-        """A new connection."""
+        """Return a new connection."""
         ...
 
     def create(self, link: Link, persist: str) -> Session:
-        """A new empty session."""
+        """Create an empty session."""
         ...
 
     def require(self, link: Link, session: Session, appended: int) -> None:
-        """`appended` entries follow those looked at before. Raises BenchError."""
+        """Require `appended` entries behind those checked before. Raises BenchError."""
         ...
 
 
@@ -113,12 +113,12 @@ class RawServer:
         self.connect = connect
 
     def create(self, link: Link, persist: str) -> Session:
-        """A name and a counter."""
+        """Create a session, which is a name and a counter."""
         name = f"bench-{next(_numbers):010d}"
         return link.ask("session/create", {"session_id": name}, _Opened).session
 
     def require(self, link: Link, session: Session, appended: int) -> None:
-        """It stores nothing; it has counted what it parsed."""
+        """Require the right count of parsed appends: the raw server stores nothing."""
         found = link.ask("raw/count", {"session_id": session.id}, int)
         session.seq += appended
         if found != session.seq:
@@ -144,7 +144,7 @@ def daemon(folder: Path, core: int | None, home: Path | None = None) -> Iterator
 
 
 def new_home(folder: Path) -> Path:
-    """A data folder with no session in it."""
+    """Make a data folder without sessions."""
     home = Path(tempfile.mkdtemp(prefix="home-", dir=folder))
     for path in (home / "profiles", home / "profiles" / PROFILE, sessions_folder(home)):
         path.mkdir(mode=0o700)
@@ -152,13 +152,13 @@ def new_home(folder: Path) -> Path:
 
 
 def sessions_folder(home: Path) -> Path:
-    """Where the daemon of this home looks for its sessions."""
+    """Return the folder in which the daemon of this home looks for sessions."""
     return home / "profiles" / PROFILE / "sessions"
 
 
 @contextmanager
 def raw_server(folder: Path, core: int | None) -> Iterator[RawServer]:
-    """The raw peer."""
+    """Run the raw server."""
     with _socket_folder() as sockets:
         socket_path = sockets / "s"
         raw = Program(
@@ -173,7 +173,7 @@ def raw_server(folder: Path, core: int | None) -> Iterator[RawServer]:
 
 @contextmanager
 def _socket_folder() -> Iterator[Path]:
-    """A folder with a path short enough: a socket's takes 107 bytes at most."""
+    """Make a folder with a path short enough for a socket's path of at most 107 bytes."""
     folder = Path(tempfile.mkdtemp(prefix="sdb-"))
     try:
         yield folder

@@ -1,7 +1,7 @@
 """Long session files, written once and kept in the cache.
 
-Law: a cached file is found by what it holds, and it appears under its name only when
-it is whole; nobody who measures changes it.
+Law: the name of a cached file says what it contains. A file gets its name only when it is whole,
+and no measurement changes it.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ CYCLE = 3000
 
 
 def native_file(cache: Path, entries: int, *, size: int | None = None) -> Path:
-    """A native session of `entries` messages of the mix, or of one size."""
+    """Return a native session of `entries` messages of the mix, or of one size."""
     path = cache / f"native-{entries}-{size or 'mix'}.jsonl"
     return _written(path, native_header(SESSION_ID), native_line, entries, size=size)
 
 
 def pi_file(cache: Path, entries: int) -> Path:
-    """The same messages in pi's spelling."""
+    """Return a pi session of `entries` messages of the mix."""
     path = cache / f"pi-{entries}-mix.jsonl"
     return _written(path, pi_header(SESSION_ID), pi_line, entries, size=None)
 
 
 def many_native(cache: Path, sessions: int, entries: int) -> Path:
-    """A folder of native sessions of `entries` messages each, named as a daemon names them."""
+    """Return a folder of native sessions of `entries` messages each, with a daemon's names."""
     folder = cache / f"native-{sessions}-x-{entries}"
     return _folder(folder, native_header, native_line, sessions, entries)
 
 
 def many_pi(cache: Path, sessions: int, entries: int) -> Path:
-    """The same messages in pi's spelling, in one of its session folders."""
+    """Return a session folder of pi with sessions of `entries` messages each."""
     folder = cache / f"pi-{sessions}-x-{entries}"
     return _folder(folder, pi_header, pi_line, sessions, entries)
 

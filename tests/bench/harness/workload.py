@@ -1,7 +1,7 @@
-"""What is appended: messages of set sizes, and the frames and lines made of them.
+"""The workload: messages of set sizes, and the frames and lines made of them.
 
-Law: the same arguments give the same bytes, so both sides and every commit get
-the same load; sizes are exact and spread evenly, so no burst is luckier than another.
+Law: equal arguments give equal bytes, so both sides and every commit get one and the same load.
+Sizes are exact and spread evenly, so no burst is cheaper than another.
 
     {"role":"toolResult","toolCallId":"call_17","toolName":"read","content":[…],"isError":false}
 """
@@ -39,7 +39,7 @@ _WORDS: Final = (
 
 
 def _pattern() -> tuple[int, ...]:
-    """A hundred sizes: 75 small, 22 medium and 3 large ones, evenly spread."""
+    """Return a hundred sizes: 75 small, 22 medium and 3 large ones, evenly spread."""
     sizes = [SMALL] * 100
     for place in (16, 50, 83):
         sizes[place] = LARGE
@@ -68,7 +68,7 @@ _FILLER: Final = _filler()
 
 
 def _shell(index: int) -> tuple[bytes, bytes]:
-    """What stands before and after the text: by turns a user, an assistant, a tool result."""
+    """Return the JSON around the text: by turns a user, an assistant, a tool result."""
     if index % 3 == 0:
         return b'{"role":"user","content":"', b'","timestamp":%d}' % (_TIME_MS + index)
     if index % 3 == 1:
@@ -114,11 +114,11 @@ class Frames(Struct, frozen=True):
         return len(self.ends)
 
     def part(self, first: int, last: int) -> memoryview:
-        """The requests from `first` up to, without, `last`."""
+        """Return the requests from `first` up to but without `last`."""
         return self.view[self.ends[first - 1] if first else 0 : self.ends[last - 1]]
 
     def dealt(self, hands: int) -> list[Frames]:
-        """The same requests in `hands` equal runs; a remainder is left out."""
+        """Return the requests in `hands` equal runs, without the remainder."""
         each = len(self) // hands
         found = []
         for hand in range(hands):
@@ -129,14 +129,14 @@ class Frames(Struct, frozen=True):
         return found
 
     def of_session(self, session_id: str) -> Frames:
-        """The same requests for another session."""
+        """Return the requests for another session."""
         assert len(session_id) == len(SESSION_ID)
         data = bytes(self.view).replace(SESSION_ID.encode(), session_id.encode())
         return Frames(memoryview(data), self.ends)
 
 
 def append_frames(bodies: list[bytes], *, durability: str | None = None) -> Frames:
-    """One append request a message, newline-delimited, ids from 1."""
+    """Return one append request per message, newline-delimited, with ids from 1."""
     option = b',"durability":"%s"' % durability.encode() if durability else b""
     frames = [
         b'{"jsonrpc":"2.0","id":%d,"method":"session/append","params":{"session_id":"%s"%s,'

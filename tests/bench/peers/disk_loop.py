@@ -28,7 +28,7 @@ class Task(Struct):
 
 
 class Done(Struct):
-    """How long that took."""
+    """The time that a task took."""
 
     seconds: float
     count: int
@@ -49,7 +49,7 @@ def copy(task: Task) -> Done:
 
 
 def main() -> None:
-    """One task a line."""
+    """Do one task per line of standard input."""
     for line in sys.stdin.buffer:
         done = copy(msgspec.json.decode(line, type=Task))
         sys.stdout.buffer.write(msgspec.json.encode(done) + b"\n")

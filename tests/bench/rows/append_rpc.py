@@ -1,4 +1,4 @@
-"""Row 1: append over the socket without a disk, against a raw asyncio echo that parses the same.
+"""Row 1: append over the socket without a disk, against a raw asyncio echo that parses as much.
 
 The rates are compared, and the 99th percentile of the latency.
 """

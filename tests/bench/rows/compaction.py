@@ -32,7 +32,7 @@ SHORT_SESSION = Contender("sessiond, session of 1,000 entries", SESSIOND.version
 
 
 class Appended(Struct):
-    """Where the session is after an append."""
+    """The state of a session after an append."""
 
     leaf_id: str
     seq: int

@@ -1,7 +1,7 @@
-"""Row 11: the context of a session of 100,000 entries that keeps 200, cold, cached, and the next turn.
+"""Row 11: the context of a session of 100,000 entries that keeps 200: cold, cached, next turn.
 
-Cold and cached against pi's own function and its JSON, in process. A turn with `known` is held
-against the same turn in a short session: neither its bytes nor its time grow with the session.
+Cold and cached are compared with pi's own function and its JSON, in process. A turn with `known` is
+compared with that turn in a short session: neither its bytes nor its time grow with the session.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ VIEWS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 class Built(Struct):
-    """What a client needs of a context to ask for the next one."""
+    """The part of a context that a client needs to ask for the next one."""
 
     messages: list[Raw]
     leaf_id: str
@@ -52,7 +52,7 @@ def build(link: Link, **more: Any) -> Raw:
 
 
 def cold(bench: Bench, entries: int) -> Sample:
-    """A fresh daemon has opened the file and nobody asked for a context yet."""
+    """Measure the first context after a fresh daemon has opened the file."""
     home = new_home(bench.folder)
     compacted_native(bench.cache, home, entries)
     with daemon(bench.folder, bench.cores.server, home) as ours, ours.connect() as link:
@@ -79,7 +79,7 @@ def pis(worker: Worker, path: str) -> Sample:
 
 
 def turns(bench: Bench, entries: int, view: dict[str, Any]) -> Sample:
-    """Appends, and after each the context of somebody who holds the one before."""
+    """Measure appends, each followed by a context for a client that holds the one before."""
     home = new_home(bench.folder)
     compacted_native(bench.cache, home, entries)
     seconds = 0.0

@@ -1,7 +1,7 @@
 """Row 4: durable append over the socket, against a bare loop of write and fdatasync.
 
-One by one the daemon cannot win: it adds a socket and a thread to the same sync. With
-many waiting, one sync serves them all.
+One by one the daemon cannot win: it adds a socket and a thread to the sync. With many waiting
+appends, one sync serves all of them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _copies = count(1)
 
 
 def looped(worker: Worker, source: Path, lines: int, folder: Path) -> Sample:
-    """The loop writes the lines of a file to a new one."""
+    """Let the loop write the lines of a file to a new file."""
     copy = folder / f"loop-{next(_copies)}.jsonl"
     done = worker.ask({"lines": str(source), "to": str(copy)}, Done)
     require_in_file(copy, lines)

@@ -1,9 +1,9 @@
 """Row 14: fan-out to 1, 100 and 1,000 subscribers, against the raw server's joined writes.
 
-The time runs until the answer and the last subscriber's event are there, which is when
-every event lies in its subscriber's socket; the others are emptied with the clock
-stopped, so that a thousand reads of ours do not hide what a thousand writes cost.
-Whoever is found incomplete then is waited for with the clock running.
+The clock runs until the answer and the last subscriber's event are there; by then every event is in
+its subscriber's socket. The other sockets are emptied with the clock stopped, so that a thousand
+reads of this process do not hide the cost of a thousand writes. If a subscriber lacks an event
+then, the wait for the event counts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BURST_MIXES = ("mix", "300 B", "2 KB")
 
 
 class Audience:
-    """One session of a server, its writer and its subscribers, for all rounds."""
+    """A session of a server, with its writer and its subscribers, for all rounds."""
 
     def __init__(self, server: Server, subscribers: int, stack: ExitStack) -> None:
         self.server = server

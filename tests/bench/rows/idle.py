@@ -43,7 +43,7 @@ class _Info(Struct):
 
 
 def wake_ups(bench: Bench) -> Sample:
-    """A hundred open sessions, each watched by one connection that gets no event."""
+    """Count wake-ups with a hundred open sessions, each watched by one idle connection."""
     seconds = WATCH_SECONDS_QUICK if bench.quick else WATCH_SECONDS
     with daemon(bench.folder, bench.cores.server) as ours, ExitStack() as stack:
         links = [stack.enter_context(ours.connect()) for _ in range(SESSIONS)]
@@ -60,7 +60,7 @@ def wake_ups(bench: Bench) -> Sample:
 
 
 def memory(bench: Bench) -> Sample:
-    """What a connection takes that has said nothing but its first word."""
+    """Measure the memory of a connection that has sent one request only."""
     number = CONNECTIONS_QUICK if bench.quick else CONNECTIONS
     with daemon(bench.folder, bench.cores.server) as ours, ExitStack() as stack:
         first = stack.enter_context(ours.connect())
@@ -73,7 +73,7 @@ def memory(bench: Bench) -> Sample:
 
 
 def ours_starts(bench: Bench) -> Sample:
-    """From the start of the process to the answer of the first ping."""
+    """Measure the time from the start of the process to the answer of the first ping."""
     start = time.perf_counter()
     with daemon(bench.folder, bench.cores.server) as ours, ours.connect() as link:
         link.ask("server/ping", {}, dict)
@@ -81,7 +81,7 @@ def ours_starts(bench: Bench) -> Sample:
 
 
 def python_imports(bench: Bench) -> Sample:
-    """The interpreter with the two libraries that serving needs."""
+    """Measure a start of the interpreter with the two libraries that serving needs."""
     start = time.perf_counter()
     with on_core(bench.cores.server):
         subprocess.run([sys.executable, "-c", IMPORTS], check=True)
@@ -96,7 +96,7 @@ def _process(pid: int) -> Path:
 
 
 def _switches(process: Path) -> int:
-    """How often any thread of it was woken."""
+    """Return how often any thread of the process was woken."""
     return sum(
         _number(task / "status", "voluntary_ctxt_switches") for task in (process / "task").iterdir()
     )

@@ -18,7 +18,7 @@ SHAPES = ((ONE_BY_ONE, 4000), (IN_FLIGHT, 30_000), (EIGHT_CLIENTS, 8000))
 
 
 def measure(bench: Bench, result: RowResult) -> None:
-    """Two processes of the same program, in turn."""
+    """Measure two processes of one program, in turn."""
     with ExitStack() as stack:
         first = stack.enter_context(raw_server(bench.folder, bench.cores.server))
         second = stack.enter_context(raw_server(bench.folder, bench.cores.server))

@@ -1,8 +1,7 @@
 """Row 13: listing 1,000 sessions (164 MB), the first time and afterwards, against pi.
 
-The first list of ours is counted from the start of the daemon's process, because that
-is when its scan begins: start-up is in the figure. pi keeps nothing between lists, so
-both cases have the same peer.
+The first list of ours is counted from the start of the daemon's process, because its scan begins
+then: start-up is in the figure. pi keeps nothing between lists, so both cases have one peer.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def _list(link: Link, sessions: int) -> None:
 
 
 def ours_lists(bench: Bench, source: Path, sessions: int) -> Sample:
-    """A daemon that has never seen these files; then the same question again and again."""
+    """Measure the first list of a daemon that has never seen these files, and later lists."""
     home = new_home(bench.folder)
     for path in source.iterdir():
         os.link(path, sessions_folder(home) / path.name)
@@ -68,7 +67,7 @@ def pi_lists(worker: Worker, source: Path, sessions: int) -> Sample:
 
 
 def measure(bench: Bench, result: RowResult) -> None:
-    """One contest gives both figures."""
+    """Measure both figures in one contest."""
     sessions = SESSIONS_QUICK if bench.quick else SESSIONS
     bench.tell(f"{sessions:,} files")
     source = many_native(bench.cache, sessions, ENTRIES)

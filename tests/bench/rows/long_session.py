@@ -1,7 +1,7 @@
-"""Row 7: what an append and its event cost in a session of a million entries and in an empty one.
+"""Row 7: the cost of an append and its event in a session of a million entries and an empty one.
 
-The peer is sessiond itself. `durability: os`, because a sync takes the same time in both
-and would hide what grows.
+The peer is sessiond itself. `durability: os`, because a sync takes equal times in both sessions
+and would hide a growing cost.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ def cost(ours: Daemon, shape: Shape, frames: Frames, grown: Grown, *, event: boo
 
 
 def cost_empty(ours: Daemon, shape: Shape, frames: Frames, *, event: bool) -> Sample:
-    """The same in a session that was just made."""
+    """Measure the cost in a session that was just made."""
     with ours.connect() as control:
         session = ours.create(control, "immediate")
     return cost(ours, shape, frames, Grown(session, 0), event=event)
 
 
 def measure(bench: Bench, result: RowResult) -> None:
-    """One daemon holds the long session open and gets new ones beside it."""
+    """Measure in one daemon, which holds the long session open and gets new ones beside it."""
     entries = LONG_QUICK if bench.quick else LONG
     bench.tell(f"a file of {entries:,} entries")
     source = native_file(bench.cache, entries, size=STORED_BYTES)

@@ -1,8 +1,7 @@
 """Row 8: opening 100,000 entries (135 MB) without a side index, against pi.
 
-Ours is a daemon that was just started, asked over its socket; pi's is one call in a
-process that has opened the same file before, so its compiler is warm. Both find the
-file in the page cache.
+Ours is a daemon that was just started, asked over its socket. pi's is one call in a process that
+has opened this file before, so its compiler is warm. Both find the file in the page cache.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ ENTRIES, ENTRIES_QUICK = 100_000, 20_000
 
 
 def ours_opens(bench: Bench, source: Path, entries: int) -> Sample:
-    """A fresh daemon opens the file: nothing is known about it from before."""
+    """Measure a fresh daemon that opens a file it has never seen."""
     home = new_home(bench.folder)
-    # A link, because the daemon only reads it; the size says whether that is true.
+    # A link is enough, because the daemon only reads the file; the size proves that.
     path = sessions_folder(home) / f"2026-01-15T10-30-00-000000_{SESSION_ID}.jsonl"
     os.link(source, path)
     size = source.stat().st_size
@@ -50,7 +49,7 @@ def ours_opens(bench: Bench, source: Path, entries: int) -> Sample:
 
 
 def pi_opens(worker: Worker, source: Path, entries: int) -> Sample:
-    """pi opens the same messages in its own spelling."""
+    """Measure pi, which opens these messages in its own spelling."""
     done = worker.ask({"do": "open", "path": str(source)}, PiDone)
     if done.count != entries:
         raise BenchError(f"{entries} entries in the file, {done.count} in pi")
@@ -58,7 +57,7 @@ def pi_opens(worker: Worker, source: Path, entries: int) -> Sample:
 
 
 def measure(bench: Bench, result: RowResult) -> None:
-    """One contest, two goals: against what was measured, and against what 1.5 would take."""
+    """Measure one contest with two goals: against the measured pi, and an estimated pi 1.5."""
     entries = ENTRIES_QUICK if bench.quick else ENTRIES
     bench.tell(f"files of {entries:,} entries")
     source = native_file(bench.cache, entries)
