@@ -1,7 +1,7 @@
-"""What pi's own functions are asked, asked of the daemon as any client asks.
+"""pi's own functions, answered by the daemon over the wire.
 
-Law: every function goes through public methods alone, and what comes back is shaped as pi's own
-answer is. Who has a recording of pi's, or pi itself, can compare.
+Law: every function uses public methods alone and shapes its result as pi does. So the results can
+be compared with a recording of pi's, or with pi itself.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Imported:
         return await self.wire.call(method, session_id=self.id, **params)
 
     async def messages(self, ids: list[str]) -> list[Json]:
-        """What entries alone give a context, as it is built at each."""
+        """Return the messages that each entry alone gives the context built at that entry."""
         found: list[Json] = []
         for entry_id in ids:
             context = await self.call("build_context", entry_id=entry_id)
@@ -47,7 +47,7 @@ class Imported:
 
 
 def _silent(entry: Json) -> Json:
-    """The summary of a branch that says nothing, and so is in no context."""
+    """Return the message of an empty branch summary, which is in no context."""
     assert (entry["type"], entry["summary"]) == ("branch_summary", ""), entry["id"]
     ms = int(datetime.fromisoformat(entry["timestamp"]).timestamp() * 1000)
     summary = {"role": "branchSummary", "summary": "", "fromId": entry["fromId"]}
@@ -131,7 +131,7 @@ async def should_compact(wire: Wire, given: Json) -> Json:
 
 
 async def find_cut_point(wire: Wire, given: Json) -> Json:
-    """Where the plan cuts; None where it cuts away nothing, or begins behind a compaction."""
+    """Return the cut of the plan; None if it cuts nothing away or begins behind a compaction."""
     entries = given["entries"][given["start"] : given["end"]]
     session = await imported(wire, entries)
     asked = {"keep_recent_tokens": given["keepRecentTokens"]}
@@ -176,7 +176,7 @@ async def prepare_branch(wire: Wire, given: Json) -> Json:
 
 
 async def leave_branch(wire: Wire, given: Json) -> Json:
-    """What lies between a leaf and where it goes."""
+    """Return the entries between a leaf and the target of a move."""
     session = await imported(wire, given["entries"])
     await session.call("session/branch", entry_id=given["leafId"], head="main")
     target, budget = given["targetId"], 0
@@ -191,7 +191,7 @@ async def leave_branch(wire: Wire, given: Json) -> Json:
 
 
 async def serialize(wire: Wire, given: Json) -> Json:
-    """What the prompt of a plan says of the messages, which all go into the summary."""
+    """Return the messages in the prompt of a plan that summarises all of them."""
     session = await imported(wire, chain([*given["messages"], user("go on")]))
     plan = (await session.call("session/plan_compaction", keep_recent_tokens=1))["plan"]
     said = plan["prompt"].split("<conversation>\n", 1)[1]
@@ -200,7 +200,7 @@ async def serialize(wire: Wire, given: Json) -> Json:
 
 
 async def convert_to_llm(wire: Wire, given: Json) -> Json:
-    """The texts in both shapes, each message an own one only where the API has turns of one."""
+    """Return the texts of the messages, which must be equal in both providers' shapes."""
     session = await imported(wire, chain(given["messages"]))
     openai = await session.call("build_context", shape="openai")
     (turn,) = (await session.call("build_context", shape="anthropic"))["messages"]
@@ -211,7 +211,7 @@ async def convert_to_llm(wire: Wire, given: Json) -> Json:
 
 
 def cuts_nothing_away(given: Json, expected: Json) -> bool:
-    """Whether the recorded cut is one that no plan can have."""
+    """Return whether no plan can have the recorded cut."""
     entries = given["entries"][given["start"] : given["end"]]
     away = given["entries"][given["start"] : expected["firstKeptEntryIndex"]]
     types = {entry["type"] for entry in away}

@@ -1,4 +1,4 @@
-"""Session files with one thing wrong each: what verify tells, what an opening does, what a repair leaves out."""
+"""Session files with one fault each: verify's report, the opening, and the result of a repair."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PI_HEADER = b'{"type":"session","version":3,"id":"session-a",%s,"cwd":"/p"}\n' %
 
 
 def line(entry_id: bytes, parent: bytes, more: bytes = b"") -> bytes:
-    """A message in a native file."""
+    """Return a message line of a native file."""
     return (
         b'{"type":"message","id":"%s","parent_id":%s,%s,"message":{"role":"user","content":"1.50"}%s}\n'
         % (entry_id, parent, TIME, more)
@@ -36,7 +36,7 @@ def line(entry_id: bytes, parent: bytes, more: bytes = b"") -> bytes:
 
 
 def pi_line(entry_id: bytes, parent: bytes) -> bytes:
-    """The same in a file of pi's."""
+    """Return a message line of a pi file."""
     message = b'{"role":"user","content":"1.50","timestamp":1768473000000}'
     return b'{"type":"message","id":"%s","parentId":%s,%s,"message":%s}\n' % (
         entry_id,
@@ -47,12 +47,12 @@ def pi_line(entry_id: bytes, parent: bytes) -> bytes:
 
 
 def record(kind: bytes, more: bytes) -> bytes:
-    """An entry about the session."""
+    """Return an entry about the session."""
     return b'{"type":"%s","id":"r1","parent_id":null,%s,%s}\n' % (kind, TIME, more)
 
 
 def part(number: int, of: int = 3) -> bytes:
-    """One line of an append of several."""
+    """Return a line of an append with several entries."""
     more = b',"atom":[%d,%d]' % (number, of)
     if number == 1:
         more += b',"atom_of":"session-a"'
@@ -60,7 +60,7 @@ def part(number: int, of: int = 3) -> bytes:
 
 
 def copied(number: int, of: int = 3) -> bytes:
-    """The same, copied out of another session."""
+    """Return a line of an append with several entries, copied out of another session."""
     return part(number, of).replace(b'"atom_of":"session-a"', b'"atom_of":"session-b"')
 
 
@@ -89,17 +89,17 @@ class Damage(Struct, frozen=True):
 
 
 def bad(content: bytes, *lines: int) -> Damage:
-    """With lines that do not parse."""
+    """Return a file with lines that do not parse."""
     return Damage(content, [(one, "bad_line") for one in lines], list(lines), "read_only")
 
 
 def told(content: bytes, kind: ProblemKind, at: int = 4) -> Damage:
-    """With something that is said and stays."""
+    """Return a file with a problem that is only reported."""
     return Damage(content, [(at, kind)])
 
 
 def refused(content: bytes) -> Damage:
-    """Of which nobody can say whose it is."""
+    """Return a file without a usable header."""
     return Damage(content, [(1, "bad_header")], opens="refused")
 
 

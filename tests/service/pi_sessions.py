@@ -1,7 +1,7 @@
-"""Sessions as pi may have written them, drawn at random: the same for the same seed.
+"""Random sessions as pi may have written them; equal seeds give equal sessions.
 
-What JavaScript spells its own way (numbers, escapes) stands in arguments as `"@@1.50@@"` until
-`as_json` writes it down.
+Values that JavaScript spells in its own way (numbers, escapes) are `"@@1.50@@"` in arguments until
+`as_json` writes them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BUDGETS = [0, 1, 3, 20, 50, 100, 200, 400, 1000, 100_000]
 
 
 def as_json(value: Json) -> str:
-    """The value, with what is spelled another way."""
+    """Return the value as JSON, with JavaScript's spellings in place."""
     return RAW.sub(r"\1", json.dumps(value))
 
 
@@ -154,7 +154,7 @@ class Drawing:
         return found
 
     def path(self) -> list[Json]:
-        """From a root to the last entry of a tree."""
+        """Return the path from a root to the last entry of a tree."""
         entries = self.tree()
         parents = {entry["id"]: entry for entry in entries}
         path: list[Json] = []
@@ -166,7 +166,7 @@ class Drawing:
 
 
 def drawn(function: str, seed: int) -> Json:
-    """The input of one function."""
+    """Return the input of one function."""
     is_figure = function in {"tokens", "findCutPoint"}
     drawing = Drawing(seed, [*WORDS, HALF] if is_figure else WORDS)
     chance = drawing.chance

@@ -1,4 +1,4 @@
-"""What cannot be planned or committed is refused in clear words, and nothing is changed by it."""
+"""Refusals of bad plans and compactions: clear words, and an unchanged session."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def grow(wire: Wire, result: dict[str, Any] = RESULT) -> None:
 
 
 async def everything(wire: Wire) -> str:
-    """All that a client can see of the session."""
+    """Return all that a client can see of the session."""
     entries = await wire.call("session/entries", session_id=SESSION)
     heads = await wire.call("session/heads", session_id=SESSION)
     context = await wire.call("build_context", session_id=SESSION)

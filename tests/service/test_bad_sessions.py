@@ -124,7 +124,7 @@ class Case:
         self._whole = whole
 
     def expected(self, method: str) -> str | None:
-        """The kind of error for a method."""
+        """Return the kind of error for a method."""
         if method in self._whole:
             return self._whole[method]
         listed = None if self._read in {None, "session_locked"} else ABSENT
@@ -139,7 +139,7 @@ class Case:
 
 
 def everything_else(kind: str, *but: str) -> dict[str, str]:
-    """The same error for all that concerns the file as a whole, `but` for some."""
+    """Return one kind of error for all methods about the whole file, except those in `but`."""
     return {name: kind for name, (what, _) in EXAMPLES.items() if what == WHOLE and name not in but}
 
 
@@ -218,7 +218,7 @@ def put(house: House, case: str) -> None:
 
 
 class Trouble:
-    """What happens to the disk, or to the session, once the daemon is there."""
+    """The troubles that befall the disk or the session while the daemon runs."""
 
     def __init__(self, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
         self.house = house
@@ -264,7 +264,7 @@ def read_only(*_args: Any) -> None:
 
 
 def look(disk: FaultDisk, locks: Path) -> dict[Path, bytes]:
-    """Everything but the records of who has what open."""
+    """Return the contents of all files except the lock records."""
     return {path: disk.content(path) for path in disk.paths if path.parent != locks}
 
 
@@ -300,7 +300,7 @@ async def test_each_gets_its_own_error_and_changes_nothing(
 
 
 async def asked(wire: Wire, method: str) -> Refusal | None:
-    """How a call was refused; None when it was answered."""
+    """Return the refusal of a call; None if the call was answered."""
     try:
         await wire.call(method, session_id=SESSION, **EXAMPLES[method][1])
     except Refusal as refused:
@@ -309,7 +309,7 @@ async def asked(wire: Wire, method: str) -> Refusal | None:
 
 
 def check(case: str, refused: Refusal) -> None:
-    """An error has what its reader needs to go on."""
+    """Check that an error has what its reader needs to go on."""
     match refused.data:
         case {"kind": "session_not_found", "session_id": session_id}:
             assert session_id == SESSION

@@ -1,6 +1,6 @@
-"""What all connections together may make the daemon keep: refused beyond it, and never lost.
+"""The byte budget of all connections: calls beyond it are refused, and no entry is lost.
 
-After every test here nothing is held any more; `connected` of test_transports looks too.
+After every test here the budget is unused again; `connected` of test_transports checks that, too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LARGE = 10 * READ_BYTES
 
 @asynccontextmanager
 async def also(daemon: Daemon) -> AsyncGenerator[RawWire]:
-    """One more client of the same daemon."""
+    """Connect one more client to the daemon."""
     ours, theirs = socket.socketpair()
     wire = RawWire(theirs)
     async with anyio.create_task_group() as tasks:

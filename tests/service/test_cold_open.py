@@ -1,4 +1,4 @@
-"""A large session that is being opened holds up nobody else."""
+"""The opening of a large session, which delays no other client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PINGS = 100
 
 
 def line(number: int, size: int) -> bytes:
-    """An entry of about `size` bytes."""
+    """Return an entry of about `size` bytes."""
     return (
         msgspec.json.encode(
             {
@@ -77,7 +77,7 @@ async def test_pings_are_answered_while_a_file_is_being_read(
 
 @pytest.fixture
 def production_switching() -> Iterator[None]:
-    """How the daemon shares the interpreter among its threads."""
+    """Use the daemon's switch interval between threads."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(0.001)
     yield
@@ -106,7 +106,7 @@ async def test_a_hundred_pings_are_answered_before_a_session_of_a_gigabyte_is_op
 
 
 def write(path: Path, lines: int) -> None:
-    """A session file of more than a gigabyte."""
+    """Make a session file of more than a gigabyte."""
     with path.open("wb") as file:
         file.write(header())
         for first in range(0, lines, 1000):

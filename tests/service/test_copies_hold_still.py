@@ -1,4 +1,4 @@
-"""A copy shows its source as it was when it was asked for, whatever happens to the source meanwhile."""
+"""Copies show their source as of the request, whatever happens to the source meanwhile."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def append_another(wire: Wire, **more: Any) -> None:
 
 
 async def grows(wire: Wire, house: House) -> None:
-    """It gets entries, labels and facts, from clients and from another program."""
+    """Let clients and a foreign writer add entries, labels and facts to the source."""
     data = {"decision": "files"}
     custom = {"type": "custom", "custom_type": "sessiond.decision", "data": data}
     await call(wire, "append", entry=custom, parent_id="m1", head="other")
@@ -104,7 +104,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Held]:
 
 
 async def shown(wire: Wire, info: dict[str, Any]) -> Any:
-    """What a copy is, but for what is another with every copy."""
+    """Return what a copy shows, without the values that differ between copies."""
     differs = dict.fromkeys(("id", "path", "epoch", "leaf_id", "heads"))
     rows: list[Any] = []
     if info["path"] is not None:

@@ -1,4 +1,4 @@
-"""Copies of what is rare: appends cut in two, chains that change what they stand for, waits in memory."""
+"""Rare copies: appends without some of their lines, rebased compactions, sessions in memory."""
 
 from __future__ import annotations
 

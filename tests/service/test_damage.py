@@ -1,4 +1,4 @@
-"""Each kind of damage in a real file: what verify tells of it, what an opening makes of it, and what repair gives."""
+"""Every kind of damage in a real file: verify's report, the opening, and the result of a repair."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HI = {"role": "user", "content": "hi", "timestamp": 1768473000000}
 
 
 async def look(wire: Wire, damage: Damage, dialect: str) -> None:
-    """What verify says, with line and kind, and that it changes nothing."""
+    """Check verify's report, with line and kind, and that verify changes no file."""
     found = await call(wire, "session/verify")
     assert [(one["line"], one["kind"]) for one in found["problems"]] == damage.problems
     assert all(one["detail"] for one in found["problems"])
@@ -73,7 +73,7 @@ async def test_in_a_native_file(house: House, case: str) -> None:
 
 
 async def plan(wire: Wire, damage: Damage) -> None:
-    """What a repair would do, which a dry one only says."""
+    """Check the plan of a dry-run repair."""
     found = await call(wire, "session/verify")
     assert found["lines"] == len(damage.content.splitlines())
     assert found["read_only"] is any(kind == "bad_line" for _, kind in damage.problems)
@@ -87,7 +87,7 @@ async def plan(wire: Wire, damage: Damage) -> None:
 
 
 async def unopened(wire: Wire) -> None:
-    """It cannot be opened or made anew, and both say so."""
+    """Check that open, repair and append are refused, and that each refusal says why."""
     for method in ("session/open", "session/repair", "append"):
         params = {"message": HI} if method == "append" else {}
         with pytest.raises(Refusal) as refusal:
@@ -144,7 +144,7 @@ async def test_a_line_that_is_longer_than_a_frame_is_told_and_kept(
 
 @pytest.fixture
 def place(real_house: House) -> Path:
-    """A session's file."""
+    """Return the file of a session."""
     real_house.layout.make_folders(real_house.files)
     path: Path = real_house.layout.session_path(SESSION, "2026-01-01T00-00-00-000000")
     path.write_bytes(GOOD + b"garbage\n")
@@ -153,7 +153,7 @@ def place(real_house: House) -> Path:
 
 @pytest.fixture
 def linked(place: Path, tmp_path: Path) -> tuple[Path, Path]:
-    """A link among the sessions, and where it leads."""
+    """Make a link among the sessions; return the link and its target."""
     behind = tmp_path / "elsewhere.jsonl"
     place.rename(behind)
     place.symlink_to(behind)
@@ -200,7 +200,7 @@ def lead_nowhere(path: Path) -> None:
     ids=lambda param: param[0],
 )
 def no_file(place: Path, request: pytest.FixtureRequest) -> str:
-    """The errno that is told of what stands there now."""
+    """Replace the file by something else; return the errno of the refusal to read it."""
     place.unlink()
     name, become = request.param
     become(place)

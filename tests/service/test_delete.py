@@ -1,4 +1,4 @@
-"""Delete and purge: whatever a session is, it goes to the trash whole, in the order of the requests."""
+"""Delete and purge: any session goes to the trash whole, in the order of the requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def delete(wire: Wire, session_id: str = SESSION) -> Any:
 
 
 def files_of(house: House) -> list[str]:
-    """Where its files are: the folder's name, a slash, the file's name."""
+    """Return the session's files, each as the folder's name, a slash and the file's name."""
     return [f"{p.parent.name}/{p.name}" for p in house.disk.paths if SESSION in p.name]
 
 

@@ -1,4 +1,4 @@
-"""When a session becomes a file in the sessions folder, and when it never does."""
+"""Drafts: when a session becomes a file in the sessions folder, and when it never does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory is never ahead of the disk, and what failed changed nothing: not here, not after reopening."""
+"""Memory is never ahead of the disk, and failed requests change nothing, also after a reopening."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ READS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 async def look(wire: Wire) -> bytes:
-    """All that a session shows, as bytes to compare and to search."""
+    """Return all that a session shows, as bytes to compare and to search."""
     shown: dict[str, Any] = {}
     for method, params in READS:
         shown[method] = await wire.call(method, session_id=SESSION, **params)
     shown["session/list"] = (await wire.call("session/list", drafts=True))["sessions"]
     for info in [shown["session/get"]["session"], *shown["session/list"]]:
-        # How it is kept changes when a draft gets its place, and says nothing of entries.
+        # These fields change when a draft is promoted, and say nothing about entries.
         del info["path"], info["persisted"], info["persist"]
     return msgspec.json.encode(shown)
 
 
 async def start(wire: Wire, filled: bool) -> None:
-    """A session without entries, or with some of every kind of state."""
+    """Make a session without entries, or with entries and state of every kind."""
     await create(wire)
     if filled:
         await append_all(wire, entry("old1"), entry("old2", role="assistant"))
@@ -90,7 +90,7 @@ async def test_nothing_shows_an_entry_before_it_is_durable(house: House) -> None
 
 
 async def rest_on_it(wire: Wire) -> list[int]:
-    """Requests whose answers would tell that the entry "new" is there."""
+    """Return requests whose answers would show the entry "new"."""
     new = {"session_id": SESSION, "entry": entry("new")}
     return [
         await wire.request("append", **new),  # a duplicate

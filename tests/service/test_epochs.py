@@ -1,4 +1,4 @@
-"""An epoch goes on as long as the log does, whatever happens beside: nobody is told `replaced` for nothing."""
+"""Epochs last as long as their log: no client gets `session/replaced` without need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No thread to be had, no memory for a request: refused, told to come again, and nothing is lost."""
+"""Lack of threads or memory: requests are refused with a retry time, and no entry is lost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> NoThreads:
 
 
 async def let_go(daemon: Daemon, wire: Wire) -> None:
-    """Close it until nobody has its file: one that is just being looked at stays open."""
+    """Close the session until its file is free: a session being read stays open at first."""
     with anyio.fail_after(60):
         while not daemon.service.registry.is_free(SESSION):
             await wire.call("session/close", session_id=SESSION)
@@ -99,7 +99,7 @@ async def test_a_job_without_a_thread_is_told_to_come_again(
 
 
 class Short(bytearray):
-    """One for which there is no room beyond a few bytes."""
+    """A buffer without memory for more than a few bytes."""
 
     def __iadd__(self, more: Any) -> Any:  # type: ignore[misc]
         if len(self) + len(more) > 100:

@@ -1,4 +1,4 @@
-"""What `expected` says must all fit, or the request is refused."""
+"""Preconditions: all members of `expected` must fit, or the request is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sync fails, and so does the repair: what an opening finds then is durable before it is acknowledged."""
+"""Failed syncs with failed repairs: found lines are durable before an opening acknowledges them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def refused(disk: FaultDisk, wire: Wire, entry_id: str) -> None:
 
 
 async def retry_and_cut_the_power(house: House) -> list[str]:
-    """The ids of the entries that are found after a retry, another append and a power cut."""
+    """Return the ids of the entries found after a retry, another append and a power cut."""
     house.disk.heal()
     async with client(house) as wire:
         answer = await append(wire, "lost")

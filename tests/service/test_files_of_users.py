@@ -48,7 +48,7 @@ def their_files(path: Path, endings: tuple[str, ...] = THEIRS) -> dict[Path, obj
 
 
 def seen(folder: Path, *besides: Path) -> dict[Path, object]:
-    """Everything in a folder: what each file holds, where each link leads."""
+    """Return everything in a folder: the content of files and the target of links."""
     return {path: _content(path) for path in folder.rglob("*") if path not in besides}
 
 
@@ -66,7 +66,7 @@ async def _session(wire: Wire, **more: Any) -> Path:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Path:
-    """A folder of the user outside the profile."""
+    """Return a folder of the user outside the profile."""
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     return folder

@@ -1,4 +1,4 @@
-"""Lines of an append of several that another program wrote or copied: served, and served again after a restart."""
+"""Foreign or copied lines of an append with several entries: served, also after a restart."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ FOREIGN = {
 
 
 def watching(house: House) -> Watcher:
-    """Who tells a daemon soon that a file has changed."""
+    """Return a watcher that reports changed files soon."""
     return PollingWatcher(house.files, 0.01)
 
 
 async def state(wire: Wire) -> tuple[list[tuple[int, str]], int, str]:
-    """The entries, the problems counted, and the epoch."""
+    """Return the entries, the number of problems, and the epoch."""
     page = await wire.call("session/entries", session_id=SESSION)
     info = await session_info(wire)
     assert not info["read_only"]
@@ -39,7 +39,7 @@ async def state(wire: Wire) -> tuple[list[tuple[int, str]], int, str]:
 
 
 async def resumes(wire: Wire, rows: list[tuple[int, str]], epoch: str) -> None:
-    """A cursor behind the last entry is accepted, and nothing is told again."""
+    """Check that a cursor behind the last entry is accepted and that no event is repeated."""
     seq, entry_id = rows[-1]
     cursor = {"seq": seq, "entry_id": entry_id, "epoch": epoch}
     answer = await wire.call("subscribe", session_id=SESSION, after=cursor)
@@ -48,7 +48,7 @@ async def resumes(wire: Wire, rows: list[tuple[int, str]], epoch: str) -> None:
 
 
 async def heard(wire: Wire) -> tuple[int, str]:
-    """The next event of another program's line: its seq and its id."""
+    """Return seq and id of the next event of a foreign line."""
     told = await wire.next_notification()
     assert (told["method"], told["params"]["origin"]) == ("session/event", {"external": True})
     return told["params"]["seq"], told["params"]["entry"]["id"]

@@ -1,4 +1,4 @@
-"""Half a line at the end of a file that is opened: whose it is decides what becomes of it."""
+"""Half lines at the end of an opened file: their origin decides what happens to them."""
 
 from __future__ import annotations
 

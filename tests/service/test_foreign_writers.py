@@ -33,7 +33,7 @@ def message_of(dialect: str, text: str = "x") -> dict[str, Any]:
 
 
 def line(dialect: str, entry_id: str, parent_id: str | None) -> bytes:
-    """A line as a program of this dialect writes it."""
+    """Return a line as a program of this dialect writes it."""
     parent = "parent_id" if dialect == "native" else "parentId"
     entry = {
         "type": "message",
@@ -51,7 +51,7 @@ def dialect(request: pytest.FixtureRequest) -> str:
 
 
 def begun(house: House, dialect: str) -> Path:
-    """A session of two entries."""
+    """Make a session of two entries."""
     lines = [
         HEADERS[dialect],
         line(dialect, "aaaaaaa1", None),
@@ -67,7 +67,7 @@ async def append_ours(wire: Wire, dialect: str, **params: Any) -> Any:
 
 
 async def event(wire: Wire) -> dict[str, Any]:
-    """The next event: its seq, the id of its entry, and whether another program made it."""
+    """Return the next event: its seq, the id of its entry, and whether the entry is foreign."""
     told = await wire.next_notification()
     assert told["method"] == "session/event", told
     params = told["params"]

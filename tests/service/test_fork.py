@@ -36,7 +36,7 @@ SOURCE = [
 
 
 def files_of(house: House) -> list[Path]:
-    """Everything on the disk but who owns what."""
+    """Return all files on the disk except the lock records."""
     return [path for path in house.disk.paths if path.parent != house.layout.locks]
 
 

@@ -1,4 +1,4 @@
-"""What the replaced systems call a fork, each by the axes that the page names for it."""
+"""The forks of the replaced systems, each by the axes that protocol.md names for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""session/open with `create`: the session of this id, whoever comes first."""
+"""session/open with `create`: one session of this id, whichever client comes first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits together is stored together; who asked in which order; who gave up."""
+"""Group commit: waiting appends are stored together, in order, without cancelled ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def entry_ids(stored: list[dict[str, Any]]) -> list[str]:
 
 
 def seen(wire: Wire) -> list[str]:
-    """The entries of the events that came while answers were waited for."""
+    """Return the entries of the events that came while the client waited for answers."""
     return [n["params"]["entry"]["id"] for n in wire.notifications if n["method"].endswith("event")]
 
 

@@ -1,4 +1,4 @@
-"""Clients that want a word before a compaction, a fork or a branch: vetoes, summaries, and silence."""
+"""Hooks of clients before a compaction, a fork or a branch: vetoes, summaries, and silence."""
 
 from __future__ import annotations
 

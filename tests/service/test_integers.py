@@ -16,7 +16,7 @@ HI = '{"role":"user","content":"hi"}'
 
 
 async def ask(wire: Wire, method: str, params: str) -> Any:
-    """What comes for parameters that are spelled just so."""
+    """Send parameters in exactly this spelling; return the result or the error."""
     wire_id = json.dumps({"method": method, "id": "x"})
     await wire.send(f'{wire_id[:-1]},"params":{params}}}'.encode())
     while True:
@@ -67,7 +67,7 @@ PLACES = [
 
 
 def spellings(value: int) -> list[str]:
-    """The same integer in other words."""
+    """Return other spellings of an integer."""
     return [
         f"{value}.0",
         f"{value}.000",

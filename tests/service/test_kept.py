@@ -1,7 +1,7 @@
-"""What is kept never begins with the answer to a call that is gone.
+"""The kept part of a compaction never begins with a result whose tool call is gone.
 
-Whichever program's rules are in force, however little is kept, whatever words results have, and
-however often it was compacted before.
+This holds under the rules of every program, however little is kept, for all spellings of results,
+and after any number of compactions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROUNDS = 3
 
 
 def called(n: int, text: str) -> list[dict[str, Any]]:
-    """A call and its result, in the words of one program or another."""
+    """Return a tool call and its result, in the spelling of a random program."""
     call_id = f"c{n}"
     block = {"id": call_id, "name": "ls"}
     asked: dict[str, dict[str, Any]] = {
@@ -120,7 +120,7 @@ async def test_no_context_begins_with_a_result_after_a_compaction(
 
 
 async def refused_or_right(wire: Wire, session_id: str) -> None:
-    """Nor does one whose first entry somebody chose."""
+    """Check that a kept part chosen by a client is refused or begins with no lone result, too."""
     path = await wire.call("session/path", session_id=session_id)
     leaf_id = path["entries"][-1]["entry"]["id"]
     for row in path["entries"][-12:]:

@@ -1,8 +1,9 @@
-"""What a client holds and what it is sent are the whole context, whatever happened in between.
+"""Context deltas: the part that a client holds and the part that it is sent make the whole context.
 
-Law: one who asks with `known` and one who asks for all of it see the same, messages and sources; and
-nothing is sent that both contexts begin with. What is mended and in a provider's shape breaks none of its rules.
-Drawn at random, the same for the same seed.
+Law: a client that asks with `known` and a client that asks for the whole context see equal messages
+and sources. No message is sent that both contexts begin with. A repaired context in a provider's
+shape breaks none of the provider's rules. Sessions are drawn at random; equal seeds give equal
+ones.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Holder:
         return list(zip(context["sources"], context["messages"], strict=True))
 
     def may_begin_anew(self, unchanged: int) -> bool:
-        """A prompt that is a message and changed makes the whole anew; who holds nothing, too."""
+        """Return whether an answer may be the whole: a new system prompt, or nothing held."""
         return unchanged == 0 and ("include" in self.view or self.held[-1:] == [])
 
 
@@ -79,7 +80,7 @@ def common(one: list[Json], other: list[Json]) -> int:
 
 
 class Acts:
-    """What happens to one session."""
+    """The random changes of one session."""
 
     def __init__(self, chance: random.Random, session_id: str, dialect: str) -> None:
         self.chance = chance

@@ -1,4 +1,4 @@
-"""More defects of the programs that sessiond replaces: copies, trees, and what waits for others.
+"""More defects of the programs that sessiond replaces: copies, trees, and waits for other programs.
 
 As in `test_known_defects`, each test is named after its line in section D of the facts about them.
 """

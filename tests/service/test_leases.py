@@ -341,7 +341,7 @@ async def test_a_daemon_gives_no_epoch_that_the_one_before_gave_though_the_clock
 
 
 async def _restarted_lost(house: House) -> dict[str, Any]:
-    """A lease of the daemon before this one is none."""
+    """Return the refusal of a call with a lease of an earlier daemon."""
     async with house.daemon() as daemon, daemon.connect() as wire:
         return await refused(append(wire, "n9", lease_id="lease-1"))
 

@@ -21,7 +21,7 @@ HOUR = 3600.0
 
 
 def session(session_id: str, created: str, updated: str, *, title: str, messages: int = 1) -> bytes:
-    """A session file that says when it was made and changed."""
+    """Make a session file with times of creation and change."""
     header = {"type": "session_header", "version": 1, "id": session_id, "timestamp": created}
     lines: list[dict[str, Any]] = [{**header, "cwd": "/p", "title": title}]
     for number in range(messages):

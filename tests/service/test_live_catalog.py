@@ -1,4 +1,4 @@
-"""Lists are right: after an append, beside other programs, and whatever becomes of the catalog."""
+"""Lists are right after an append, beside foreign writers, and after any damage of the catalog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which model, provider and thinking level are in force: the same in get, in lists and in contexts."""
+"""The model, provider and thinking level in force: equal in get, in lists and in contexts."""
 
 from __future__ import annotations
 

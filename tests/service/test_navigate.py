@@ -1,4 +1,4 @@
-"""Going to a point of the tree: what comes back for the editor, where the head stands, what is stored."""
+"""session/navigate: the text for the editor, the new place of the head, and the stored entries."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What stands in a file although no client could have sent it: every read lives with it.
+"""Lines of a file that no client could have sent: every read copes with them.
 
-Half surrogate pairs (JavaScript writes them when it cuts a text), bytes that are no UTF-8, fields
-of other types. Each of these once was a bug report's worth of `internal`.
+Half surrogate pairs (JavaScript writes them when it cuts a text), bytes that are not UTF-8, fields
+of other types. Each of these once led to an `internal` error.
 """
 
 from __future__ import annotations

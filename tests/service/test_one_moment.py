@@ -1,4 +1,4 @@
-"""An answer shows the session as of its question, whatever is stored while it is worked out."""
+"""Answers show the session as of their request, whatever is stored while they are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sessions are open: on demand, while somebody needs them, up to a bound, to the end."""
+"""Open sessions: opened on demand, while a client needs them, up to a bound, until the end."""
 
 from __future__ import annotations
 

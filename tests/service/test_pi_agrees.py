@@ -1,4 +1,4 @@
-"""pi's own code and the daemon are asked the same of sessions drawn at random.
+"""Comparison of pi's own code and the daemon on random sessions.
 
 SESSIOND_PI_CASES=4000 SESSIOND_PI_SEED=7 pytest tests/service/test_pi_agrees.py
 """

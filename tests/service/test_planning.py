@@ -1,4 +1,4 @@
-"""Plans while others write: what still fits is taken, what does not is told, and nothing is forgotten."""
+"""Plans while other clients write: a plan that still fits is accepted, any other is refused."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ async def test_a_real_session_is_planned_compacted_and_the_same_after_a_restart(
 
 
 async def compactions(wire: Wire) -> dict[str, Any]:
-    """The next thing that is said about compactions."""
+    """Return the next notification about compactions."""
     while True:
         message = await wire.next_notification()
         if message["method"] == "session/compaction":
@@ -303,7 +303,7 @@ async def test_whoever_watches_is_told_when_a_context_becomes_too_large(
 
 
 async def seen_small(wire: Wire, watcher: Wire) -> None:
-    """Wait until the head was looked at while its context was small: another one crosses after it."""
+    """Wait until the head was looked at while its context was small; a second head shows that."""
     await wire.call("branch", session_id=SESSION, entry_id="more", head="late")
     assert (await compactions(watcher))["head"] == "late"
 

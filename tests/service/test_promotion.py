@@ -263,7 +263,7 @@ async def test_its_place_in_memory_is_free_again(house: House) -> None:
 
 
 async def nothing(_host: SessionActor) -> None:
-    """What a killed daemon does for its sessions."""
+    """Do nothing, as a killed daemon does for its sessions."""
 
 
 @pytest.mark.parametrize("persist", ["immediate", "on_assistant"])

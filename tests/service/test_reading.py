@@ -1,4 +1,4 @@
-"""Reading: payloads are passed on unread, a context comes as the rest of what is held, pages join."""
+"""Reading: payloads pass undecoded, a context comes as the rest of a known one, pages join."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class _Tree:
         self.session_id = session_id
         self.leaves: list[str | None] = [None]
         self.held: dict[str | None, list[Any]] = {None: []}
-        """By leaf: the messages of its context, each with the entry that it comes from."""
+        """The messages of each leaf's context, each with the entry that it comes from."""
 
     async def grow(self, step: tuple[str, int, int, int]) -> None:
         what, at, kept, _ = step
@@ -183,7 +183,7 @@ class _Tree:
                 return {"type": "session_info", "name": "x"}
 
     def _whole(self, leaf: str | None) -> list[Any]:
-        """The context built from nothing."""
+        """Return the context built from nothing."""
         opened = self.actor.opened
         context = build_context(opened, opened.session.ids[leaf] if leaf else 0)
         messages = [json.loads(body) for body in context.messages()]

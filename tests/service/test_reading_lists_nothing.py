@@ -1,4 +1,4 @@
-"""A file outside the profile that was only read is in no list, and is found again by id and cursor."""
+"""Files outside the profile that were only read: in no list, but found by id and cursor."""
 
 from __future__ import annotations
 

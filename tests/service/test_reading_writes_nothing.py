@@ -1,4 +1,4 @@
-"""Who only reads a file changes no byte of it and leaves nothing beside it, whatever its end is."""
+"""Reading a file changes no byte of it and leaves no file beside it, whatever its end is."""
 
 from __future__ import annotations
 

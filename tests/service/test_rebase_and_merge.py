@@ -53,7 +53,7 @@ async def context_of(wire: Wire, session_id: str) -> Any:
 
 
 def files_of(house: House) -> list[Path]:
-    """Everything on the disk but who owns what."""
+    """Return all files on the disk except the lock records."""
     return [path for path in house.disk.paths if path.parent != house.layout.locks]
 
 

@@ -1,4 +1,4 @@
-"""When a context is too large: by whose figures, told to whom, and how often."""
+"""Contexts that are too large: by which figures, which clients are told, and how often."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ async def usage(wire: Wire, **more: Any) -> dict[str, Any]:
 
 
 async def told_so_far(wire: Wire, watcher: Wire, mark: str) -> list[str]:
-    """The sessions that were recommended.
+    """Return the sessions that were recommended for compaction so far.
 
-    Whatever happened before is looked at before a second session that gets too large now.
+    Makes two sessions too large: once they are recommended, all earlier changes were looked at,
+    too.
     """
     found: list[str] = []
     for session_id in (f"first-{mark}", f"second-{mark}"):

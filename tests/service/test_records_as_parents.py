@@ -1,4 +1,4 @@
-"""Native files in which records are parents of entries, as programs write them that have no records."""
+"""Native files with records as parents of entries, as programs without records write them."""
 
 from __future__ import annotations
 

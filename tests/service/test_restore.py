@@ -1,4 +1,4 @@
-"""Back from the trash: whatever was deleted comes back to where it lay, whole, and replaces nothing."""
+"""Restore: a deleted session comes back to its old path, whole, and replaces no file."""
 
 from __future__ import annotations
 

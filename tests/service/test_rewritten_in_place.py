@@ -1,4 +1,4 @@
-"""A file that another program writes anew in place: its old lines are read back as something else."""
+"""A file that a foreign writer rewrites in place, so that known lines have other bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.kit.sessions import SESSION
 
 
 def garbled(data: bytes) -> bytes:
-    """The same lines at the same places, and none of them is an entry."""
+    """Return the file with all lines at their places, but none of them an entry."""
     lines = data.split(b"\n")
     return b"\n".join(
         [lines[0], *(b"[" + line[1:-1] + b"]" if line else line for line in lines[1:])]
@@ -26,7 +26,7 @@ def garbled(data: bytes) -> bytes:
 
 
 def other_entries(data: bytes) -> bytes:
-    """The same lines at the same places, each an object that is no entry."""
+    """Return the file with all lines at their places, each an object that is no entry."""
     lines = data.split(b"\n")
     others = (
         json.dumps({"x": "y" * (len(line) - 9)}).encode() if line else b"" for line in lines[1:]
@@ -35,12 +35,12 @@ def other_entries(data: bytes) -> bytes:
 
 
 def moved(data: bytes) -> bytes:
-    """A word in the first entry is longer now; every later line is the same at another place."""
+    """Return the file with a longer word in the first entry, so that all later lines move."""
     return data.replace(b'"000', b'"0 and more 000', 1)
 
 
 def rotated(data: bytes) -> bytes:
-    """The first entry stands behind the next four now; the last line is where it was."""
+    """Return the file with the first entry behind the next four; the last line keeps its place."""
     header, first, *others, last, end = data.split(b"\n")
     return b"\n".join([header, *others, first, last, end])
 
@@ -81,7 +81,10 @@ DECODERS = [one for one in READERS if one.startswith(("build", "session/fork", "
 
 
 async def make_files(wire: Wire) -> Path:
-    """Make a session to rewrite, and a second one for methods on two. Return the first one's file."""
+    """Make a session to rewrite, and a second one for methods on two.
+
+    Return the first one's file.
+    """
     await create(wire, "session-b", persist="immediate")
     await say(wire, "other", session_id="session-b")
     made = await create(wire, persist="immediate", if_exists="open")

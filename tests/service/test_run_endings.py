@@ -1,4 +1,4 @@
-"""What else happens to a session, and to whoever waits, while a compaction of it is under way."""
+"""Other events of a session, and of waiting clients, while its compaction runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A compaction that the daemon carries out: who writes the summary, who waits, what is left of it."""
+"""Compactions that the daemon carries out: summarizers, waiting clients, and stored entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An editor saves a session's file in place, the last line as it was, while nobody has the session open."""
+"""Saves in place: an editor rewrites the file of a closed session and keeps its last line."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ CHANGES = {
 
 
 def save_in_place(house: House, path: Path, content: bytes) -> None:
-    """What an editor does that keeps the inode."""
+    """Save a file as an editor does that keeps the inode."""
     fd = house.disk.open_update(path)
     house.disk.truncate(fd, 0)
     house.disk.pwrite(fd, content, 0)
     house.disk.close(fd)
-    # Later than the clock's tick.
+    # The new time must be later than one tick of the clock.
     house.disk.seconds += 60.0
 
 
@@ -76,7 +76,7 @@ async def test_a_save_in_place_while_the_session_is_closed_makes_a_new_epoch_and
 
 
 async def check(wire: Wire, before: dict[str, Any], first: str) -> None:
-    """Everything is of the new content, whether a list or an opening meets it first."""
+    """Check that all answers show the new content, whether a list or an opening comes first."""
     if first == "open":
         assert (await session_info(wire))["epoch"] != before["epoch"]
     found = await listed(wire)

@@ -1,4 +1,4 @@
-"""session/changed: subscribers are told that a session became archived or read-only, and when that ends."""
+"""session/changed: subscribers are told when a session is archived or read-only, and when not."""
 
 from __future__ import annotations
 

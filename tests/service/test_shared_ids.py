@@ -1,4 +1,4 @@
-"""Another program writes a line with the id of an acknowledged entry: a retry is still answered as one."""
+"""Foreign lines with the id of an acknowledged entry: a retry is still answered as a duplicate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.kit.sessions import SESSION, entry
 
 
 def foreign(entry_id: str, kind: str = "message", content: str = "of another program") -> bytes:
-    """A line that another program writes."""
+    """Return a line of a foreign writer."""
     entry = {
         "type": kind,
         "id": entry_id,

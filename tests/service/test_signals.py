@@ -1,4 +1,4 @@
-"""Signals and presence: told in order to whoever watches, stored nowhere, never in the way."""
+"""Signals and presence: sent in order to all subscribers, stored nowhere, never in the way."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ async def signal(wire: Wire, kind: str, **more: Any) -> Any:
 
 
 async def present(wire: Wire, **params: Any) -> list[Any]:
-    """Who is present, by state."""
+    """Return the states of the present clients."""
     answer = await wire.call("session/presence", session_id=SESSION, **params)
     return [one["state"] for one in answer["clients"]]
 
 
 async def next_told(wire: Wire) -> Any:
-    """The next notification, shortly: an entry's id, a signal's kind, the states present."""
+    """Return the next notification in short: an entry's id, a signal's kind, the present states."""
     message = await wire.next_notification()
     params = message["params"]
     match message["method"]:
@@ -122,7 +122,7 @@ def small_outboxes(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
 
 
 def accounted(told: list[Any]) -> int:
-    """How many signals it got or knows to be dropped."""
+    """Return how many signals a subscriber got or knows to be dropped."""
     got = [one for one in told if isinstance(one, str) and one.startswith("delta-")]
     dropped: list[int] = [one[1] for one in told if isinstance(one, tuple)]
     return len(got) + sum(dropped)

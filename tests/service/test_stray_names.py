@@ -1,4 +1,4 @@
-"""What lies in the folders of a profile beside sessions: one of them must not hide the others."""
+"""Other files in the folders of a profile: none of them may hide the sessions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PI = '{"type":"session","version":3,"id":"somebodys","timestamp":"2026-01-01T00:
 
 
 async def make_folder(wire: Wire) -> Path:
-    """A session in its place; gives the folder."""
+    """Make a session file in its place; return the folder."""
     made = await create(wire, "session-a", persist="immediate")
     await wire.call("append", session_id="session-a", message=HI)
     return Path(made["session"]["path"]).parent

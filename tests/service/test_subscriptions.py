@@ -25,7 +25,7 @@ async def subscribe(wire: Wire, **params: Any) -> Any:
 
 
 async def told(wire: Wire, count: int) -> list[tuple[str, int | str]]:
-    """The next notifications, shortly: events as (id, seq), others as (word, seq)."""
+    """Return the next notifications in short: events as (id, seq), the rest as (word, seq)."""
     found: list[tuple[str, int | str]] = []
     while len(found) < count:
         message = await wire.next_notification()
@@ -37,7 +37,7 @@ async def told(wire: Wire, count: int) -> list[tuple[str, int | str]]:
 
 
 async def nothing_more(wire: Wire) -> None:
-    """Everything the daemon had to say so far was said."""
+    """Check that the daemon has no notification left to send."""
     await wire.call("session/flush", session_id=SESSION)
     assert wire.notifications == []
 
@@ -467,7 +467,7 @@ async def _read_until(wire: Wire, end: tuple[str, int]) -> list[tuple[str, int |
 
 
 def client_of(daemon: Daemon, _wire: Wire) -> Client:
-    """The client that subscribes; there is one."""
+    """Return the only client that subscribes."""
     clients = [client for client in daemon.service.clients if isinstance(client, Client)]
     (client,) = [client for client in clients if client.subscriptions]
     return client

@@ -54,7 +54,7 @@ from sessiond.transports.unix import serve_unix
 
 
 async def quiet() -> None:
-    """Until nothing more happens by itself, in the tasks or in what their sockets hold."""
+    """Wait until no task can go on and no socket holds data."""
     for _ in range(20):
         await checkpoint()
     await anyio.wait_all_tasks_blocked()
@@ -70,7 +70,7 @@ class Result(Struct):
 
 
 class Client:
-    """Who the connection believes is there."""
+    """The client as the connection sees it."""
 
     def __init__(self, daemon: Daemon, connection: Connection[Client]) -> None:
         self.daemon = daemon
@@ -84,7 +84,7 @@ class Client:
         self.daemon.on_chunk_done()
 
     def input_ended(self) -> None:
-        """Nothing more comes."""
+        """Do nothing at the end of the input."""
 
     def closed(self) -> None:
         self.closed_count += 1
@@ -155,7 +155,7 @@ class Daemon:
             call.flush()
 
     def settle_quietly(self, text: str = "done") -> None:
-        """The same, and leave the sending to somebody else."""
+        """Answer all pending calls, without a flush."""
         for call in self.pending:
             call.answer(Result(text))
         self.pending.clear()
@@ -169,9 +169,9 @@ def request(id_: int, method: str = "echo", **params: Any) -> bytes:
 async def connected(
     daemon: Daemon, wrap: Callable[[SocketPort], Port] = lambda port: port
 ) -> AsyncGenerator[tuple[RawWire, TaskGroup]]:
-    """A daemon serving one end of a socket pair; the block gets the other.
+    """Let a daemon serve one end of a socket pair; yield the other end.
 
-    When it ends, the daemon keeps nothing for anybody.
+    At the end of the block the daemon must keep no bytes for any connection.
     """
     ours, theirs = socket.socketpair()
     wire = RawWire(theirs)
@@ -211,7 +211,7 @@ class CountingPort:
         await self._port.wait_writable()
 
     def release(self) -> None:
-        """From now on the socket takes whatever it can."""
+        """Let the socket take all that it can from now on."""
         self.takes = 1 << 30
         self._released.set()
 

@@ -1,4 +1,4 @@
-"""session/tree in every form, over a real daemon: bounds, pages, other programs' files, hostile words."""
+"""session/tree in every form, over a real daemon: bounds, pages, foreign files, hostile words."""
 
 from __future__ import annotations
 

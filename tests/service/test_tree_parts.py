@@ -13,7 +13,7 @@ from tests.service.test_tree import chain, tree
 
 
 def forks(levels: int) -> list[Any]:
-    """A chain whose every entry has a second child: each one level deeper."""
+    """Return a chain in which every entry has a second child: each is one level deeper."""
     lines = [stored_message("n0", None, content="x")]
     for at in range(1, levels + 1):
         lines += [

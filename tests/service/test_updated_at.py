@@ -1,4 +1,4 @@
-"""updated_at: the newest time that an entry has, the same live as reopened, in every dialect."""
+"""updated_at: the newest time of an entry, equal before and after a reopening, in any dialect."""
 
 from __future__ import annotations
 

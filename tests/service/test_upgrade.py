@@ -1,4 +1,4 @@
-"""Data that earlier versions wrote: opened as it is, with the same ids, seqs, heads, context and epochs."""
+"""Data of earlier versions: opened with unchanged ids, seqs, heads, contexts and epochs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUMMARY = {"message_count"}
 
 @pytest.fixture
 def upgraded(tmp_path: Path) -> Path:
-    """The sample where its owner has it: a copy, and a catalog that knows it is no other file."""
+    """Make a copy of the sample in a home, and a catalog that knows the copy's inode."""
     home = tmp_path / "upgraded"
     shutil.copytree(SAMPLE / "home", home)
     profile = home / "profiles" / "default"

@@ -1,7 +1,7 @@
-"""What pi recorded of itself, asked of the daemon as any client asks.
+"""Recordings of pi's functions, compared with the daemon's answers over the wire.
 
-Law: every case of every function goes through public methods; a function that nobody here asks
-fails. More recordings of the same kind are run without a change.
+Law: every case of every function uses public methods; a recorded function without a test here
+fails. More recordings of this kind run without a change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What others do to open files is noticed without an append of ours, by each way of watching."""
+"""Foreign changes of open files, noticed without an own append, by each way of watching."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def dialect(request: pytest.FixtureRequest) -> str:
 
 
 def begun(house: House, dialect: str) -> Path:
-    """A session of two entries on the disk of this machine."""
+    """Make a session of two entries on the disk of this machine."""
     path = house.layout.session_path(SESSION, "2026-01-01T00-00-00-000000")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text_of(dialect, "aaaaaaa1", "aaaaaaa2"))
@@ -52,7 +52,7 @@ def begun(house: House, dialect: str) -> Path:
 
 
 def text_of(dialect: str, *ids: str) -> bytes:
-    """A file of these entries, one below the other."""
+    """Make a file with a chain of these entries."""
     parents = [None, *ids]
     lines = [line(dialect, *pair) for pair in zip(ids, parents, strict=False)]
     return b"".join([HEADERS[dialect], *lines])
@@ -65,7 +65,7 @@ def write_as_another(path: Path, data: bytes) -> None:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """As an editor saves."""
+    """Replace a file as an editor does when it saves."""
     other = path.with_name("saved.tmp")
     other.write_bytes(data)
     other.rename(path)
@@ -129,7 +129,7 @@ async def test_half_a_line_is_closed_when_nobody_goes_on_with_it(
 
 
 def write_anew(path: Path, data: bytes) -> None:
-    """In place and in one piece, a while after the last write: clocks of file systems are coarse."""
+    """Rewrite a file in place with a later time, because clocks of file systems are coarse."""
     with path.open("r+b") as file:
         file.write(data)
     later = path.stat().st_mtime_ns + 1_000_000_000
