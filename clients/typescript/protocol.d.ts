@@ -1486,7 +1486,7 @@ export interface Rewound {
 }
 
 /**
- * Figures of how current the roster is. `scanned` of `to_scan` files are read during a scan;
+ * Figures of how current the live catalog is. `scanned` of `to_scan` files are read during a scan;
  * otherwise both are null.
  */
 export interface RosterStatistics {

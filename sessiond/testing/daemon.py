@@ -147,7 +147,7 @@ async def running_daemon(
                 # Only the test knows of foreign writers on a disk in memory.
                 watching=watching or (Unwatched() if files is not None else None),
             )
-            # The first survey is complete, so faults of the test hit only the test's own calls.
+            # The first scan is complete, so faults of the test hit only the test's own calls.
             await service.live_catalog.complete.wait()
             daemon = Daemon(service, _dispatcher(environment), tasks, bugs)
             tasks.start_soon(_end_when_asked, daemon, stop)

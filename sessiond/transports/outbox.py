@@ -9,7 +9,7 @@ Rule 3: a task exists only while the socket is full, and there is at most one.
 Rule 4: a connection whose socket takes no byte for a while is given up if an answer waits, and left
 alone if only events do.
 
-Rule 5: bytes left over by a full socket count among the holdings of all connections.
+Rule 5: bytes left over by a full socket count in the byte budget of all connections.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Receiver of one connection: cuts bytes into bodies, keeps at most one incomplete body.
 
 Law: a small incomplete body is always kept, so ordinary requests get through however full the
-daemon is. A large one counts among the holdings of all connections; without room there it is
+daemon is. A large one counts in the byte budget of all connections; without room there it is
 refused, and its rest skipped.
 """
 
@@ -58,7 +58,7 @@ class Receiving:
         self._refuse(self._drop())
 
     def close(self) -> None:
-        """Drop the incomplete body from the holdings: no more bytes come."""
+        """Drop the incomplete body from the byte budget: no more bytes come."""
         self._count(0)
         self._end_large()
 

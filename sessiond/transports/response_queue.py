@@ -47,7 +47,7 @@ class Answers:
         self._holdings = holdings
         self._moved = moved
         self._calls: CallTable[Any] | None = None
-        # Bytes of unanswered requests and unread bodies that are counted among the holdings.
+        # Bytes of unanswered requests and unread bodies that are counted in the byte budget.
         self._counted_bytes = 0
         self._unread_bytes = 0
 
@@ -88,7 +88,7 @@ class Answers:
         )
 
     def count(self, unread: Sequence[Item] | None = None) -> None:
-        """Update the holdings by the bodies of waiting requests and by the `unread` bodies."""
+        """Update the byte budget by the bodies of waiting requests and the `unread` bodies."""
         if unread is not None:
             self._unread_bytes = _size_of(unread) if unread else 0
         if self._calls is None:

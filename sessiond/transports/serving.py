@@ -30,7 +30,7 @@ async def serve_connection(
     make_client: Callable[[Connection[C]], C],
     holdings: ByteBudget,
 ) -> None:
-    """Serve one connection until it ends; its memory counts among `holdings`."""
+    """Serve one connection until it ends; its memory counts in the budget `holdings`."""
     reason = "the connection was cancelled"
     _log.debug("connection opened", extra={"peer": port.peer})
     try:

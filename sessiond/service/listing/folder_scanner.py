@@ -1,4 +1,4 @@
-"""Survey: compares the folders of a profile with the catalog, to find foreign changes of files.
+"""Folder scanner: compares a profile's folders with the catalog, to find foreign changes.
 
 Rule 1: a file is read only when its inode, size or time differs from its row.
 
@@ -10,7 +10,7 @@ Rule 3: an open session's row is its actor's task; here only its file's name cou
 Rule 4: of several files with one session id the first in the layout's order is the session; the
 other files are listed as unreadable.
 
-Blocking, for worker threads, one survey at a time.
+Blocking, for worker threads, one scan at a time.
 """
 
 from __future__ import annotations
@@ -78,15 +78,15 @@ class FolderScanner:
 
     @property
     def is_behind(self) -> bool:
-        """Return whether rows were lost, or never existed, since the last survey."""
+        """Return whether rows were lost, or never existed, since the last scan."""
         return self._catalog.file.generation != self._generation
 
     def expect(self, session_id: str) -> None:
-        """Record a change of this session's file: the next survey looks at it too."""
+        """Record a change of this session's file: the next scan looks at it too."""
         self._expected.add(session_id)
 
     def is_due(self) -> bool:
-        """Return whether a list has to wait for a survey.
+        """Return whether a list has to wait for a scan.
 
         Costs a few calls for folders of any size.
         """
@@ -109,7 +109,7 @@ class FolderScanner:
             if folders.get(Path(path).parent, True)
         ]
 
-    # -- the survey --------------------------------------------------------------------
+    # -- the scan ----------------------------------------------------------------------
 
     def run(self, tell: Tell, report: Report) -> None:
         """Look, and store the changes. `tell` gets each transaction. Raises StorageError."""
@@ -119,7 +119,7 @@ class FolderScanner:
             with telling("look through", self._layout.root):
                 self._run(expected, tell, report)
         except BaseException:
-            # Half a survey is void: the next one begins with the catalog's state.
+            # Half a scan is void: the next one begins with the catalog's state.
             expected |= self._expected
             self._forget()
             self._expected = expected
@@ -235,7 +235,7 @@ class FolderScanner:
         gone = [session_id for session_id in gone if not self._is_there(session_id)]
         if rows or gone:
             before, stored = self._catalog.put_read(rows, gone)
-            # Rows that were not stored belong to sessions being opened. The next survey looks at
+            # Rows that were not stored belong to sessions being opened. The next scan looks at
             # them again, since an opening may fail.
             self._expected |= {row.session_id for row, _ in rows} - {
                 row.session_id for row in stored
@@ -262,7 +262,7 @@ class FolderScanner:
         try:
             row = self._read(session_id, Path(path), known)
         except FileNotFoundError:
-            # The file disappeared after the look at its folder, whose time tells the next survey.
+            # The file disappeared after the look at its folder, whose time tells the next scan.
             return None
         except (SessiondError, OSError) as error:
             self._unreadable[path] = str(error)

@@ -1,10 +1,10 @@
 """Live catalog: what lists show, kept current off the append path.
 
-Rule 1: an append costs the roster one entry in a set. About a second after the first change, one
-worker thread stores all changes in one transaction; nothing wakes up while nothing changes.
+Rule 1: an append costs the live catalog one entry in a set. About a second after the first change,
+one worker thread stores all changes in one transaction; nothing wakes up while nothing changes.
 
 Rule 2: a question first stores the changes and looks at the folders, then asks the catalog. Its
-answer is thus right also directly after an append, during the first survey, and after the catalog
+answer is thus right also directly after an append, during the first scan, and after the catalog
 was deleted.
 
 Rule 3: `revision` grows with every transaction that changes what a list shows, across restarts too,
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 class RosterStatistics(Struct, frozen=True):
-    """Figures of how current the roster is.
+    """Figures of how current the live catalog is.
 
     `scanned` of `to_scan` files are read during a scan; otherwise both are null.
     """
@@ -88,7 +88,7 @@ class LiveCatalog:
         self._scan: tuple[int, int] | None = None
         self._pages = Pages()
         self.complete = anyio.Event()
-        """Event of the first complete survey."""
+        """Event of the first complete scan."""
 
     # -- what changed ------------------------------------------------------------------
 
@@ -100,7 +100,7 @@ class LiveCatalog:
         self._wake.set()
 
     def changed(self, session_id: str, change: CatalogChange) -> None:
-        """Record a change of a session's file as a whole; the next survey looks at the file."""
+        """Record a change of a session's file as a whole; the next scan looks at the file."""
         self._words[session_id] = change
         self._survey.expect(session_id)
         self._wake.set()
@@ -224,7 +224,7 @@ class LiveCatalog:
         return result
 
     async def _look_around(self) -> None:
-        """Run one survey. At a start, and after rows were lost, its findings count as no change."""
+        """Run one scan. At a start, and after rows were lost, its findings count as no change."""
         async with self._surveying:
             changes = Changes(self._words)
             rebuilt = False
@@ -251,7 +251,7 @@ class LiveCatalog:
             await self._store_open()
 
     async def _store_open(self) -> None:
-        """Store rows of the open sessions, which no survey reads.
+        """Store rows of the open sessions, which no scan reads.
 
         Their epochs are recorded nowhere else.
         """
@@ -277,7 +277,7 @@ class LiveCatalog:
             progress.report(done, total, "sessions")
 
     def statistics(self) -> RosterStatistics:
-        """Return how current the roster is."""
+        """Return how current the live catalog is."""
         scanned, to_scan = self._scan or (None, None)
         return RosterStatistics(
             revision=self.revision,

@@ -93,7 +93,7 @@ class Search:
         except (_Changed, StorageError) as error:
             if isinstance(error, StorageError) and error.data()["errno"] != "ENOENT":
                 raise
-            # The file is not the one that lists know; the next survey finds out.
+            # The file is not the one that lists know; the next scan of the folders finds out.
             self._index.forget([known.session_id])
 
 
