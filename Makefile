@@ -103,6 +103,7 @@ schema: $(RUN)
 	@for one in $(SCHEMAS); do \
 	$(BIN)/sessiond schema --format "$${one%%:*}" >.venv/schema && mv .venv/schema "$${one#*:}" || exit 1; \
 	done
+	@$(BIN)/python -m sessiond.schema.python
 
 fix: $(ALL)
 	$(BIN)/python scripts/unasync

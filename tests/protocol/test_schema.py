@@ -15,6 +15,7 @@ from sessiond.model.entries import ENTRY_TYPES
 from sessiond.model.events import NOTIFICATIONS
 from sessiond.model.requests import CLIENT_REQUESTS
 from sessiond.schema import FORMATS
+from sessiond.schema.python import FILES, FOLDER
 from tests.protocol.happened import NAMES, REPOSITORY, answered, messages, transcripts
 
 SCHEMA: dict[str, Any] = json.loads(FORMATS["jsonschema"]())
@@ -34,6 +35,14 @@ def test_what_is_checked_in_is_todays(format: str) -> None:
     name = CHECKED_IN[format]
     text = (REPOSITORY / name).read_text()
     assert text == FORMATS[format](), f"{name} is of another day; run: make schema"
+
+
+def test_the_generated_files_of_the_python_client_are_todays() -> None:
+    folder = REPOSITORY / FOLDER
+    assert {path.name for path in folder.glob("*.py")} == set(FILES)
+    for name, text in FILES.items():
+        found = (folder / name).read_text()
+        assert found == text(), f"{FOLDER}/{name} is of another day; run: make schema"
 
 
 def test_the_schema_is_a_schema_and_names_everything() -> None:

@@ -23,16 +23,39 @@ import sessiond_client
 __all__ = ["surface"]
 
 # Where a program finds the types of parameters, results and events that the package does not export.
-MODULES = (
-    "copies",
-    "events",
-    "options",
-    "planning_results",
-    "results",
-    "session_options",
-    "tree_results",
-    "upkeep",
-)
+MODULES = {
+    "copies": "MergePlan MergeSource Merged",
+    "events": (
+        "After Cursor EntryEvent EntryName Event Flushed Lagged Notice Presence Present"
+        " Replaced Signal Synced"
+    ),
+    "options": (
+        "AcquireOptions AppendOptions BranchOptions CompactOptions ConnectOptions"
+        " ContextOptions EntriesOptions Hook Json MoveOptions NavigateOptions OfferOptions"
+        " PageOptions PathOptions PlanBranchOptions PlanCompactionOptions PresenceOptions"
+        " SignalOptions SubscribeOptions Timed TreeOptions UsageOptions"
+    ),
+    "planning_results": (
+        "BranchPlan CompactionPlan Navigated PlanFacts PlannedCompaction PlannedFiles Totals"
+        " WindowUsage"
+    ),
+    "results": (
+        "Appended AppendedEntry Created EntryPage Everybody Exported Head Heads Imported"
+        " PathPage Reader SessionInfo SessionPage StoredEntry"
+    ),
+    "session_options": (
+        "ContinueOptions CreateOptions ExportOptions ForestOptions ForkOptions ImportOptions"
+        " ListOptions MergeOptions OpenOptions RebaseOptions RepairOptions RetentionOptions"
+        " SearchOptions TrashOptions UpdateOptions"
+    ),
+    "tree_results": (
+        "Compacted CompactedEntry Context EntriesMeant EntryMeant Label LabelPage Lease Moved"
+        " NestedNode Rewound TreeNode TreePage"
+    ),
+    "upkeep": (
+        "Failed Forest ForestNode Hit Hits Problem Repaired Retired TrashPage Trashed Verified"
+    ),
+}
 PROTOCOLS = (
     *("__enter__", "__exit__", "__aenter__", "__aexit__"),
     *("__iter__", "__next__", "__aiter__", "__anext__"),
@@ -44,12 +67,11 @@ def surface() -> list[str]:
     """Return the lines: what the package exports, then what its modules of types hold."""
     lines = [f"sessiond_client.{name}" for name in sessiond_client.__all__]
     described = {name: getattr(sessiond_client, name) for name in sessiond_client.__all__}
-    for module in MODULES:
+    for module, names in MODULES.items():
         home = importlib.import_module(f"sessiond_client.{module}")
-        for name in home.__all__:
-            if not name.startswith("READ_"):
-                lines.append(f"sessiond_client.{module}.{name}")
-                described[name] = getattr(home, name)
+        for name in names.split():
+            lines.append(f"sessiond_client.{module}.{name}")
+            described[name] = getattr(home, name)
     for name, value in described.items():
         lines += _lines(name, value)
     return sorted(set(lines))
@@ -81,11 +103,12 @@ def _heading(name: str, kind: type) -> str:
 
 
 def _is_named(base: type) -> bool:
-    public = any(
-        base.__name__ in importlib.import_module(f"sessiond_client.{module}").__all__
-        for module in MODULES
+    public = {name for names in MODULES.values() for name in names.split()}
+    return (
+        base.__name__ in public
+        or base.__name__ in sessiond_client.__all__
+        or issubclass(base, BaseException)
     )
-    return public or base.__name__ in sessiond_client.__all__ or issubclass(base, BaseException)
 
 
 def _fields(name: str, kind: type[Struct]) -> Iterator[str]:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         Summarize,
     )
     from sessiond_client.blocking import BlockingClient, connect_blocking
-    from sessiond_client.catalog import CatalogChanged
     from sessiond_client.errors import (
         ClientClosed,
         ConnectionLost,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
         Timeout,
     )
     from sessiond_client.events import (
+        CatalogChanged,
         Cursor,
         EntryEvent,
         Event,
@@ -101,7 +101,7 @@ __version__ = "0.1.0"
 
 # What the names above come from, the quicker to import first.
 _MODULES = (
-    *("errors", "events", "catalog", "asked", "thread_streams", "thread_leases", "blocking"),
+    *("errors", "events", "asked", "thread_streams", "thread_leases", "blocking"),
     *("task_streams", "task_leases", "aio"),
 )
 
@@ -113,7 +113,7 @@ if not TYPE_CHECKING:  # a checker would take it for leave to ask for anything
 
         for home in _MODULES if name in __all__ else ():
             module = import_module(f"{__name__}.{home}")
-            if name in module.__all__:
+            if name in vars(module):
                 value = globals()[name] = getattr(module, name)
                 return value
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

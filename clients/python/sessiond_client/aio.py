@@ -13,29 +13,22 @@ import os
 from collections.abc import Mapping
 from contextlib import closing
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, Unpack
 
 import anyio
 from anyio.lowlevel import checkpoint
+from msgspec import Raw
 
-from sessiond_client.async_entries import AsyncEntries
-from sessiond_client.async_sessions import AsyncSessions
 from sessiond_client.base import ClientBase
-from sessiond_client.options import (
-    AcquireOptions,
-    ConnectOptions,
-    OfferOptions,
-    SubscribeOptions,
-    Timed,
-)
-from sessiond_client.results import READ_ANY, Reader
+from sessiond_client.connect_options import ConnectOptions, OfferOptions, Timed
+from sessiond_client.generated.async_methods import AsyncMethods
+from sessiond_client.generated.options import AcquireOptions, SubscribeOptions
 from sessiond_client.task_leases import HeldLease
 from sessiond_client.task_streams import CatalogSubscription, Offer, Subscription
 from sessiond_client.waiting import TaskWaiter
+from sessiond_client.wire import READ_ANY
 
 __all__ = ["Client", "connect"]
-
-T = TypeVar("T")
 
 
 def connect(
@@ -49,7 +42,7 @@ def connect(
     return Client(socket_path, options)
 
 
-class Client(AsyncSessions, AsyncEntries, ClientBase):
+class Client(AsyncMethods, ClientBase):
     """Calls and subscriptions, kept over lost connections."""
 
     def __init__(self, socket_path: str | os.PathLike[str] | None, options: ConnectOptions) -> None:
@@ -76,11 +69,11 @@ class Client(AsyncSessions, AsyncEntries, ClientBase):
 
     async def call(self, method: str, /, **params: Any) -> Any:
         """The decoded result of any method. `timeout` and `on_progress` stay here, the rest is sent."""
-        return await self._ask(method, READ_ANY, params)
+        return READ_ANY(await self._ask(method, params))
 
     async def call_raw(self, method: str, /, **params: Any) -> bytes:
         """The result as the bytes that came."""
-        return await self._ask(method, bytes, params)
+        return bytes(await self._ask(method, params))
 
     def lease(
         self, session_id: str, ttl: float = 30.0, **options: Unpack[AcquireOptions]
@@ -115,8 +108,8 @@ class Client(AsyncSessions, AsyncEntries, ClientBase):
         waiter = TaskWaiter()
         return Offer(self._new_offer(options, waiter), waiter)
 
-    async def _ask(self, method: str, read: Reader[T], params: Mapping[str, Any]) -> T:
-        call = self._new_call(method, params)
+    async def _ask(self, method: str, options: Mapping[str, Any], /, **named: Any) -> Raw:
+        call = self._new_call(method, {**named, **options})
         must_yield = True
         with closing(self._driver.drive(call)) as steps:
             for step in steps:
@@ -124,4 +117,4 @@ class Client(AsyncSessions, AsyncEntries, ClientBase):
                 await self._waiter.wait(step)
         if must_yield:
             await checkpoint()
-        return read(call.outcome())
+        return call.outcome()

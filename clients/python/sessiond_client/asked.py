@@ -11,11 +11,11 @@ from enum import Enum, auto
 from types import TracebackType
 from typing import Final, Self
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from sessiond_client import wire
+from sessiond_client.generated.requests import BeforeBranch, BeforeCompact, BeforeFork, Summarize
 from sessiond_client.limits import SUMMARY_BYTES_MAX
-from sessiond_client.planning_results import PlanFacts
 
 __all__ = [
     "SUBJECTS",
@@ -30,44 +30,6 @@ __all__ = [
 # What an error says to a daemon that only wants to know that there is no answer.
 _DECLINED: Final = "somebody else may do it"
 _FAILED: Final = "it went wrong here"
-
-
-class Summarize(Struct, frozen=True):
-    """Put `prompt` to a model, and answer with what it says."""
-
-    session_id: str
-    head: str
-    prompt: str
-    plan: PlanFacts
-
-
-class BeforeCompact(Struct, frozen=True):
-    """A head is about to be compacted.
-
-    Without a `plan` the caller brought what is to be stored, and a summary of yours has no use.
-    `automatic`: nobody asked for it.
-    """
-
-    session_id: str
-    head: str
-    plan: PlanFacts | None = None
-    automatic: bool = False
-
-
-class BeforeFork(Struct, frozen=True):
-    """A session is about to be made of this one, up to an entry; None where it is not named."""
-
-    session_id: str
-    entry_id: str | None = None
-
-
-class BeforeBranch(Struct, frozen=True):
-    """A head is about to leave `leaf_id` for an entry; None is before the first one."""
-
-    session_id: str
-    head: str
-    leaf_id: str | None = None
-    entry_id: str | None = None
 
 
 Subject = Summarize | BeforeCompact | BeforeFork | BeforeBranch

@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 from sessiond_client.calls import Call
 from sessiond_client.catalog import CatalogFeed
+from sessiond_client.connect_options import ConnectOptions, Hook, OfferOptions
 from sessiond_client.conversation import Setup
 from sessiond_client.driver import CallDriver, FeedDriver, StreamDriver
 from sessiond_client.exchange import Exchange
@@ -19,7 +20,6 @@ from sessiond_client.feed import Feed
 from sessiond_client.limits import TIMEOUT_DEFAULT
 from sessiond_client.offer_driver import OfferDriver
 from sessiond_client.offering import Offering
-from sessiond_client.options import ConnectOptions, Hook, OfferOptions
 from sessiond_client.place import socket_place
 from sessiond_client.port import Port
 from sessiond_client.requests import prepare

@@ -13,19 +13,14 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, Unpack
+
+from msgspec import Raw
 
 from sessiond_client.base import ClientBase
-from sessiond_client.blocking_entries import BlockingEntries
-from sessiond_client.blocking_sessions import BlockingSessions
-from sessiond_client.options import (
-    AcquireOptions,
-    ConnectOptions,
-    OfferOptions,
-    SubscribeOptions,
-    Timed,
-)
-from sessiond_client.results import READ_ANY, Reader
+from sessiond_client.connect_options import ConnectOptions, OfferOptions, Timed
+from sessiond_client.generated.blocking_methods import BlockingMethods
+from sessiond_client.generated.options import AcquireOptions, SubscribeOptions
 from sessiond_client.thread_leases import BlockingHeldLease
 from sessiond_client.thread_streams import (
     BlockingCatalogSubscription,
@@ -33,10 +28,9 @@ from sessiond_client.thread_streams import (
     BlockingSubscription,
 )
 from sessiond_client.waiting import ThreadWaiter
+from sessiond_client.wire import READ_ANY
 
 __all__ = ["BlockingClient", "connect_blocking"]
-
-T = TypeVar("T")
 
 
 def connect_blocking(
@@ -50,7 +44,7 @@ def connect_blocking(
     return BlockingClient(socket_path, options)
 
 
-class BlockingClient(BlockingSessions, BlockingEntries, ClientBase):
+class BlockingClient(BlockingMethods, ClientBase):
     """Calls and subscriptions, kept over lost connections."""
 
     def __init__(self, socket_path: str | os.PathLike[str] | None, options: ConnectOptions) -> None:
@@ -84,11 +78,11 @@ class BlockingClient(BlockingSessions, BlockingEntries, ClientBase):
 
     def call(self, method: str, /, **params: Any) -> Any:
         """The decoded result of any method. `timeout` and `on_progress` stay here, the rest is sent."""
-        return self._ask(method, READ_ANY, params)
+        return READ_ANY(self._ask(method, params))
 
     def call_raw(self, method: str, /, **params: Any) -> bytes:
         """The result as the bytes that came."""
-        return self._ask(method, bytes, params)
+        return bytes(self._ask(method, params))
 
     def lease(
         self, session_id: str, ttl: float = 30.0, **options: Unpack[AcquireOptions]
@@ -129,9 +123,9 @@ class BlockingClient(BlockingSessions, BlockingEntries, ClientBase):
             waiter = ThreadWaiter(self._lock)
             return BlockingOffer(self._new_offer(options, waiter), waiter)
 
-    def _ask(self, method: str, read: Reader[T], params: Mapping[str, Any]) -> T:
-        call = self._new_call(method, params)
+    def _ask(self, method: str, options: Mapping[str, Any], /, **named: Any) -> Raw:
+        call = self._new_call(method, {**named, **options})
         with self._lock, closing(self._driver.drive(call)) as steps:
             for step in steps:
                 self._waiter.wait(step)
-        return read(call.outcome())
+        return call.outcome()

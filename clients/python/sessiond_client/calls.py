@@ -8,8 +8,8 @@ from enum import Enum, auto
 
 from msgspec import Raw
 
+from sessiond_client.connect_options import OnProgress
 from sessiond_client.errors import SessiondClientError
-from sessiond_client.options import OnProgress
 from sessiond_client.requests import Request
 
 __all__ = ["Call", "CallState"]

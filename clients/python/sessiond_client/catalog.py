@@ -8,32 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from sessiond_client import wire
+from sessiond_client.generated.messages import CatalogChanged, WatchResult
 from sessiond_client.stream import Stream
 
 __all__ = ["CatalogChanged", "CatalogFeed"]
 
 _SUBSCRIBE_ID: Final = 1
-
-
-class CatalogChanged(Struct, frozen=True):
-    """Lists show something else: of one session, or with `change` "many" of any."""
-
-    revision: int
-    session_id: str | None = None
-    change: str = "many"
-
-
-class _Subscribed(Struct, frozen=True):
-    """The answer to a subscription."""
-
-    revision: int
-
-
-_READ_ANSWER: Final = wire.reader(_Subscribed)
-_READ_CHANGED: Final = wire.reader(CatalogChanged)
 
 
 class CatalogFeed(Stream[CatalogChanged]):
@@ -46,7 +29,7 @@ class CatalogFeed(Stream[CatalogChanged]):
         self.outgoing.put(wire.request(_SUBSCRIBE_ID, "catalog/subscribe", {}))
 
     def _result(self, call_id: int, result: Raw) -> None:  # noqa: ARG002 - there is one request
-        revision = _READ_ANSWER(result).revision
+        revision = wire.read(WatchResult, result).revision
         if self.revision is not None and revision != self.revision:
             self.ready.append(CatalogChanged(revision))
         self.revision = revision
@@ -54,6 +37,6 @@ class CatalogFeed(Stream[CatalogChanged]):
 
     def _notification(self, method: str, params: Raw, size: int) -> None:  # noqa: ARG002 - nothing is held
         if method == "catalog/changed":
-            changed = _READ_CHANGED(params)
+            changed = wire.read(CatalogChanged, params)
             self.revision = changed.revision
             self.ready.append(changed)

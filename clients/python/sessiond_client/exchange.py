@@ -11,7 +11,7 @@ import heapq
 import math
 from collections.abc import Iterator, Mapping
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from sessiond_client import wire
 from sessiond_client.calls import Call, CallState
@@ -24,6 +24,7 @@ from sessiond_client.errors import (
     SessiondClientError,
     Timeout,
 )
+from sessiond_client.generated.messages import ProgressTold
 from sessiond_client.limits import REQUEST_BYTES_MAX, RESENDS_MAX, STORAGE_RETRIES_MAX
 from sessiond_client.requests import Resend
 
@@ -32,22 +33,6 @@ __all__ = ["Exchange"]
 _TOO_LARGE = -32014
 # Answers that say: not done, ask again.
 _NOT_DONE = frozenset({"overloaded", "draining"})
-
-
-class _Progress(Struct, frozen=True):
-    done: int
-    total: int | None
-    unit: str
-
-
-class _Told(Struct, frozen=True):
-    """A `$/progress`; the token is the id of the call."""
-
-    token: int
-    value: _Progress
-
-
-_READ_PROGRESS = wire.reader(_Told)
 
 
 class Exchange(Conversation):
@@ -177,7 +162,7 @@ class Exchange(Conversation):
         # Nothing is subscribed on this connection, and a drain is told to each call anyway.
         if method != "$/progress":
             return
-        told = _READ_PROGRESS(params)
+        told = wire.read(ProgressTold, params)
         call = self._calls.get(told.token)
         if call is not None and call.on_progress is not None:
             call.on_progress(told.value.done, told.value.total, told.value.unit)

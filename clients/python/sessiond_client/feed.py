@@ -11,23 +11,21 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw
 
 from sessiond_client import wire
 from sessiond_client.conversation import Setup
 from sessiond_client.errors import ConnectionLost, ProtocolViolation
-from sessiond_client.events import (
-    After,
+from sessiond_client.events import After, Event, Flushed, Notice
+from sessiond_client.generated.messages import (
     Cursor,
     EntryEvent,
-    Event,
-    Flushed,
+    FlushResult,
     Lagged,
-    Notice,
     Presence,
-    Present,
     Replaced,
     Signal,
+    Subscribed,
     Synced,
 )
 from sessiond_client.limits import HELD_BYTES_MAX
@@ -36,32 +34,6 @@ from sessiond_client.stream import Stream
 __all__ = ["Feed"]
 
 _SUBSCRIBE_ID: Final = 1
-
-
-class _Flushed(Struct, frozen=True):
-    """The answer to a flush."""
-
-    seq: int
-
-
-class _Subscribed(Struct, frozen=True):
-    """The answer to a subscription."""
-
-    epoch: str
-    seq: int
-    replaced: Any = None
-    clients: list[Present] = []
-
-
-_READ_FLUSHED: Final = wire.reader(_Flushed)
-_READ_ANSWER: Final = wire.reader(_Subscribed)
-_READ_ENTRY: Final = wire.reader(EntryEvent)
-_READ_SYNCED: Final = wire.reader(Synced)
-_READ_LAGGED: Final = wire.reader(Lagged)
-_READ_SIGNAL: Final = wire.reader(Signal)
-_READ_PRESENCE: Final = wire.reader(Presence)
-_READ_REPLACED: Final = wire.reader(Replaced)
-_READ_OTHER: Final = wire.reader(dict[str, Any])
 
 
 class Feed(Stream[Event]):
@@ -112,12 +84,12 @@ class Feed(Stream[Event]):
     def _result(self, call_id: int, result: Raw) -> None:
         if call_id in self._flushes:
             self._flushes.remove(call_id)
-            self.ready.append(Flushed(self._session_id, _READ_FLUSHED(result).seq))
+            self.ready.append(Flushed(self._session_id, wire.read(FlushResult, result).seq))
         elif self._held is not None:
             self._begin_events(result)
 
     def _begin_events(self, answer: Raw) -> None:
-        self._subscribed(_READ_ANSWER(answer))
+        self._subscribed(wire.read(Subscribed, answer))
         self.is_started = True
         held, self._held = self._held or [], None
         for method, params in held:
@@ -129,7 +101,7 @@ class Feed(Stream[Event]):
         params = {"session_id": self._session_id}
         self.outgoing.put(wire.request(flush_id, "session/flush", params))
 
-    def _subscribed(self, answer: _Subscribed) -> None:
+    def _subscribed(self, answer: Subscribed) -> None:
         if answer.replaced:
             self._replaced(answer.epoch, _reason(answer.replaced))
         elif self._cursor is None:
@@ -149,20 +121,20 @@ class Feed(Stream[Event]):
     def _event(self, method: str, params: Raw) -> None:
         match method:
             case "session/event":
-                self._entry(_READ_ENTRY(params))
+                self._entry(wire.read(EntryEvent, params))
             case "session/synced":
-                self.ready.append(_READ_SYNCED(params))
+                self.ready.append(wire.read(Synced, params))
             case "session/lagged":
-                self.ready.append(_READ_LAGGED(params))
+                self.ready.append(wire.read(Lagged, params))
             case "session/signal":
-                self.ready.append(_READ_SIGNAL(params))
+                self.ready.append(wire.read(Signal, params))
             case "session/presence":
-                self._presence(_READ_PRESENCE(params))
+                self._presence(wire.read(Presence, params))
             case "session/replaced":
-                replaced = _READ_REPLACED(params)
+                replaced = wire.read(Replaced, params)
                 self._replaced(replaced.epoch, replaced.reason)
             case _ if method.startswith("session/"):
-                body = _READ_OTHER(params)
+                body = wire.READ_OBJECT(params)
                 self.ready.append(Notice(self._session_id, method, body))
                 if method == "session/closed":
                     # The daemon has let go of it: subscribing again goes on, or says why not.

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sessiond_client.errors import LeaseLost, SessiondClientError
+from sessiond_client.generated.results import Lease
 from sessiond_client.limits import LEASE_RENEWALS
-from sessiond_client.tree_results import Lease
 
 __all__ = ["LeaseState"]
 

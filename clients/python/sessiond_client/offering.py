@@ -7,40 +7,17 @@ came on: it is answered there, or withdrawn with it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from sessiond_client import wire
 from sessiond_client.asked import SUBJECTS, Asked
 from sessiond_client.conversation import Setup
 from sessiond_client.errors import ProtocolViolation, RpcError
+from sessiond_client.generated.messages import InitializeResult, Withdrawn
 from sessiond_client.stream import Stream
 
 __all__ = ["Offering"]
-
-
-class _Wanted(Struct, frozen=True):
-    """What a daemon asks its clients for."""
-
-    summarize: bool = False
-    hooks: list[str] = []
-
-
-class _Agreed(Struct, frozen=True):
-    """The answer to `initialize`."""
-
-    capabilities: _Wanted = _Wanted()
-
-
-class _Withdrawn(Struct, frozen=True):
-    """A `$/cancelRequest`."""
-
-    id: int
-
-
-_READ_AGREED: Final = wire.reader(_Agreed)
-_READ_WITHDRAWN: Final = wire.reader(_Withdrawn)
 
 
 class Offering(Stream[Asked]):
@@ -78,7 +55,7 @@ class Offering(Stream[Asked]):
         if isinstance(answer, RpcError):
             self._last_loss = answer
             return
-        wanted = _READ_AGREED(answer).capabilities
+        wanted = wire.read(InitializeResult, answer).capabilities
         missing = [hook for hook in self._hooks if hook not in wanted.hooks]
         if self._summarize and not wanted.summarize:
             missing.append("summarize")
@@ -105,7 +82,7 @@ class Offering(Stream[Asked]):
 
     def _notification(self, method: str, params: Raw, size: int) -> None:  # noqa: ARG002 - nothing is held
         if method == "$/cancelRequest":
-            asked = self._open.pop(_READ_WITHDRAWN(params).id, None)
+            asked = self._open.pop(wire.read(Withdrawn, params).id, None)
             if asked is not None:
                 self._withdraw(asked)
 

@@ -10,9 +10,9 @@ from anyio.abc import TaskGroup
 
 from sessiond_client.connection_state import ConnectionState
 from sessiond_client.errors import SessiondClientError
+from sessiond_client.generated.options import AcquireOptions
 from sessiond_client.lease_state import LeaseState
 from sessiond_client.limits import RELEASE_SECONDS, TIMEOUT_DEFAULT
-from sessiond_client.options import AcquireOptions
 
 if TYPE_CHECKING:
     from sessiond_client.aio import Client

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Self
 
 from sessiond_client.connection_state import ConnectionState
 from sessiond_client.errors import SessiondClientError
+from sessiond_client.generated.options import AcquireOptions
 from sessiond_client.lease_state import LeaseState
 from sessiond_client.limits import RELEASE_SECONDS, TIMEOUT_DEFAULT
-from sessiond_client.options import AcquireOptions
 
 if TYPE_CHECKING:
     from sessiond_client.blocking import BlockingClient

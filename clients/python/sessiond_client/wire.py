@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -21,12 +22,16 @@ from sessiond_client.errors import ProtocolViolation, RpcError
 from sessiond_client.limits import LINE_BYTES_MAX
 
 __all__ = [
+    "READ_ANY",
+    "READ_OBJECT",
     "ErrorBody",
     "Incoming",
     "LineBuffer",
+    "Reader",
     "answer",
     "decode",
     "notification",
+    "read",
     "reader",
     "refusal",
     "request",
@@ -34,6 +39,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+Reader = Callable[[Raw], T]
 
 _METHOD_NOT_FOUND: Final = -32601
 _NO_ANSWER: Final = -32000
@@ -69,6 +75,7 @@ _HALVES: Final = re.compile(
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD])[c-fC-F][0-9a-fA-F]{2})"
 )
 _DECODER: Final = msgspec.json.Decoder(Incoming)
+_DECODERS: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -116,17 +123,25 @@ def decode(line: bytes) -> Incoming:
         raise ProtocolViolation(f"not a JSON-RPC message: {error}") from error
 
 
-def reader(kind: type[T]) -> Callable[[Raw], T]:
-    """A function that reads params or a result as `kind`."""
-    decoder = msgspec.json.Decoder(kind)
+def read(kind: type[T], raw: Raw) -> T:
+    """Return params or a result as `kind`."""
+    decoder = _DECODERS.get(kind)
+    if decoder is None:  # most programs read a few of the types
+        decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
+    try:
+        found: T = decoder.decode(raw)
+    except msgspec.DecodeError as error:
+        raise ProtocolViolation(f"not a {kind.__name__}: {error}") from error
+    return found
 
-    def read(raw: Raw) -> T:
-        try:
-            return decoder.decode(raw)
-        except msgspec.DecodeError as error:
-            raise ProtocolViolation(f"not a {kind.__name__}: {error}") from error
 
-    return read
+def reader(kind: type[T]) -> Reader[T]:
+    """Return a function that reads params or a result as `kind`."""
+    return partial(read, kind)
+
+
+READ_ANY: Final[Reader[Any]] = partial(read, object)
+READ_OBJECT: Final = reader(dict[str, Any])
 
 
 def request(call_id: int, method: str, params: Mapping[str, object]) -> bytes:

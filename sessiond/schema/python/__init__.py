@@ -1,0 +1,28 @@
+"""The Python client's methods, parameters and results, as the files that hold them.
+
+Law: what can be said by the schema is written by a program. `names` has what the schema cannot
+know: what the client calls a type, the order of its fields, and what an older daemon leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from sessiond.schema.python.methods import methods_text, options_text
+from sessiond.schema.python.structs import messages_text, requests_text, results_text
+
+__all__ = ["FILES", "FOLDER"]
+
+FOLDER: Final = "clients/python/sessiond_client/generated"
+
+FILES: Final[dict[str, Callable[[], str]]] = {
+    "__init__.py": lambda: '"""What is generated from the protocol; run: make schema"""\n',
+    "messages.py": messages_text,
+    "results.py": results_text,
+    "requests.py": requests_text,
+    "options.py": options_text,
+    "async_methods.py": lambda: methods_text(is_async=True),
+    "blocking_methods.py": lambda: methods_text(is_async=False),
+}
+"""The text of each file, by its name; the same in every run."""

@@ -1,0 +1,260 @@
+"""What the Python client calls the results, notifications and requests of the protocol.
+
+A row of `RESULTS`, `MESSAGES` or `REQUESTS` is a type of the client: its name, the components of
+the schema that it reads, and its fields in their order. A field is required, unless a mark follows
+its name, for the client reads the answers of older daemons too:
+
+    name?         None where it is missing
+    name=         0, "", False, an empty list or an empty struct where it is missing
+    name=word     that word, or true, where it is missing
+    name~         UNSET where it is missing
+    name!         kept as the bytes that came, and decoded at the first use; name!? is null if missing
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "BASES",
+    "INSTEAD",
+    "LISTS",
+    "MEMBERS",
+    "MESSAGES",
+    "NOTES",
+    "REQUESTS",
+    "RESULTS",
+    "SETTINGS",
+    "TYPES",
+    "Row",
+]
+
+Row = tuple[str, str, str]
+
+MESSAGES: Final[tuple[Row, ...]] = (
+    ("Cursor", "After", "seq entry_id~ epoch~"),
+    ("EntryName", "Message", "id type"),
+    ("EntryEvent", "SessionEvent", "session_id epoch seq entry! head~ leaf_id~ origin~"),
+    ("Synced", "Synced", "session_id seq"),
+    ("Lagged", "Lagged", "session_id seq dropped_signals="),
+    ("Replaced", "ReplacedTold", "session_id epoch reason="),
+    ("Signal", "SignalTold", "session_id kind data!? origin~"),
+    ("Present", "Present", "state access=write since= client_id? name? head? data?"),
+    ("Presence", "PresenceTold", "session_id clients"),
+    ("CatalogChanged", "CatalogChanged", "revision session_id? change=many"),
+    ("ProgressValue", "ProgressValue", "done total unit"),
+    ("ProgressTold", "ProgressTold", "token value"),
+    ("Withdrawn", "Withdrawn", "id"),
+    ("Subscribed", "Subscribed", "epoch seq replaced? clients="),
+    ("FlushResult", "FlushResult", "seq"),
+    ("WatchResult", "WatchResult", "revision"),
+    ("Capabilities", "Capabilities", "summarize= hooks="),
+    ("InitializeResult", "InitializeResult", "capabilities="),
+)
+
+RESULTS: Final[tuple[Row, ...]] = (
+    ("Head", "HeadInfo", "name leaf_id seq?"),
+    (
+        "SessionInfo",
+        "SessionInfo",
+        (
+            "id path? cwd? title? agent? auto_title? model? provider? thinking_level? tags? status?"
+            " created_at? updated_at? seq? leaf_id? heads? message_count? message_total? entry_count?"
+            " first_message? usage? persist? persisted? dialect? archived? read_only? problems? epoch?"
+            " lineage? dry_run? plan? system_prompt? compaction? metadata?"
+        ),
+    ),
+    ("SessionAnswer", "SessionResult", "session"),
+    ("Created", "CreateResult", "session created=true"),
+    ("SessionPage", "ListResult", "sessions next_cursor? revision?"),
+    ("AppendedEntry", "StoredEntry", "id parent_id seq timestamp?"),
+    ("Appended", "Receipt", "entries leaf_id seq head=main duplicate= durability=disk"),
+    ("SeqAnswer", "Labelled", "seq"),
+    ("HeadsAnswer", "HeadsResult", "heads"),
+    (
+        "StoredEntry",
+        "PathEntry EntryResult EntryAt",
+        "seq entry! children? label? resolved_parent_id~",
+    ),
+    ("EntryPage", "EntriesResult", "entries next_seq? seq?"),
+    ("PathPage", "PathResult", "entries next_cursor?"),
+    ("PresenceAnswer", "PresenceResult", "clients"),
+    ("Imported", "ImportResult", "session report? twins="),
+    ("Exported", "ExportResult", "path? content?"),
+    # Heads, trees and contexts.
+    ("Moved", "Moved", "leaf_id head=main seq?"),
+    ("Rewound", "Rewound", "leaf_id seq head=main rewound= rewound_count?"),
+    ("Lease", "Lease", "lease_id epoch expires_at?"),
+    ("Label", "LabelRow", "entry_id label timestamp?"),
+    ("LabelPage", "LabelsResult", "labels next_cursor?"),
+    ("EntryMeant", "EntryMeant", "entry_id seq short="),
+    ("EntriesMeant", "ResolveEntriesResult", "entries"),
+    (
+        "TreeNode",
+        "FlatNode",
+        (
+            "id parent_id? seq? type= depth= children? on_active_path= label? preview? tokens_before?"
+            " timestamp? indent? connector? last? gutters? resolved_parent_id~"
+        ),
+    ),
+    (
+        "NestedNode",
+        "NestedNode",
+        (
+            "id parent_id? seq? type= depth= children= on_active_path= label? preview? tokens_before?"
+            " timestamp?"
+        ),
+    ),
+    ("TreePage", "TreeResult NestedTree TextTree", "nodes= next_cursor? seq? roots= text?"),
+    (
+        "Context",
+        "BuildContextResult NotModified",
+        (
+            "etag not_modified= messages! sources= thinking_level? model? leaf_id? seq? tokens? system?"
+            " unchanged="
+        ),
+    ),
+    ("CompactedEntry", "EntryRef", "id seq"),
+    ("Compacted", "CompactResult", "entry leaf_id seq tokens_before? tokens_after?"),
+    # The size of a context, and how to make it smaller.
+    (
+        "Totals",
+        "Usage",
+        "input_tokens= output_tokens= cache_read_tokens= cache_write_tokens= total_tokens= cost=",
+    ),
+    ("WindowUsage", "UsageResult", "tokens window reserve should_compact totals="),
+    ("PlannedFiles", "PlannedFiles", "read= modified="),
+    (
+        "PlanFacts",
+        "PlanFacts",
+        (
+            "plan_id leaf_id first_kept_entry_id summarize= turn_prefix= previous_summary? files="
+            " tokens_before?"
+        ),
+    ),
+    ("CompactionPlan", "CompactionPlan", "prompt"),
+    ("PlannedCompaction", "PlanCompactionResult", "plan? reason?"),
+    (
+        "BranchPlan",
+        "PlanBranchSummaryResult",
+        "entries files= details? tokens? common_ancestor_id? leaf_id? prompt?",
+    ),
+    ("Navigated", "Navigated", "leaf_id head=main seq? moved=true editor_text?"),
+    # Sessions brought together.
+    ("MergeSource", "MergeSource", "session_id leaf_id? entry_ids="),
+    ("MergePlan", "PlanMergeResult", "prompt sources"),
+    ("Merged", "MergedHere CopyResult", "entry? leaf_id? seq? session?"),
+    # Sessions found, and their files.
+    ("Problem", "Problem", "line kind detail="),
+    (
+        "Verified",
+        "Verification",
+        "ok dialect? entries? lines? bytes? problems= problem_count? repairable= read_only=",
+    ),
+    (
+        "Repaired",
+        "Repair",
+        "dry_run repaired= problems= problem_count? kept? dropped? dropped_lines= backup? reason?",
+    ),
+    ("Failed", "Failed", "session_id kind message="),
+    ("Retired", "RetentionResult", "sessions failed= dry_run=true"),
+    ("Trashed", "TrashedSession", "session_id path title? cwd? origin? bytes="),
+    ("TrashPage", "TrashResult", "sessions next_cursor?"),
+    ("Hit", "Found", "session_id entry_id seq snippet="),
+    ("SearchAnswer", "SearchResult", "hits"),
+    (
+        "ForestNode",
+        "ForestNode",
+        (
+            "session_id parent_id? depth= children= orphan= title? cwd? archived= created_at?"
+            " updated_at? message_count?"
+        ),
+    ),
+    ("Forest", "ForestNodes ForestText", "nodes= text?"),
+)
+
+REQUESTS: Final[tuple[Row, ...]] = (
+    ("Summarize", "SummarizeParams", "session_id head prompt plan"),
+    ("BeforeCompact", "BeforeCompact", "session_id head plan? automatic="),
+    ("BeforeFork", "BeforeFork", "session_id entry_id?"),
+    ("BeforeBranch", "BeforeBranch", "session_id head leaf_id? entry_id?"),
+)
+
+# The method `list` hides the type of that name where methods are declared.
+LISTS: Final = {"Heads": "Head", "Everybody": "Present", "Hits": "Hit"}
+
+BASES: Final = {"CompactionPlan": "PlanFacts"}
+SETTINGS: Final = {"Cursor": "omit_defaults=True", "CompactionPlan": "kw_only=True"}
+
+# Where a field is read as something else than the schema says of it.
+TYPES: Final = {
+    "Context.model": "dict[str, Any]",
+    "Context.sources": "list[Any]",
+    "Context.tokens": "Any",
+    "EntryEvent.origin": "dict[str, Any]",
+    "Imported.report": "Any",
+    "Present.data": "Any",
+    "Problem.line": "int | None",
+    "ProgressTold.token": "int",
+    "SessionInfo.compaction": "Any",
+    "SessionInfo.metadata": "Any",
+    "SessionInfo.model": "Any",
+    "SessionInfo.usage": "dict[str, Any]",
+    "SessionPage.revision": "Any",
+    "Signal.origin": "dict[str, Any]",
+    "Subscribed.replaced": "Any",
+    "TreeNode.gutters": "list[dict[str, Any]]",
+}
+
+# Said of a type instead of what the schema says of its first component.
+INSTEAD: Final = {
+    "Context": "What a model is given.",
+    "Cursor": "A place in a session's log, and what proves that it is still the same log.",
+    "EntryName": "An entry's id and type.",
+    "Exported": "The file that was written, or its content.",
+    "Forest": "The sessions by descent, in the form that was asked for.",
+    "Merged": "The entry with the text; the session if a new one was made, or of a dry run.",
+    "StoredEntry": "An entry and its place.",
+    "TreePage": "The tree in the form that was asked for: `nodes` in pre-order, `roots`, or `text`.",
+}
+
+# Said of a type, or of a field, beside what the schema says.
+NOTES: Final = {
+    "BeforeCompact": "Without a `plan` a summary of yours has no use. `automatic`: nobody asked for it.",
+    "CatalogChanged": '`change` is "many" after a lost connection too: hints may have been missed.',
+    "CompactionPlan": "Send `plan_id` back with the summary that `prompt` asks for.",
+    "Context": "With `not_modified` only `etag` is set: use the context you hold.",
+    "Cursor": "Give a cursor as `after` to go on behind its entry, also in another process.",
+    "EntryEvent": "`raw` is the entry's bytes as stored, `entry` a reading of them.",
+    "EntryEvent.leaf_id": "The head's leaf right after this entry; unset where the entry moves no head.",
+    "Lagged": "The consumer was too slow. No entry is missing.",
+    "PlannedCompaction": "`plan` is None, and `reason` says why, when there is nothing to do.",
+    "Replaced": "Whatever was held of the session is void.",
+    "Signal": "`raw` is the data as it was sent, `data` a reading of it.",
+    "StoredEntry": "`raw` is the entry's bytes as stored, `entry` a reading of them.",
+    "StoredEntry.children": "How many on a path, which ones for a single entry.",
+    "StoredEntry.resolved_parent_id": "On a path, if the entry stands below another one than its `parent_id` says: the id of that one.",
+    "TreeNode": "`parent_id` is what is stored, `resolved_parent_id` is there if the entry stands elsewhere.",
+}
+
+# Properties that are the client's own.
+MEMBERS: Final = {
+    "EntryEvent": '''\
+    @cached_property
+    def name(self) -> EntryName:
+        """The entry's `id` and `type`, read without its payload."""
+        return wire.read(EntryName, self.raw)
+
+    @property
+    def cursor(self) -> Cursor:
+        """Give it as `after` to go on behind this entry, also in another process."""
+        return Cursor(self.seq, self.name.id, self.epoch)
+''',
+    "TreeNode": '''\
+    @property
+    def below_id(self) -> str | None:
+        """The id of the entry that this one stands below; None for a root."""
+        resolved = self.resolved_parent_id
+        return self.parent_id if isinstance(resolved, UnsetType) else resolved
+''',
+}
