@@ -24,6 +24,7 @@ from sessiond_client import (
     BlockingOffer,
     BlockingSubscription,
     CatalogSubscription,
+    Changed,
     Client,
     ClientClosed,
     ConnectionLost,
@@ -844,6 +845,26 @@ def test_a_consumer_that_was_slow_learns_it_and_misses_nothing() -> None:
     daemon.notify("closed", reason="deleted")
     closed = Notice("s", "session/closed", {"session_id": "s", "reason": "deleted"})
     assert taken(feed) == [1, 2, Lagged("s", 1, 3), 3, closed]
+
+
+def test_a_changed_state_comes_typed_and_is_a_notice_still() -> None:
+    feed, daemon = feed_with(after=0)
+    daemon.connect()
+    daemon.answer(1, {"epoch": "A", "seq": 0})
+    daemon.notify("changed", archived=True, read_only=True, read_only_reason="bad_line", new=1)
+    daemon.notify("changed", archived=False, read_only=False, read_only_reason=None)
+    damaged, mended = taken(feed)
+    assert isinstance(damaged, Changed)
+    assert isinstance(damaged, Notice)
+    assert (damaged.archived, damaged.read_only, damaged.read_only_reason) == (
+        True,
+        True,
+        "bad_line",
+    )
+    assert (damaged.session_id, damaged.method) == ("s", "session/changed")
+    assert damaged.params["new"] == 1
+    assert isinstance(mended, Changed)
+    assert (mended.archived, mended.read_only, mended.read_only_reason) == (False, False, None)
 
 
 def test_signals_and_presence_come_to_who_asks_for_them() -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from sessiond_client.events import (
         CatalogChanged,
+        Changed,
         Cursor,
         EntryEvent,
         Event,
@@ -69,6 +70,7 @@ __all__ = [
     "BlockingSubscription",
     "CatalogChanged",
     "CatalogSubscription",
+    "Changed",
     "Client",
     "ClientClosed",
     "ConnectionLost",

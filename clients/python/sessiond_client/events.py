@@ -40,4 +40,12 @@ class Notice(Struct, frozen=True):
     params: dict[str, Any]
 
 
+class Changed(Notice, frozen=True):
+    """A notice that the session became archived or read-only, or ceased to be."""
+
+    archived: bool
+    read_only: bool
+    read_only_reason: str | None = None
+
+
 Event = EntryEvent | Synced | Flushed | Lagged | Replaced | Signal | Presence | Notice

@@ -16,7 +16,7 @@ from msgspec import UNSET, Raw
 from sessiond_client import wire
 from sessiond_client.conversation import Setup
 from sessiond_client.errors import ConnectionLost, ProtocolViolation
-from sessiond_client.events import After, Event, Flushed, Notice
+from sessiond_client.events import After, Changed, Event, Flushed, Notice
 from sessiond_client.generated.messages import (
     Cursor,
     EntryEvent,
@@ -25,6 +25,7 @@ from sessiond_client.generated.messages import (
     Presence,
     Replaced,
     Signal,
+    StateChange,
     Subscribed,
     Synced,
 )
@@ -133,6 +134,8 @@ class Feed(Stream[Event]):
             case "session/replaced":
                 replaced = wire.read(Replaced, params)
                 self._replaced(replaced.epoch, replaced.reason)
+            case "session/changed":
+                self.ready.append(self._changed(method, params))
             case _ if method.startswith("session/"):
                 body = wire.READ_OBJECT(params)
                 self.ready.append(Notice(self._session_id, method, body))
@@ -143,6 +146,12 @@ class Feed(Stream[Event]):
             case _:
                 # About the daemon, not this session; what follows from it shows by itself.
                 return
+
+    def _changed(self, method: str, params: Raw) -> Changed:
+        now = wire.read(StateChange, params)
+        body = wire.READ_OBJECT(params)
+        state = (now.archived, now.read_only, now.read_only_reason)
+        return Changed(self._session_id, method, body, *state)
 
     def _entry(self, event: EntryEvent) -> None:
         if self._cursor is not None and event.seq <= self._cursor.seq:

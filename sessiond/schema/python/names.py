@@ -42,6 +42,7 @@ MESSAGES: Final[tuple[Row, ...]] = (
     ("Present", "Present", "state access=write since= client_id? name? head? data?"),
     ("Presence", "PresenceTold", "session_id clients"),
     ("CatalogChanged", "CatalogChanged", "revision session_id? change=many"),
+    ("StateChange", "Changed", "archived read_only read_only_reason?"),
     ("ProgressValue", "ProgressValue", "done total unit"),
     ("ProgressTold", "ProgressTold", "token value"),
     ("Withdrawn", "Withdrawn", "id"),

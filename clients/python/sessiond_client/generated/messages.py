@@ -28,6 +28,7 @@ __all__ = [
     "ProgressValue",
     "Replaced",
     "Signal",
+    "StateChange",
     "Subscribed",
     "Synced",
     "WatchResult",
@@ -54,9 +55,9 @@ class EntryName(Struct, frozen=True):
 
 
 class EntryEvent(Struct, frozen=True, dict=True):
-    """One stored entry. `head` and `leaf_id` say which head it moved where, if it moved one.
+    """A stored entry. If the entry moved a head, `head` is that head and `leaf_id` its new leaf.
 
-    `dropped` is true, and `leaf_id` null, where the entry drops the head; else it is absent.
+    `dropped` is true, and `leaf_id` null, if the entry drops the head; else `dropped` is absent.
 
     `raw` is the entry's bytes as stored, `entry` a reading of them.
     """
@@ -87,16 +88,16 @@ class EntryEvent(Struct, frozen=True, dict=True):
 
 
 class Synced(Struct, frozen=True):
-    """A replay has come to `seq`, which was the last one when it began."""
+    """The end of a replay at `seq`, which was the last seq when the replay began."""
 
     session_id: str
     seq: int
 
 
 class Lagged(Struct, frozen=True):
-    """The connection was full: what follows `seq` is replayed from the file.
+    """Notice that the connection's buffer was full: entries after `seq` are replayed from the file.
 
-    `dropped_signals` counts the signals that are gone since the last time it was told.
+    `dropped_signals` counts the signals lost since the previous such notice.
 
     The consumer was too slow. No entry is missing.
     """
@@ -107,7 +108,7 @@ class Lagged(Struct, frozen=True):
 
 
 class Replaced(Struct, frozen=True):
-    """The file is another one than it was: drop what you hold, everything is replayed from its start.
+    """Notice that the file was replaced: drop all known entries, a full replay follows.
 
     Whatever was held of the session is void.
     """
@@ -118,7 +119,7 @@ class Replaced(Struct, frozen=True):
 
 
 class Signal(Struct, frozen=True, dict=True):
-    """What a client passes on to those who watch, and stored nowhere; `data` as it was sent.
+    """A signal of a client to all subscribers, stored nowhere; `data` is as it was sent.
 
     `raw` is the data as it was sent, `data` a reading of it.
     """
@@ -135,7 +136,7 @@ class Signal(Struct, frozen=True, dict=True):
 
 
 class Present(Struct, frozen=True):
-    """A connection that says it is there. `since` is when it came into this state."""
+    """A present connection. `since` is the time at which the connection entered its state."""
 
     state: str
     access: str = "write"
@@ -147,14 +148,14 @@ class Present(Struct, frozen=True):
 
 
 class Presence(Struct, frozen=True):
-    """Everybody who is present now, in the order in which they came."""
+    """The connections that are present now, in the order in which they came."""
 
     session_id: str
     clients: list[Present]
 
 
 class CatalogChanged(Struct, frozen=True):
-    """What lists show has changed. `session_id` is null for "many".
+    """A change of what lists show. `session_id` is null for "many".
 
     `change` is "many" after a lost connection too: hints may have been missed.
     """
@@ -164,8 +165,19 @@ class CatalogChanged(Struct, frozen=True):
     change: str = "many"
 
 
+class StateChange(Struct, frozen=True):
+    """A change of a session's archived or read-only state.
+
+    `read_only_reason` is null while the session can be written to.
+    """
+
+    archived: bool
+    read_only: bool
+    read_only_reason: str | None = None
+
+
 class ProgressValue(Struct, frozen=True):
-    """How far the work is: `done` of `total` (null when that is not known) of a unit."""
+    """The progress of work: `done` of `total` (null if unknown) in `unit`."""
 
     done: int
     total: int | None
@@ -173,20 +185,20 @@ class ProgressValue(Struct, frozen=True):
 
 
 class ProgressTold(Struct, frozen=True):
-    """How far a request is that asked to be told, by the token it gave."""
+    """The progress of the request that gave `token`."""
 
     token: int
     value: ProgressValue
 
 
 class Withdrawn(Struct, frozen=True):
-    """A request of the daemon that waits at the client: its answer is not needed any more."""
+    """The cancellation of a request of the daemon: the client need not answer any more."""
 
     id: int
 
 
 class Subscribed(Struct, frozen=True):
-    """Where a subscription begins."""
+    """Start of a subscription."""
 
     epoch: str
     seq: int

@@ -77,7 +77,7 @@ class CreateOptions(Timed, total=False):
 class OpenOptions(Timed, total=False):
     """Optional parameters of session/open.
 
-    One of `session_id`, `path`, `entry_id`; with `create`, an unknown id is created.
+    Session by `session_id`, `path` or `entry_id`; with `create`, an unknown id is created.
     """
 
     session_id: str
@@ -164,7 +164,7 @@ class ForestOptions(Timed, total=False):
 class AppendOptions(_Move, total=False):
     """Optional parameters of session/append.
 
-    One of `message`, `entry`, `entries`; the place to append at; the condition to meet.
+    Entries to store (one of `message`, `entry`, `entries`), their place, and the condition to meet.
 
     A `Raw` travels as the bytes it is. Entries without `id` get an id here, unless an
     `idempotency_key` is given.

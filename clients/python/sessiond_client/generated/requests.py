@@ -18,7 +18,7 @@ __all__ = [
 
 
 class Summarize(Struct, frozen=True):
-    """Put `prompt` to a model and answer with what it says."""
+    """A request to send `prompt` to a model and to answer with the model's text."""
 
     session_id: str
     head: str
@@ -27,10 +27,11 @@ class Summarize(Struct, frozen=True):
 
 
 class BeforeCompact(Struct, frozen=True):
-    """A head is about to be compacted.
+    """A request before a head is compacted.
 
-    `plan` is what is going to be summarised; null where the caller brought what is to be stored,
-    and then a summary of yours is not used. `automatic`: nobody asked for it.
+    `plan` says what will be summarised. `plan` is null if the caller sent the summary or the
+    messages to store; then a summary in the answer is ignored. `automatic` is true if no client
+    asked for the compaction.
 
     Without a `plan` a summary of yours has no use. `automatic`: nobody asked for it.
     """
@@ -42,17 +43,17 @@ class BeforeCompact(Struct, frozen=True):
 
 
 class BeforeFork(Struct, frozen=True):
-    """A new session is about to be made of this one, up to an entry; null where it is not named."""
+    """A request before a new session is made of this one, up to an entry, null if none is named."""
 
     session_id: str
     entry_id: str | None = None
 
 
 class BeforeBranch(Struct, frozen=True):
-    """A head is about to leave `leaf_id` for an entry.
+    """A request before a head leaves `leaf_id` for another entry.
 
-    Null is before the first entry; `leaf_id` is null too for a head that is new. A summary of yours
-    is used where the caller sent none.
+    A null id is the place before the first entry; `leaf_id` is also null for a new head. A summary
+    in the answer is used if the caller sent none.
     """
 
     session_id: str

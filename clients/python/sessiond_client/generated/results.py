@@ -72,7 +72,7 @@ __all__ = [
 
 
 class Head(Struct, frozen=True):
-    """A named head: its entry and the seq of the line that moved it last."""
+    """Named head: its entry and the seq of the line that moved it last."""
 
     name: str
     leaf_id: str | None
@@ -80,9 +80,9 @@ class Head(Struct, frozen=True):
 
 
 class SessionInfo(Struct, frozen=True):
-    """A session as lists and answers show it. Times are RFC 3339 UTC.
+    """Session as lists and answers show it. Times are RFC 3339 UTC.
 
-    The last four may be long: answers about one session have them, lists do not.
+    The last four fields may be long: answers about one session have them, lists do not.
     """
 
     id: str
@@ -143,7 +143,7 @@ class SessionPage(Struct, frozen=True):
 
 
 class AppendedEntry(Struct, frozen=True):
-    """What the daemon says of an entry it stored."""
+    """A stored entry as the receipt of an append reports it."""
 
     id: str
     parent_id: str | None
@@ -152,10 +152,10 @@ class AppendedEntry(Struct, frozen=True):
 
 
 class Appended(Struct, frozen=True):
-    """What was stored, where the head stands now, and what the storing can count on.
+    """The answer to an append: the stored entries, the head's new position, the durability.
 
-    `duplicate`: the call was stored before; these are the entries of that time. `durability` is
-    known once the batch is stored.
+    `duplicate`: an earlier call stored these entries, and the receipt names them as stored then.
+    `durability` is known once the batch is stored.
     """
 
     entries: list[AppendedEntry]
@@ -235,7 +235,7 @@ class Exported(Struct, frozen=True):
 
 
 class Moved(Struct, frozen=True):
-    """Where a head stands after a move."""
+    """A head's position after a move."""
 
     leaf_id: str | None
     head: str = "main"
@@ -243,9 +243,9 @@ class Moved(Struct, frozen=True):
 
 
 class Rewound(Struct, frozen=True):
-    """The same, and the entries that are no longer on the head's path, oldest first.
+    """A head's position after a rewind, and the entries that left the head's path, oldest first.
 
-    Of more than REWOUND_IDS_MAX only the oldest are named; `rewound_count` counts them all.
+    Beyond REWOUND_IDS_MAX only the oldest are listed; `rewound_count` counts every one.
     """
 
     leaf_id: str | None
@@ -373,16 +373,16 @@ class Context(Struct, frozen=True, dict=True):
 
 
 class CompactedEntry(Struct, frozen=True):
-    """An entry by id and seq."""
+    """Entry by id and seq."""
 
     id: str
     seq: int
 
 
 class Compacted(Struct, frozen=True):
-    """The compaction, and what it saved.
+    """Stored compaction, and the tokens saved.
 
-    The figures are estimates unless given; null where the disk does not give what they take.
+    The figures are estimates unless the caller sent them; null if the disk cannot read their lines.
     """
 
     entry: CompactedEntry
@@ -393,7 +393,7 @@ class Compacted(Struct, frozen=True):
 
 
 class Totals(Struct, frozen=True):
-    """Tokens and money; 0 for what was not said. `total_tokens` is the provider's own sum."""
+    """Tokens and money; 0 for missing numbers. `total_tokens` is the provider's own sum."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -424,7 +424,7 @@ class PlannedFiles(Struct, frozen=True):
 
 
 class PlanFacts(Struct, frozen=True):
-    """What is to be summarised and what is kept, without the prompt."""
+    """The entries to summarise and the first kept entry, without the prompt."""
 
     plan_id: str
     leaf_id: str
@@ -437,9 +437,10 @@ class PlanFacts(Struct, frozen=True):
 
 
 class CompactionPlan(PlanFacts, frozen=True, kw_only=True):
-    """What to summarise, what is kept, and the prompt that asks for the summary.
+    """The entries to summarise, the first kept entry, and the prompt for the summary.
 
-    Bound to the leaf it was made at: `session/compact` takes it while that is still so.
+    A plan is bound to the leaf that it was made at: `session/compact` accepts the plan only while
+    the head has that leaf.
 
     Send `plan_id` back with the summary that `prompt` asks for.
     """
@@ -473,7 +474,7 @@ class BranchPlan(Struct, frozen=True):
 
 
 class Navigated(Struct, frozen=True):
-    """Where the head stands, whether it moved, and what to put into the editor."""
+    """The head's position, whether it moved, and the text for the editor."""
 
     leaf_id: str | None
     head: str = "main"
@@ -483,7 +484,7 @@ class Navigated(Struct, frozen=True):
 
 
 class MergeSource(Struct, frozen=True):
-    """What a plan takes of one session: its leaf, and the entries behind the messages it quotes."""
+    """The part of one session in a plan: its leaf, and the entries behind the quoted messages."""
 
     session_id: str
     leaf_id: str | None = None
@@ -507,7 +508,7 @@ class Merged(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """Something in the file that was kept but does not mean what its writer meant."""
+    """A part of the file that was kept but does not mean what its writer meant."""
 
     line: int | None
     kind: str
@@ -515,7 +516,10 @@ class Problem(Struct, frozen=True):
 
 
 class Verified(Struct, frozen=True):
-    """What a look at every line found. `problems` are the first PROBLEMS_MAX of `problem_count`."""
+    """The result of a check of every line.
+
+    `problems` are the first PROBLEMS_MAX of `problem_count`.
+    """
 
     ok: bool
     dialect: str | None = None
@@ -529,9 +533,9 @@ class Verified(Struct, frozen=True):
 
 
 class Repaired(Struct, frozen=True):
-    """What a repair does, or would do: lines kept and left out, the file it replaces.
+    """A repair, done or planned: the lines kept and left out, and the backup of the old file.
 
-    `dropped_lines` are the first PROBLEMS_MAX that are left out, counted from 1. `reason` says why
+    `dropped_lines` are the first PROBLEMS_MAX lines left out, counted from 1. `reason` tells why
     there is nothing to do.
     """
 
@@ -547,7 +551,7 @@ class Repaired(Struct, frozen=True):
 
 
 class Failed(Struct, frozen=True):
-    """A session that should have gone and is still there, and why."""
+    """Session that should have gone but could not be moved, and why."""
 
     session_id: str
     kind: str
@@ -581,7 +585,7 @@ class TrashPage(Struct, frozen=True):
 
 
 class Hit(Struct, frozen=True):
-    """A hit."""
+    """A hit of a search."""
 
     session_id: str
     entry_id: str | None
