@@ -113,7 +113,7 @@ def act_raw(cast: Cast, log: Log) -> None:
 
 
 def watch_raw(cast: Cast, log: Log) -> None:
-    """Only receive events; at the end a flush shows where each subscription is."""
+    """Receive events only; at the end a flush shows where each subscription is."""
     port, chance = raw_port(cast, log), Random(cast.seed)
     while not must_stop(chance.uniform(0, cast.naps)):
         port.open()

@@ -79,7 +79,7 @@ class Company:
         self._answers = 0
 
     def begin(self, seed: int, cast: Sequence[Role]) -> None:
-        """Start everybody."""
+        """Start the proxy and all actors."""
         words = [str(self._cutting), str(self._socket), str(self._folder / "proxy.log"), str(seed)]
         self._proxy = self._started("tests.torture.proxy", words, "proxy")
         for index, role in enumerate(cast):

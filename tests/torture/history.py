@@ -133,7 +133,7 @@ class History:
         self.log(conn, Refused(self.tick(), conn, n, kind, data))
 
     def line(self, entry: bytes, id_: str, head: str = "main", parent: str | None = None) -> int:
-        """Store an entry and tell everybody who watches; gives its seq."""
+        """Store an entry and send its event to all watchers; return its seq."""
         fields = msgspec.json.decode(entry, type=dict[str, msgspec.Raw])
         word = msgspec.json.decode(fields["type"])
         fields["id"] = msgspec.Raw(msgspec.json.encode(id_))

@@ -1,7 +1,7 @@
-"""The daemon of a round, whoever started it: found by asking, ended by its pid.
+"""The daemon of a round, found over its socket and ended by its pid.
 
-Law: whoever listens on the socket is the daemon; here or a client may have started it.
-Its end is waited for on a pidfd, and an end that nobody here caused is told.
+Law: the process that listens on the socket is the daemon; this module or a client may have started
+it. A pidfd shows its end, and an end that this module did not cause is reported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATIENCE_SECONDS: Final = 60.0
 
 
 class Owner:
-    """One after the other, on one socket and one home."""
+    """The daemons of a round, one after the other, on one socket and one home."""
 
     def __init__(self, socket_path: Path, home: Path) -> None:
         self._daemon = Daemon(socket_path, home)
@@ -35,11 +35,11 @@ class Owner:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the daemon that was found last still runs."""
+        """True if the daemon that was found last still runs."""
         return self._pidfd >= 0 and not select.select([self._pidfd], [], [], 0)[0]
 
     def ensure(self, *, wait: float = 0.0) -> None:
-        """A daemon that answers; one is started if nobody else has within `wait` seconds."""
+        """Require a daemon that answers; start one if no client has within `wait` seconds."""
         until = time.monotonic() + wait
         while time.monotonic() < until and not self._found():
             time.sleep(0.02)
@@ -55,7 +55,7 @@ class Owner:
         return process is None or process.poll() is not None
 
     def _found(self) -> bool:
-        """Whether somebody answers; then it is the daemon from here on."""
+        """Return whether a daemon answers, which is the current daemon from then on."""
         if self.is_alive:
             return True
         try:
@@ -69,11 +69,11 @@ class Owner:
         return self.is_alive
 
     def connect(self) -> Link:
-        """A connection of one's own; raises OSError if nobody listens."""
+        """Return a new connection. Raises OSError if no daemon listens."""
         return Link(self._daemon.socket_path, alive=_nobody)
 
     def ask(self, method: str, **params: Any) -> Any:
-        """One question on a connection of its own, to a daemon that is there."""
+        """Make one request on a connection of its own, to a running daemon."""
         with self.connect() as link:
             return link.ask(method, **params)
 
@@ -88,12 +88,12 @@ class Owner:
         assert ended, f"the daemon did not end within {PATIENCE_SECONDS:.0f} s of {how.name}"
 
     def said(self) -> str:
-        """Everything that any of the daemons logged."""
+        """Return the logs of all daemons."""
         logs = [self._daemon.log, *self._daemon.home.rglob("daemon.log*")]
         return "".join(log.read_text("utf-8") for log in logs if log.exists())
 
     def discard(self) -> None:
-        """End whoever runs, however it went."""
+        """End the running daemon, also after a failed round."""
         if self.is_alive:
             self.send(signal.SIGCONT)
             self.end(signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""A client written from protocol.md alone: one connection, no retries, no second thoughts.
+"""A client written from protocol.md alone: one connection, no retries.
 
-Law: what comes is written down in the order in which it came. A burst goes out at once,
-and reading goes on meanwhile. When the connection ends, whatever was unanswered is lost.
+Law: messages are recorded in the order in which they came. A burst is sent at once, and reading
+goes on meanwhile. When the connection ends, unanswered requests are recorded as lost.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Message(Struct):
 
 
 class Watch(Struct, frozen=True):
-    """What a connection subscribes to, from behind which (seq, entry id); from now without one."""
+    """The subscriptions of a connection, each behind a cursor (seq, entry id), or from now on."""
 
     sessions: Sequence[str] = ()
     options: Mapping[str, Any] = {}
@@ -88,12 +88,12 @@ class RawPort:
 
     @property
     def is_flushing(self) -> bool:
-        """Whether a flush waits for its answer."""
+        """True if a flush waits for its answer."""
         return bool(self._flushes)
 
     @property
     def is_settled(self) -> bool:
-        """Whether every subscription was answered."""
+        """True if every subscription was answered."""
         return self._wire is not None and not self._subscribing
 
     def open(self) -> bool:

@@ -1,10 +1,10 @@
-"""What everybody of a torture run writes down, as it happens: one JSON line each.
+"""The records of all actors of a torture run, one JSON line each, written as things happen.
 
-Law: a record is on its way to the disk (`write(2)`) before the actor goes on, so a
-`kill -9` of the actor loses nothing it was told. Times are CLOCK_MONOTONIC in
-nanoseconds, which is one clock for all processes of a machine.
+Law: a record is passed to the kernel (`write(2)`) before the actor goes on, so a `kill -9` of the
+actor loses no record. Times are CLOCK_MONOTONIC in nanoseconds, which is one clock for all
+processes of a machine.
 
-Of entries and answers only what is compared is kept: see payloads.py and sights.py.
+Records keep only the compared parts of entries and answers: see payloads.py and sights.py.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 
 
 class Sent(Struct, frozen=True, omit_defaults=True):
-    """One entry of an append: enough to spell it again, byte for byte."""
+    """An entry of an append: enough facts to spell the entry again, byte for byte."""
 
     type: str
     mark: str
@@ -59,7 +59,7 @@ class Sent(Struct, frozen=True, omit_defaults=True):
 
 
 class Act(Struct, frozen=True, omit_defaults=True):
-    """One request. `params` are all but the session and the entries."""
+    """A request. `params` has all params except the session and the entries."""
 
     method: str
     session: str
@@ -86,14 +86,14 @@ class Asked(_Moment, frozen=True):
 
 
 class Answered(_Moment, frozen=True):
-    """It has a result; `sight` is what is compared of it."""
+    """A result of a request; `sight` is the compared part."""
 
     n: int
     sight: dict[str, Any] = {}
 
 
 class Refused(_Moment, frozen=True):
-    """It has an error."""
+    """An error of a request."""
 
     n: int
     kind: str
@@ -101,7 +101,7 @@ class Refused(_Moment, frozen=True):
 
 
 class Lost(_Moment, frozen=True):
-    """It will have no answer: the connection ended. Whether it was done is unknown."""
+    """A request whose connection ended before the answer, so that its outcome is unknown."""
 
     n: int
 
@@ -138,7 +138,7 @@ class Synced(_Moment, frozen=True):
 
 
 class Flushed(_Moment, frozen=True):
-    """Everything up to `seq` was handed over; `asked` is when that was asked."""
+    """An answered flush: all events up to `seq` were sent; `asked` is the time of the request."""
 
     session: str
     seq: int
@@ -174,14 +174,14 @@ class Writing(_Moment, frozen=True):
 
 
 class Wrote(_Moment, frozen=True):
-    """It is in the file."""
+    """A finished write: the foreign line is in the file."""
 
     session: str
     id: str
 
 
 class Trouble(_Moment, frozen=True):
-    """What an actor saw that must never be, in words."""
+    """A complaint of an actor about something that must never happen, in words."""
 
     text: str
 
@@ -222,12 +222,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def now() -> int:
-    """This moment, on the clock that all processes share."""
+    """Return the current time on the clock that all processes share."""
     return time.monotonic_ns()
 
 
 class Notes(Protocol):
-    """Where an actor writes its records."""
+    """The port through which an actor writes its records."""
 
     def add(self, record: Record) -> None:
         """Write a record."""
@@ -235,7 +235,7 @@ class Notes(Protocol):
 
 
 class Log:
-    """One actor's file."""
+    """The log file of one actor."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -247,7 +247,7 @@ class Log:
 
 
 def read_log(path: Path) -> Iterator[Record]:
-    """The records of one log; a last line that a kill cut short is left out."""
+    """Yield the records of one log, without a last line that a kill cut short."""
     with path.open("rb") as file:
         for line in file:
             if line.endswith(b"\n"):

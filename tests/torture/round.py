@@ -1,7 +1,6 @@
-"""One round: start, let everybody loose, let it come to rest, and hold it all against the files.
+"""A round: start all actors, let them run, let them finish, and compare their logs with the files.
 
-Law: a round has a folder of its own. It is deleted if nothing is wrong, and kept if
-something is.
+Law: a round has a folder of its own, which is deleted if there is no fault and kept otherwise.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ PERSIST: Final = {"s-placed-0": "immediate", "s-draft-00": "on_assistant", "s-me
 
 
 class Outcome(Struct, frozen=True):
-    """What a round came to."""
+    """The outcome of a round."""
 
     violations: list[str]
     folder: Path
@@ -40,7 +39,7 @@ class Outcome(Struct, frozen=True):
 
 
 class Round:
-    """All that one seed makes."""
+    """A round with one seed."""
 
     def __init__(
         self,
@@ -66,7 +65,7 @@ class Round:
         self._violations: list[str] = []
 
     def run(self, tally: Tally, progress: Callable[[str], None]) -> Outcome:
-        """The whole of it."""
+        """Run the whole round and return its outcome."""
         try:
             files = self._play(progress)
             progress("check")
@@ -101,7 +100,7 @@ class Round:
     # -- coming to rest --------------------------------------------------------------------
 
     def _rest(self) -> None:
-        """Writers end, then everybody who watches; a restart shows what was there."""
+        """End the writers, then the watchers; require that a restart changes no session."""
         self._stop(watchers=False)
         self._us.open()
         for session in PERSIST:
@@ -133,7 +132,7 @@ class Round:
         self._violations += [f"{name} did not come to its end" for name in stuck]
 
     def _shown(self) -> dict[str, Any]:
-        """What clients see of each session: its facts, and the context of every head."""
+        """Return what clients see of each session: its facts, and the context of every head."""
         with self._owner.connect() as link:
 
             def of(session: str) -> Any:
@@ -152,7 +151,7 @@ class Round:
             return {session: of(session) for session in PERSIST}
 
     def _files(self) -> Mapping[str, bytes]:
-        """The file of each session that has one."""
+        """Return the file of each session that has one."""
         found: dict[str, bytes] = {}
         for session, persist in PERSIST.items():
             paths = [

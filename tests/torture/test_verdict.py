@@ -33,7 +33,7 @@ def asked_of(mark: str) -> Callable[[Asked], bool]:
 
 
 def sights_with(history: History, name: str) -> list[dict[str, Any]]:
-    """What b was answered with a member of this name."""
+    """Return the sights of b's answers that have a member of this name."""
     answers = (one for one in history.logs["b"] if isinstance(one, Answered))
     return [one.sight for one in answers if name in one.sight]
 
@@ -169,7 +169,7 @@ def read_what_is_past(history: History) -> None:
 
 
 def overtake_on_a_connection(history: History) -> None:
-    """a asked for r5 before it asked for m1."""
+    """Let `a` ask for r5 before it asks for m1."""
     history.change(Asked, lambda one: one.act.method == "session/branch", t=55)
 
 
@@ -347,7 +347,7 @@ def hear_twice(history: History) -> None:
 
 
 def move_a_leased_head(history: History) -> None:
-    """a is told that what it was refused is stored, while b has main."""
+    """Turn a refusal of `a` into an acknowledgement while `b` has the lease of main."""
     log = history.logs["a#1"]
     at = next(i for i, one in enumerate(log) if isinstance(one, Refused))
     row = {"id": "m9", "parent_id": "m8", "seq": 9}
