@@ -1,7 +1,7 @@
-"""What every test may rely on: both backends, an isolated home, no blocking call on the loop.
+"""The surroundings of every test: both backends, an isolated home, no blocking call on the loop.
 
-Law: nothing here knows a session. Fixtures that need the daemon's own classes live beside the
-tests that use them.
+Law: this file knows no session. Fixtures that need the daemon's own classes are beside the tests
+that use them.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 def _order_of_tasks(request: pytest.FixtureRequest) -> None:
     """Give trio's scheduler the dice of this test, unless the run asks for luck.
 
-    trio turns the order of its waiting tasks round by chance. With the dice thrown anew in each
-    run, a test would fail in one run of fifty and nobody could see the failure again.
+    trio reverses the order of its waiting tasks at random. With new dice in each run, a test would
+    fail in one run of fifty, and the failure could not be repeated.
     """
     if settings.default is not None and settings.default.derandomize:
         trio_scheduler._r.seed(crc32(request.node.nodeid.encode()))
@@ -111,7 +111,7 @@ def blockbuster() -> Iterator[BlockBuster]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_real_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test finds the sessions, the socket or the settings of whoever runs it."""
+    """Hide the sessions, the socket and the settings of the user from all tests."""
     with pytest.MonkeyPatch.context() as patch:
         _point_home(patch, tmp_path_factory.mktemp("home"))
         yield
@@ -160,7 +160,7 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session")
 def program() -> Callable[[str], str]:
-    """Where a program of the machine is (`program("socat")`); the test is skipped without it."""
+    """Return a function that finds a program (`program("socat")`) or skips the test without it."""
 
     def find(name: str) -> str:
         return shutil.which(name) or _absent(f"{name} is not installed")

@@ -1,8 +1,8 @@
 """A stand-in for macOS, on Linux: `python -m pytest -p tests.elsewhere`.
 
-What Linux has and macOS lacks is taken away, sessiond is told that it runs there, and the calls
-that macOS has instead are answered by those of Linux which mean the same. So the whole fast suite
-runs through `sessiond.system.macos`; whether macOS does what its manual says is not tested here.
+Calls of Linux that macOS lacks are removed, sessiond is told that it runs on macOS, and equivalent
+calls of Linux answer the calls of macOS. So the whole fast suite runs through
+`sessiond.system.macos`. Whether macOS does what its manual says is not tested here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A lying daemon: a client may get a mutated answer, half an answer, or none.
 
 Law: a call ends with a result or with an error that the client documents. A subscription ends when
-its client is closed. No other error may come out of a client, whatever the daemon sends.
+its client is closed. No daemon can make a client raise any other error.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def test_it_installs_and_works_without_sessiond(server: Daemon, tmp_path: Path) 
 
 
 def test_the_distribution_installs_the_command_and_the_client(tmp_path: Path) -> None:
-    """What README says of `pip install .`, with dependencies lent instead of fetched."""
+    """README's `pip install .` works, with dependencies lent instead of downloaded."""
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
     offline = ("--no-index", "--no-deps", "--no-build-isolation")
     run(*pip, "wheel", *offline, "--wheel-dir", tmp_path, REPOSITORY)

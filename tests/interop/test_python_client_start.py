@@ -198,7 +198,7 @@ def restart(pid: int) -> None:
 
 @pytest.mark.parametrize("end", [kill, drain, restart])
 async def test_appending_clients_carry_on_when_the_daemon_ends(end: Callable[[int], None]) -> None:
-    """Only the clients start the daemon again; no entry is lost or stored twice."""
+    """The clients alone start the daemon again; no entry is lost or stored twice."""
     tally = Tally()
     watched: Stored = []
     pids: list[int] = []

@@ -38,7 +38,7 @@ async def create_to_compact(
 ) -> Any:
     """Create a session with user messages, of which a compaction keeps the last alone.
 
-    `settings` are more settings of its compaction, or others.
+    `settings` are added to the settings of its compaction, or replace them.
     """
     compaction = {"keep_recent_tokens": 1, **settings}
     return await create_with(

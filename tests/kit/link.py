@@ -78,18 +78,18 @@ class Link:
         return line
 
     def has_more(self) -> bool:
-        """Whether something has come that was not read yet."""
+        """Return whether unread data has come."""
         return bool(self._received or select.select([self._socket], [], [], 0)[0])
 
     def message(self) -> dict[str, Any]:
-        """The next message."""
+        """Return the next message."""
         line = self.line()
         assert line is not None, "the daemon closed the connection"
         message: dict[str, Any] = json.loads(line)
         return message
 
     def rest(self) -> bytes:
-        """Everything up to the end of the connection, whatever it is."""
+        """Return all bytes up to the end of the connection."""
         parts = [self._received]
         self._received = b""
         while data := self._receive():

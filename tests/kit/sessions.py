@@ -10,7 +10,7 @@ SESSION: Final = "session-a"
 """The id of a test's only session, where no other is asked for."""
 
 TIME: Final = "2026-01-15T10:30:00.000Z"
-"""What the clock of a test's daemon says first."""
+"""First time that the clock of a test's daemon gives."""
 
 HI: Final[dict[str, Any]] = {"role": "user", "content": "hi"}
 """A message, where any message will do."""

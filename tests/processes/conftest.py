@@ -19,28 +19,28 @@ from tests.processes.harness.shell import Shell, user_shell
 
 @pytest.fixture
 def daemon(socket_path: Path, home: Path) -> Iterator[Daemon]:
-    """One that runs; at the end it must have had no bug and exit with 0."""
+    """Run a daemon; require at the end that it met no bug and exits with 0."""
     with running(Daemon(socket_path, home / "data")) as daemon:
         yield daemon
 
 
 @pytest.fixture
 def machine(socket_path: Path, home: Path) -> Iterator[Machine]:
-    """A machine where nothing runs yet; its runtime folder is short enough for sockets."""
+    """Make a machine without a running daemon; its runtime folder is short enough for sockets."""
     with a_machine(home, socket_path.parent) as machine:
         yield machine
 
 
 @pytest.fixture(scope="module")
 def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    """A user's shell whose daemon goes on from test to test."""
+    """Make a user's shell whose daemon keeps running from test to test."""
     with user_shell(tmp_path_factory.mktemp("home")) as shell:
         yield shell
 
 
 @pytest.fixture
 def shell(lasting: Shell) -> Shell:
-    """The shell as every example finds it."""
+    """Return the shell in the state in which every example starts."""
     lasting.begin()
     return lasting
 

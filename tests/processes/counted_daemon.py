@@ -3,7 +3,7 @@
     counted_daemon.py FILE serve --socket …
 
 Each `server/ping` ends one period. When the program ends, FILE gets the periods as JSON: a list
-of objects, each of which has the calls of one period by thread ("loop" or "others"), by
+of objects, each of which has the calls of one period by thread (`loop` or `others`), by
 language ("python" or "c") and by function. A resumed generator or coroutine counts as a call.
 """
 

@@ -1,7 +1,7 @@
-"""An agent in a session that others work in, too: `head_agent.py SOCKET SESSION NAME STEPS`.
+"""An agent in a session shared with other agents: `head_agent.py SOCKET SESSION NAME STEPS`.
 
-NAME `main-…`: takes turns on main under a lease. Any other: works on a head of that name. The
-last line of its output says what it holds to be true, as JSON.
+An agent named `main-…` takes turns on main under a lease. An agent of any other name works on a
+head of that name. The last line of its output is its view of the session, as JSON.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def message(content: str) -> dict[str, str]:
 
 
 def require(holds: bool, error: Exception) -> None:
-    """What goes wrong goes wrong as it should."""
+    """Raise `error` unless it holds that the call failed in the expected way."""
     if not holds:
         raise error
 
@@ -86,7 +86,7 @@ class Agent:
         del self.path[at + 1 :]
 
     def try_aside(self) -> None:
-        """A head for one thought, which is dropped."""
+        """Make a head for one append, then drop the head."""
         side = f"{self.name}-side"
         content = f"{side} {len(self.stored)}"
         self.client.append(
@@ -96,7 +96,7 @@ class Agent:
         self.move(None, head=side, drop=True)
 
     def move(self, entry_id: str | None, **options: Any) -> None:
-        """A branch; one of which nobody knows the outcome is looked after, then repeated if need be."""
+        """Branch; if the outcome is unknown, look at the head and repeat the branch if needed."""
         while True:
             try:
                 self.client.branch(self.session_id, entry_id, **options)
@@ -110,7 +110,7 @@ class Agent:
                 return
 
     def be_late(self) -> None:
-        """What rests on an older leaf is refused, and changes nothing."""
+        """Require that an append to an older leaf is refused and changes nothing."""
         stale = self.path[-2]
         try:
             self.client.append(

@@ -18,7 +18,7 @@ WORD = b"stand still"
 
 
 def hold_writes(folder: Path) -> None:
-    """From here on; the rest of the program is as it is."""
+    """Hold certain writes from now on; the rest of the program is unchanged."""
     write = Files.write
 
     def held(self: Files, fd: int, data: bytes | memoryview) -> int:

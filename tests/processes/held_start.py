@@ -17,7 +17,7 @@ from sessiond.journal.disk.files import Files
 
 
 def hold_openings(folder: Path) -> None:
-    """From here on; the rest of the program is as it is."""
+    """Hold certain openings from now on; the rest of the program is unchanged."""
     open_update = Files.open_update
 
     def held(self: Files, path: Path) -> int:

@@ -24,7 +24,7 @@ Writer = subprocess.Popen[str]
 
 @pytest.fixture
 def writer(daemon: Daemon) -> Iterator[Callable[[str, str], Writer]]:
-    """Processes that have offered to summarise, in this order; each is ended here at the latest."""
+    """Yield a function that starts summarizer processes in order; end each at the latest here."""
     with ExitStack() as at_end:
 
         def start(name: str, manner: str) -> Writer:
@@ -45,7 +45,7 @@ def word(child: Writer) -> str:
 
 
 def grown(link: Link) -> None:
-    """A session with something to summarise."""
+    """Make a session with entries to summarise."""
     settings = {"keep_recent_tokens": 1}
     link.ask("session/create", cwd="/p", session_id=SESSION, compaction=settings)
     for number in range(3):

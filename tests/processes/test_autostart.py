@@ -1,4 +1,4 @@
-"""Clients find a daemon, whoever comes first and however the last one ended."""
+"""Clients find a daemon, whichever client comes first and however the last daemon ended."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How many Python calls an append costs the daemon: a shape that no machine changes.
+"""The number of Python calls that an append costs the daemon, equal on every machine.
 
-The figures are signs. What they stand for is CPU time per append, which `make bench` measures.
+The figures are signs of the CPU time per append, which `make bench` measures.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Counted:
 
 @pytest.fixture
 def counted(socket_path: Path, home: Path) -> Iterator[Counted]:
-    """A daemon that counts its calls."""
+    """Run a daemon that counts its calls."""
     counted = Counted(socket_path, home)
     counted.daemon.start()
     yield counted
@@ -79,7 +79,7 @@ def store(link: Link, count: int, *, at_once: int) -> None:
 
 
 def figures(periods: list[counted_daemon.Calls], thread: str, kind: str) -> float:
-    """Return the calls per append of the cheapest period: load cuts batches up, which only adds some."""
+    """Return the calls per append of the cheapest period: load splits batches and adds calls."""
     return min(sum(period[thread][kind].values()) for period in periods) / IN_FLIGHT
 
 

@@ -1,4 +1,4 @@
-"""How commands end: by themselves, by a signal, by a lost daemon or reader; and what call can call."""
+"""The ends of commands: by themselves, by a signal, by a lost daemon or reader; and `call`."""
 
 from __future__ import annotations
 

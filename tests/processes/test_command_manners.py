@@ -1,4 +1,4 @@
-"""What a command says to somebody who got something wrong, or has a narrow terminal or no output."""
+"""The output of commands after a user's mistake, on narrow terminals, and without an output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands say where a disk, a folder, a socket or a shell is not as it should be."""
+"""The messages of commands if a disk, a folder, a socket or a shell is not as it should be."""
 
 from __future__ import annotations
 

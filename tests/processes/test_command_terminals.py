@@ -1,4 +1,4 @@
-"""What commands draw on terminals: narrow ones, and more lines than one has."""
+"""The drawing of commands on terminals: narrow ones, and ones with too few lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands take: texts, flags before a command, entries in short; and what they say first."""
+"""The arguments of commands: texts, flags before a command, short entry ids; and first output."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def help_of(command: click.Command) -> str:
 
 
 def examples_of(command: click.Command) -> list[str]:
-    """The command lines under "Examples:" of its help."""
+    """Return the command lines under "Examples:" in a command's help."""
     _, _, examples = help_of(command).partition("\nExamples:\n")
     return [line.strip() for line in examples.splitlines() if line.strip()]
 
@@ -113,7 +113,7 @@ def blocks_of(page: str) -> list[str]:
 
 
 def shell_blocks(page: str) -> list[str]:
-    """The blocks of a page that are command lines of sessiond, and no story with output."""
+    """Return the blocks of a page that are command lines of sessiond, without output."""
     return [
         block
         for block in blocks_of(page)
@@ -176,7 +176,7 @@ def test_the_tour_of_the_readme_draws_what_it_shows(
 
 
 def elided(drawn: str) -> list[str]:
-    """The lines without the ids that are made by chance, and without the columns' widths."""
+    """Return the lines without random ids and without the widths of columns."""
     without_ids = re.sub(r"\b[0-9a-f]{8,32}\b", "ID", drawn)
     return [re.sub(" {2,}", "  ", line).rstrip() for line in without_ids.splitlines()]
 

@@ -49,7 +49,7 @@ MOVES: list[tuple[str, dict[str, Any]]] = [
 
 
 def context(link: Link, session_id: str) -> Any:
-    """What a client is given, in pi's words."""
+    """Return a client's context in pi's words."""
     built = link.ask("build_context", session_id=session_id)
     model = built["model"]
     return {

@@ -1,4 +1,4 @@
-"""Copies by a real daemon that is killed, that has much to copy, and whose clients go on meanwhile."""
+"""Copies by a real daemon that is killed, has much to copy, and serves its clients meanwhile."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COPIES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def lines(count: int, words: str = "said ") -> bytes:
-    """A native file whose entries follow each other."""
+    """Return a native file with a chain of entries."""
     header = native_header()
     entries = (
         {
@@ -48,7 +48,7 @@ def lines(count: int, words: str = "said ") -> bytes:
 
 
 def put(daemon: Daemon, content: bytes, session_id: str) -> Path:
-    """A session that was there before."""
+    """Put a session file into the profile before the daemon starts; return its path."""
     folder = daemon.profile / "sessions"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"2026-01-01T00-00-00-000000_{session_id}.jsonl"
@@ -57,7 +57,7 @@ def put(daemon: Daemon, content: bytes, session_id: str) -> Path:
 
 
 def shown(link: Link, session_id: str) -> Any:
-    """What a session is, and what is in it."""
+    """Return a session's info and its entries; require that it has no problems."""
     info = link.ask("session/get", session_id=session_id)["session"]
     entries = link.ask("session/entries", session_id=session_id, limit=10_000)
     assert link.ask("session/verify", session_id=session_id)["problems"] == []
@@ -126,7 +126,7 @@ def test_a_kill_at_any_moment_leaves_whole_copies_and_no_half_of_one(
 
 
 def expected(link: Link, ways: list[str]) -> dict[Any, Any]:
-    """What each copy comes to, by what tells them apart."""
+    """Return the message count of each way to copy, by the values that tell the copies apart."""
     found: dict[Any, Any] = {}
     for way in ways:
         method, params = COPIES[way]
@@ -192,7 +192,7 @@ def test_what_a_copy_keeps_in_memory_does_not_grow_with_the_session(
 
 
 def peak_bytes(daemon: Daemon) -> int:
-    """The most memory that the daemon ever had."""
+    """Return the greatest memory size that the daemon ever had."""
     status = Path(f"/proc/{daemon.pid}/status").read_text("utf-8")
     (line,) = [line for line in status.split("\n") if line.startswith("VmHWM:")]
     return int(line.split()[1]) * 1024

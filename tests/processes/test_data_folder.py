@@ -1,4 +1,4 @@
-"""A data folder that cannot be used, or whose parts are elsewhere: said clearly, and nothing lost."""
+"""A data folder that is unusable, or whose parts are elsewhere: clear messages, and no loss."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEADER: Final = native_header("elsewhere")
 
 @pytest.fixture
 def said(socket_path: Path) -> Path:
-    """The daemon's log is no part of these tests, and not to be on their disks."""
+    """Return a path for the daemon's log, which must not be on the disks of these tests."""
     return socket_path.with_name("log")
 
 
@@ -167,7 +167,7 @@ ASKED: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 def remove(folder: Path) -> None:
-    """All of it, also what the daemon takes away first."""
+    """Remove a folder whole, also if the daemon removes some files first."""
     while folder.exists():
         with suppress(FileNotFoundError):
             shutil.rmtree(folder)
@@ -237,7 +237,7 @@ def test_a_profile_that_was_moved_away_is_named_and_goes_on_when_it_is_back(
 
 
 def refused_by(daemon: Daemon, link: Link, method: str, params: dict[str, Any]) -> Refused | None:
-    """What it is refused with, if it is; what is acknowledged is in a file."""
+    """Return the refusal of a request, if any; require that an acknowledged session has a file."""
     try:
         answer = link.ask(method, **params)
     except Refused as refusal:

@@ -1,4 +1,4 @@
-"""`make demo` shows what it promises and says by its exit code whether sessiond kept its promise."""
+"""`make demo`: its tables, and its exit code, which says whether sessiond kept its promise."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def demo(fixtures: Path, folder: Path, *options: str) -> subprocess.CompletedPro
 
 
 def tables_of(output: str) -> tuple[Rows, Rows]:
-    """The rows of both tables: what stands behind each place, without and with sessiond."""
+    """Return the rows of both tables, without and with sessiond, by their first column."""
     without, _, with_it = output.partition("With sessiond:")
     assert without.index("Without an owner:") > 0
     return rows_of(without), rows_of(with_it)
@@ -60,7 +60,7 @@ def rows_of(text: str) -> Rows:
 
 
 def same(output: str) -> list[str]:
-    """The lines without what no two runs share: how long it took, how much a context is."""
+    """Return the lines without values that differ between runs: times, and sizes of contexts."""
     text = re.sub(r"\d+\.\d s", "N s", output)
     text = re.sub(
         r"(?<=^Context )(.*)$", lambda rest: re.sub(r"\d+", "N", rest[0]), text, flags=re.MULTILINE
@@ -115,7 +115,7 @@ def test_colours_are_for_terminals(module: ModuleType, tmp_path: Path) -> None:
 
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The demo, to call parts of it."""
+    """Return the demo's module, so that tests can call parts of it."""
     monkeypatch.syspath_prepend(str(DEMO.parent))
     return importlib.import_module("demo")
 

@@ -22,7 +22,7 @@ ENTRY_BYTES = 100_000
 
 @pytest.fixture
 def small_disk(tmp_path: Path, mounted: Mount) -> Path:
-    """A file system of 4 MB."""
+    """Mount a file system of 4 MB."""
     return mounted(tmp_path / "disk", f"size={DISK_BYTES}")
 
 
@@ -110,7 +110,7 @@ def refusal(link: Link, content: str) -> Refused:
 
 
 def assert_all_agree(daemon: Daemon, link: Link, kept: list[str]) -> None:
-    """The daemon's memory, its reading of the file, and the file."""
+    """Check that the daemon's memory, its reading of the file, and the file agree."""
     info = link.ask("session/get", session_id=SESSION)["session"]
     assert info["seq"] == len(kept)
     assert link.contents(SESSION) == kept
@@ -124,7 +124,7 @@ def assert_all_agree(daemon: Daemon, link: Link, kept: list[str]) -> None:
 
 
 def seen_by(watching: Link, count: int) -> list[str]:
-    """What a subscriber that did not read until now was told; it may have lagged meanwhile."""
+    """Return the events of a subscriber that starts to read now; it may have lagged meanwhile."""
     events: list[dict[str, Any]] = []
     while len(events) < count:
         message = watching.message()
@@ -182,7 +182,7 @@ def test_a_daemon_that_finds_the_disk_full_serves_readers_and_forgets_nothing(
 
 
 def fill_with(path: Path) -> None:
-    """A file that takes all the room there is."""
+    """Write a file that fills the disk."""
     with path.open("wb", buffering=0) as file:
         for size in (1 << 16, 1 << 12):
             try:

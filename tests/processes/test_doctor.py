@@ -26,7 +26,7 @@ def session_file(shell: Shell) -> Path:
 
 
 def complaints(shell: Shell, *flags: str) -> list[dict[str, Any]]:
-    """What is wrong; the exit status says whether anything is."""
+    """Return the doctor's complaints; require an exit status that tells whether there are any."""
     done = shell.run(f"sessiond doctor --json {' '.join(flags)}")
     told = json.loads(done.stdout)
     wrong = [check for check in told["checks"] if not check["ok"]]
@@ -132,7 +132,7 @@ def test_what_a_repair_leaves_without_a_parent_is_told_and_is_no_complaint(shell
 
 
 def told(shell: Shell, check: str) -> list[dict[str, Any]]:
-    """What is said of one thing, be it well or not."""
+    """Return the results of one check, good or bad."""
     checks = json.loads(shell.run("sessiond doctor --json || true").stdout)["checks"]
     return [one for one in checks if one["check"] == check]
 

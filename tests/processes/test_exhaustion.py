@@ -1,4 +1,4 @@
-"""A daemon that runs out of descriptors, memory or threads refuses what needs more and goes on with the rest."""
+"""A daemon without free descriptors, memory or threads: it refuses some calls and goes on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MIB = 1 << 20
 
 @contextmanager
 def limited(daemon: Daemon, what: int, soft: int) -> Iterator[None]:
-    """The daemon may have no more than this, for as long as the block lasts."""
+    """Limit a resource of the daemon during the block."""
     before = resource.prlimit(daemon.pid, what)
     resource.prlimit(daemon.pid, what, (soft, before[1]))
     try:
@@ -41,13 +41,13 @@ def begun(link: Link, *session_ids: str) -> None:
 
 
 def status(daemon: Daemon, field: str) -> int:
-    """A line of /proc/PID/status, in bytes."""
+    """Return a size from /proc/PID/status, in bytes."""
     text = Path(f"/proc/{daemon.pid}/status").read_text("utf-8")
     return int(text.partition(f"{field}:")[2].split()[0]) * 1024
 
 
 def first_free(daemon: Daemon, link: Link) -> int:
-    """The lowest number that the daemon would give a descriptor; threads come and go meanwhile."""
+    """Return the lowest free descriptor number of the daemon; threads may change it meanwhile."""
     link.ask("server/ping")
     used = {int(path.name) for path in Path(f"/proc/{daemon.pid}/fd").iterdir()}
     return min(set(range(len(used) + 1)) - used)

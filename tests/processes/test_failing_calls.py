@@ -1,8 +1,10 @@
-"""Every system call that a daemon makes fails, one after the other: each costs its connection or its
-call, never the daemon, and what is answered names the failure instead of a bug.
+"""Failures of every system call that a daemon makes, one after the other.
 
-Law: what fails is what the kernel may fail. How much of the work is under way while a call fails is
-up to the machine; what is promised holds however much it is.
+A failure costs its connection or its call, never the daemon, and the answer names the failure, not
+a bug.
+
+Law: only calls fail that the kernel may fail. The machine decides how much work is under way while
+a call fails; the promises hold for any amount.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ def strace(program: Callable[[str], str], absent: Callable[[str], NoReturn]) -> 
 
 
 def acts(folder: Path, number: int) -> dict[str, tuple[str, dict[str, Any]]]:
-    """What is asked while a call fails: some of each kind of work that the daemon has."""
+    """Return the requests made while a call fails: some for each kind of the daemon's work."""
     message = {"role": "user", "content": "said"}
     entry_id = f"{number:032x}"
     stored = {"type": "message", "id": entry_id, "message": message}
@@ -100,7 +102,7 @@ def acts(folder: Path, number: int) -> dict[str, tuple[str, dict[str, Any]]]:
 
 
 def answers_to(connected: socket.socket, due: float) -> tuple[list[dict[str, Any]], bool]:
-    """What comes until the time is over, and whether the connection is still there."""
+    """Return the answers that come before `due`, and whether the connection is still open."""
     received = b""
     while (left := due - time.monotonic()) > 0:
         if not select.select([connected], [], [], left)[0]:
@@ -122,7 +124,7 @@ def _messages(received: bytes) -> list[dict[str, Any]]:
 
 
 def connected_to(daemon: Daemon) -> socket.socket:
-    """A connection that may be lost."""
+    """Return a connection that may be lost."""
     one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     one.settimeout(10)
     one.connect(str(daemon.socket_path))
@@ -138,7 +140,7 @@ def send_all(one: socket.socket, asked: dict[str, tuple[str, dict[str, Any]]]) -
 
 
 def works(link: Link, acknowledged: set[str]) -> None:
-    """All of it works, and what was acknowledged is there."""
+    """Check that lists and appends work, and that all acknowledged entries are stored."""
     link.ask("session/list")
     for session_id in (SESSION, CLOSED):
         assert link.say(session_id, "after")["durability"] == "disk"

@@ -1,4 +1,4 @@
-"""Agents on heads of their own in one tree, two that take turns on main, and a daemon that is killed."""
+"""Agents on heads of their own, agents that take turns on main, and a daemon that is killed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Watcher(threading.Thread):
                         return
 
     def all(self) -> list[tuple[int, str]]:
-        """Everything that came."""
+        """Return all events that came."""
         self.join(PATIENCE_SECONDS)
         assert not self.is_alive(), f"the last one never came; {len(self.seen)} did"
         return self.seen
@@ -61,7 +61,7 @@ class Watcher(threading.Thread):
 
 @contextmanager
 def agents(daemon: Daemon) -> Iterator[dict[str, subprocess.Popen[str]]]:
-    """One process each; none outlives the test."""
+    """Start each agent in a process; kill those that outlive the test."""
     with ExitStack() as at_end:
         started = {}
         for name, steps in STEPS.items():
@@ -80,7 +80,7 @@ def told(child: subprocess.Popen[str]) -> Any:
 
 
 def state(link: Link) -> dict[str, Any]:
-    """Everything that replay has to give again."""
+    """Return the state that a replay of the file must give again."""
     return {
         "heads": link.ask("session/heads", session_id=SESSION)["heads"],
         "tree": link.ask("session/tree", session_id=SESSION, limit=10_000),
@@ -153,7 +153,7 @@ def check_heads(found: dict[str, Any], results: dict[str, Any]) -> None:
 
 
 def check_turns(entries: list[dict[str, Any]], results: dict[str, Any]) -> None:
-    """On main nobody wrote into another's turn, and epochs only grew, over the kill as well."""
+    """Check that no agent wrote to main in another's turn, and that epochs only grew."""
     epochs = sorted(epoch for name in WRITERS for epoch in results[name]["epochs"])
     assert len(set(epochs)) == len(epochs) >= 8
     said = [

@@ -1,4 +1,4 @@
-"""Whatever is thrown at the socket, a healthy client beside it notices nothing."""
+"""Hostile bytes on the socket: a healthy client beside them notices nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ APPEND = request(7, "session/append", session_id=SESSION, message={"role": "user
 
 @contextmanager
 def healthy(daemon: Daemon) -> Iterator[None]:
-    """A client that appends all the while; then exactly its entries are there, and it lives."""
+    """Run a client that appends during the block; require exactly its entries at the end."""
     done = threading.Event()
     with daemon.connect() as link:
         link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
@@ -77,7 +77,7 @@ def test_what_is_no_frame_is_closed_without_an_answer(daemon: Daemon, data: byte
 
 
 def send_to_closed(link: Link, data: bytes) -> None:
-    """Send to somebody who may close before all of it is sent."""
+    """Send data to a daemon that may close the connection before the end of the data."""
     try:
         link.send(data)
     except (BrokenPipeError, ConnectionResetError):
@@ -126,7 +126,7 @@ DEEP = b"[" * 50_000 + b"]" * 50_000
 
 
 def test_a_payload_that_is_nested_too_deeply_is_refused_or_kept_as_it_is(daemon: Daemon) -> None:
-    """It is opaque, so either will do; but every later reader must live."""
+    """The payload is opaque, so both outcomes are right, but every later reader must survive."""
     with daemon.connect() as link:
         link.ask("session/create", cwd="/p", session_id="session-b", persist="immediate")
         link.send(
@@ -217,7 +217,7 @@ def test_a_hundred_connections_that_say_nothing_harm_nobody(daemon: Daemon) -> N
 
 
 def test_a_client_that_asks_and_never_reads_harms_nobody(daemon: Daemon) -> None:
-    """Its answers fill its outbox, then it is not read any more; the others go on."""
+    """Its answers fill its outbox, then the daemon stops reading from it; other clients go on."""
     with healthy(daemon), daemon.connect() as link:
         asks = request(1, "server/info") * 1000
         assert link.flood(asks, 64 << 20) < 64 << 20

@@ -1,4 +1,4 @@
-"""What others do to files under a daemon: its catalog is locked, rewritten, damaged; paths lead nowhere."""
+"""Foreign changes of a daemon's files: a locked, rewritten or damaged catalog, dangling paths."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def catalog_of(daemon: Daemon) -> Path:
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """The catalog as another program opens it."""
+    """Open the catalog as another program does."""
     with closing(sqlite3.connect(path, isolation_level=None, timeout=20)) as database:
         yield database
 

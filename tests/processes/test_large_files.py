@@ -1,7 +1,7 @@
-"""Files that would fill the memory of whoever reads them: sparse ones, endless ones, lines without an end.
+"""Files that would fill a reader's memory: sparse files, endless files, lines without an end.
 
-Law: every reader is the real program in a process of its own. Its largest resident size is what
-counts; a bound of the address space keeps a defect from taking the machine with it.
+Law: every reader is the real program in a process of its own. Its largest resident size counts. A
+bound of the address space protects the machine from a defect.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def said(number: int, dialect: str = "native") -> str:
 
 
 def large(path: Path, shape: str, size: int, dialect: str = "native") -> Path:
-    """A sparse file: it costs no disk, and who reads it gets all the zeros."""
+    """Make a sparse file, which takes no disk space but reads as zeros."""
     parts = {
         "nothing but zeros": ("", ""),
         "zeros in the header": (HEADERS[dialect][:40], "\n" + said(1, dialect)),
@@ -226,7 +226,7 @@ print(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 
 
 def peak_of(command: list[str], daemon: Daemon) -> int:
-    """The largest resident size of a command, which ends by itself."""
+    """Run a command to its end; return its largest resident size."""
 
     with daemon.log.open("ab") as log:
         # A small process in between: the peak of a child begins with the size of its parent.

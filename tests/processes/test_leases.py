@@ -25,7 +25,7 @@ Holder = subprocess.Popen[str]
 
 @pytest.fixture
 def holder(daemon: Daemon) -> Iterator[Callable[[str], Holder]]:
-    """Processes that want the head; each is ended here at the latest."""
+    """Yield a function that starts processes that want the head; end each at the latest here."""
     with ExitStack() as at_end:
 
         def start(name: str) -> Holder:

@@ -1,4 +1,4 @@
-"""How a daemon begins and ends, and what it refuses to do to somebody else's files."""
+"""The start and end of a daemon, and its refusals to touch foreign files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ten thousand sessions in a real daemon: listed, filtered, paged and resolved while four others write."""
+"""Ten thousand sessions in a real daemon: listed, filtered, paged, resolved beside four writers."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_ten_thousand_sessions_while_four_write(daemon: Daemon) -> None:
 
 
 def ask_beside_writers(link: Link) -> list[float]:
-    """Everything that can be asked, again and again; how long pages took."""
+    """Make all kinds of list requests again and again; return the times of the pages."""
     times: list[float] = []
     for _ in range(5):
         old = [one for one in pages(link, limit=1000) if one["cwd"] != "/writers"]
@@ -165,7 +165,7 @@ def without_epoch(session: dict[str, Any]) -> dict[str, Any]:
 
 
 def remove_by_hand(daemon: Daemon, link: Link) -> None:
-    """What goes and comes in the folder is seen by the next list."""
+    """Check that the next list notices files that are removed and put back by hand."""
     paths = [daemon.files(name(number))[0] for number in range(10)]
     for path in paths:
         path.rename(daemon.home / path.name)

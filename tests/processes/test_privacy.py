@@ -1,4 +1,4 @@
-"""What others on the machine can see of the sessions: nothing, whatever the umask."""
+"""Privacy: other users of the machine see nothing of the sessions, under any umask."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MARK = "hush-5f0c"
 
 @pytest.fixture
 def open_handed(socket_path: Path, home: Path) -> Iterator[Daemon]:
-    """A daemon whose umask takes nothing away, in a folder that is not there yet."""
+    """Run a daemon with umask 0 whose data folder does not exist yet."""
     daemon = Daemon(socket_path.parent / "run" / "s", home / "new" / "data")
     daemon.log.parent.mkdir(mode=0o700)
     with running(daemon, umask=0) as daemon:
@@ -54,7 +54,7 @@ def test_files_and_the_socket_are_the_users_own(open_handed: Daemon, tmp_path: P
 
 
 def fill(link: Link) -> None:
-    """A session, a draft and an import."""
+    """Make a session, a draft and an import."""
     link.ask("session/create", cwd="/p", session_id=SESSION, title=f"title {MARK}")
     link.say(SESSION, f"user {MARK}")
     reply = {"role": "assistant", "content": [{"type": "text", "text": f"reply {MARK}"}]}
@@ -144,7 +144,7 @@ def provoke(link: Link) -> None:
 
 
 def damage(daemon: Daemon, link: Link) -> None:
-    """A file with a bad line, one with a bad header and one with a torn end, opened."""
+    """Make and open a file with a bad line, one with a bad header and one with a torn end."""
     (good,) = daemon.files(SESSION)
     lines = good.read_bytes()
     header, _, rest = lines.partition(b"\n")

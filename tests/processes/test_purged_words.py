@@ -1,4 +1,4 @@
-"""After a purge no file of the profile has a word of the session."""
+"""Purges: afterwards no file of the profile has a word of the session."""
 
 from __future__ import annotations
 

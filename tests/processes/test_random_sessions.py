@@ -1,7 +1,7 @@
-"""Random requests to a real daemon, in bursts, with kills in between: it is as it should be after each.
+"""Random requests to a real daemon, in bursts, with kills in between; each is checked.
 
-Every burst goes out on one connection without waiting. What is acknowledged must be there,
-and what is there must be what some number of the burst's requests make of each session.
+Every burst is sent on one connection without waiting. Every acknowledged effect must be there. The
+state of each session must be the one after some number of the burst's requests.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROUNDS, BURST = 30, 14
 
 
 class Requests:
-    """Draws requests; a run is the same for the same seed."""
+    """The random requests of a run; equal seeds give equal runs."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -106,7 +106,7 @@ class Requests:
 
 
 def answers(link: Link, ids: set[int]) -> dict[int, str | None]:
-    """The kinds of errors by the id of the request, None where there was none."""
+    """Return the kind of the error of each request, by its id; None for a result."""
     found: dict[int, str | None] = {}
     while ids - found.keys():
         try:
@@ -120,7 +120,7 @@ def answers(link: Link, ids: set[int]) -> dict[int, str | None]:
 
 
 def files_of(daemon: Daemon, session_id: str) -> list[str]:
-    """The folders in which something has the name of a session, one for each file."""
+    """Return the folder of each file that has the name of a session."""
     return [
         path.parent.name
         for path in daemon.profile.glob("*/*.jsonl*")
@@ -131,7 +131,7 @@ def files_of(daemon: Daemon, session_id: str) -> list[str]:
 
 
 def found(link: Link, session_id: str) -> dict[str, Any] | None:
-    """A session as it is shown; None if there is none."""
+    """Return a session as clients see it; None if there is none."""
     try:
         info: dict[str, Any] = link.ask("session/get", session_id=session_id)["session"]
     except Refused as refused:
@@ -142,7 +142,7 @@ def found(link: Link, session_id: str) -> dict[str, Any] | None:
 
 
 def look_at(daemon: Daemon, link: Link, session_id: str) -> tuple[Seen | None, int]:
-    """A session as clients see it, whether all of them agree with the folders, and its trash."""
+    """Return a session as clients see it, and the number of its files in the trash."""
     folders = files_of(daemon, session_id)
     assert not list(daemon.profile.glob("*/*.new"))
     trashed = folders.count("trash")

@@ -1,5 +1,8 @@
-"""System calls of the real daemon fail under load: nothing acknowledged is lost, what was refused
-is stored once when it is sent again, and whoever has nothing to do with it goes on."""
+"""Failing system calls of the real daemon under load.
+
+No acknowledged entry is lost. A refused request is stored once by its retry. Clients of other
+sessions go on.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,7 @@ def test_appends_under_load(daemon: Daemon, strace: str, calls: str, error: str)
 
 
 def test_a_write_that_is_cut_short_is_taken_back(daemon: Daemon) -> None:
-    """No tracer: beyond the largest size that a file may have the kernel writes a part."""
+    """No tracer is needed: at the limit of a file's size the kernel writes only a part."""
     with daemon.connect() as link:
         for session_id in (SESSION, OTHER):
             link.ask("session/create", cwd="/p", session_id=session_id, persist="immediate")

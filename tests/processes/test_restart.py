@@ -1,4 +1,4 @@
-"""A restart under load: no answer is lost, nothing is stored twice, everybody resumes."""
+"""A restart under load: no answer is lost, no entry is stored twice, all subscribers resume."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ END = "the end"
 def write(
     machine: Machine, writer: int, went_on: Callable[[], object], stop: threading.Event
 ) -> list[int]:
-    """The seqs that were acknowledged."""
+    """Append until told to stop; return the acknowledged seqs."""
     seqs: list[int] = []
     with connect_blocking(machine.socket) as client:
         while not stop.is_set():
@@ -52,7 +52,7 @@ def watch(machine: Machine) -> list[tuple[int, str]]:
 
 
 def watch_with_pauses(machine: Machine, may_resume: threading.Semaphore) -> list[tuple[int, str]]:
-    """The same without the client's library: it comes back when others have written meanwhile."""
+    """Watch without the client library, reconnecting after other clients have written."""
     seen: list[tuple[int, str]] = []
     after: dict[str, Any] = {"seq": 0}
     while True:

@@ -1,4 +1,4 @@
-"""A daemon while it runs: its configuration, its signals, and its end when nobody uses it."""
+"""A running daemon: its configuration, its signals, and its end when no client uses it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Foreground:
         self.pid = process.pid
 
     def hears(self, event: str) -> dict[str, Any]:
-        """The next log line of this kind."""
+        """Return the next log line of this kind."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             said: dict[str, Any] = json.loads(line)

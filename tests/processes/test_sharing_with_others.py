@@ -50,7 +50,7 @@ def events(link: Link, until: int) -> list[tuple[int, str, bool]]:
 
 
 def stored(path: Path) -> list[dict[str, Any] | None]:
-    """The lines behind the header; None for one that is no JSON."""
+    """Return the lines behind the header; None for a line that is no JSON."""
 
     def parsed(text: bytes) -> dict[str, Any] | None:
         try:
@@ -69,7 +69,7 @@ def stored(path: Path) -> list[dict[str, Any] | None]:
 
 @pytest.fixture
 def held(socket_path: Path, home: Path) -> Iterator[tuple[Daemon, Path]]:
-    """A daemon that stands still before a write as long as the folder has `hold`."""
+    """Run a daemon that waits before a write as long as the folder has `hold`."""
     folder = home / "gate"
     folder.mkdir()
     program = [sys.executable, held_daemon.__file__, str(folder)]
@@ -155,7 +155,7 @@ def test_what_others_append_costs_a_piece_of_it_in_memory_however_much_it_is(
 
 
 def peak(daemon: Daemon) -> int:
-    """The most memory that it had, in bytes."""
+    """Return the greatest memory size that the daemon had, in bytes."""
     status = Path(f"/proc/{daemon.pid}/status").read_text("utf-8")
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
@@ -207,7 +207,7 @@ def test_other_programs_and_clients_at_once_lose_no_line(daemon: Daemon, started
 def test_four_session_managers_of_pi_and_eight_clients_lose_no_line(
     daemon: Daemon, started: Start, home: Path, absent: Callable[[str], NoReturn]
 ) -> None:
-    """pi's own, from npm; each writes its whole life without reading what the others wrote."""
+    """pi itself, from npm: each process writes all the time and never reads foreign lines."""
     folder = REPOSITORY / CACHE / "cache"
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -261,7 +261,7 @@ def share(daemon: Daemon, shared: Shared, writers: Sequence[subprocess.Popen[byt
     together = threading.Barrier(CLIENTS + 1)
 
     def client(number: int) -> tuple[list[tuple[int, str]], list[tuple[int, str, bool]], float]:
-        """What it stored, every event it was told, and when it had the last one."""
+        """Return the stored entries, all events, and the time of the last event."""
         with daemon.connect() as link, daemon.connect() as watcher:
             watcher.ask("session/subscribe", session_id=shared.session_id, signals=False)
             together.wait(PATIENCE_SECONDS)

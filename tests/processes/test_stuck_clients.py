@@ -1,7 +1,7 @@
-"""Clients that take nothing, or half of everything: what they cost is bounded, and others go on.
+"""Clients that read nothing, or send half frames: their cost is bounded, and other clients go on.
 
-Memory is the daemon's resident set. The bounds allow for twice what is kept, since bytes that
-were freed do not all go back to the system, and are far below what a daemon without them takes.
+Memory is the daemon's resident set. The bounds allow for twice the kept bytes, since freed bytes do
+not all go back to the system. They are far below the memory of a daemon without limits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Absent(Protocol):
 def small(
     socket_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, absent: Absent
 ) -> Iterator[Daemon]:
-    """A daemon that keeps 64 MiB for all its connections."""
+    """Run a daemon that keeps 64 MiB for all its connections."""
     if not Path("/proc/self/status").exists():
         absent("no /proc to read a process's memory from")
     monkeypatch.setenv("SESSIOND_LIMITS_BUFFERED_BYTES", str(64 * MIB))
@@ -48,7 +48,7 @@ def small(
 
 @contextmanager
 def grows_less(daemon: Daemon, link: Link, mib: int) -> Iterator[None]:
-    """The daemon never takes so much more than before; a client beside all that is served."""
+    """Require that the daemon's memory grows by less than `mib` and a healthy client is served."""
     before = resident_kib(daemon.pid, "VmHWM")
     yield
     assert link.say(SESSION, "all is well")["durability"] == "disk"
@@ -57,7 +57,7 @@ def grows_less(daemon: Daemon, link: Link, mib: int) -> Iterator[None]:
 
 @pytest.fixture
 def link(small: Daemon) -> Iterator[Link]:
-    """A client that has made a session."""
+    """Connect a client that has made a session."""
     with small.connect() as link:
         link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
         yield link

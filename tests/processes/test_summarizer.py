@@ -1,4 +1,4 @@
-"""A real daemon and a real command that writes summaries: what it says, and what it does instead."""
+"""A real daemon with a real summarizer command: its summaries, and its failures."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def python(script: str, folder: Path) -> list[str]:
 def summarized(
     home: Path, socket_path: Path, command: list[str], timeout: float = 60
 ) -> Iterator[Daemon]:
-    """A daemon that has this command configured."""
+    """Run a daemon with this summarizer command."""
     config = home / "sessiond.toml"
     config.write_text(
         f"[summarizer]\ncommand = {json.dumps(command)}\ntimeout_seconds = {timeout}\n"
@@ -62,7 +62,7 @@ def summarized(
 
 
 def grown(link: Link, **settings: Any) -> str:
-    """A session with something to summarise."""
+    """Make a session with entries to summarise; return its id."""
     made = link.ask("session/create", cwd="/p", compaction={"keep_recent_tokens": 1, **settings})
     session_id: str = made["session"]["id"]
     for n in range(3):
@@ -79,7 +79,7 @@ def refusal(link: Link, session_id: str) -> dict[str, Any]:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended; one that nobody has reaped yet has."""
+    """Return whether a process has ended; an unreaped process has ended, too."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:

@@ -1,4 +1,4 @@
-"""What a batch costs the disk, counted by somebody who cannot be fooled: strace."""
+"""The system calls of a batch, counted by strace."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def traced(
     program: Callable[[str], str],
     absent: Callable[[str], NoReturn],
 ) -> Iterator[tuple[Daemon, Path]]:
-    """A daemon, and where the calls of its threads are written down, file names and all."""
+    """Run a daemon under strace; yield the daemon and the trace of its threads' calls."""
     strace = program("strace")
     trace = home / "trace"
     probe = subprocess.run([strace, "-f", "true"], capture_output=True, check=False)
@@ -43,7 +43,7 @@ def traced(
 
 
 def calls_on(path: Path, trace: str) -> list[str]:
-    """The calls on a file, in order."""
+    """Return the calls on a file, in order."""
     return re.findall(rf"^\d+ +(\w+)\(\d+<{re.escape(str(path))}>", trace, re.MULTILINE)
 
 

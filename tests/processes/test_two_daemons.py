@@ -1,5 +1,7 @@
-"""Two daemons: on one profile, on one file, on a copy. One of them at most writes a file, and no
-client is told something of one session as if it were of another."""
+"""Two daemons on one profile, on one file, and on a copy.
+
+At most one of them writes a file. No client gets facts about one session as those of another.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def other(socket_path: Path, home: Path) -> Iterator[Daemon]:
-    """A daemon of another profile of the same home."""
+    """Run a daemon of another profile in the home."""
     program = ("env", "SESSIOND_PROFILE=other", SESSIOND)
     daemon = Daemon(socket_path.with_name("other"), home / "data", program=program)
     daemon.log = home / "other.log"
@@ -54,7 +56,7 @@ def refusal(link: Link, method: str, **params: Any) -> Refused:
 
 
 def started_in_vain(daemon: Daemon) -> str:
-    """Why it did not start."""
+    """Return the reason for which a daemon did not start."""
     daemon.start()
     try:
         assert daemon.end() == 1, daemon.said()

@@ -1,4 +1,4 @@
-"""Whatever legal JSON a parameter holds, the answer is a result or a refusal, never a bug."""
+"""Odd parameters: for any legal JSON the answer is a result or a refusal, never a bug."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ OF_TYPE: dict[Any, list[Any]] = {
 
 
 def odd_values(schema: dict[str, Any], dice: random.Random) -> Any:
-    """A value that mostly has the type that is asked for, and is seldom what was meant."""
+    """Draw a value that mostly has the wanted type but seldom makes sense."""
     if "$ref" in schema:
         schema = SCHEMAS[schema["$ref"].rpartition("/")[2]]
     if dice.random() < 0.05:
@@ -111,7 +111,7 @@ def odd_params(name: str, dice: random.Random) -> Iterator[dict[str, Any]]:
 
 
 async def make(wire: Wire) -> None:
-    """The session, whatever the methods before have done to it."""
+    """Make the session again, after any change that earlier methods made to it."""
     await ask(wire, "session/unarchive", {"session_id": SESSION})
     await create(wire, if_exists="open")
     await ask(

@@ -1,4 +1,4 @@
-"""Copies show their source as of the request, whatever happens to the source meanwhile."""
+"""Copies show their source as of the request, also if the source changes meanwhile."""
 
 from __future__ import annotations
 

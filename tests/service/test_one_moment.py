@@ -1,4 +1,4 @@
-"""Answers show the session as of their request, whatever is stored while they are made."""
+"""Answers show the session as of their request, without entries stored meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a file changes no byte of it and leaves no file beside it, whatever its end is."""
+"""Reading a file changes no byte of it and leaves no file beside it, for any end of the file."""
 
 from __future__ import annotations
 

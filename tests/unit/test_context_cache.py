@@ -1,4 +1,4 @@
-"""The cache of contexts: a context equals that of the file, whatever requests came before."""
+"""The cache of contexts: a context equals that of the file after any earlier requests."""
 
 from __future__ import annotations
 

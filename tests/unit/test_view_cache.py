@@ -1,4 +1,4 @@
-"""The cache of views: a view equals that of the whole context, whatever requests came before."""
+"""The cache of views: a view equals that of the whole context after any earlier requests."""
 
 from __future__ import annotations
 

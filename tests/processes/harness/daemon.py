@@ -42,7 +42,7 @@ class Daemon:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What a process needs to find the same sessions."""
+        """Environment for processes that use the daemon's sessions."""
         return {**os.environ, "SESSIOND_HOME": str(self.home)}
 
     @property
@@ -82,11 +82,11 @@ class Daemon:
         return self._process.wait(PATIENCE_SECONDS)
 
     def connect(self) -> Link:
-        """A new connection, as soon as it listens."""
+        """Return a new connection, as soon as the daemon listens."""
         return Link(self.socket_path, alive=self.require_running)
 
     def require_running(self) -> None:
-        """Fail with its last words if it has ended."""
+        """Fail with the end of its log if the daemon has ended."""
         assert self._process is not None
         code = self._process.poll()
         assert code is None, f"the daemon ended with {code}: {self.said()[-1000:]}"
@@ -96,11 +96,11 @@ class Daemon:
         return self.log.read_text("utf-8")
 
     def files(self, session_id: str) -> list[Path]:
-        """The files of a session, drafts included."""
+        """Return the files of a session, drafts included."""
         return sorted(self.profile.glob(f"[sp]e*/*{session_id}.jsonl"))
 
     def discard(self) -> None:
-        """End it if it still runs, however the test went."""
+        """End the daemon if it still runs, also after a failure of the test."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()
@@ -108,7 +108,7 @@ class Daemon:
 
 @contextmanager
 def running(daemon: Daemon, *, umask: int = 0o022) -> Iterator[Daemon]:
-    """A daemon for as long as the block lasts; it must have had no bug and end well."""
+    """Run a daemon during the block; require that it met no bug and ends properly."""
     daemon.start(umask=umask)
     try:
         yield daemon

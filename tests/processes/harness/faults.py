@@ -19,7 +19,7 @@ PATIENCE_SECONDS: Final = 60
 
 
 def can_attach(strace: str) -> bool:
-    """Whether this machine lets one process change what another one calls."""
+    """Return whether this machine lets a process inject failures into another one's calls."""
     with subprocess.Popen(["sleep", "60"]) as sleeping:
         try:
             with failing(strace, sleeping.pid, "fdatasync", "EIO"):
@@ -34,9 +34,9 @@ def can_attach(strace: str) -> bool:
 def failing(
     strace: str, pid: int, calls: str, error: str, *, path: Path | None = None
 ) -> Iterator[None]:
-    """These calls (of this file) give this error, in every thread, also in those to come.
+    """Let these calls (on this file) fail with this error, in all present and future threads.
 
-    Raises PermissionError where tracing is not allowed.
+    Raises PermissionError if tracing is not allowed.
     """
     command = [strace, "-f", "-p", str(pid), "-e", f"trace={calls}", "-e", "signal=none"]
     command += ["-e", f"inject={calls}:error={error}", "-o", "/dev/null"]

@@ -24,7 +24,7 @@ Request = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Seen:
-    """What can be compared of a session that is there."""
+    """The comparable part of an existing session."""
 
     place: str
     title: str | None
@@ -36,7 +36,7 @@ class Seen:
 
 @dataclass
 class Imagined:
-    """One session id and whatever is behind it now."""
+    """The model of a session id: the session that has the id now, and its trash."""
 
     place: Place | None = None
     trashed: int = 0
@@ -48,21 +48,21 @@ class Imagined:
 
     @property
     def seen(self) -> Seen | None:
-        """What a client and the folders show of it; None if there is none."""
+        """Return what a client and the folders show of the session; None if there is none."""
         if self.place is None:
             return None
         labels = tuple((node, self.labels[node]) for node in self.nodes if node in self.labels)
         return Seen(self.place, self.title, self.tags, self.path, len(self.nodes), labels)
 
     def after(self, request: Request) -> tuple[Imagined, str | None]:
-        """The same after a request, and the kind of the error that it comes to."""
+        """Return the model after a request, and the kind of the refusal or None."""
         method, params = request
         changed = deepcopy(self)
         refusal: str | None = getattr(changed, "_" + method.replace("/", "_"))(params)
         return (self, refusal) if refusal else (changed, None)
 
     def after_kill(self) -> Imagined:
-        """The same after the end of a daemon that was told nothing."""
+        """Return the model after the daemon was killed."""
         return Imagined(trashed=self.trashed) if self.place == "memory" else self
 
     def _session_create(self, params: dict[str, Any]) -> str | None:

@@ -31,7 +31,7 @@ _LISTEN_SECONDS: Final = 1.0
 
 
 class _Client(ABC):
-    """A connection in a thread. A failure of the thread is raised in whoever waits for the client."""
+    """A connection in a thread. A wait for the client raises the failure of its thread."""
 
     def __init__(self, daemon: Daemon, session_id: str, name: str) -> None:
         self.name = name
@@ -152,7 +152,7 @@ class Watcher(_Client):
     def __init__(self, daemon: Daemon, session_id: str, name: str) -> None:
         super().__init__(daemon, session_id, name)
         self.lost = 0
-        """How often an error of storage ended the subscription."""
+        """The number of subscriptions that a storage error ended."""
         self.saw_the_end = False
 
     def watch(self) -> Watch:

@@ -1,7 +1,7 @@
 """A machine of a test's own: its home, its runtime folder, and `sessiond` commands run in them.
 
-Law: whatever daemon a command leaves running is ended when the test ends, and a daemon that
-cannot be ended by `sessiond stop` is a failure.
+Law: all daemons that commands leave running are ended with the test. A daemon that
+`sessiond stop` cannot end is a failure.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Machine:
 
     @property
     def socket(self) -> Path:
-        """Where the daemon of the default profile listens."""
+        """Socket of the default profile's daemon."""
         return self.runtime / "sessiond" / "default.sock"
 
     @property
@@ -53,19 +53,19 @@ class Machine:
 
     @property
     def log(self) -> str:
-        """What daemons in the background said."""
+        """Return the log of the background daemons."""
         path = self.profile / "daemon.log"
         return path.read_text("utf-8") if path.exists() else ""
 
     def spawn(self, *arguments: object, **settings: Any) -> subprocess.Popen[bytes]:
-        """A command that runs; its end is the test's to wait for."""
+        """Start a command; the test waits for its end."""
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         return subprocess.Popen(
             [SESSIOND, *map(str, arguments)], env=self.environment, **{**streams, **settings}
         )
 
     def run(self, *arguments: object, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """A command and how it ended."""
+        """Run a command to its end; return its result."""
         return subprocess.run(
             [SESSIOND, *map(str, arguments)],
             env=self.environment,
@@ -76,24 +76,24 @@ class Machine:
         )
 
     def tell(self, *arguments: object, status: int = 0) -> Any:
-        """The JSON document of a command that ends with this status."""
+        """Run a command that must end with this status; return its JSON document."""
         done = self.run(*arguments, "--json")
         assert done.returncode == status, done
         return json.loads(done.stdout)
 
     def connect(self) -> Link:
-        """A connection to the daemon of the default profile."""
+        """Return a connection to the daemon of the default profile."""
         return Link(self.socket, alive=lambda: None)
 
     def served(self) -> list[dict[str, Any]]:
-        """The profiles that have a daemon."""
+        """Return the profiles that have a daemon."""
         found = self.tell("profiles")["profiles"]
         return [profile for profile in found if profile["running"]]
 
 
 @contextmanager
 def machine(home: Path, runtime: Path) -> Iterator[Machine]:
-    """A machine; at its end nothing of ours runs on it."""
+    """Make a machine; at its end no daemon runs on it."""
     made = Machine(home, runtime)
     try:
         yield made

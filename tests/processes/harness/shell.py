@@ -45,7 +45,7 @@ class Shell:
         }
 
     def run(self, script: str, *, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """One script to its end."""
+        """Run a script to its end."""
         return subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script],
             cwd=self.folder,
@@ -69,13 +69,13 @@ class Shell:
         )
 
     def json(self, script: str) -> Any:
-        """What a command that is done printed, as the one document it must be."""
+        """Run a script that must succeed; return its output, which must be one JSON document."""
         done = self.run(script)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
     def begin(self) -> None:
-        """An empty folder and one session, the one of the examples; whatever was there is gone."""
+        """Remove all files and sessions; make an empty folder and the session of the examples."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
         place = self.json("sessiond start --json")["socket"]
@@ -100,13 +100,13 @@ class Shell:
         (self.folder / "question.txt").write_text("And now?\n", "utf-8")
 
     def _session_ids(self) -> Iterator[str]:
-        """Of every session in a folder of the profile, the trash too."""
+        """Yield the id of every session in a folder of the profile, the trash included."""
         root = Path(self.environment["SESSIOND_HOME"], "profiles/default")
         for path in root.glob("[spat]*/*.jsonl"):
             yield path.stem.partition("_")[2] or path.stem
 
     def end(self) -> None:
-        """End whatever daemon serves this home."""
+        """End the daemon of this home."""
         status = json.loads(self.run("sessiond status --json || true").stdout)
         if status["running"]:
             os.kill(status["pid"], signal.SIGTERM)
@@ -129,7 +129,7 @@ def _is_there(pid: int) -> bool:
 
 @contextmanager
 def user_shell(home: Path) -> Iterator[Shell]:
-    """A shell whose daemon is ended with the block, and had no bug."""
+    """Make a shell whose daemon ends with the block, without having met a bug."""
     shell = Shell(home)
     try:
         yield shell

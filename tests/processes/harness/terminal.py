@@ -1,4 +1,4 @@
-"""What a command, or a script of commands, draws on a terminal of a certain size."""
+"""The drawing of a command, or of a script of commands, on a terminal of a certain size."""
 
 from __future__ import annotations
 
