@@ -1,4 +1,25 @@
-"""sessiond: the one owner of agent sessions on a machine."""
+"""sessiond: the one owner of agent sessions on a machine.
+
+__main__.py  `python -m sessiond`
+cli/         the command line
+daemon/      the composition root: one process that serves
+lsp/         the language server, a client
+testing/     public fakes and conformance suites
+config/      the configuration of daemon and commands
+schema/      the protocol for machines
+methods/     one RPC method per file
+transports/  connections over a Unix socket or stdio
+service/     sessions that are open, and sessions as files
+rpc/         JSON-RPC 2.0 without I/O
+session/     the state of one session, pure
+journal/     durable lines
+dialects/    lines to entries and back
+catalog/     the index over all session files
+model/       pure data for every layer
+errors.py    every error with its code
+limits.py    every bound with its owner
+system/      system calls that differ between platforms
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,18 @@
 
 `CONTENTS` is the table of contents. A command's module is imported when the command runs, so
 neither `sessiond --help` nor a starting daemon imports the other commands.
+
+    commands/            one command per file
+    connect/             the daemon from outside
+    offline/             work on files without a daemon
+    ui/                  output on a terminal
+    lazy.py              import of the one command that runs
+    leading_flags.py     shared flags before the command's name
+    options.py           flags that commands share
+    arguments.py         arguments that commands share
+    entry_refs.py        entries as a person writes them
+    bulk.py              one operation on several sessions
+    shell_completion.py  completion of SESSION in a shell
 """
 
 from __future__ import annotations

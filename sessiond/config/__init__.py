@@ -1,1 +1,5 @@
-"""The configuration of a daemon and of the commands."""
+"""The configuration of a daemon and of the commands.
+
+configuration.py  flags over environment over file over defaults
+config_file.py    the path of the configuration file
+"""

@@ -1,1 +1,13 @@
-"""Daemon from inside: its process, its environment and configuration, its end."""
+"""Daemon from inside: its process, its environment and configuration, its end.
+
+process.py             the process, from its start to its exit status
+startup.py             descriptors, limits, the profile's lock
+daemon.py              service and transports, while they run
+environment.py         the real clock, ids and log
+reload.py              the configuration in force
+idle.py                the end of an unused daemon
+retention_timer.py     retention every hour
+summarizer_command.py  the configured command that writes summaries
+process_log.py         log lines on standard error
+exit_status.py         the exit status
+"""

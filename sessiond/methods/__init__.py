@@ -1,4 +1,16 @@
-"""RPC methods, one per file; `METHODS` is the table of contents."""
+"""RPC methods, one per file; `METHODS` is the table of contents.
+
+_shared/        helpers of several methods
+session/        `session/…`
+server/         `server/…`
+catalog/        `catalog/…`
+retention/      `retention/…`
+rpc/            `rpc.…`
+initialize.py   `initialize`
+initialized.py  `initialized`
+shutdown.py     `shutdown`
+exit.py         `exit`
+"""
 
 from __future__ import annotations
 

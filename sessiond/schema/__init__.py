@@ -3,6 +3,13 @@
 Law: no fact is written down twice. Names, parameters and results come from `METHODS`, notifications
 and entries from the model, errors from `ERRORS`. A test compares the checked-in documents with the
 generated text (`make schema` writes them).
+
+    shapes.py      every shape on the wire as JSON Schema
+    jsonschema.py  protocol.schema.json
+    openrpc.py     protocol.openrpc.json
+    typescript.py  protocol.d.ts
+    error_data.py  the data of each error
+    python/        parts of the Python client
 """
 
 from __future__ import annotations

@@ -1,1 +1,24 @@
-"""Live sessions: one writer each, any number of readers and subscribers."""
+"""Live sessions: one writer each, any number of readers and subscribers.
+
+client.py          one connected client
+retention.py       old sessions into the trash
+shutdown.py        the end, in order
+service.py         the sessions and clients of a daemon
+registry/          which sessions are open
+compaction/        compactions: planned, summarised, committed
+copying/           a session made of another
+hooks.py           clients asked before a call takes effect
+listing/           all sessions at once
+actor/             one open session
+context/           contexts and token figures, cached
+external/          foreign writers
+pubsub/            events to subscribers
+client_request.py  a request to a client, with a time limit
+files/             sessions as files, for worker threads
+environment.py     clock, ids, settings, reporters
+progress.py        `$/progress`
+policies.py        compaction policies in force
+log/               an opened session's lines; actors and files share it
+byte_budget.py     bytes kept for all connections
+ports.py           protocols of what is outside
+"""

@@ -5,6 +5,11 @@
 
 Law: no other code of sessiond chooses a system call by platform. A platform is one file with
 one instance of `System`, and one line in `PLATFORMS`.
+
+    base.py   the port of a platform
+    linux.py  Linux
+    macos.py  macOS
+    unix.py   any other Unix
 """
 
 from __future__ import annotations

@@ -1,1 +1,8 @@
-"""Commands' work without a daemon, also while a daemon writes: files are read, never changed."""
+"""Commands' work without a daemon, also while a daemon writes: files are read, never changed.
+
+session_file.py      the file of a session that a user names
+lines.py             lines as `dump` shows them
+examination.py       `doctor` on folders, socket, daemon, disk
+examined_files.py    `doctor` on session files
+examined_remains.py  `doctor` on what crashes and deletes left
+"""

@@ -1,1 +1,10 @@
-"""Terminal output of commands: text, tables, progress, questions, failures."""
+"""Terminal output of commands: text, tables, progress, questions, failures.
+
+output.py    JSON, text or tables on standard output
+failures.py  failures with the next step and an exit status
+render.py    sessions and entries for people
+pager.py     output longer than the terminal
+progress.py  progress of long work
+confirm.py   a question to answer with yes
+text.py      text that is safe on a terminal
+"""

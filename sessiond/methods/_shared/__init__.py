@@ -1,1 +1,13 @@
-"""Helpers that several methods share."""
+"""Helpers that several methods share.
+
+common.py         the session's actor, entries from clients, spliced answers
+access.py         who may call what, now
+head_params.py    the head to move, and the condition
+place.py          an entry or a head
+rows.py           entries as rows
+nodes.py          tree nodes
+context_since.py  only what is new to the caller
+with_hooks.py     clients asked before a call takes effect
+copies.py         sessions made of another
+vacant.py         sessions without a file
+"""

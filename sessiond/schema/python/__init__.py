@@ -2,6 +2,14 @@
 
 Law: what can be said by the schema is written by a program. `names` has what the schema cannot
 know: what the client calls a type, the order of its fields, and what an older daemon leaves out.
+
+    __main__.py  write the generated files
+    methods.py   methods of the clients
+    structs.py   results, notifications, requests
+    spelling.py  JSON Schema to annotations
+    names.py     what the schema cannot know: names and orders
+    calls.py     helpers' types that the schema does not say
+    layout.py    lines as the formatter leaves them
 """
 
 from __future__ import annotations

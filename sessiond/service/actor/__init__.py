@@ -1,1 +1,16 @@
-"""Actor of one open session: its inbox, its writer, its leases, and its end."""
+"""Actor of one open session: its inbox, its writer, its leases, and its end.
+
+actor.py              what a session is asked
+loop.py               what it does next, and its end
+live.py               its parts while one file is open
+opening.py            the file is read, or made
+inbox.py              commands in order, bounded
+batch.py              commands staged and settled together
+writer.py             the six steps of a batch
+lease.py              one lease
+leases.py             leases on heads, and clients in line
+exclusive.py          an operation that needs the file for itself
+background.py         answers that take a task
+internal_commands.py  mutations by the daemon itself
+plan_files.py         files of the latest plans
+"""

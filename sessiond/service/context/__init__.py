@@ -1,1 +1,8 @@
-"""Contexts and token figures of open sessions, kept in caches."""
+"""Contexts and token figures of open sessions, kept in caches.
+
+context_cache.py  contexts, spliced from stored bytes
+view_cache.py     contexts as a provider takes them
+token_counts.py   estimated tokens at an entry
+growth.py         upper bounds of a change
+cache_budget.py   bytes of all caches
+"""

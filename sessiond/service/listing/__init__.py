@@ -1,1 +1,11 @@
-"""Lists, searches, and the connections that watch the catalog: all sessions at once."""
+"""Lists, searches, and the connections that watch the catalog: all sessions at once.
+
+live_catalog.py    what lists show, kept current
+folder_scanner.py  folders against the catalog
+file_index.py      files by session id
+mtime_cache.py     whether a folder or file is unchanged
+pages.py           pages of lists
+searching.py       full-text search
+changes.py         changes of one transaction
+feed.py            changes to connections that watch
+"""

@@ -1,1 +1,10 @@
-"""Lines of an open session and figures from them; actors and files share this package."""
+"""Lines of an open session and figures from them; actors and files share this package.
+
+open_session.py  index, lines, dialect, metadata
+line_indexer.py  stored lines into the index
+log_reader.py    lines without blocking the loop
+rewritten.py     lines that are not as indexed
+events.py        notifications as bytes
+session_info.py  a session as lists show it
+summary.py       first message and usage
+"""

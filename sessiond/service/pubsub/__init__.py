@@ -1,1 +1,9 @@
-"""Fan-out: subscribers of a session, their cursors and replays, and presence."""
+"""Fan-out: subscribers of a session, their cursors and replays, and presence.
+
+hub.py             every entry to every subscriber, once
+subscription.py    a cursor and its filter
+frames.py          one frame for equal subscribers
+replay.py          the log behind a cursor
+presence.py        connections that reported a state
+session_status.py  archived, read-only
+"""

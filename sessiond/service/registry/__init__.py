@@ -1,1 +1,5 @@
-"""Open sessions of a daemon, and the turns of requests that need a session's file."""
+"""Open sessions of a daemon, and the turns of requests that need a session's file.
+
+registry.py  which sessions are open, and whose turn a file is
+eviction.py  which idle sessions give way
+"""

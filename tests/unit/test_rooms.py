@@ -1,0 +1,97 @@
+"""Checks of the house: what stands where, and that each name stands once.
+
+Rule: a package's docstring lists its modules and packages, `name.py` or `name/` and a phrase each.
+Where a table of contents lists the modules (commands, methods), the table is checked instead.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sessiond.methods import METHODS
+
+ROOT = Path(__file__).resolve().parents[2]
+HOUSE = ROOT / "sessiond"
+PACKAGES = sorted(path.parent for path in HOUSE.rglob("__init__.py"))
+# Their modules stand in `CONTENTS` of the command line and in `METHODS`.
+TABLES = {
+    "cli/commands",
+    *(f"methods/{name}" for name in ("catalog", "retention", "rpc", "server", "session")),
+}
+# Lists, whose number of files says nothing about their number of subjects.
+LISTS = TABLES | {"dialects"}
+FILES_MAX = 20
+
+LISTED = re.compile(r"^ *([a-z_]+(?:\.py|/)) +\S", re.MULTILINE)
+
+
+def room(package: Path) -> str:
+    """Return the path of a package as ARCHITECTURE.md names it."""
+    return package.relative_to(HOUSE).as_posix()
+
+
+def contents(package: Path) -> set[str]:
+    """Return the modules and packages of a package, as its docstring spells them."""
+    modules = {path.name for path in package.glob("*.py")} - {"__init__.py"}
+    return modules | {f"{path.parent.name}/" for path in package.glob("*/__init__.py")}
+
+
+def public_classes(path: Path) -> Iterator[str]:
+    """Yield the public classes that a module defines."""
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield node.name
+
+
+@pytest.mark.parametrize("package", [one for one in PACKAGES if room(one) not in TABLES], ids=room)
+def test_a_package_lists_its_modules_and_no_others(package: Path) -> None:
+    tree = ast.parse((package / "__init__.py").read_text("utf-8"))
+    listed = LISTED.findall(ast.get_docstring(tree) or "")
+    assert sorted(listed) == sorted(contents(package))
+
+
+def test_a_methods_path_is_its_name() -> None:
+    modules = {path.parent for path in (HOUSE / "methods").rglob("__init__.py")}
+    files = {
+        path.relative_to(HOUSE / "methods").as_posix()
+        for folder in modules
+        if folder.name != "_shared"
+        for path in folder.glob("*.py")
+        if path.name != "__init__.py"
+    }
+    expected = {f"{method.name.replace('.', '/')}.py" for method in METHODS}
+    # `import` is a keyword.
+    assert files == {name.replace("import.py", "import_.py") for name in expected}
+
+
+@pytest.mark.parametrize("package", [one for one in PACKAGES if room(one) not in LISTS], ids=room)
+def test_a_room_has_a_number_of_files_that_a_reader_can_take_in(package: Path) -> None:
+    assert len(list(package.glob("*.py"))) <= FILES_MAX
+
+
+def test_a_public_class_name_stands_once_in_a_layer() -> None:
+    places: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for path in sorted(HOUSE.rglob("*.py")):
+        where = path.relative_to(HOUSE)
+        for name in public_classes(path):
+            places[where.parts[0], name].append(where.as_posix())
+    assert {name: found for (_, name), found in places.items() if len(found) > 1} == {}
+
+
+def test_the_map_names_every_room_and_no_others() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    _, _, behind = page.partition("## Where things are\n")
+    section, _, _ = behind.partition("\n## ")
+    lines = re.findall(r"^([a-z_/]+)/ .* (\w+\.py)$", section, re.MULTILINE)
+    assert [line for line in lines if not (HOUSE / line[0] / line[1]).is_file()] == []
+    # Each folder of methods is named by what its methods' names begin with.
+    rooms = {room(one) for one in PACKAGES if room(one) != "."} - {
+        one for one in TABLES if one.startswith("methods/")
+    }
+    assert sorted(name for name, _ in lines) == sorted(rooms)
