@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from sessiond.errors import SessionLocked, StorageError
-from sessiond.journal import repair
 from sessiond.journal.journal import Journal
 from sessiond.journal.recovery import split_whole
 from sessiond.journal.store import Found, Overtaken, Replaced
 from sessiond.testing.disk import FaultDisk
 from tests.kit.journals import FILE, FOLDER, LOCKS, lines_of, opened, text
+from tests.kit.limits import set_limits
 
 OTHER = Path("/pending")
 MOVED = OTHER / "s.jsonl"
@@ -473,7 +473,7 @@ def test_whatever_fails_while_others_write_their_bytes_stay(truncates: bool, par
 def test_much_that_others_wrote_is_found_by_pieces_after_a_failure_too(
     truncates: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repair, "INTAKE_BYTES", 40)
+    set_limits(monkeypatch, INTAKE_BYTES=40)
     disk, journal = with_unsynced_lines(truncates=truncates)
     theirs = [b'{"foreign":%d}' % n for n in range(20)]
     disk.write_as_another(FILE, text(theirs))

@@ -17,10 +17,9 @@ import pytest
 from sessiond.limits import READ_BYTES, STUCK_SOCKET_SECONDS
 from sessiond.rpc.framing import frame_content_length, frame_ndjson
 from sessiond.testing.wire import RawWire
-from sessiond.transports import connection as connection_module
 from sessiond.transports import receiving as receiving_module
-from sessiond.transports import response_queue as answers_module
 from sessiond.transports.base import SocketPort
+from tests.kit.limits import set_limits
 from tests.service.test_transports import Daemon, connected, quiet, request
 
 LARGE = 10 * READ_BYTES
@@ -105,8 +104,7 @@ async def test_half_a_frame_that_has_not_grown_for_a_while_gives_way(
 async def test_many_bytes_in_flight_stop_the_reading_of_this_connection_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (connection_module, answers_module):
-        monkeypatch.setattr(module, "IN_FLIGHT_BYTES_MAX", 100_000)
+    set_limits(monkeypatch, IN_FLIGHT_BYTES_MAX=100_000)
     daemon = Daemon()
     async with connected(daemon) as (wire, tasks), also(daemon) as other:
         frames = [request(n, "later", text="x" * 40_000) for n in range(7)]
@@ -125,7 +123,7 @@ async def test_large_answers_to_questions_wait_in_a_bounded_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     size = 900_000
-    monkeypatch.setattr(answers_module, "RESULT_BYTES_MAX", 2 * size)
+    set_limits(monkeypatch, RESULT_BYTES_MAX=2 * size)
     daemon = Daemon()
     async with connected(daemon) as (wire, _):
         await wire.send_bytes(b"".join(request(n, "later") for n in range(6)))

@@ -12,6 +12,7 @@ import pytest
 from sessiond.testing.daemon import Wire
 from tests.kit.calls import create
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, TIME, stored_entry, stored_message
 
 SAMPLES = Path(__file__).parent.parent / "samples"
@@ -141,7 +142,7 @@ async def test_a_compaction_of_pis_with_a_prompt_is_copied_whole(house: House) -
 async def test_a_context_that_is_too_large_to_be_looked_at_is_refused(
     house: House, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("sessiond.service.copying.forking.PLAN_BYTES_MAX", 100)
+    set_limits(monkeypatch, PLAN_BYTES_MAX=100)
     house.put([stored_message("m1", None), stored_message("m2", "m1")])
     async with house.daemon() as daemon, daemon.connect() as wire:
         refused = await wire.refusal("session/fork", session_id=SESSION, entries="context")
@@ -211,7 +212,7 @@ async def test_a_copy_that_the_disk_refuses_is_none_and_works_again(house: House
 async def test_a_dry_run_is_nothing_that_anybody_hears_of(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessiond.service.listing.live_catalog.ROSTER_FLUSH_SECONDS", 0.01)
+    set_limits(monkeypatch, ROSTER_FLUSH_SECONDS=0.01)
     house.put([stored_message("m1", None)])
     house.put([stored_message("o1", None)], OTHER)
     async with house.daemon() as daemon, daemon.connect() as wire:

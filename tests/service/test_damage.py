@@ -12,11 +12,11 @@ from anyio import to_thread
 
 from sessiond.journal.disk.files import Files
 from sessiond.model.problems import PROBLEM_KINDS
-from sessiond.service.files import lint
 from sessiond.service.files.verifying import verify_file
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import call
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, HEADER, NATIVE, ONE, PI, Damage, line
 
@@ -131,7 +131,7 @@ async def test_a_child_of_a_line_that_was_left_out_is_a_root_and_not_hidden(hous
 async def test_a_line_that_is_longer_than_a_frame_is_told_and_kept(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lint, "FRAME_BYTES_MAX", 1000)
+    set_limits(monkeypatch, FRAME_BYTES_MAX=1000)
     house.put(GOOD + line(b"n3", b'"n2"', b',"x":"%s"' % (b"x" * 1000)))
     async with house.daemon() as daemon, daemon.connect() as wire:
         found = await call(wire, "session/verify")

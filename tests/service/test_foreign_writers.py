@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from sessiond.journal import repair
 from sessiond.journal.journal import Journal
 from sessiond.journal.store import Found
-from sessiond.service.external import foreign_lines
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import session_info
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 
 pytestmark = pytest.mark.anyio
@@ -237,8 +236,11 @@ async def test_an_append_waits_for_half_a_line_until_it_is_whole(
 async def test_nobody_waits_for_half_a_line_for_long(
     house: House, dialect: str, monkeypatch: pytest.MonkeyPatch, grows: bool
 ) -> None:
-    monkeypatch.setattr(foreign_lines, "HALF_LINE_SECONDS", 30.0 if grows else 0.1)
-    monkeypatch.setattr(foreign_lines, "HALF_LINE_WAIT_SECONDS", 0.1 if grows else 30.0)
+    set_limits(
+        monkeypatch,
+        HALF_LINE_SECONDS=30.0 if grows else 0.1,
+        HALF_LINE_WAIT_SECONDS=0.1 if grows else 30.0,
+    )
     path = begun(house, dialect)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await append_ours(wire, dialect)
@@ -315,7 +317,7 @@ async def test_what_lands_between_the_pieces_of_a_write_is_an_event_and_no_damag
 @pytest.fixture
 def pieces(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Little is taken in at a time; how many lines each time."""
-    monkeypatch.setattr(repair, "INTAKE_BYTES", 500)
+    set_limits(monkeypatch, INTAKE_BYTES=500)
     taken: list[int] = []
     real = Journal.take_found
 

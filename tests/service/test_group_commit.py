@@ -8,10 +8,10 @@ import anyio
 import pytest
 
 from sessiond.limits import BATCH_ENTRIES_MAX, INBOX_COMMANDS_MAX
-from sessiond.service.actor import inbox as inbox_module
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import create
 from tests.kit.house import House, arrived
+from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 
 USER = {"role": "user", "content": "hi"}
@@ -234,7 +234,7 @@ async def test_a_full_inbox_refuses_with_a_time_to_wait(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert INBOX_COMMANDS_MAX > 3
-    monkeypatch.setattr(inbox_module, "INBOX_COMMANDS_MAX", 3)
+    set_limits(monkeypatch, INBOX_COMMANDS_MAX=3)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
         with house.disk.hold("fdatasync") as gate:

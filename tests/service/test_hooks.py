@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from sessiond.service import hooks
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import append, create, create_to_compact, session_info
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 
 SAID = "It was left. \u2028 é😀"
@@ -109,7 +109,7 @@ async def test_who_is_silent_wrong_or_gone_has_nothing_against_it(
     house: House, answer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if answer == "silent":
-        monkeypatch.setattr(hooks, "HOOK_SECONDS", 0.05)
+        set_limits(monkeypatch, HOOK_SECONDS=0.05)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await offer(watcher)
         await create_to_compact(wire, "u1", "u2", "u3")
@@ -133,7 +133,7 @@ async def test_it_is_the_same_for_every_hook(
     house: House, method: str, hook: str, answer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if answer == "silent":
-        monkeypatch.setattr(hooks, "HOOK_SECONDS", 0.05)
+        set_limits(monkeypatch, HOOK_SECONDS=0.05)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await wire.call("initialize", capabilities={"summarize": True})
         await offer(watcher, hook)

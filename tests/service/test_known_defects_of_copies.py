@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from sessiond.service import hooks
 from sessiond.testing.daemon import Wire
 from tests.kit.calls import session_info
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, stored_message
 
 OTHER = "session-b"
@@ -155,7 +155,7 @@ async def test_d21_a_hook_blocks_no_compaction(
     house: House, does: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if does == "hangs":
-        monkeypatch.setattr(hooks, "HOOK_SECONDS", 0.05)
+        set_limits(monkeypatch, HOOK_SECONDS=0.05)
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await offer(watcher, "before_compact")

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from sessiond.catalog import catalog
 from sessiond.limits import LIST_TAGS_MAX
-from sessiond.methods.catalog import forest as catalog_forest
 from sessiond.testing.daemon import Refusal
 from tests.kit.calls import create
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 
 LIST = "session/list"
 
@@ -50,7 +49,7 @@ async def test_a_made_up_cursor_is_none(house: House, key: Any) -> None:
 async def test_a_page_of_large_rows_ends_earlier(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalog, "LIST_BYTES_MAX", 5000)
+    set_limits(monkeypatch, LIST_BYTES_MAX=5000)
     async with house.daemon() as daemon, daemon.connect() as wire:
         for name in "abcdef":
             created = {"cwd": "/p", "session_id": f"session-{name}", "persist": "immediate"}
@@ -70,12 +69,14 @@ async def test_a_page_of_large_rows_ends_earlier(
 async def test_a_drawing_that_no_answer_holds_is_refused(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalog_forest, "RESULT_BYTES_MAX", 100)
     async with house.daemon() as daemon, daemon.connect() as wire:
         for name in "abcde":
             created = {"cwd": "/p", "session_id": f"session-{name}", "persist": "immediate"}
             await wire.call("session/create", **created)
         assert len((await wire.call("catalog/forest"))["nodes"]) == 5
+        set_limits(monkeypatch, RESULT_BYTES_MAX=100)
         with pytest.raises(Refusal) as refused:
             await wire.call("catalog/forest", form="text")
         assert refused.value.data["kind"] == "too_large"
+        # The drawing ends early, before there is an answer that is too large.
+        assert "form nodes" in refused.value.message

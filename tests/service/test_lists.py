@@ -11,10 +11,10 @@ import pytest
 from anyio import to_thread
 
 from sessiond.service.files.startup_cleanup import settle_drafts
-from sessiond.service.listing import folder_scanner
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import create, say
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 from tests.service.test_live_catalog import drop_in, text
 
 HOUR = 3600.0
@@ -74,7 +74,7 @@ async def test_a_list_tells_how_many_sessions_it_has_read_of_how_many(
     real_house: House, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     # Fewer than fit into one transaction are read before a client could be told of them.
-    monkeypatch.setattr(folder_scanner, "SURVEY_BATCH_ROWS", 10)
+    set_limits(monkeypatch, SURVEY_BATCH_ROWS=10)
     params = {"ref": "session-07"} if method == "session/resolve" else {}
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/list")

@@ -14,11 +14,11 @@ import pytest
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
-from sessiond.service.listing import live_catalog
 from sessiond.service.listing.folder_scanner import FolderScanner
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import create, say, session_info
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 from tests.kit.sessions import native_header
 
 USAGE = {"input": 10, "output": 5, "totalTokens": 15, "cost": {"total": 0.5}}
@@ -273,7 +273,7 @@ async def test_a_restart_reads_only_files_that_changed(
 async def test_watchers_hear_of_changes_without_asking(
     real_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_catalog, "ROSTER_FLUSH_SECONDS", 0.05)
+    set_limits(monkeypatch, ROSTER_FLUSH_SECONDS=0.05)
     async with real_house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await wire.call("catalog/subscribe")
         await create(other, "session-a", persist="immediate")
@@ -353,7 +353,7 @@ async def test_the_only_file_left_of_an_open_session_is_no_copy(real_house: Hous
 async def test_a_session_that_is_made_again_while_it_is_looked_for_stays_listed(
     real_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_catalog, "ROSTER_FLUSH_SECONDS", 0.05)
+    set_limits(monkeypatch, ROSTER_FLUSH_SECONDS=0.05)
     looked, made_again = threading.Event(), threading.Event()
     put = FolderScanner._put
 

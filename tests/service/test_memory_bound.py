@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sessiond.journal import memory
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import create, say
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 
 pytestmark = pytest.mark.anyio
 
@@ -16,8 +16,7 @@ KIB = 1024
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "MEMORY_SESSION_BYTES_MAX", 100 * KIB)
-    monkeypatch.setattr(memory, "MEMORY_BYTES_MAX", 250 * KIB)
+    set_limits(monkeypatch, MEMORY_SESSION_BYTES_MAX=100 * KIB, MEMORY_BYTES_MAX=250 * KIB)
 
 
 async def outcome(wire: Wire, session_id: str, size: int) -> str:

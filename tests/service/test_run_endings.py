@@ -9,12 +9,12 @@ import anyio
 import pytest
 
 from sessiond.service.actor.actor import SessionActor
-from sessiond.service.compaction import recommender, runner, summarizers
+from sessiond.service.compaction import recommender, runner
 from sessiond.service.compaction.plan import make_plan
 from sessiond.testing.daemon import Refusal, Wire
-from sessiond.transports import response_queue
 from tests.kit.calls import append, create, create_to_compact
 from tests.kit.house import House, arrived
+from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 from tests.service.compacting import SAID, Command, ask, kinds, offer, serving
 
@@ -305,7 +305,7 @@ async def test_a_look_that_nobody_asked_for_ends_nothing_when_it_fails(
 async def test_so_many_are_asked_in_vain_and_then_the_command_has_its_turn(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summarizers, "SUMMARIZERS_ASKED_MAX", 2)
+    set_limits(monkeypatch, SUMMARIZERS_ASKED_MAX=2)
     command = Command(SAID)
     async with (
         serving(house, command) as daemon,
@@ -334,7 +334,7 @@ async def test_so_many_are_asked_in_vain_and_then_the_command_has_its_turn(
 async def test_so_many_compactions_are_under_way_and_no_more(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "RUNS_MAX", 1)
+    set_limits(monkeypatch, RUNS_MAX=1)
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
         await offer(wire)
         await create_to_compact(wire, "u1", "u2")
@@ -356,7 +356,7 @@ async def test_a_plan_that_comes_back_to_many_at_once_leaves_room(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most = 1_000_000
-    monkeypatch.setattr(response_queue, "RESULT_BYTES_MAX", most)
+    set_limits(monkeypatch, RESULT_BYTES_MAX=most)
     calls = 40
     async with serving(house) as daemon, daemon.connect() as wire:
         await create_to_compact(wire, "u1", "u2")

@@ -7,10 +7,11 @@ import pytest
 
 from sessiond import limits
 from sessiond.service.actor.actor import SessionActor
-from sessiond.service.compaction import runner, summarizers
+from sessiond.service.compaction import runner
 from sessiond.testing.daemon import Refusal
 from tests.kit.calls import append, create_to_compact
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 from tests.service.compacting import (
     OFFER,
@@ -176,7 +177,7 @@ async def test_nobody_writes_summaries(house: House) -> None:
 async def test_who_does_not_answer_in_time_is_told_so_and_the_command_has_its_turn(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summarizers, "SUMMARIZE_SECONDS", 0.05)
+    set_limits(monkeypatch, SUMMARIZE_SECONDS=0.05)
     command = Command(SAID)
     async with serving(house, command) as daemon, daemon.connect() as wire:
         await offer(wire)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
-from sessiond.transports import outbox as outbox_module
 from tests.kit.calls import create_with
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 from tests.kit.sessions import HI, SESSION
 
 BAD_LINE = b"no line of a session\n"
@@ -79,7 +79,7 @@ async def test_a_subscriber_without_room_is_told_when_it_has_caught_up(
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create_with(wire, "n1", persist="immediate")
         await subscribe(other, after={"seq": 0})
-        monkeypatch.setattr(outbox_module, "OUTBOX_BYTES_MAX", 0)
+        set_limits(monkeypatch, OUTBOX_BYTES_MAX=0)
         await wire.call("session/archive", session_id=SESSION)
         monkeypatch.undo()
         told = await other.next_notification()

@@ -10,13 +10,11 @@ import pytest
 
 from sessiond.limits import IDLE_SESSION_SECONDS, PRESENCE_BYTES_MAX, SIGNAL_BYTES_MAX
 from sessiond.rpc.framing import Framing
-from sessiond.service.pubsub import presence as presence_module
 from sessiond.testing.daemon import Refusal, Wire
-from sessiond.transports import connection as connection_module
-from sessiond.transports import outbox as outbox_module
 from sessiond.transports.connection import Connection
 from tests.kit.calls import create
 from tests.kit.house import House, arrived
+from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, entry
 
 # Contexts get large here, and a session/compaction about one comes when the clock says so.
@@ -117,8 +115,7 @@ async def test_it_leaves_no_trace_in_the_file_and_no_seq(house: House) -> None:
 
 
 def small_outboxes(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
-    monkeypatch.setattr(outbox_module, "OUTBOX_BYTES_MAX", limit)
-    monkeypatch.setattr(connection_module, "OUTBOX_BYTES_MAX", limit)
+    set_limits(monkeypatch, OUTBOX_BYTES_MAX=limit)
 
 
 def accounted(told: list[Any]) -> int:
@@ -299,7 +296,7 @@ async def test_data_is_bounded(
 async def test_a_session_has_so_many_present_and_no_more(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(presence_module, "PRESENT_CLIENTS_MAX", 1)
+    set_limits(monkeypatch, PRESENT_CLIENTS_MAX=1)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create(wire, compaction=QUIET)
         await present(wire, state="first")

@@ -13,10 +13,9 @@ from sessiond.rpc.framing import Framing
 from sessiond.service.client import Client
 from sessiond.service.pubsub.hub import HubStatistics
 from sessiond.testing.daemon import Daemon, Refusal, Wire
-from sessiond.transports import connection as connection_module
-from sessiond.transports import outbox as outbox_module
 from tests.kit.calls import append, create, create_with
 from tests.kit.house import House, arrived
+from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 
 
@@ -421,8 +420,7 @@ async def test_a_subscriber_that_does_not_read_costs_a_bound_and_loses_nothing(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = 64 * 1024
-    monkeypatch.setattr(outbox_module, "OUTBOX_BYTES_MAX", limit)
-    monkeypatch.setattr(connection_module, "OUTBOX_BYTES_MAX", limit)
+    set_limits(monkeypatch, OUTBOX_BYTES_MAX=limit)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as stuck:
         await create(wire)
         await subscribe(stuck)
@@ -476,7 +474,7 @@ def client_of(daemon: Daemon, _wire: Wire) -> Client:
 async def test_one_frame_larger_than_the_outbox_is_still_delivered(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox_module, "OUTBOX_BYTES_MAX", 1000)
+    set_limits(monkeypatch, OUTBOX_BYTES_MAX=1000)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as reader:
         await create(wire)
         await subscribe(reader)

@@ -39,18 +39,14 @@ from sessiond.rpc.framing import Framer, frame_content_length, frame_ndjson
 from sessiond.rpc.params import Params
 from sessiond.service.byte_budget import ByteBudget
 from sessiond.testing.wire import RawWire
-from sessiond.transports import connection as connection_module
-from sessiond.transports import listening as listening_module
-from sessiond.transports import outbox as outbox_module
 from sessiond.transports import receiving as receiving_module
-from sessiond.transports import response_queue as answers_module
-from sessiond.transports import unix as unix_module
 from sessiond.transports.admission import Admission
 from sessiond.transports.base import FdPort, Port, SocketPort
 from sessiond.transports.connection import Connection
 from sessiond.transports.listening import CannotListen, Listening, listen
 from sessiond.transports.serving import serve_connection
 from sessiond.transports.unix import serve_unix
+from tests.kit.limits import set_limits
 
 
 async def quiet() -> None:
@@ -487,8 +483,7 @@ async def test_a_client_that_never_reads_is_not_read_forever() -> None:
 async def test_too_many_requests_in_flight_stop_the_reading(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (connection_module, answers_module):
-        monkeypatch.setattr(module, "IN_FLIGHT_MAX", 5)
+    set_limits(monkeypatch, IN_FLIGHT_MAX=5)
     daemon = Daemon()
     async with connected(daemon) as (wire, _):
         await wire.send_bytes(b"".join(request(n, "later") for n in range(12)) + request(12))
@@ -605,7 +600,7 @@ async def test_events_that_nobody_tried_to_send_yet_do_not_count_as_full() -> No
 async def test_a_socket_that_takes_nothing_while_an_answer_waits_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(outbox_module, "STUCK_SOCKET_SECONDS", 0.05)
+    set_limits(monkeypatch, STUCK_SOCKET_SECONDS=0.05)
     daemon = Daemon()
     async with connected(daemon) as (wire, _):
         await wire.send_bytes(request(1, size=5_000_000))
@@ -821,7 +816,7 @@ def test_the_folders_lock_is_waited_for_but_not_for_ever(
         with socket.socket(socket.AF_UNIX) as dead:
             dead.bind(str(socket_path))
     before = list(socket_path.parent.iterdir())
-    monkeypatch.setattr(listening_module, "FOLDER_LOCK_SECONDS", 0.02)
+    set_limits(monkeypatch, FOLDER_LOCK_SECONDS=0.02)
     folder = os.open(socket_path.parent, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
@@ -892,7 +887,7 @@ async def test_one_connection_too_many_is_told_and_closed_and_the_next_is_served
 async def test_accepting_survives_a_full_table(
     socket_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    monkeypatch.setattr(unix_module, "EXHAUSTED_SECONDS", 0.0)
+    set_limits(monkeypatch, EXHAUSTED_SECONDS=0.0)
     failures = 3
     accept = socket.socket.accept
 

@@ -11,6 +11,7 @@ import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, stored_message
 
 
@@ -185,7 +186,7 @@ async def test_a_whole_tree_over_the_limit_is_refused_and_flat_is_named(
     house: House, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     house.put([stored_message(f"n{n}", None, content="x") for n in range(50)])
-    monkeypatch.setattr(sys.modules["sessiond.methods.session.tree"], "RESULT_BYTES_MAX", 500)
+    set_limits(monkeypatch, RESULT_BYTES_MAX=500)
     async with house.daemon() as daemon, daemon.connect() as wire:
         with pytest.raises(Refusal) as refused:
             await tree(wire, form=form)
@@ -202,7 +203,7 @@ async def test_a_page_ends_early_where_rows_are_large_and_pages_make_the_whole(
     async with house.daemon() as daemon, daemon.connect() as wire:
         whole = await tree(wire, layout=True)
         assert whole == await tree(wire, layout=True)
-        monkeypatch.setattr(sys.modules["sessiond.methods.session.tree"], "RESULT_BYTES_MAX", 4000)
+        set_limits(monkeypatch, RESULT_BYTES_MAX=4000)
         rows: list[Any] = []
         cursor = None
         pages = 0

@@ -11,13 +11,14 @@ import pytest
 
 from sessiond.journal.disk.files import Files
 from sessiond.limits import OUTBOX_BYTES_MAX
-from sessiond.service.external import foreign_lines, inotify
+from sessiond.service.external import inotify
 from sessiond.service.external.inotify import InotifyWatcher
 from sessiond.service.external.watcher import PollingWatcher, Watcher
 from sessiond.system.linux import LINUX
 from sessiond.system.macos import MACOS
 from tests.kit.calls import session_info
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 from tests.service.test_foreign_writers import HEADERS, append_ours, event, ids_of, line, message_of
 
@@ -116,7 +117,7 @@ async def test_more_lines_at_once_than_an_outbox_holds_are_replayed_from_the_fil
 async def test_half_a_line_is_closed_when_nobody_goes_on_with_it(
     real_house: House, watching: Watcher, dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(foreign_lines, "HALF_LINE_SECONDS", 0.2)
+    set_limits(monkeypatch, HALF_LINE_SECONDS=0.2)
     path = begun(real_house, dialect)
     async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
         await wire.call("subscribe", session_id=SESSION)
@@ -179,7 +180,7 @@ async def test_whose_time_alone_is_new_is_the_same_file(
 async def test_half_a_line_on_a_full_disk_is_tried_again_now_and_then(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(foreign_lines, "HALF_LINE_SECONDS", 0.2)
+    set_limits(monkeypatch, HALF_LINE_SECONDS=0.2)
     path = house.put([])
     async with (
         house.daemon(PollingWatcher(house.files, 0.02)) as daemon,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sessiond.journal import checksums
 from sessiond.journal.checksums import Checksums
+from tests.kit.limits import set_limits
 
 DO = st.one_of(
     st.tuples(st.just("add"), st.binary(min_size=1, max_size=9)),
@@ -23,7 +24,7 @@ def test_it_is_that_of_the_bytes_whatever_was_added_cut_and_asked_before(
     steps: list[tuple[str, bytes | int]],
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checksums, "STEP_BYTES", 16)
+        set_limits(patch, STEP_BYTES=16)
         patch.setattr(checksums, "_RECENT_MAX", 3)
         sums, data = Checksums(), b""
 

@@ -61,6 +61,7 @@ from sessiond_client.results import READ_ANY
 from sessiond_client.starting import Reach
 from sessiond_client.steps import Outside, Wait
 from sessiond_client.tree_results import Lease
+from tests.kit.limits import set_limits
 from tests.unit.far_end import Daemon
 
 SETUP = Setup(hello=None, random=lambda: 1.0)
@@ -116,7 +117,7 @@ def test_a_line_separator_inside_a_string_ends_no_line() -> None:
 
 
 def test_a_line_without_end_is_refused_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "LINE_BYTES_MAX", 10)
+    set_limits(monkeypatch, LINE_BYTES_MAX=10)
     buffer = wire.LineBuffer()
     assert list(buffer.feed(b"1234567890")) == []
     with pytest.raises(ProtocolViolation):
@@ -570,7 +571,7 @@ def test_an_abandoned_call_is_taken_back_or_cancelled() -> None:
 def test_a_request_over_the_frame_limit_is_refused_before_it_is_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sessiond_client.exchange.REQUEST_BYTES_MAX", 100)
+    set_limits(monkeypatch, REQUEST_BYTES_MAX=100)
     call = new_call("append", {"message": {"text": "x" * 100}})
     _, daemon = exchange_with(call)
     assert daemon.connect() == []
@@ -801,7 +802,7 @@ def test_events_before_the_answer_are_held_until_it_is_known_what_they_mean() ->
 def test_events_without_end_before_the_answer_end_the_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sessiond_client.feed.HELD_BYTES_MAX", 300)
+    set_limits(monkeypatch, HELD_BYTES_MAX=300)
     feed, daemon = feed_with(after=0)
     daemon.connect()
     daemon.event(1)

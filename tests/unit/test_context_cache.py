@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sessiond.service.context import context_cache
 from sessiond.service.context.context_cache import Context, ContextCache, build_context
+from tests.kit.limits import set_limits
 from tests.unit.in_memory import TIME, Counted, opened
 
 KINDS = ["user", "assistant", "tool", "custom", "model", "thinking", "compaction", "edit", "drop"]
@@ -115,12 +116,11 @@ def test_what_is_not_small_or_far_away_is_left_to_a_worker_thread(
 ) -> None:
     session = opened([entry(n, "user", n - 1, 1) for n in range(1, 41)])
     cache = ContextCache()
-    monkeypatch.setattr(context_cache, "INLINE_READ_BYTES", 500)
+    set_limits(monkeypatch, INLINE_READ_BYTES=500)
     assert cache.build_now(session, 40) is None
     cache.put(build_context(session, 39))
     assert cache.build_now(session, 40) is not None
-    monkeypatch.setattr(context_cache, "INLINE_READ_BYTES", 10**9)
-    monkeypatch.setattr(context_cache, "INLINE_WALK_STEPS", 20)
+    set_limits(monkeypatch, INLINE_READ_BYTES=10**9, INLINE_WALK_STEPS=20)
     assert ContextCache().build_now(session, 40) is None
     assert ContextCache().build_now(session, 20) is not None
 

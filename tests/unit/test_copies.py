@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from sessiond.model.row import Kind
 from sessiond.rpc.progress import NO_PROGRESS
 from sessiond.service.context.context_cache import build_context
-from sessiond.service.copying import merging
 from sessiond.service.copying.forking import Fork, fork
 from sessiond.service.copying.header import Birth
 from sessiond.service.copying.merging import merge_plan
@@ -26,6 +25,7 @@ from sessiond.service.copying.rebasing import by_ids, rebase
 from sessiond.service.copying.source import CopyDeps, Source
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.settings import SETTINGS
+from tests.kit.limits import set_limits
 from tests.unit.in_memory import HEADER, NATIVE_HEADER, TIME, opened, opened_lines
 
 Json = dict[str, Any]
@@ -318,7 +318,7 @@ def test_a_merge_quotes_the_newest_messages_of_a_context(dialect: str, data: st.
     copied = drawn_copy(data, dialect)
     count = data.draw(st.integers(1, 6))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(merging, "MERGE_MESSAGES_MAX", count)
+        set_limits(patch, MERGE_MESSAGES_MAX=count)
         _, (told,) = merge_plan([copied.source])
     context = build_context(copied.opened, copied.leaf)
     assert told.entry_ids == list(dict.fromkeys(context.sources[: context.count][-count:]))

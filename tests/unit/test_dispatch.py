@@ -11,9 +11,9 @@ from msgspec import UNSET, Raw, Struct
 
 from sessiond.errors import Cancelled, InvalidRequest, PermissionDenied, TooLarge
 from sessiond.limits import BATCH_MEMBERS_MAX
-from sessiond.rpc import calls
 from sessiond.rpc.dispatch import DEFERRED, Call, Dispatcher, Exchange, Method
 from sessiond.rpc.params import Params
+from tests.kit.limits import set_limits
 
 
 class Inner(Struct, forbid_unknown_fields=True):
@@ -277,8 +277,7 @@ def test_a_result_that_cannot_be_encoded_is_internal(rig: Rig) -> None:
 
 
 def test_an_answer_over_the_limit_is_too_large(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "SMALL_ANSWER_BYTES", 50)
-    monkeypatch.setattr(calls, "RESULT_BYTES_MAX", 50)
+    set_limits(monkeypatch, SMALL_ANSWER_BYTES=50, RESULT_BYTES_MAX=50)
     text = "x" * 60
     assert failed(rig.call("echo", f'{{"text":"{text}"}}'))[0] == -32014
 
@@ -286,7 +285,7 @@ def test_an_answer_over_the_limit_is_too_large(rig: Rig, monkeypatch: pytest.Mon
 def test_a_large_answer_that_finds_no_room_is_refused_to_who_can_ask_again_only(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "SMALL_ANSWER_BYTES", 50)
+    set_limits(monkeypatch, SMALL_ANSWER_BYTES=50)
     rig.peer.has_room = False
     large, small = [f'{{"text":"{"x" * size}"}}' for size in (60, 20)]
     code, data = failed(rig.call("echo", large))
@@ -550,8 +549,7 @@ def test_an_empty_batch_and_one_too_large_are_one_error_with_id_null(rig: Rig) -
 def test_a_batch_whose_answers_together_are_too_large_keeps_the_first(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "SMALL_ANSWER_BYTES", 100)
-    monkeypatch.setattr(calls, "RESULT_BYTES_MAX", 100)
+    set_limits(monkeypatch, SMALL_ANSWER_BYTES=100, RESULT_BYTES_MAX=100)
     params = '{"text":"' + "x" * 40 + '"}'
     (batch,) = rig.send(
         f'[{{"id":1,"method":"echo","params":{params}}},'

@@ -12,8 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiond.dialects.lenient_json import lenient
-from sessiond.journal import reader as reading
-from sessiond.journal import recovery
 from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal
 from sessiond.journal.reader import LineReader
@@ -21,6 +19,7 @@ from sessiond.journal.recovery import LongLine, Splitter, long_line, stored_size
 from sessiond.journal.scanning import feed, lines_from, scan
 from sessiond.limits import LINE_BYTES_MAX
 from sessiond.testing.disk import FaultDisk
+from tests.kit.limits import set_limits
 
 MIB = 1 << 20
 FILE = Path("/home/session.jsonl")
@@ -77,9 +76,7 @@ def test_the_splitter_and_the_reader_agree_where_a_line_is_too_long(
     found: list[bytes] = []
     reader = LineReader(disk, disk.open_read(FILE), FILE)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (recovery, reading):
-            patch.setattr(module, "LINE_BYTES_MAX", SHORT_MAX)
-            patch.setattr(module, "LINE_HEAD_BYTES", 4)
+        set_limits(patch, LINE_BYTES_MAX=SHORT_MAX, LINE_HEAD_BYTES=4)
         splitter = Splitter(reader.ends, lambda _seq, line: found.append(line))
         for at in range(0, len(data), chunk_bytes):
             splitter.feed(data[at : at + chunk_bytes])

@@ -15,9 +15,9 @@ from msgspec import Raw
 
 from sessiond.errors import InvalidParams, SessiondError
 from sessiond.rpc.progress import NO_PROGRESS, Progress
-from sessiond.service import progress as telling
 from sessiond.service.actor.background import run_in_background
 from sessiond.testing.daemon import standing_environment
+from tests.kit.limits import set_limits
 
 
 class Asker:
@@ -102,7 +102,7 @@ async def asked(token: str | int | None = "t") -> AsyncIterator[Asker]:
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let progress be reported at every turn of the loop."""
-    monkeypatch.setattr(telling, "PROGRESS_SECONDS", 0)
+    set_limits(monkeypatch, PROGRESS_SECONDS=0)
 
 
 async def test_a_beginning_the_news_and_an_end_before_the_answer() -> None:

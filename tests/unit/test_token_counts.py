@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from sessiond.model.row import Kind
 from sessiond.model.settings import CompactionSettings
-from sessiond.service.context import token_counts
 from sessiond.service.context.context_cache import build_context
 from sessiond.service.context.growth import growth, may_be_less
 from sessiond.service.context.token_counts import TokenCounts
@@ -19,6 +18,7 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.service.policies import Policies
 from sessiond.session.context.tokens import BYTES, CHARACTERS, Estimator, spent
 from sessiond.session.context.tokens import Counted as Plugged
+from tests.kit.limits import set_limits
 from tests.unit.in_memory import TIME, Counted, opened
 
 KINDS = [
@@ -197,7 +197,7 @@ def test_the_next_turn_reads_its_own_entries_only() -> None:
 
 
 def test_an_answer_that_says_its_cost_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_counts, "INLINE_READ_BYTES", 300)
+    set_limits(monkeypatch, INLINE_READ_BYTES=300)
     entries = [entry(n, "answer" if n % 2 else "user", n - 1, 1) for n in range(1, 41)]
     session = opened(entries)
     journal = session.journal
@@ -225,7 +225,7 @@ def test_what_is_kept_is_not_read_twice() -> None:
 def test_a_context_far_down_is_left_to_a_worker_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     session = opened([entry(n, "user", n - 1, 1) for n in range(1, 41)])
     estimates = TokenCounts(session, Policies())
-    monkeypatch.setattr(token_counts, "INLINE_WALK_STEPS", 20)
+    set_limits(monkeypatch, INLINE_WALK_STEPS=20)
     assert estimates.now(40) is None
     assert estimates.now(20) is not None
     assert estimates.now(40) is not None

@@ -15,6 +15,7 @@ from sessiond.service.context.view_cache import ViewCache, Viewed, shared
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.context.context import shared_prefix
 from sessiond.session.providers.shapes import Shape, View
+from tests.kit.limits import set_limits
 from tests.unit.in_memory import NATIVE_HEADER, TIME, opened
 
 VIEWS = [
@@ -204,7 +205,7 @@ def test_the_next_turn_reads_its_own_messages_only(
             return inner(message)
 
     session.dialect = Counting()
-    monkeypatch.setattr(view_cache, "INLINE_READ_BYTES", 10**9)
+    set_limits(monkeypatch, INLINE_READ_BYTES=10**9)
     views, view = ViewCache(session), View(repair=True, shape=shape)
     views.now(build_context(session, 200), view)
     assert len(read) == 200
@@ -226,10 +227,10 @@ def test_a_large_one_is_left_to_a_worker_thread_and_a_small_step_is_not(
     views, view = ViewCache(session), View(shape="openai")
     base = views.now(build_context(session, 38), view)
     assert base is not None
-    monkeypatch.setattr(view_cache, "INLINE_READ_BYTES", 800)
+    set_limits(monkeypatch, INLINE_READ_BYTES=800)
     assert ViewCache(session).now(build_context(session, 40), view) is None
     assert views.now(build_context(session, 40), view) is not None
-    monkeypatch.setattr(view_cache, "INLINE_WALK_STEPS", 1)
+    set_limits(monkeypatch, INLINE_WALK_STEPS=1)
     assert views.now(build_context(session, 36), view) is None
 
 
