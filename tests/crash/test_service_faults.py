@@ -1,6 +1,6 @@
 """Every kind of request with every failing disk call: refused without effect, or done.
 
-`test_faults` tests the journal alone in this way; here a client asks the whole daemon.
+The tests of journal faults test the journal alone in this way; here a client asks the whole daemon.
 """
 
 from __future__ import annotations

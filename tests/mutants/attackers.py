@@ -54,7 +54,11 @@ ATTACKERS: Final = (
     Attacker(
         "every-fault",
         "each call of a journal into the disk fails once",
-        ("tests/crash/test_faults.py",),
+        (
+            "tests/crash/test_append_faults.py",
+            "tests/crash/test_file_faults.py",
+            "tests/crash/test_foreign_file_faults.py",
+        ),
     ),
     Attacker(
         "service-faults",

@@ -1,0 +1,27 @@
+"""Calls and an exchange without a socket, for the tests of the client's core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond_client.calls import Call
+from sessiond_client.conversation import Setup
+from sessiond_client.exchange import Exchange
+from sessiond_client.requests import prepare
+from tests.unit.far_end import Daemon
+
+SETUP = Setup(hello=None, random=lambda: 1.0)
+OVERLOADED = {"code": -32001, "kind": "overloaded", "retryable": True}
+DRAINING = {"code": -32023, "kind": "draining", "retryable": True, "retry_after_ms": 700}
+
+
+def new_call(method: str, params: dict[str, Any] | None = None, *, deadline: float = 30.0) -> Call:
+    ids = iter(f"id{number}" for number in range(100))
+    return Call(prepare(method, params or {}, new_id=lambda: next(ids)), deadline)
+
+
+def exchange_with(*calls: Call) -> tuple[Exchange, Daemon]:
+    exchange = Exchange(SETUP)
+    for call in calls:
+        exchange.submit(call)
+    return exchange, Daemon(exchange)
