@@ -17,13 +17,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sessiond_client.aio import Client, connect
-    from sessiond_client.asked import (
-        Asked,
-        BeforeBranch,
-        BeforeCompact,
-        BeforeFork,
-        Summarize,
-    )
+    from sessiond_client.asked import Asked, BeforeBranch, BeforeCompact, BeforeFork, Summarize
     from sessiond_client.blocking import BlockingClient, connect_blocking
     from sessiond_client.errors import (
         ClientClosed,

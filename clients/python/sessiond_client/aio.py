@@ -11,12 +11,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import closing
-from types import TracebackType
 from typing import Any, Self, Unpack
 
-import anyio
-from anyio.lowlevel import checkpoint
 from msgspec import Raw
 
 from sessiond_client.base import ClientBase
@@ -42,29 +38,21 @@ def connect(
     return Client(socket_path, options)
 
 
-class Client(AsyncMethods, ClientBase):
+class Client(AsyncMethods, ClientBase[TaskWaiter]):
     """Calls and subscriptions, kept over lost connections."""
 
     def __init__(self, socket_path: str | os.PathLike[str] | None, options: ConnectOptions) -> None:
-        self._waiter = TaskWaiter()
-        super().__init__(socket_path, options, clock=anyio.current_time, waiter=self._waiter)
+        super().__init__(socket_path, options, TaskWaiter())
 
     async def __aenter__(self) -> Self:
         try:
-            with closing(self._driver.open(self._deadline(self._connect_timeout))) as steps:
-                for step in steps:
-                    await self._waiter.wait(step)
+            await self._waiter.run(self._driver.open(self._deadline(self._connect_timeout)))
         except BaseException:
             self.disconnect()
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.disconnect()
 
     async def call(self, method: str, /, **params: Any) -> Any:
@@ -83,21 +71,22 @@ class Client(AsyncMethods, ClientBase):
         `ttl` in seconds: so long others wait if this program is stopped or cut off. Moves name
         `lease_id=lease.id`, which raises `LeaseLost` once it is over.
         """
-        standing = self._driver.conversation.standing
-        return HeldLease(self, standing, session_id, ttl, options)
+        return HeldLease(self, self._driver.conversation.standing, session_id, ttl, options)
 
     def subscribe(self, session_id: str, **options: Unpack[SubscribeOptions]) -> Subscription:
         """The session's events, in order and each once; from `after`, else from now.
 
         "Now" is when the `async with` is entered, or the first event is asked for.
         """
-        waiter = TaskWaiter()
-        return Subscription(self._new_feed(session_id, options, waiter), waiter)
+        with self._waiter.lock:
+            waiter = self._waiter.another()
+            return Subscription(self._new_feed(session_id, options, waiter), waiter)
 
     def subscribe_catalog(self, **options: Unpack[Timed]) -> CatalogSubscription:
         """Hints that `list` shows something else. `timeout` bounds the first answer only."""
-        waiter = TaskWaiter()
-        return CatalogSubscription(self._new_catalog_feed(options, waiter), waiter)
+        with self._waiter.lock:
+            waiter = self._waiter.another()
+            return CatalogSubscription(self._new_catalog_feed(options, waiter), waiter)
 
     def offer(self, **options: Unpack[OfferOptions]) -> Offer:
         """Does something for the daemon inside the `async with`: what it asks, each to be answered.
@@ -105,16 +94,11 @@ class Client(AsyncMethods, ClientBase):
         On a connection of its own, offered anew on every one that is made. A compaction that this
         client calls for asks its own offer first if `connect` was given a `client_id`.
         """
-        waiter = TaskWaiter()
-        return Offer(self._new_offer(options, waiter), waiter)
+        with self._waiter.lock:
+            waiter = self._waiter.another()
+            return Offer(self._new_offer(options, waiter), waiter)
 
     async def _ask(self, method: str, options: Mapping[str, Any], /, **named: Any) -> Raw:
         call = self._new_call(method, {**named, **options})
-        must_yield = True
-        with closing(self._driver.drive(call)) as steps:
-            for step in steps:
-                must_yield = False
-                await self._waiter.wait(step)
-        if must_yield:
-            await checkpoint()
+        await self._waiter.run(self._driver.drive(call))
         return call.outcome()

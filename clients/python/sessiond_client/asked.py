@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum, auto
-from types import TracebackType
 from typing import Final, Self
 
 from msgspec import Raw
@@ -63,14 +62,9 @@ class Asked:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._fate is _Fate.OPEN:
-            if error is None:
+            if kind is None:
                 self.pass_on()
             else:
                 self._reply(self, wire.refusal(self._number, _FAILED))

@@ -8,52 +8,51 @@ import random
 import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, get_args
+from typing import Any, Generic, TypeVar, get_args
 
 from sessiond_client.calls import Call
 from sessiond_client.catalog import CatalogFeed
 from sessiond_client.connect_options import ConnectOptions, Hook, OfferOptions
 from sessiond_client.conversation import Setup
-from sessiond_client.driver import CallDriver, FeedDriver, StreamDriver
+from sessiond_client.driver import CallDriver, FeedDriver, OfferDriver, StreamDriver
 from sessiond_client.exchange import Exchange
 from sessiond_client.feed import Feed
 from sessiond_client.limits import TIMEOUT_DEFAULT
-from sessiond_client.offer_driver import OfferDriver
 from sessiond_client.offering import Offering
 from sessiond_client.place import socket_place
 from sessiond_client.port import Port
 from sessiond_client.requests import prepare
 from sessiond_client.starting import Reach, Start, start_command
-from sessiond_client.steps import Outside, Waiter
+from sessiond_client.steps import Outside, Shell, Waiter
 
 __all__ = ["ClientBase"]
 
 
-class ClientBase:
+D = TypeVar("D", bound=StreamDriver[Any])
+W = TypeVar("W", bound=Shell)
+
+
+class ClientBase(Generic[W]):
     """A client without a way to wait."""
 
     def __init__(
-        self,
-        socket_path: str | os.PathLike[str] | None,
-        options: ConnectOptions,
-        *,
-        clock: Callable[[], float],
-        waiter: Waiter,
+        self, socket_path: str | os.PathLike[str] | None, options: ConnectOptions, waiter: W
     ) -> None:
         hello = {key: value for key, value in options.items() if key in {"client_id", "access"}}
-        self._clock = clock
         self._reach = _reach(socket_path, options)
         self._timeout = options.get("timeout", TIMEOUT_DEFAULT)
         self._connect_timeout = options.get("connect_timeout", 0.0)
         self._setup = Setup(hello=hello or None, random=random.random)
+        self._waiter = waiter
         self._driver = CallDriver(Exchange(self._setup), self._outside(waiter))
         self._streams: list[StreamDriver[Any]] = []
 
     def disconnect(self) -> None:
-        """Closes every connection; whoever still waits gets `ClientClosed`."""
-        self._driver.close()
-        for stream in self._streams:
-            stream.close()
+        """Close every connection; a call that still waits gets `ClientClosed`."""
+        with self._waiter.lock:
+            self._driver.close()
+            for stream in self._streams:
+                stream.close()
 
     def _new_call(self, method: str, params: Mapping[str, Any]) -> Call:
         wanted = dict(params)
@@ -65,19 +64,14 @@ class ClientBase:
         wanted = dict(params)
         deadline = self._deadline(wanted.pop("timeout", self._timeout))
         feed = Feed(self._setup, session_id, wanted, deadline=deadline)
-        driver = FeedDriver(feed, self._outside(waiter))
-        self._keep(driver)
-        return driver
+        return self._keep(FeedDriver(feed, self._outside(waiter)))
 
     def _new_catalog_feed(
         self, params: Mapping[str, Any], waiter: Waiter
     ) -> StreamDriver[CatalogFeed]:
-        feed = CatalogFeed(
-            self._setup, deadline=self._deadline(params.get("timeout", self._timeout))
-        )
-        driver = StreamDriver(feed, self._outside(waiter))
-        self._keep(driver)
-        return driver
+        deadline = self._deadline(params.get("timeout", self._timeout))
+        feed = CatalogFeed(self._setup, deadline=deadline)
+        return self._keep(StreamDriver(feed, self._outside(waiter)))
 
     def _new_offer(self, options: OfferOptions, waiter: Waiter) -> OfferDriver:
         offered, wanted = options.get("hooks", False), options.get("summarize", False)
@@ -86,19 +80,18 @@ class ClientBase:
             raise ValueError("offer something: summarize=True, or hooks")
         deadline = self._deadline(options.get("timeout", self._timeout))
         offering = Offering(self._setup, summarize=wanted, hooks=hooks, deadline=deadline)
-        driver = OfferDriver(offering, self._outside(waiter))
-        self._keep(driver)
-        return driver
+        return self._keep(OfferDriver(offering, self._outside(waiter)))
 
-    def _keep(self, driver: StreamDriver[Any]) -> None:
+    def _keep(self, driver: D) -> D:
         self._streams = [other for other in self._streams if not other.is_released]
         self._streams.append(driver)
+        return driver
 
     def _outside(self, waiter: Waiter) -> Outside:
-        return Outside(reach=self._reach, clock=self._clock, waiter=waiter)
+        return Outside(reach=self._reach, clock=self._waiter.clock, waiter=waiter)
 
     def _deadline(self, timeout: float | None) -> float:
-        return math.inf if timeout is None else self._clock() + timeout
+        return math.inf if timeout is None else self._waiter.clock() + timeout
 
 
 def _reach(

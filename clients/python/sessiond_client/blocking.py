@@ -1,18 +1,18 @@
 """The client for plain scripts and threads.
 
-Threads may share one client: one of the waiting ones reads for all. Each
-subscription has a connection of its own and belongs to the thread that iterates it.
-What the anyio client promises holds here; the steps are the same.
+Generated from aio.py by scripts/unasync; run: make fix
+
+Threads may share one client; their calls travel together on one connection. Each
+subscription has a connection of its own: a consumer that is slow leaves only that
+one unread, the daemon then replays it from the log, and no answer waits behind it.
+The price: an event and the answer to the append it tells of come in no order; who
+needs the entry in a replica waits for the answer's `seq`.
 """
 
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections.abc import Mapping
-from contextlib import closing
-from types import TracebackType
 from typing import Any, Self, Unpack
 
 from msgspec import Raw
@@ -44,37 +44,22 @@ def connect_blocking(
     return BlockingClient(socket_path, options)
 
 
-class BlockingClient(BlockingMethods, ClientBase):
+class BlockingClient(BlockingMethods, ClientBase[ThreadWaiter]):
     """Calls and subscriptions, kept over lost connections."""
 
     def __init__(self, socket_path: str | os.PathLike[str] | None, options: ConnectOptions) -> None:
-        self._lock = threading.Lock()
-        self._waiter = ThreadWaiter(self._lock)
-        super().__init__(socket_path, options, clock=time.monotonic, waiter=self._waiter)
+        super().__init__(socket_path, options, ThreadWaiter())
 
     def __enter__(self) -> Self:
         try:
-            steps = self._driver.open(self._deadline(self._connect_timeout))
-            with self._lock, closing(steps):
-                for step in steps:
-                    self._waiter.wait(step)
+            self._waiter.run(self._driver.open(self._deadline(self._connect_timeout)))
         except BaseException:
             self.disconnect()
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.disconnect()
-
-    def disconnect(self) -> None:
-        """Closes every connection; whoever still waits gets `ClientClosed`."""
-        with self._lock:
-            super().disconnect()
 
     def call(self, method: str, /, **params: Any) -> Any:
         """The decoded result of any method. `timeout` and `on_progress` stay here, the rest is sent."""
@@ -92,8 +77,7 @@ class BlockingClient(BlockingMethods, ClientBase):
         `ttl` in seconds: so long others wait if this program is stopped or cut off. Moves name
         `lease_id=lease.id`, which raises `LeaseLost` once it is over.
         """
-        standing = self._driver.conversation.standing
-        return BlockingHeldLease(self, standing, session_id, ttl, options)
+        return BlockingHeldLease(self, self._driver.conversation.standing, session_id, ttl, options)
 
     def subscribe(
         self, session_id: str, **options: Unpack[SubscribeOptions]
@@ -102,16 +86,15 @@ class BlockingClient(BlockingMethods, ClientBase):
 
         "Now" is when the `with` is entered, or the first event is asked for.
         """
-        with self._lock:
-            waiter = ThreadWaiter(self._lock)
+        with self._waiter.lock:
+            waiter = self._waiter.another()
             return BlockingSubscription(self._new_feed(session_id, options, waiter), waiter)
 
     def subscribe_catalog(self, **options: Unpack[Timed]) -> BlockingCatalogSubscription:
         """Hints that `list` shows something else. `timeout` bounds the first answer only."""
-        with self._lock:
-            waiter = ThreadWaiter(self._lock)
-            driver = self._new_catalog_feed(options, waiter)
-            return BlockingCatalogSubscription(driver, waiter)
+        with self._waiter.lock:
+            waiter = self._waiter.another()
+            return BlockingCatalogSubscription(self._new_catalog_feed(options, waiter), waiter)
 
     def offer(self, **options: Unpack[OfferOptions]) -> BlockingOffer:
         """Does something for the daemon inside the `with`: what it asks, each to be answered.
@@ -119,13 +102,11 @@ class BlockingClient(BlockingMethods, ClientBase):
         On a connection of its own, offered anew on every one that is made. A compaction that this
         client calls for asks its own offer first if `connect_blocking` was given a `client_id`.
         """
-        with self._lock:
-            waiter = ThreadWaiter(self._lock)
+        with self._waiter.lock:
+            waiter = self._waiter.another()
             return BlockingOffer(self._new_offer(options, waiter), waiter)
 
     def _ask(self, method: str, options: Mapping[str, Any], /, **named: Any) -> Raw:
         call = self._new_call(method, {**named, **options})
-        with self._lock, closing(self._driver.drive(call)) as steps:
-            for step in steps:
-                self._waiter.wait(step)
+        self._waiter.run(self._driver.drive(call))
         return call.outcome()

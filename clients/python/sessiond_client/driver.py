@@ -11,17 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
+from sessiond_client.asked import Asked
 from sessiond_client.calls import Call
 from sessiond_client.conversation import Conversation
 from sessiond_client.errors import ConnectionLost
 from sessiond_client.exchange import Exchange
 from sessiond_client.feed import Feed
+from sessiond_client.limits import LAST_ANSWERS_SECONDS
+from sessiond_client.offering import Offering
 from sessiond_client.port import Port
 from sessiond_client.starting import Start
 from sessiond_client.steps import Outside, Turn, Wait
 from sessiond_client.stream import Stream
 
-__all__ = ["CallDriver", "Driver", "FeedDriver", "StreamDriver"]
+__all__ = ["CallDriver", "Driver", "FeedDriver", "OfferDriver", "StreamDriver"]
 
 C = TypeVar("C", bound=Conversation)
 S = TypeVar("S", bound=Stream[Any])
@@ -234,3 +237,25 @@ class FeedDriver(StreamDriver[Feed]):
         """Asks for a `Flushed`; it comes in line with the events."""
         self.conversation.flush()
         self._push()
+
+
+class OfferDriver(StreamDriver[Offering]):
+    """The requests of the daemon."""
+
+    def __init__(self, offering: Offering, outside: Outside) -> None:
+        super().__init__(offering, outside)
+        offering.reply = self._reply
+
+    def finish(self) -> Generator[Wait, None, None]:
+        """Goes on until what was answered is sent, for a while."""
+        until = self._outside.clock() + LAST_ANSWERS_SECONDS
+        outgoing = self.conversation.outgoing
+        if self._waiting is not None:
+            return  # who waits there sends it
+        for wait in self._drive(lambda: not outgoing or self._outside.clock() >= until):
+            yield Wait(wait.on, write=wait.write, until=min(wait.until, until))
+
+    def _reply(self, asked: Asked, frame: bytes) -> None:
+        with self._outside.waiter.lock:
+            self.conversation.put(asked, frame)
+            self._push()

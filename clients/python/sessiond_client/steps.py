@@ -12,7 +12,7 @@ from sessiond_client.calls import Call
 from sessiond_client.port import Port
 from sessiond_client.starting import Reach, Start
 
-__all__ = ["Outside", "Turn", "Wait", "Waiter"]
+__all__ = ["Outside", "Shell", "Turn", "Wait", "Waiter"]
 
 
 class Waiter(Protocol):
@@ -28,6 +28,15 @@ class Waiter(Protocol):
 
     def release(self) -> None:
         """There will be no more `Wait`: drops what was needed for it."""
+
+
+class Shell(Waiter, Protocol):
+    """A shell as its client knows the shell."""
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """The clock by which times are told."""
+        ...
 
 
 class Outside(Struct, frozen=True):

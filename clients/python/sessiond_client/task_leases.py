@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
-
-import anyio
-from anyio.abc import TaskGroup
 
 from sessiond_client.connection_state import ConnectionState
 from sessiond_client.errors import SessiondClientError
 from sessiond_client.generated.options import AcquireOptions
 from sessiond_client.lease_state import LeaseState
 from sessiond_client.limits import RELEASE_SECONDS, TIMEOUT_DEFAULT
+from sessiond_client.waiting import TaskWaiter, TaskWork
 
 if TYPE_CHECKING:
     from sessiond_client.aio import Client
@@ -31,20 +28,21 @@ class HeldLease:
         ttl: float,
         options: AcquireOptions,
     ) -> None:
-        self.lost = anyio.Event()
+        self.lost = TaskWork.Event()
         """Set when the lease is known to be over before it was released."""
         self._client = client
         self._standing = standing
         self._session_id = session_id
         patience = options.get("wait_ms", 0) / 1000 + TIMEOUT_DEFAULT
         self._options: AcquireOptions = {"timeout": patience, **options}
-        self._tenure = LeaseState(ttl, anyio.current_time)
+        self._clock = TaskWaiter.clock
+        self._tenure = LeaseState(ttl, self._clock)
         self._tenure.wake = self.lost.set
-        self._tasks: TaskGroup | None = None
+        self._work = TaskWork()
 
     @property
     def id(self) -> str:
-        """What the daemon wants as `lease_id`. Raises LeaseLost once it is over."""
+        """What the daemon wants as `lease_id`. Raises LeaseLost once the lease is over."""
         return self._tenure.require().lease_id
 
     @property
@@ -53,47 +51,35 @@ class HeldLease:
         return self._tenure.require().epoch
 
     async def __aenter__(self) -> Self:
-        asked_at = anyio.current_time()
-        lease = await self._client.acquire(self._session_id, self._tenure.ttl_ms, **self._options)
+        tenure, asked_at = self._tenure, self._clock()
+        lease = await self._client.acquire(self._session_id, tenure.ttl_ms, **self._options)
         if not self._options.get("wait_ms"):
-            self._tenure.granted(lease, asked_at)
+            tenure.granted(lease, asked_at)
         else:
             # It was given when the wait was over, which only the daemon knows: from now on
             # counts what is asked now.
-            self._tenure.granted(lease, anyio.current_time())
+            tenure.granted(lease, self._clock())
             await self._renew()
-            self._tenure.require()
-        self._standing.begin(self._tenure)
-        self._tasks = await anyio.create_task_group().__aenter__()
-        self._tasks.start_soon(self._keep)
+            tenure.require()
+        self._standing.begin(tenure)
+        await self._work.start(self._keep)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        assert self._tasks is not None, "it was entered"
-        self._tasks.cancel_scope.cancel()
+    async def __aexit__(self, *_: object) -> None:
         try:
-            # What went wrong inside is not the group's: it goes on as it is, in no other group.
-            await self._tasks.__aexit__(None, None, None)
+            await self._work.stop()
         finally:
             self._standing.end(self._tenure)
-            with anyio.CancelScope(shield=True):
+            with self._work.shield():
                 await self._release()
 
     async def _keep(self) -> None:
-        while not self._tenure.is_lost:
-            with anyio.move_on_after(self._tenure.renew_at - anyio.current_time()):
-                await self.lost.wait()
-                return
+        tenure = self._tenure
+        while not tenure.is_lost and await self._work.pause(tenure.renew_at - self._clock()):
             await self._renew()
 
     async def _renew(self) -> None:
-        tenure = self._tenure
-        asked_at = anyio.current_time()
+        tenure, asked_at = self._tenure, self._clock()
         left = max(0.0, tenure.ends_at - asked_at)
         try:
             lease = await self._client.renew(

@@ -1,10 +1,10 @@
-"""A lease that renews itself, for plain scripts and threads."""
+"""A lease that renews itself, for plain scripts and threads.
+
+Generated from task_leases.py by scripts/unasync; run: make fix
+"""
 
 from __future__ import annotations
 
-import threading
-import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from sessiond_client.connection_state import ConnectionState
@@ -12,6 +12,7 @@ from sessiond_client.errors import SessiondClientError
 from sessiond_client.generated.options import AcquireOptions
 from sessiond_client.lease_state import LeaseState
 from sessiond_client.limits import RELEASE_SECONDS, TIMEOUT_DEFAULT
+from sessiond_client.waiting import ThreadWaiter, ThreadWork
 
 if TYPE_CHECKING:
     from sessiond_client.blocking import BlockingClient
@@ -20,10 +21,7 @@ __all__ = ["BlockingHeldLease"]
 
 
 class BlockingHeldLease:
-    """A head that is this client's inside the `with`; move it with `lease_id=lease.id`.
-
-    A thread of its own renews it.
-    """
+    """A head that is this client's inside the `with`; move it with `lease_id=lease.id`."""
 
     def __init__(
         self,
@@ -33,22 +31,21 @@ class BlockingHeldLease:
         ttl: float,
         options: AcquireOptions,
     ) -> None:
-        self.lost = threading.Event()
+        self.lost = ThreadWork.Event()
         """Set when the lease is known to be over before it was released."""
         self._client = client
         self._standing = standing
         self._session_id = session_id
         patience = options.get("wait_ms", 0) / 1000 + TIMEOUT_DEFAULT
         self._options: AcquireOptions = {"timeout": patience, **options}
-        self._tenure = LeaseState(ttl, time.monotonic)
-        self._tenure.wake = self._told
-        self._is_over = False
-        self._woken = threading.Event()
-        self._keeper = threading.Thread(target=self._keep, name="sessiond-lease", daemon=True)
+        self._clock = ThreadWaiter.clock
+        self._tenure = LeaseState(ttl, self._clock)
+        self._tenure.wake = self.lost.set
+        self._work = ThreadWork()
 
     @property
     def id(self) -> str:
-        """What the daemon wants as `lease_id`. Raises LeaseLost once it is over."""
+        """What the daemon wants as `lease_id`. Raises LeaseLost once the lease is over."""
         return self._tenure.require().lease_id
 
     @property
@@ -57,48 +54,35 @@ class BlockingHeldLease:
         return self._tenure.require().epoch
 
     def __enter__(self) -> Self:
-        asked_at = time.monotonic()
-        lease = self._client.acquire(self._session_id, self._tenure.ttl_ms, **self._options)
+        tenure, asked_at = self._tenure, self._clock()
+        lease = self._client.acquire(self._session_id, tenure.ttl_ms, **self._options)
         if not self._options.get("wait_ms"):
-            self._tenure.granted(lease, asked_at)
+            tenure.granted(lease, asked_at)
         else:
             # It was given when the wait was over, which only the daemon knows: from now on
             # counts what is asked now.
-            self._tenure.granted(lease, time.monotonic())
+            tenure.granted(lease, self._clock())
             self._renew()
-            self._tenure.require()
-        self._standing.begin(self._tenure)
-        self._keeper.start()
+            tenure.require()
+        self._standing.begin(tenure)
+        self._work.start(self._keep)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._standing.end(self._tenure)
-        self._is_over = True
-        self._woken.set()
-        self._keeper.join()
+    def __exit__(self, *_: object) -> None:
         try:
-            self._client.release(self._session_id, self.id, timeout=RELEASE_SECONDS)
-        except SessiondClientError:
-            # It is over, or will be by itself.
-            return
-
-    def _told(self) -> None:
-        self.lost.set()
-        self._woken.set()
+            self._work.stop()
+        finally:
+            self._standing.end(self._tenure)
+            with self._work.shield():
+                self._release()
 
     def _keep(self) -> None:
-        while not self._is_over and not self._tenure.is_lost:
-            if not self._woken.wait(self._tenure.renew_at - time.monotonic()):
-                self._renew()
+        tenure = self._tenure
+        while not tenure.is_lost and self._work.pause(tenure.renew_at - self._clock()):
+            self._renew()
 
     def _renew(self) -> None:
-        tenure = self._tenure
-        asked_at = time.monotonic()
+        tenure, asked_at = self._tenure, self._clock()
         left = max(0.0, tenure.ends_at - asked_at)
         try:
             lease = self._client.renew(
@@ -108,3 +92,10 @@ class BlockingHeldLease:
             tenure.lose(error)
         else:
             tenure.granted(lease, asked_at)
+
+    def _release(self) -> None:
+        try:
+            self._client.release(self._session_id, self.id, timeout=RELEASE_SECONDS)
+        except SessiondClientError:
+            # It is over, or will be by itself.
+            return
