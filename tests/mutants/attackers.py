@@ -44,7 +44,11 @@ ATTACKERS: Final = (
     Attacker(
         "preconditions",
         "requests whose expectations fit in part",
-        ("tests/service/test_expected.py", "tests/service/test_on_conflict.py", *_ONCE),
+        (
+            "tests/service/test_append_expected.py",
+            "tests/service/test_append_on_conflict.py",
+            *_ONCE,
+        ),
     ),
     Attacker(
         "leases",
@@ -116,10 +120,10 @@ ATTACKERS: Final = (
         "copies",
         "forks, rebases and merges, while their source changes and the power fails",
         (
-            "tests/service/test_copies_hold_still.py",
-            "tests/service/test_copies_mended.py",
+            "tests/service/test_copy_snapshots.py",
+            "tests/service/test_copy_contents.py",
             "tests/service/test_fork.py",
-            "tests/service/test_known_defects_of_copies.py",
+            "tests/service/test_predecessor_copy_defects.py",
             "tests/service/test_rebase_and_merge.py",
             *_ONCE,
         ),
@@ -127,17 +131,17 @@ ATTACKERS: Final = (
     Attacker(
         "moves",
         "heads go elsewhere, and the power fails",
-        ("tests/service/test_known_defects.py", "tests/service/test_navigate.py", *_ONCE),
+        ("tests/service/test_predecessor_defects.py", "tests/service/test_navigate.py", *_ONCE),
     ),
     Attacker(
         "foreign-writers",
         "other programs write to the file of an open session, whole lines and halves",
         (
             "tests/service/test_foreign_atoms.py",
-            "tests/service/test_foreign_halves.py",
+            "tests/service/test_foreign_torn_lines.py",
             "tests/service/test_foreign_writers.py",
             "tests/service/test_rewritten_in_place.py",
-            "tests/service/test_shared_ids.py",
+            "tests/service/test_foreign_duplicate_ids.py",
             "tests/service/test_saved_in_place.py",
             *_ONCE,
         ),
@@ -161,8 +165,8 @@ ATTACKERS: Final = (
         "compactions",
         "clients that summarise, veto, hang and leave while compactions are under way",
         (
-            "tests/service/test_runs.py",
-            "tests/service/test_run_endings.py",
+            "tests/service/test_compaction_runs.py",
+            "tests/service/test_compaction_run_endings.py",
             "tests/service/test_hooks.py",
             *_ONCE,
         ),
@@ -220,27 +224,27 @@ ATTACKERS: Final = (
     Attacker(
         "known-deltas",
         "contexts of a session that grows, branches and is compacted, held against deltas and APIs",
-        ("tests/service/test_known.py",),
+        ("tests/service/test_context_deltas.py",),
     ),
     Attacker(
         "kept-messages",
         "compactions by every program's rules, however little is kept",
-        ("tests/service/test_kept.py",),
+        ("tests/service/test_kept_tool_results.py",),
     ),
     Attacker(
         "bad-plans",
         "plans and compactions that must be refused, and some that must not",
-        ("tests/service/test_bad_plans.py", "tests/service/test_planning.py", *_ONCE),
+        ("tests/service/test_invalid_plans.py", "tests/service/test_compaction_plans.py", *_ONCE),
     ),
     Attacker(
         "recommendations",
         "contexts that get too large, by whoever's figures",
-        ("tests/service/test_recommended.py", *_ONCE),
+        ("tests/service/test_compaction_recommendations.py", *_ONCE),
     ),
     Attacker(
         "recorded-answers",
         "what pi answered itself, and sharur's figures",
-        ("tests/service/test_vectors.py", "tests/service/test_sharur.py", *_ONCE),
+        ("tests/service/test_vectors.py", "tests/service/test_sharur_preset.py", *_ONCE),
     ),
     Attacker(
         "two-daemons",

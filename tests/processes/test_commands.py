@@ -148,7 +148,7 @@ def test_the_examples_of_a_help_run(shell: Shell, name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_shows_an_example_of_itself(name: str) -> None:
-    # These two go on until they are ended; test_life.py and the tests of lsp run them.
+    # These two go on until they are ended; test_daemon_lifecycle.py and the tests of lsp run them.
     if name not in {"serve", "lsp"}:
         assert any(f"sessiond {name}" in line for line in examples_of(COMMANDS[name]))
 

@@ -1,6 +1,6 @@
 """More defects of the programs that sessiond replaces: copies, trees, and waits for other programs.
 
-As in `test_known_defects`, each test is named after its line in section D of the facts about them.
+As in `test_predecessor_defects`, each test is named after its line in section D of the facts about them.
 """
 
 from __future__ import annotations
