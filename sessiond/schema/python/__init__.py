@@ -1,7 +1,7 @@
 """The Python client's methods, parameters and results, as the files that hold them.
 
-Law: what can be said by the schema is written by a program. `names` has what the schema cannot
-know: what the client calls a type, the order of its fields, and what an older daemon leaves out.
+Law: a program writes everything that the schema can say. `names` has what the schema cannot
+know: the client's name of a type, the order of its fields, and what an older daemon leaves out.
 
     __main__.py  write the generated files
     methods.py   methods of the clients
@@ -25,7 +25,7 @@ __all__ = ["FILES", "FOLDER"]
 FOLDER: Final = "clients/python/sessiond_client/generated"
 
 FILES: Final[dict[str, Callable[[], str]]] = {
-    "__init__.py": lambda: '"""What is generated from the protocol; run: make schema"""\n',
+    "__init__.py": lambda: '"""Modules that are generated from the protocol; run: make schema"""\n',
     "messages.py": messages_text,
     "results.py": results_text,
     "requests.py": requests_text,
@@ -33,4 +33,4 @@ FILES: Final[dict[str, Callable[[], str]]] = {
     "async_methods.py": lambda: methods_text(is_async=True),
     "blocking_methods.py": lambda: methods_text(is_async=False),
 }
-"""The text of each file, by its name; the same in every run."""
+"""Text of each file, by its name; equal in every run."""

@@ -1,4 +1,4 @@
-"""What the Python client's helpers are given and give back, where the schema does not say.
+"""Parameters and answers of the Python client's helpers, where the schema does not say them.
 
 A new method of the protocol needs its row in `ANSWER_OF`, or its name in `NO_METHOD`.
 """
@@ -87,7 +87,7 @@ OPTION_NAMES: Final = {
     "RewindParams": "MoveOptions",
 }
 
-# Where a parameter is given as something else than the schema says of it.
+# Types of parameters that are given as another type than the schema's.
 OPTION_TYPES: Final = {
     "CompactParams.first_kept_entry_id": "str",
     "CreateParams.compaction": "Json",
@@ -104,7 +104,7 @@ OPTION_TYPES: Final = {
     "UpdateParams.persist": 'Literal["on_assistant", "immediate"]',
 }
 
-# Said of the parameters of a method, beside what the schema says.
+# Docstrings of a method's parameters, added to the description in the schema.
 OPTION_NOTES: Final = {
     "AcquireOptions": "`timeout` must be longer than `wait_ms`.",
     "AppendOptions": (
@@ -134,7 +134,7 @@ OPTION_NOTES: Final = {
     "UpdateOptions": "A parameter that is left out changes nothing.",
 }
 
-# Said of a helper, beside what the schema says of its method.
+# Docstrings of helpers, added to the summary of the method in the schema.
 CALL_NOTES: Final = {
     "retention/run": "A dry run unless `dry_run=False`.",
     "session/acquire": "Moves of the head name `lease_id`. The lease is lost with the connection.",

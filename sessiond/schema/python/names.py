@@ -1,4 +1,4 @@
-"""What the Python client calls the results, notifications and requests of the protocol.
+"""Names in the Python client for the results, notifications and requests of the protocol.
 
 A row of `RESULTS`, `MESSAGES` or `REQUESTS` is a type of the client: its name, the components of
 the schema that it reads, and its fields in their order. A field is required, unless a mark follows
@@ -187,7 +187,7 @@ LISTS: Final = {"Heads": "Head", "Everybody": "Present", "Hits": "Hit"}
 BASES: Final = {"CompactionPlan": "PlanFacts"}
 SETTINGS: Final = {"Cursor": "omit_defaults=True", "CompactionPlan": "kw_only=True"}
 
-# Where a field is read as something else than the schema says of it.
+# Types of fields that are read as another type than the schema's.
 TYPES: Final = {
     "Context.model": "dict[str, Any]",
     "Context.sources": "list[Any]",
@@ -207,10 +207,10 @@ TYPES: Final = {
     "TreeNode.gutters": "list[dict[str, Any]]",
 }
 
-# Said of a type instead of what the schema says of its first component.
+# Docstrings of types, instead of the description of their first component in the schema.
 INSTEAD: Final = {
-    "Context": "What a model is given.",
-    "Cursor": "A place in a session's log, and what proves that it is still the same log.",
+    "Context": "Messages that a model is sent.",
+    "Cursor": "A place in a session's log, with the proof that the log was not replaced.",
     "EntryName": "An entry's id and type.",
     "Exported": "The file that was written, or its content.",
     "Forest": "The sessions by descent, in the form that was asked for.",
@@ -219,9 +219,9 @@ INSTEAD: Final = {
     "TreePage": "The tree in the form that was asked for: `nodes` in pre-order, `roots`, or `text`.",
 }
 
-# Said of a type, or of a field, beside what the schema says.
+# Docstrings of types and fields, added to the description in the schema.
 NOTES: Final = {
-    "BeforeCompact": "Without a `plan` a summary of yours has no use. `automatic`: nobody asked for it.",
+    "BeforeCompact": "Without a `plan` a summary from the client has no use. `automatic`: the daemon began by itself.",
     "CatalogChanged": '`change` is "many" after a lost connection too: hints may have been missed.',
     "CompactionPlan": "Send `plan_id` back with the summary that `prompt` asks for.",
     "Context": "With `not_modified` only `etag` is set: use the context you hold.",
@@ -230,11 +230,11 @@ NOTES: Final = {
     "EntryEvent.leaf_id": "The head's leaf right after this entry; unset where the entry moves no head.",
     "Lagged": "The consumer was too slow. No entry is missing.",
     "PlannedCompaction": "`plan` is None, and `reason` says why, when there is nothing to do.",
-    "Replaced": "Whatever was held of the session is void.",
+    "Replaced": "All known entries of the session are void.",
     "Signal": "`raw` is the data as it was sent, `data` a reading of it.",
     "StoredEntry": "`raw` is the entry's bytes as stored, `entry` a reading of them.",
-    "StoredEntry.children": "How many on a path, which ones for a single entry.",
-    "StoredEntry.resolved_parent_id": "On a path, if the entry stands below another one than its `parent_id` says: the id of that one.",
+    "StoredEntry.children": "Number of children on a path, their ids for a single entry.",
+    "StoredEntry.resolved_parent_id": "Parent in the tree of an entry on a path, if it is not `parent_id`.",
     "TreeNode": "`parent_id` is what is stored, `resolved_parent_id` is there if the entry stands elsewhere.",
 }
 
@@ -248,13 +248,13 @@ MEMBERS: Final = {
 
     @property
     def cursor(self) -> Cursor:
-        """Give it as `after` to go on behind this entry, also in another process."""
+        """Cursor behind this entry: the `after` to go on from, also in another process."""
         return Cursor(self.seq, self.name.id, self.epoch)
 ''',
     "TreeNode": '''\
     @property
     def below_id(self) -> str | None:
-        """The id of the entry that this one stands below; None for a root."""
+        """Id of the parent in the tree; None for a root."""
         resolved = self.resolved_parent_id
         return self.parent_id if isinstance(resolved, UnsetType) else resolved
 ''',

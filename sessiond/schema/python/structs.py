@@ -53,18 +53,20 @@ class _Field(Struct, frozen=True):
 
 
 def messages_text() -> str:
-    """Return the module of what the daemon says unasked, and of its answers to subscriptions."""
-    return _module("messages", "What the daemon tells its subscribers, as the client reads it.")
+    """Return the module of the daemon's notifications, and of its answers to subscriptions."""
+    return _module(
+        "messages", "Notifications of the daemon to its subscribers, as the client reads them."
+    )
 
 
 def results_text() -> str:
-    """Return the module of what the daemon answers."""
-    return _module("results", "What the daemon answers, as the client reads it.")
+    """Return the module of the daemon's answers."""
+    return _module("results", "Answers of the daemon, as the client reads them.")
 
 
 def requests_text() -> str:
-    """Return the module of what the daemon asks of a client."""
-    return _module("requests", "What the daemon asks of a client that offered to answer.")
+    """Return the module of the daemon's requests to a client."""
+    return _module("requests", "Requests of the daemon to a client that offered to answer.")
 
 
 def _module(module: str, told: str) -> str:

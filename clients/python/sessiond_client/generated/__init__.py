@@ -1,1 +1,1 @@
-"""What is generated from the protocol; run: make schema"""
+"""Modules that are generated from the protocol; run: make schema"""
