@@ -339,7 +339,7 @@ def lies_inside() -> InvalidParams:
 
 def exists_again(session_id: str) -> SessionExists:
     """Return the refusal to restore a session whose id belongs to a session outside the trash."""
-    text = "a session of this id exists; delete that session before you restore this one"
+    text = "a session of this id exists: delete that session before you restore this one"
     return SessionExists(text, session_id=session_id)
 
 
