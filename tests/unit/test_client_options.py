@@ -74,3 +74,11 @@ def test_the_blocking_methods_are_those_of_the_anyio_client() -> None:
         [sys.executable, REPOSITORY / "scripts" / "unasync", "--check"], check=False
     )
     assert done.returncode == 0, "run: make fix"
+
+
+def test_the_blocking_client_imports_no_anyio() -> None:
+    program = (
+        "import sys; from sessiond_client import connect_blocking; sys.exit('anyio' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=False)
+    assert done.returncode == 0, "a script without tasks would wait for anyio at every start"

@@ -21,7 +21,7 @@ from sessiond_client.generated.async_methods import AsyncMethods
 from sessiond_client.generated.options import AcquireOptions, SubscribeOptions
 from sessiond_client.task_leases import HeldLease
 from sessiond_client.task_streams import CatalogSubscription, Offer, Subscription
-from sessiond_client.waiting import TaskWaiter
+from sessiond_client.task_waiting import TaskWaiter
 from sessiond_client.wire import READ_ANY
 
 __all__ = ["Client", "connect"]

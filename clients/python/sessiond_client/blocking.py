@@ -27,7 +27,7 @@ from sessiond_client.thread_streams import (
     BlockingOffer,
     BlockingSubscription,
 )
-from sessiond_client.waiting import ThreadWaiter
+from sessiond_client.thread_waiting import ThreadWaiter
 from sessiond_client.wire import READ_ANY
 
 __all__ = ["BlockingClient", "connect_blocking"]

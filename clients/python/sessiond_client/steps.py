@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ from sessiond_client.calls import Call
 from sessiond_client.port import Port
 from sessiond_client.starting import Reach, Start
 
-__all__ = ["Outside", "Shell", "Turn", "Wait", "Waiter"]
+__all__ = ["Outside", "Shell", "Steps", "Turn", "Wait", "Waiter"]
 
 
 class Waiter(Protocol):
@@ -59,3 +59,6 @@ class Turn(Struct, frozen=True):
     """Until somebody calls `call.wake`: it is settled, or it is its turn to lead."""
 
     call: Call
+
+
+Steps = Generator[Wait | Turn, None, None] | Generator[Wait, None, None]

@@ -9,7 +9,7 @@ from sessiond_client.errors import SessiondClientError
 from sessiond_client.generated.options import AcquireOptions
 from sessiond_client.lease_state import LeaseState
 from sessiond_client.limits import RELEASE_SECONDS, TIMEOUT_DEFAULT
-from sessiond_client.waiting import TaskWaiter, TaskWork
+from sessiond_client.task_waiting import TaskWaiter, TaskWork
 
 if TYPE_CHECKING:
     from sessiond_client.aio import Client

@@ -9,7 +9,7 @@ from sessiond_client.catalog import CatalogFeed
 from sessiond_client.driver import FeedDriver, OfferDriver, StreamDriver
 from sessiond_client.events import Event
 from sessiond_client.generated.messages import CatalogChanged, Cursor
-from sessiond_client.waiting import TaskWaiter
+from sessiond_client.task_waiting import TaskWaiter
 
 __all__ = ["CatalogSubscription", "Offer", "Subscription"]
 

@@ -12,7 +12,7 @@ from sessiond_client.errors import SessiondClientError
 from sessiond_client.generated.options import AcquireOptions
 from sessiond_client.lease_state import LeaseState
 from sessiond_client.limits import RELEASE_SECONDS, TIMEOUT_DEFAULT
-from sessiond_client.waiting import ThreadWaiter, ThreadWork
+from sessiond_client.thread_waiting import ThreadWaiter, ThreadWork
 
 if TYPE_CHECKING:
     from sessiond_client.blocking import BlockingClient

@@ -12,7 +12,7 @@ from sessiond_client.catalog import CatalogFeed
 from sessiond_client.driver import FeedDriver, OfferDriver, StreamDriver
 from sessiond_client.events import Event
 from sessiond_client.generated.messages import CatalogChanged, Cursor
-from sessiond_client.waiting import ThreadWaiter
+from sessiond_client.thread_waiting import ThreadWaiter
 
 __all__ = ["BlockingCatalogSubscription", "BlockingOffer", "BlockingSubscription"]
 
