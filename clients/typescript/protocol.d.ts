@@ -865,7 +865,7 @@ export interface Leaf {
   reason?: "branch" | "drop" | "reset" | "rewind";
 }
 
-/** A lease as its holder is told. */
+/** A lease as its holder sees it. */
 export interface Lease {
   lease_id: string;
   epoch: number;

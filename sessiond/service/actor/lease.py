@@ -1,4 +1,4 @@
-"""One lease: as it is asked for, given, waited for, and told to others."""
+"""The values of a lease: its request, its holder, its waiters, and the refusal of other clients."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["HeldLease", "Lease", "LeaseHolder", "LeaseRequest", "Waiter", "held_
 
 
 class LeaseHolder(Struct, frozen=True):
-    """Who has a lease, as others are told: what that client calls itself."""
+    """The holder of a lease as other clients see it: the names that the client gives itself."""
 
     client_id: str | None
     name: str | None
 
 
 class Lease(Struct, frozen=True):
-    """A lease as its holder is told."""
+    """A lease as its holder sees it."""
 
     lease_id: str
     epoch: int
@@ -28,7 +28,7 @@ class Lease(Struct, frozen=True):
 
 
 class LeaseRequest(Struct, frozen=True):
-    """What somebody asks for: a head, for how long, and how long to wait for it."""
+    """A request for a lease: the head, the lease's duration, and the longest wait."""
 
     head: str
     ttl_ms: int
@@ -36,7 +36,7 @@ class LeaseRequest(Struct, frozen=True):
 
 
 class HeldLease(Struct, eq=False):
-    """A lease that was given. `ends` is on the monotonic clock, in seconds."""
+    """A granted lease. `ends` is on the monotonic clock, in seconds."""
 
     lease: Lease
     client: Any
@@ -52,11 +52,11 @@ class Waiter(Struct, eq=False):
 
 
 def held_by(head: str, held: HeldLease | None, **data: bool) -> LeaseHeld:
-    """What somebody else is told who wants this head."""
+    """Return the refusal for another client that wants this head."""
     if held is None:
         return LeaseHeld("the session is being closed; ask again", head=head, holder=None)
     return LeaseHeld(
-        "somebody has this head for himself; wait with wait_ms, or work on another head",
+        "the head is leased: wait with wait_ms, or work on another head",
         head=head,
         holder=LeaseHolder(held.client.client_id, held.client.name),
         epoch=held.lease.epoch,

@@ -1,12 +1,11 @@
-"""Who alone may move the heads of one session, for a while, and who waits to be next.
+"""The leases of one session's heads, and the clients that wait for one.
 
-Law 1: a head has one lease at a time, and whoever waits for it is served in the order
-of asking. Law 2: a lease ends with its time, its release or its connection; what has
-ended counts no more at the next look, and a clock runs only for those who wait.
-Law 3: a lease is given between two batches of the writer, so what was on its way to the
-disk before it is stored before it.
+Law 1: a head has one lease at a time, and waiting clients get the head in the order of their
+requests. Law 2: a lease ends with its time, its release or its connection. An ended lease is
+dropped at the next look; a timer runs only for waiting clients. Law 3: a lease is granted between
+two batches of the writer, so all batches before the grant are stored before it.
 
-Synchronous and without I/O. Nothing of it is kept over a restart but that epochs go on growing.
+Synchronous and without I/O. A restart ends all leases; epochs go on growing.
 """
 
 from __future__ import annotations
@@ -39,28 +38,28 @@ class Leases:
         self._next_epoch = next_epoch
         self._rules = rules
         self.held: dict[str, HeldLease] = {}
-        """By head; some may have run out since the last look."""
+        """The leases by head; some may have run out since the last look."""
         self.waiting: dict[Waiter, None] = {}
 
     @property
     def in_use(self) -> bool:
-        """Whether a head is leased, or somebody waits for one."""
+        """True if a head is leased or a client waits for one."""
         self._drop_ended()
         return bool(self.held or self.waiting)
 
     def concerns(self, client: Any) -> bool:
-        """Whether this connection leases a head, or waits for one."""
+        """Return whether this connection leases a head or waits for one."""
         self._drop_ended()
         holders = [held.client for held in self.held.values()]
         return client in (*holders, *(waiter.ticket.client for waiter in self.waiting))
 
-    # -- asked by whoever moves a head -----------------------------------------------
+    # -- checks before a head moves --------------------------------------------------
 
     def require(self, head: str, lease_id: str | None) -> None:
-        """Raise unless the head is free, or the lease named is its own.
+        """Raise unless the head is free or `lease_id` is its lease.
 
-        Raises InvalidParams for the lease of another head, LeaseHeld where another client has the
-        head, LeaseLost for a lease that is over.
+        Raises InvalidParams for the lease of another head, LeaseHeld if another client has the
+        head, and LeaseLost for an ended lease.
         """
         held = self._holding(head)
         if lease_id is not None:
@@ -69,7 +68,7 @@ class Leases:
             if lease_id is not None:
                 raise lease_lost(lease_id)
         elif held.lease.lease_id != lease_id:
-            # Who names a lease that is over cannot do better by asking again.
+            # A retry with an ended lease cannot succeed.
             raise held_by(head, held, retryable=lease_id is None)
 
     def _require_not_of_another(self, head: str, lease_id: str) -> None:
@@ -79,13 +78,16 @@ class Leases:
                 raise lease_of_another(name, head)
 
     def is_held(self, head: str) -> bool:
-        """Whether somebody has the head."""
+        """Return whether the head is leased."""
         return self._holding(head) is not None
 
-    # -- asked by clients, in their turn between two batches --------------------------
+    # -- requests of clients, served between two batches ------------------------------
 
     def acquire(self, wish: LeaseRequest, ticket: Ticket) -> Any:
-        """A lease; LATER if it has to be waited for. Raises LeaseHeld, HeadNotFound, Overloaded."""
+        """Return a lease, or LATER if the client must wait for the head.
+
+        Raises LeaseHeld, HeadNotFound, Overloaded.
+        """
         if wish.head != MAIN and not self._rules.named_heads:
             raise HeadNotFound("files of this dialect have one head, main", head=wish.head)
         self.serve()
@@ -96,7 +98,7 @@ class Leases:
             raise held_by(wish.head, held)
         if len(self.waiting) >= LEASE_WAITERS_MAX:
             raise Overloaded(
-                "too many wait for the heads of this session",
+                "too many clients wait for heads of this session",
                 limit=LEASE_WAITERS_MAX,
                 retry_after_ms=RETRY_AFTER_MS,
             )
@@ -105,7 +107,7 @@ class Leases:
         return LATER
 
     def give_up(self, ticket: Ticket) -> bool:
-        """Nobody waits for this answer any more; False if it was given already."""
+        """Remove a cancelled waiter; return False if it was answered already."""
         waiter = next((one for one in self.waiting if one.ticket is ticket), None)
         if waiter is None:
             return False
@@ -113,7 +115,7 @@ class Leases:
         return True
 
     def stop_waiting(self, client: Any) -> None:
-        """A connection asks for nothing more: its places in line are given up."""
+        """Cancel all waits of a connection whose input has ended."""
         for waiter in list(self.waiting):
             if waiter.ticket.client is client:
                 del self.waiting[waiter]
@@ -121,7 +123,7 @@ class Leases:
                 waiter.ticket.flush()
 
     def renew(self, lease_id: str, ttl_ms: int) -> Lease:
-        """The same lease, for so long from now. Raises LeaseLost."""
+        """Extend a lease to `ttl_ms` from now and return it. Raises LeaseLost."""
         self._drop_ended()
         for head, held in self.held.items():
             if held.lease.lease_id == lease_id:
@@ -131,7 +133,7 @@ class Leases:
         raise lease_lost(lease_id)
 
     def release(self, lease_id: str) -> None:
-        """End a lease; one that is over already is no error."""
+        """End a lease; an ended lease is no error."""
         for head, held in list(self.held.items()):
             if held.lease.lease_id == lease_id:
                 del self.held[head]
@@ -139,7 +141,7 @@ class Leases:
     # -- ends ------------------------------------------------------------------------
 
     def leave(self, client: Any) -> None:
-        """A connection ended, and with it its leases and its places in line."""
+        """End the leases and the waits of a closed connection."""
         for head, held in list(self.held.items()):
             if held.client is client:
                 del self.held[head]
@@ -148,7 +150,7 @@ class Leases:
                 del self.waiting[waiter]
 
     def serve(self) -> None:
-        """Give what is free to those who wait; who has waited long enough is refused."""
+        """Grant free heads to waiting clients; refuse clients whose wait is over."""
         if not self.waiting:
             return
         now = self._environment.monotonic()
@@ -167,12 +169,15 @@ class Leases:
             ticket.flush()
 
     def due_in(self) -> float:
-        """In how many seconds `serve` has something to do by itself; inf if never."""
+        """Return the seconds until `serve` must be called again; inf without waiting clients."""
         ends = [min(one.until, self._end_of(one.wish.head)) for one in self.waiting]
         return max(0.0, min(ends) - self._environment.monotonic()) if ends else inf
 
     def close(self, why: SessiondError | None = None) -> None:
-        """Refuse who waits, with `why`, else with who has the head: the session is closed."""
+        """Refuse all waiting clients and end all leases, because the session is closed.
+
+        The refusal is `why`, else a LeaseHeld that names the holder of the head.
+        """
         for waiter in self.waiting:
             head = waiter.wish.head
             waiter.ticket.fail(why or held_by(head, self.held.get(head)))
@@ -186,7 +191,7 @@ class Leases:
             self._drop_ended()
         if len(self.held) >= LEASES_MAX:
             raise Overloaded(
-                "as many heads of this session are leased as may be",
+                "too many heads of this session are leased",
                 limit=LEASES_MAX,
                 retry_after_ms=RETRY_AFTER_MS,
             )

@@ -1,7 +1,7 @@
-"""How a session comes to be open: its file is read, or made when there is none.
+"""The opening of a session: its file is read, or created if there is none.
 
-Law: order is kept. Who asked for a session that is not there, before the one that
-creates it, is told so; who asked afterwards is served by what was created.
+Law: order is kept. Requests for a missing session that came before the request to create it are
+refused. Requests that came afterwards use the created session.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Opening"]
 
 
 class Opening:
-    """The opening of one session, and what it came to."""
+    """The opening of one session, and its outcome."""
 
     def __init__(self, load: Callable[[], OpenSession]) -> None:
         self._load = load
@@ -30,9 +30,9 @@ class Opening:
         self._failure: SessiondError | None = None
 
     def create_instead(self, load: Callable[[], OpenSession], waiting: tuple[Command, ...]) -> bool:
-        """`load` the session in case there is none, which those who wait will not see.
+        """Use `load` to create the session if there is none; refuse the commands in `waiting` then.
 
-        False when it is open, or when somebody else's `load` came first.
+        Returns False if the session is open, or if another `load` was set before.
         """
         if self._opened is not None or self._instead is not None:
             return False
@@ -41,7 +41,7 @@ class Opening:
         return True
 
     async def run(self, refuse: Callable[[Iterable[Command], SessiondError], None]) -> OpenSession:
-        """Open it, in a worker thread. Raises what the file is refused for."""
+        """Open the session in a worker thread. Raises the refusal of the file."""
         try:
             return await to_thread.run_sync(self._load)
         except SessionNotFound as error:
@@ -51,18 +51,18 @@ class Opening:
             return await to_thread.run_sync(self._instead)
 
     def done(self, opened: OpenSession) -> None:
-        """It is open, and requests are served."""
+        """Record that the session is open and serves requests."""
         self._opened = opened
         self._settled.set()
 
     def failed(self, error: SessiondError) -> None:
-        """It cannot be opened; nothing else, once it was, for whoever waited for that."""
+        """Record that opening failed; do nothing after a success."""
         if self._opened is None:
             self._failure = error
         self._settled.set()
 
     async def outcome(self) -> OpenSession:
-        """The open session, once it is. Raises what the opening came to."""
+        """Wait for the open session and return it. Raises the error of a failed opening."""
         await self._settled.wait()
         if self._failure is not None:
             raise self._failure

@@ -256,7 +256,7 @@ class Rewound(Struct, frozen=True):
 
 
 class Lease(Struct, frozen=True):
-    """A lease as its holder is told."""
+    """A lease as its holder sees it."""
 
     lease_id: str
     epoch: int
