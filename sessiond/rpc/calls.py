@@ -9,7 +9,7 @@ Rule 3: a notification's call is settled like any other, but puts no answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -44,6 +44,10 @@ class Peer(Protocol):
         """Queue one answer."""
         ...
 
+    def put_all(self, bodies: Sequence[bytes]) -> None:
+        """Queue several answers in one piece."""
+        ...
+
     def flush(self) -> None:
         """Send the queued frames, as far as the other end takes them."""
         ...
@@ -64,6 +68,8 @@ class CallTable(Generic[C]):
         is_question: Callable[[str], bool],
     ) -> None:
         self.client = client
+        self.put = peer.put
+        self.put_all = peer.put_all
         self.flush = peer.flush
         self.admits = peer.admits
         self.incident = incident
@@ -76,16 +82,30 @@ class CallTable(Generic[C]):
     def __len__(self) -> int:
         return len(self.held)
 
-    def hold(self, call: Call[C], on_cancel: Callable[[], None] | None) -> None:
-        """Count a call as in flight. A second call of `hold` replaces `on_cancel`."""
-        if call not in self.held:
-            self.body_bytes += call.size
-        self.held[call] = on_cancel
+    def answer_all(self, calls: Sequence[Call[C]], results: Sequence[bytes]) -> None:
+        """Settle several calls with results that are JSON already, and queue the answers together.
 
-    def drop(self, call: Call[C]) -> None:
-        """Remove a call that was settled."""
-        del self.held[call]
-        self.body_bytes -= call.size
+        The answers keep the order of the calls.
+        """
+        held, put = self.held, self.put
+        bodies: list[bytes] = []
+        for call, result in zip(calls, results, strict=True):
+            if call.put is not put or len(result) > SMALL_ANSWER_BYTES or call not in held:
+                self._put_all(bodies)
+                call.answer(result)
+                continue
+            assert not call.settled, "a call is settled once"
+            call.settled = True
+            del held[call]
+            self.body_bytes -= call.size
+            if call.id is not None:
+                bodies.append(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (call.id, result))
+        self._put_all(bodies)
+
+    def _put_all(self, bodies: list[bytes]) -> None:
+        if bodies:
+            self.put_all(bodies)
+            bodies.clear()
 
     def cancel(self, wanted: bytes | Raw) -> None:
         """Cancel the calls of this id.
@@ -125,14 +145,16 @@ def _value(text: bytes) -> object:
 class Call(Generic[C]):
     """A request, or a notification, in the hands of its handler."""
 
-    __slots__ = ("_held", "_put", "_table", "client", "id", "method", "progress", "settled", "size")
+    __slots__ = ("_table", "client", "held", "id", "method", "progress", "put", "settled", "size")
 
     def __init__(
         self, table: CallTable[C], method: str, id_text: bytes | None, put: Put, size: int
     ) -> None:
         self._table = table
-        self._put = put
-        self._held = False
+        # Where the answer goes: to the connection, or into its place in the answer to a batch.
+        self.put = put
+        # Whether the call counts as in flight.
+        self.held = False
         # JSON text of the id as it was sent; None for a notification.
         self.id = id_text
         self.client = table.client
@@ -171,7 +193,7 @@ class Call(Generic[C]):
             return
         self._settle()
         if self.id is not None:
-            self._put(result_body(self.id, text))
+            self.put(result_body(self.id, text))
 
     def _refusal(self, size: int) -> SessiondError | None:
         """Return the error to send in place of a large answer; None if the answer may be queued."""
@@ -192,28 +214,36 @@ class Call(Generic[C]):
         # Only an error that carries a plan is so large, and then nothing was changed.
         if len(body) > SMALL_ANSWER_BYTES and not self._table.admits(len(body)):
             body = error_body(self.id, _crowded())
-        self._put(body)
+        self.put(body)
 
     def flush(self) -> None:
         """Send the queued frames of the call's connection."""
         self._table.flush()
 
     def defer(self, on_cancel: Callable[[], None] | None) -> None:
-        """Mark the call as answered later; `on_cancel` gives it up, or does nothing if too late."""
+        """Count the call as in flight; `on_cancel` gives it up, or does nothing if too late.
+
+        A call that is deferred again is given up in the new way from then on.
+        """
         assert not self.settled, "a call is deferred before it is answered"
-        self._held = True
-        self._table.hold(self, on_cancel)
+        table = self._table
+        if not self.held:
+            self.held = True
+            table.body_bytes += self.size
+        table.held[self] = on_cancel
 
     def hold(self) -> None:
         """Count the call as in flight after its handler returned DEFERRED, unless it is settled."""
-        if not (self.settled or self._held):
+        if not (self.held or self.settled):
             self.defer(None)
 
     def _settle(self) -> None:
         assert not self.settled, "a call is settled once"
         self.settled = True
-        if self._held:
-            self._table.drop(self)
+        if self.held:
+            table = self._table
+            del table.held[self]
+            table.body_bytes -= self.size
 
 
 def _crowded() -> Overloaded:

@@ -156,7 +156,8 @@ class Exchange(Generic[C]):
             client, peer, dispatcher.incident, dispatcher.is_question
         )
         self.outgoing = Outgoing(peer)
-        self._put = peer.put
+        # The very object that marks a call whose answer goes to the connection.
+        self._put = self.calls.put
         self._table = dispatcher.table
         self._allow = dispatcher.allow
         self._incident = dispatcher.incident

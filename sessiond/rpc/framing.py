@@ -9,14 +9,14 @@ other protocol (HTTP, TLS) gets no byte.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final
 
 from sessiond.limits import FRAME_BYTES_MAX, HEADER_BYTES_MAX
 from sessiond.rpc.readers import BLANK, FrameReader, Item, LineReader
 
-__all__ = ["Framer", "Framing", "frame_content_length", "frame_ndjson"]
+__all__ = ["Framer", "Framing", "frame_all", "frame_content_length", "frame_ndjson"]
 
 _NEWLINE: Final = 0x0A
 _HEADER_START: Final = b"content-"
@@ -30,6 +30,15 @@ def frame_ndjson(body: bytes) -> bytes:
     if _NEWLINE in body:
         body = body.replace(b"\n", b" ")
     return body + b"\n"
+
+
+def frame_all(frame: Callable[[bytes], bytes], bodies: Sequence[bytes]) -> bytes:
+    """Return several bodies, each of them framed by `frame`, in one piece."""
+    if frame is frame_ndjson:
+        lines = b"\n".join(bodies)
+        if lines.count(b"\n") == len(bodies) - 1:
+            return lines + b"\n"
+    return b"".join(map(frame, bodies))
 
 
 def frame_content_length(body: bytes) -> bytes:

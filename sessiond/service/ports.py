@@ -6,7 +6,7 @@ and a `Listener` is a connection that takes bytes.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 import anyio
@@ -67,6 +67,10 @@ class Listener(Protocol):
 
 class Partner(Listener, Protocol):
     """Connection that can also be sent requests."""
+
+    def answer_all(self, tickets: Sequence[Any], results: Sequence[bytes]) -> None:
+        """Queue the answers, JSON already, to several tickets of this connection in one piece."""
+        ...
 
     def request(
         self, method: str, params: bytes, settle: Callable[[Reply], None]

@@ -14,7 +14,7 @@ Rule 4: any failure here ends this connection only.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import anyio
@@ -30,7 +30,7 @@ from sessiond.limits import (
     TURN_MESSAGES_MAX,
 )
 from sessiond.model.requests import Reply
-from sessiond.rpc.dispatch import Dispatcher
+from sessiond.rpc.dispatch import Call, Dispatcher
 from sessiond.rpc.readers import Item
 from sessiond.service.byte_budget import ByteBudget
 from sessiond.transports.base import Port
@@ -121,6 +121,10 @@ class Connection(Generic[C]):
     def put(self, frame: bytes) -> None:
         """Queue one frame that must not be dropped."""
         self._outbox.put(frame)
+
+    def answer_all(self, calls: Sequence[Call[C]], results: Sequence[bytes]) -> None:
+        """Queue the answers to several requests of this connection in one piece."""
+        self._exchange.calls.answer_all(calls, results)
 
     def offer(self, frames: bytes) -> bool:
         """Queue framed events; return False when the outbox is full."""

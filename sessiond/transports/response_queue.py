@@ -16,7 +16,7 @@ from sessiond.limits import (
     RESULT_BYTES_MAX,
 )
 from sessiond.rpc.calls import CallTable
-from sessiond.rpc.framing import Framer
+from sessiond.rpc.framing import Framer, frame_all
 from sessiond.rpc.readers import Item
 from sessiond.service.byte_budget import ByteBudget
 from sessiond.transports.outbox import Outbox
@@ -58,6 +58,10 @@ class Answers:
     def put(self, body: bytes) -> None:
         """Queue one answer."""
         self._put(self._framer.frame(body))
+
+    def put_all(self, bodies: Sequence[bytes]) -> None:
+        """Queue several answers in one piece."""
+        self._put(frame_all(self._framer.frame, bodies))
 
     def flush(self) -> None:
         """Send the queued frames, as far as the socket takes them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Raw, Struct
@@ -50,6 +50,9 @@ class Peer:
 
     def put(self, body: bytes) -> None:
         self.bodies.append(body)
+
+    def put_all(self, bodies: Sequence[bytes]) -> None:
+        self.bodies.extend(bodies)
 
     def admits(self, size: int) -> bool:
         return self.has_room

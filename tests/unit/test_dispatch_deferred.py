@@ -6,7 +6,7 @@ import pytest
 from msgspec import UNSET, Raw
 
 from sessiond.errors import Cancelled
-from sessiond.limits import BATCH_MEMBERS_MAX
+from sessiond.limits import BATCH_MEMBERS_MAX, SMALL_ANSWER_BYTES
 from sessiond.rpc.dispatch import Dispatcher, Method
 from tests.kit.limits import set_limits
 from tests.unit.dispatch_rig import (
@@ -231,3 +231,37 @@ def test_two_methods_may_not_share_a_name() -> None:
     )
     with pytest.raises(AssertionError, match="two methods are called b"):
         Dispatcher([method, other], log_exception=lambda *_: None, allow=lambda *_: None)
+
+
+# -- several answers at once --------------------------------------------------------------------
+
+
+def test_calls_are_answered_together_in_their_order(rig: Rig) -> None:
+    for number in (1, 2, 3):
+        rig.send(f'{{"id":{number},"method":"later"}}')
+    rig.exchange.calls.answer_all(rig.pending, [b'{"text":"%d"}' % n for n in (1, 2, 3)])
+    assert [(one["id"], one["result"]["text"]) for one in rig.peer.take()] == [
+        (1, "1"),
+        (2, "2"),
+        (3, "3"),
+    ]
+    assert rig.exchange.in_flight == rig.exchange.calls.body_bytes == 0
+    assert all(call.settled for call in rig.pending)
+
+
+def test_answers_given_together_go_where_each_call_wants_its_own(rig: Rig) -> None:
+    """One call is a notification, two are members of a batch, one answer is a large one."""
+    rig.peer.has_room = False
+    rig.send('{"id":1,"method":"later"}')
+    rig.send('{"method":"later"}')
+    rig.send('[{"id":2,"method":"later"},{"id":3,"method":"later"}]')
+    rig.send('{"id":4,"method":"later"}')
+    rig.send('{"id":5,"method":"later"}')
+    large = b'"' + b"x" * SMALL_ANSWER_BYTES + b'"'
+    rig.exchange.calls.answer_all(rig.pending, [b"1", b"0", b"2", b"3", large, b"5"])
+    first, pair, refused, last = rig.peer.take()
+    assert (first["id"], first["result"]) == (1, 1)
+    assert [(one["id"], one["result"]) for one in pair] == [(2, 2), (3, 3)]
+    assert (refused["id"], refused["error"]["data"]["kind"]) == (4, "overloaded")
+    assert (last["id"], last["result"]) == (5, 5)
+    assert rig.exchange.in_flight == rig.exchange.calls.body_bytes == 0

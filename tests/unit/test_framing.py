@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sessiond.errors import InvalidRequest, ParseFailed, SessiondError, TooLarge
 from sessiond.limits import FRAME_BYTES_MAX, NESTING_MAX
-from sessiond.rpc.framing import Framer, Framing, frame_content_length, frame_ndjson
+from sessiond.rpc.framing import Framer, Framing, frame_all, frame_content_length, frame_ndjson
 
 MAX = 64
 HEADER_MAX = 80
@@ -219,6 +219,13 @@ def test_a_payload_with_newlines_goes_out_as_one_line_that_means_the_same() -> N
     assert line.count(b"\n") == 1
     assert line.endswith(b"\n")
     assert json.loads(line) == {"a": [1, 2]}
+
+
+@pytest.mark.parametrize("framing", Framing)
+@pytest.mark.parametrize("bodies", [[b"{}"], [b"{}", b'{"a":1}'], [b"{}", b'{\n"a":1}', b"[1]"]])
+def test_several_bodies_are_framed_as_each_would_be(framing: Framing, bodies: list[bytes]) -> None:
+    frame = framing.encode
+    assert frame_all(frame, bodies) == b"".join(map(frame, bodies))
 
 
 def test_the_end_of_input_completes_a_last_line_but_no_frame() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,9 @@ class Peer:
 
     def put(self, body: bytes) -> None:
         self.bodies.append(body)
+
+    def put_all(self, bodies: Sequence[bytes]) -> None:
+        self.bodies.extend(bodies)
 
     def flush(self) -> None:
         """Do nothing: a test reads the bodies itself."""
