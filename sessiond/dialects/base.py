@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
 from sessiond.model.parsed_message import ParsedMessage, Summary
-from sessiond.model.row import ModelName, Row, Rules
+from sessiond.model.row import MessageRun, ModelName, Row, Rules
 from sessiond.model.usage import Usage
 
 __all__ = [
@@ -111,6 +111,17 @@ class Dialect(Protocol):
 
     def encode(self, entry: Entry | Opaque) -> bytes:
         """Return the entry as exactly one line; `row(encode(e)) == row_of(e)`."""
+        ...
+
+    def plain(self, messages: Sequence[Raw]) -> list[tuple[int, ModelName | None]]:
+        """Return kind and model of the messages up to the first one that needs a closer look."""
+        ...
+
+    def plain_lines(self, run: MessageRun, messages: Sequence[Raw]) -> list[bytes]:
+        """Return the lines of the first messages, one for each id of the run.
+
+        They are what `encode` gives for the same messages as entries.
+        """
         ...
 
     def placed(self, line: bytes, place: CopyPlace) -> bytes:

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from sessiond.dialects import native_header, native_rows
-from sessiond.dialects.base import ContextLine, ContextMessage, CopyPlace, ModelName
+from sessiond.dialects.base import ContextLine, ContextMessage, CopyPlace
 from sessiond.dialects.copying import Names, placed
 from sessiond.dialects.lenient_json import lenient, one_line, text
 from sessiond.dialects.native_context import messages_of
@@ -31,8 +31,9 @@ from sessiond.dialects.times import raw_rfc3339
 from sessiond.dialects.usage import usage_of
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
+from sessiond.model.ids import MAIN
 from sessiond.model.parsed_message import ParsedMessage, Summary
-from sessiond.model.row import Kind, Row, Rules
+from sessiond.model.row import Kind, MessageRun, ModelName, Row, Rules
 from sessiond.model.usage import Usage
 
 __all__ = ["NATIVE", "Native"]
@@ -97,6 +98,24 @@ class Native:
                 spelled[name] = value
         own = {name: raw for name, raw in entry.fields.items() if name not in _ENVELOPE}
         return one_line(_encoder.encode(spelled | own))
+
+    def plain(self, messages: Sequence[Raw]) -> list[tuple[int, ModelName | None]]:
+        """Return kind and model of the messages up to the first one without a role."""
+        return native_rows.plain(messages)
+
+    def plain_lines(self, run: MessageRun, messages: Sequence[Raw]) -> list[bytes]:
+        """Return the lines of the first messages, one for each id of the run."""
+        encode = _encoder.encode
+        head = b"" if run.head == MAIN else b',"head":' + encode(run.head)
+        shared = b',"timestamp":%b%b,"message":' % (encode(run.timestamp), head)
+        lines: list[bytes] = []
+        above = encode(run.parent_id)
+        for entry_id, message in zip(run.ids, messages, strict=False):
+            own = encode(entry_id)
+            line = b'{"type":"message","id":%b,"parent_id":%b%b%b}' % (own, above, shared, message)
+            lines.append(one_line(line) if b"\n" in line else line)
+            above = own
+        return lines
 
     def placed(self, line: bytes, place: CopyPlace) -> bytes:
         """Return the line of an entry's copy in another native file."""

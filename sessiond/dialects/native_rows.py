@@ -6,6 +6,7 @@ but gets a row too. An opening calls `row` once per line.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -22,11 +23,12 @@ from sessiond.model.ids import MAIN
 from sessiond.model.nesting import SHALLOW_BYTES
 from sessiond.model.row import KIND_OF_TYPE, Kind, ModelName, Row
 
-__all__ = ["row", "row_of"]
+__all__ = ["plain", "row", "row_of"]
 
 # Plain ints: an IntEnum member costs an attribute look-up a line.
 _ASSISTANT: Final = int(Kind.ASSISTANT)
 _OTHER_ROLE: Final = int(Kind.OTHER_ROLE)
+_OPAQUE: Final = int(Kind.OPAQUE)
 _KIND_OF_ROLE: Final[dict[str, int]] = {
     "user": int(Kind.USER),
     "assistant": _ASSISTANT,
@@ -116,6 +118,23 @@ def row_of(entry: Entry | Opaque) -> Row:
         None if isinstance(entry.atom, UnsetType) else entry.atom,
         None if isinstance(entry.timestamp, UnsetType) else entry.timestamp,
     )
+
+
+def plain(messages: Sequence[Raw]) -> list[tuple[int, ModelName | None]]:
+    """Return kind and model of the messages up to the first one without a role."""
+    said: list[tuple[int, ModelName | None]] = []
+    for message in messages:
+        # Most messages of most batches are told by their beginnings, without a call each.
+        text = bytes(message)
+        kind = _PLAIN_KINDS.get(text[: text.find(b'"', len(_ROLE_FIRST))])
+        if kind is not None and text.count(b'"role"') == 1 and b"\\u" not in text:
+            said.append((kind, None))
+            continue
+        kind, model = _message_kind(message)
+        if kind == _OPAQUE:
+            break
+        said.append((kind, model))
+    return said
 
 
 def _setting_of(entry: Entry) -> ModelName | str | None:

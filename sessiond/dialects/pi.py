@@ -24,7 +24,6 @@ from sessiond.dialects.base import (
     ContextLine,
     ContextMessage,
     CopyPlace,
-    ModelName,
 )
 from sessiond.dialects.copying import Names, placed
 from sessiond.dialects.lenient_json import fields, lenient, reference, require_readable, text
@@ -42,7 +41,17 @@ from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
 from sessiond.model.nesting import SHALLOW_BYTES
 from sessiond.model.parsed_message import ParsedMessage, Summary
-from sessiond.model.row import CompactionEffect, Effect, InfoEffect, Kind, LabelEffect, Row, Rules
+from sessiond.model.row import (
+    CompactionEffect,
+    Effect,
+    InfoEffect,
+    Kind,
+    LabelEffect,
+    MessageRun,
+    ModelName,
+    Row,
+    Rules,
+)
 from sessiond.model.usage import Usage
 
 __all__ = ["PI", "Pi"]
@@ -138,6 +147,15 @@ class Pi:
     def encode(self, entry: Entry | Opaque) -> bytes:
         """Return the entry as exactly one line."""
         return pi_names.encode(entry)
+
+    def plain(self, messages: Sequence[Raw]) -> list[tuple[int, ModelName | None]]:  # noqa: ARG002
+        """Return nothing: pi reads more of a message, so each one needs a closer look."""
+        return []
+
+    def plain_lines(self, run: MessageRun, messages: Sequence[Raw]) -> list[bytes]:
+        """Return nothing: no message is plain here."""
+        assert not run.ids, "no message is plain here"
+        return [bytes(message) for message in messages[:0]]
 
     def placed(self, line: bytes, place: CopyPlace) -> bytes:
         """Return the line of an entry's copy in another pi file."""

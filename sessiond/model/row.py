@@ -24,6 +24,7 @@ __all__ = [
     "Kind",
     "LabelEffect",
     "LeafEffect",
+    "MessageRun",
     "ModelName",
     "Row",
     "Rules",
@@ -143,6 +144,16 @@ class Row(Struct):
     """The time of the entry, as spelled on the line; None if the line has no time."""
     atom_of: str | None = None
     """The session in which the entry's append was made, as the entry says; only with `atom`."""
+
+
+class MessageRun(Struct, frozen=True):
+    """What the lines of messages that follow each other are made of, besides the messages."""
+
+    ids: list[str]
+    parent_id: str | None
+    """The id that the first message stands below; each other one stands below the one before."""
+    timestamp: str
+    head: str
 
 
 class Rules(Struct, frozen=True):

@@ -100,7 +100,8 @@ class CallTable(Generic[C]):
             self.body_bytes -= call.size
             if call.id is not None:
                 bodies.append(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (call.id, result))
-        self._put_all(bodies)
+        if bodies:
+            self.put_all(bodies)
 
     def _put_all(self, bodies: list[bytes]) -> None:
         if bodies:

@@ -51,6 +51,8 @@ class Client:
 
     def __init__(self, service: Service, listener: Partner) -> None:
         self.service = service
+        self.open_actors = service.registry.by_id
+        """The sessions that are open or about to be, by their ids."""
         self.listener = listener
         self.client_id: str | None = None
         self.name: str | None = None
@@ -200,6 +202,10 @@ class Client:
         held = self.subscriptions.get(session_id)
         if held is not None and held[1] is subscription:
             del self.subscriptions[session_id]
+
+    def chunk_begun(self) -> None:
+        """Gather what the requests of one read leave to be done, until `chunk_done`."""
+        self.service.registry.chunk.under_way = True
 
     def chunk_done(self) -> None:
         """Serve the sessions in memory: all requests of one read are queued now."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 from sessiond.errors import InvalidParams
 from sessiond.model.settings import CompactionSettings, settings_in
@@ -66,7 +66,8 @@ class Policies:
 
     def may_be_automatic(self, opened: OpenSession) -> bool:
         """Return whether the policy may be automatic; a cheap test for every change of a session."""
-        return bool(self.usual.auto) or opened.compaction is not None
+        given = opened.header.compaction
+        return bool(self.usual.auto) or "compaction" in opened.session.facts or given is not UNSET
 
     def estimator(self, policy: Policy) -> Estimator:
         """Return the estimator of a policy."""

@@ -35,12 +35,16 @@ class Listener(Protocol):
         """Function that frames a body; one per framing, so its identity tells which frames are shared."""
         ...
 
-    def offer(self, frames: bytes) -> bool:
+    def offer(self, frames: bytes, /) -> bool:
         """Queue framed events; return False if the outbox is full."""
         ...
 
-    def put(self, frame: bytes) -> None:
+    def put(self, frame: bytes, /) -> None:
         """Queue one frame that must not be dropped."""
+        ...
+
+    def send_events(self) -> None:
+        """Send what is queued where no answer is among it."""
         ...
 
     def flush(self) -> None:
@@ -68,7 +72,7 @@ class Listener(Protocol):
 class Partner(Listener, Protocol):
     """Connection that can also be sent requests."""
 
-    def answer_all(self, tickets: Sequence[Any], results: Sequence[bytes]) -> None:
+    def answer_all(self, tickets: Sequence[Any], results: Sequence[bytes], /) -> None:
         """Queue the answers, JSON already, to several tickets of this connection in one piece."""
         ...
 

@@ -94,6 +94,7 @@ class Service:
         )
         tasks.start_soon(self.live_catalog.run)
         tasks.start_soon(watching.run)
+        tasks.start_soon(self.registry.disk.run)
         self._deserted = anyio.Event()
         self._use = anyio.Event()
 

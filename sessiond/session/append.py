@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -25,6 +25,7 @@ __all__ = [
     "Receipt",
     "StoredEntry",
     "append",
+    "receipts_of_run",
     "require_expected",
 ]
 
@@ -60,6 +61,24 @@ class Receipt(Struct):
     durability: Literal["disk", "os", "memory"] = "disk"
 
 
+def receipts_of_run(draft: Draft, offsets: Sequence[int], durability: str) -> list[bytes]:
+    """Return the receipts, as JSON, of rows that were staged in runs, given where they are.
+
+    Each row is one call's only entry, and the leaf of its head.
+    """
+    texts: list[bytes] = []
+    first, rows = draft.base_seq + 1, draft.rows
+    durable = _encode(durability)
+    last_id, own = None, b"null"
+    for offset in offsets:
+        row, seq = rows[offset], first + offset
+        above = own if row.parent_id == last_id else _encode(row.parent_id)
+        last_id, own = row.id, _encode(row.id)
+        parts = (own, above, seq, _encode(row.timestamp), own, seq, _encode(row.head), durable)
+        texts.append(_RECEIPT % parts)
+    return texts
+
+
 class AppendRequest(Struct):
     """An append call with typed entries."""
 
@@ -73,6 +92,13 @@ class AppendRequest(Struct):
     idempotency_key: str | None = None
     path: str = ""
     """Parameter that holds a lone entry; "" if the entry's fields are parameters themselves."""
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_RECEIPT: Final = (
+    b'{"entries":[{"id":%b,"parent_id":%b,"seq":%d,"timestamp":%b}],"leaf_id":%b,"seq":%d'
+    b',"head":%b,"duplicate":false,"durability":%b}'
+)
 
 
 class _Envelope(Struct):

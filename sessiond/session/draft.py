@@ -8,11 +8,11 @@ entries in view, so later commands of a batch build on earlier ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Generator, Mapping
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol
 
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from sessiond.errors import (
     EntryInvalid,
@@ -25,7 +25,15 @@ from sessiond.errors import (
 from sessiond.limits import HEADS_MAX
 from sessiond.model.entries import BranchSummary, Entry, Opaque
 from sessiond.model.ids import MAIN
-from sessiond.model.row import CompactionEffect, Kind, LabelEffect, LeafEffect, Row
+from sessiond.model.row import (
+    CompactionEffect,
+    Kind,
+    LabelEffect,
+    LeafEffect,
+    MessageRun,
+    ModelName,
+    Row,
+)
 from sessiond.session.index import Head, Session
 from sessiond.session.leases import HeadLeases, lease_lost
 
@@ -39,6 +47,14 @@ _BRANCH_SUMMARY: Final = int(Kind.BRANCH_SUMMARY)
 
 class Codec(Protocol):
     """The part of a file's dialect that staging needs."""
+
+    def plain(self, messages: Sequence[Raw]) -> list[tuple[int, ModelName | None]]:
+        """Return kind and model of the messages up to the first one that needs a closer look."""
+        ...
+
+    def plain_lines(self, run: MessageRun, messages: Sequence[Raw]) -> list[bytes]:
+        """Return the lines of as many of these messages as the run has ids."""
+        ...
 
     def row_of(self, entry: Staged) -> Row:
         """Return the index row of an entry. Raises EntryInvalid if the entry may not be stored."""
@@ -76,8 +92,9 @@ class Draft:
         """Leases to ask before a head moves; None if the session has no leases."""
         self.base_seq = session.seq
         """Seq of the last stored line; staged lines come behind that line."""
-        self.entries: list[Staged] = []
         self.rows: list[Row] = []
+        self.lines: list[bytes] = []
+        """Line to store for each row."""
         self._parents: list[int] = []
         self._ids: dict[str, int] = {}
         self._heads: dict[str, Head | None] = {}
@@ -88,7 +105,7 @@ class Draft:
     @property
     def seq(self) -> int:
         """Seq of the last line, staged ones included."""
-        return self.base_seq + len(self.entries)
+        return self.base_seq + len(self.rows)
 
     def find(self, entry_id: str) -> int:
         """Return the seq of an entry by its id, record or node; 0 when there is none."""
@@ -151,7 +168,8 @@ class Draft:
 
     def leaf(self, name: str) -> int:
         """Return the leaf of a head. Raises HeadNotFound."""
-        head = self._heads.get(name) or self.head(name)
+        # `head`, word by word: this runs for every append.
+        head = self._heads[name] if name in self._heads else self.session.heads.get(name)
         if head is None:
             raise HeadNotFound(
                 "no head of this name; send parent_id to create it, or call session/branch",
@@ -173,7 +191,7 @@ class Draft:
         """Return the line of an entry that is staged or was given in `stored`."""
         if seq <= self.base_seq:
             return self._stored[seq]
-        return self.codec.encode(self.entries[seq - self.base_seq - 1])
+        return self.lines[seq - self.base_seq - 1]
 
     def known_line_of(self, seq: int) -> bytes | None:
         """Return the line of an entry that is staged or was given in `stored`; else None."""
@@ -189,14 +207,14 @@ class Draft:
     @contextmanager
     def all_or_nothing(self) -> Generator[None]:
         """Unstage everything that the block staged if the block raises."""
-        count = len(self.entries)
+        count = len(self.rows)
         heads = dict(self._heads)
         try:
             yield
         except BaseException:
             for row in self.rows[count:]:
                 del self._ids[row.id]
-            del self.entries[count:], self.rows[count:], self._parents[count:]
+            del self.lines[count:], self.rows[count:], self._parents[count:]
             self._heads = heads
             raise
 
@@ -214,6 +232,13 @@ class Draft:
                 line=line,
                 repairable=True,
             )
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether a change needs no permission: not archived, not damaged, nothing leased."""
+        return not (
+            self.archived or self.leases is not None or self.session.read_only_line is not None
+        )
 
     def require_lease(self, head: str, lease_id: str | None) -> None:
         """Raise LeaseHeld if another client leases the head, LeaseLost if the named lease is over.
@@ -245,6 +270,42 @@ class Draft:
         Call after staging, before `commit`.
         """
         self.base_seq = self.session.seq
+
+    def stage_run(self, head: str, messages: Sequence[Raw]) -> int:
+        """Stage messages below a head, each below the one before; return how many could be.
+
+        The result is what `stage` makes of the same messages, one after another. The first message
+        that needs a closer look ends the run. Raises HeadNotFound; then the draft is unchanged.
+        """
+        parent = self.leaf(head)
+        said = self.codec.plain(messages)
+        if not said:
+            return 0
+        first = self.base_seq + len(self.rows) + 1
+        run = MessageRun(self._fresh_ids(len(said)), self.id_of(parent), self.now, head)
+        self.lines += self.codec.plain_lines(run, messages)
+        above = run.parent_id
+        for entry_id, (kind, setting) in zip(run.ids, said, strict=True):
+            self.rows.append(Row(kind, entry_id, above, head, setting, None, None, self.now))
+            above = entry_id
+        end = first + len(said)
+        self._ids.update(zip(run.ids, range(first, end), strict=True))
+        self._parents.append(parent)
+        self._parents.extend(range(first, end - 1))
+        self._heads[head] = Head(end - 1, end - 1)
+        return len(said)
+
+    def _fresh_ids(self, count: int) -> list[str]:
+        """Return so many ids that no entry has: those that single calls of `_fresh_id` would give."""
+        new_id = self._new_id
+        drawn = dict.fromkeys([new_id() for _ in range(count)])
+        known, staged, ids = self.session.ids.keys(), self._ids.keys(), drawn.keys()
+        if len(ids) == count and ids.isdisjoint(known) and ids.isdisjoint(staged):
+            return list(drawn)
+        fresh = [one for one in drawn if one not in known and one not in staged]
+        while len(fresh) < count:
+            fresh.append(self._fresh_id(fresh))
+        return fresh
 
     def _fresh_id(self, besides: Container[object]) -> str:
         for _ in range(_NEW_ID_TRIES):
@@ -281,12 +342,13 @@ class Draft:
             row = self.codec.row_of(entry)
             if row.effect is not None or row.kind == _BRANCH_SUMMARY:
                 self._check(entry, row, parent)
+            line = self.codec.encode(entry)
         except (EntryInvalid, EntryNotFound) as bad:
             raise bad.inside(path) from None
-        seq = self.seq + 1
-        self._ids[row.id] = seq
-        self.entries.append(entry)
         self.rows.append(row)
+        self.lines.append(line)
+        seq = self.base_seq + len(self.rows)
+        self._ids[row.id] = seq
         self._parents.append(parent)
         if row.kind not in rules.records:
             self._heads[head] = Head(seq, seq)

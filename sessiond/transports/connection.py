@@ -44,6 +44,10 @@ __all__ = ["ASKED_TO_CLOSE", "CLIENT_CLOSED", "C", "Client", "Connection", "Conn
 class Client(Protocol):
     """The service's representative of a connection, notified of its progress."""
 
+    def chunk_begun(self) -> None:
+        """Handle the beginning of a chunk: the requests of one read follow, then `chunk_done`."""
+        ...
+
     def chunk_done(self) -> None:
         """Handle the end of a chunk: all its messages are dispatched, gathered work may start."""
         ...
@@ -95,6 +99,19 @@ class Connection(Generic[C]):
         self._exchange = dispatcher.connection(self._answers, self.client)
         self._answers.watch(self._exchange.calls)
         self._calls = self._exchange.calls.held
+        # The service calls these once an event, or once a batch: none of them is a hop.
+        self.put: Callable[[bytes], None] = self._outbox.put
+        """Queue one frame that must not be dropped."""
+        self.offer: Callable[[bytes], bool] = self._outbox.offer
+        """Queue framed events; False when the outbox is full."""
+        self.send_events: Callable[[], None] = self._outbox.flush
+        """Send the queued frames where no answer is among them."""
+        self.flush: Callable[[], None] = self._answers.flush
+        """Send the queued frames, as far as the socket takes them."""
+        self.answer_all: Callable[[Sequence[Call[C]], Sequence[bytes]], None] = (
+            self._exchange.calls.answer_all
+        )
+        """Queue the answers to several requests of this connection in one piece."""
         # Items of the last chunk that wait for room or for the next turn.
         self._backlog: list[Item] = []
         self._input_ended = False
@@ -117,22 +134,6 @@ class Connection(Generic[C]):
     def encode(self) -> Callable[[bytes], bytes]:
         """Function that frames a body; one function per framing."""
         return self._framer.frame
-
-    def put(self, frame: bytes) -> None:
-        """Queue one frame that must not be dropped."""
-        self._outbox.put(frame)
-
-    def answer_all(self, calls: Sequence[Call[C]], results: Sequence[bytes]) -> None:
-        """Queue the answers to several requests of this connection in one piece."""
-        self._exchange.calls.answer_all(calls, results)
-
-    def offer(self, frames: bytes) -> bool:
-        """Queue framed events; return False when the outbox is full."""
-        return self._outbox.offer(frames)
-
-    def flush(self) -> None:
-        """Send the queued frames, as far as the socket takes them."""
-        self._answers.flush()
 
     def request(
         self, method: str, params: bytes, settle: Callable[[Reply], None]
@@ -224,6 +225,7 @@ class Connection(Generic[C]):
         """Dispatch every body in order; bodies without room become the backlog."""
         receive, outbox, answers = self._exchange.receive, self._outbox, self._answers
         calls, table = self._calls, self._exchange.calls
+        self.client.chunk_begun()
         for place, item in enumerate(items, 1):
             receive(item)
             # `answers.is_full` inlined: the check runs after every request.

@@ -98,7 +98,11 @@ class Outbox:
         """Queue events; return False when they would pass a limit and other frames wait already."""
         size = len(frames)
         pending = self.answer_bytes + self._event_bytes
-        if pending and (pending + size > OUTBOX_BYTES_MAX or self._holdings.is_full_for_events):
+        holdings = self._holdings
+        # `is_full_for_events`, word by word: this runs for every event and subscriber.
+        if pending and (
+            pending + size > OUTBOX_BYTES_MAX or holdings.held_bytes * 2 > holdings.bytes_max
+        ):
             # The outbox may be full only because nothing tried to send its frames yet.
             self.flush()
             if self.pending_bytes:

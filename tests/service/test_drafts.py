@@ -223,7 +223,7 @@ async def test_a_bug_in_memory_is_told_and_the_connection_lives(
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, persist="never")
         await say(wire)
-        monkeypatch.setattr(daemon.service.actor(SESSION).opened.session, "rules", None)
+        monkeypatch.setattr(daemon.service.actor(SESSION).opened.session, "heads", None)
         failed = await wire.request("append", session_id=SESSION, message={"role": "user"})
         with pytest.raises(Exception, match="internal"):
             await wire.answer(failed)

@@ -11,6 +11,7 @@ from anyio import to_thread
 
 from sessiond.rpc import readers
 from sessiond.rpc.framing import Framer, Framing
+from sessiond.service.actor.disk_threads import DiskThreads
 from sessiond.testing.daemon import Daemon, Wire
 from tests.kit.calls import append, create, session_info
 from tests.kit.house import House
@@ -26,12 +27,22 @@ class NoThreads:
         self.left = 0
         self._real: Callable[..., Awaitable[Any]] = to_thread.run_sync
         patch.setattr(to_thread, "run_sync", self._run)
+        start = DiskThreads.start
+
+        def start_disk(threads: DiskThreads, *work: Any) -> None:
+            self._require_thread()
+            start(threads, *work)
+
+        patch.setattr(DiskThreads, "start", start_disk)
 
     async def _run(self, *arguments: Any, **options: Any) -> Any:
+        self._require_thread()
+        return await self._real(*arguments, **options)
+
+    def _require_thread(self) -> None:
         if self.left:
             self.left -= 1
             raise RuntimeError(NO_THREAD)
-        return await self._real(*arguments, **options)
 
 
 @pytest.fixture

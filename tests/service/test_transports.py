@@ -75,6 +75,9 @@ class Client:
         self.gone = anyio.Event()
         self.chunks = 0
 
+    def chunk_begun(self) -> None:
+        """Nothing is gathered here."""
+
     def chunk_done(self) -> None:
         self.chunks += 1
         self.daemon.on_chunk_done()
@@ -972,6 +975,7 @@ from sessiond.transports.serving import serve_connection
 from sessiond.transports.stdio import serve_stdio
 
 class Client:
+    def chunk_begun(self): pass
     def chunk_done(self): pass
     def input_ended(self): pass
     def closed(self): pass

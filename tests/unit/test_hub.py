@@ -88,6 +88,9 @@ class FakeListener:
     def put(self, frame: bytes) -> None:
         self.queued.append(frame)
 
+    def send_events(self) -> None:
+        self.flush()
+
     def flush(self) -> None:
         self.flushes += 1
 

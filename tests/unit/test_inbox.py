@@ -139,9 +139,9 @@ def test_a_client_is_held_until_each_of_its_commands_is_settled() -> None:
     inbox.put(two)
     assert (inbox.holds("a"), inbox.holds("b")) == (True, False)
     inbox.take()
-    inbox.settled(one)
+    inbox.settled([one])
     assert inbox.holds("a")
-    inbox.settled(two)
+    inbox.settled([two])
     assert not inbox.holds("a")
 
 
@@ -157,7 +157,7 @@ def test_a_command_is_cancelled_while_it_waits_and_not_once_it_was_taken() -> No
     assert inbox.take() == [taken]
     taken.ticket.cancel()
     assert said(taken) == []
-    inbox.settled(taken)
+    inbox.settled([taken])
     assert not inbox.holds("c")
 
 

@@ -43,7 +43,7 @@ class Desk:
             stored={},
         )
         result = stage(draft)
-        lines = [self.dialect.encode(entry) for entry in draft.entries]
+        lines = list(draft.lines)
         self.lines += lines
         draft.commit()
         return result

@@ -52,7 +52,7 @@ class Bench:
         return result
 
     def store(self, draft: Draft) -> None:
-        lines = [NATIVE.encode(entry) for entry in draft.entries]
+        lines = list(draft.lines)
         self.lines += lines
         draft.commit()
 
@@ -140,7 +140,7 @@ def test_an_atom_with_a_refused_entry_leaves_no_trace_in_the_draft(bad: int) -> 
     with pytest.raises(EntryNotFound) as refused:
         append(draft, AppendRequest("session-1", entries))
     assert refused.value.data()["path"] == f"entries[{bad}].target_id"
-    assert (draft.entries, draft.rows, draft.seq) == ([], [], 1)
+    assert (draft.lines, draft.rows, draft.seq) == ([], [], 1)
     assert draft.leaf("main") == 1
     append(draft, AppendRequest("session-1", [say("after")]))
     bench.store(draft)

@@ -18,7 +18,7 @@ def allow(client: Client, method: Method[Client, Any]) -> None:
     """Raise PermissionDenied or Draining for a method that this client may not call now."""
     if client.access != "write":
         require_access(client, method.access)
-    if client.service.draining and method.name.startswith("session/"):
+    if client.service.registry.draining and method.name.startswith("session/"):
         raise Draining("the daemon is stopping", retry_after_ms=RETRY_AFTER_MS)
 
 

@@ -24,6 +24,7 @@ from sessiond.methods._shared.head_params import MoveParams
 from sessiond.model.entries import Entry, Message, MessageBytes, Opaque, SentEntryBytes
 from sessiond.model.ids import EntryId, derive_entry_id
 from sessiond.service.actor.inbox import Command
+from sessiond.service.actor.plain_append import PlainAppend
 from sessiond.session.append import AppendRequest, Receipt, append
 
 __all__ = ["METHOD"]
@@ -43,6 +44,21 @@ class AppendParams(MoveParams):
 
 def handle(client: Client, params: AppendParams, call: Call[Client]) -> Any:
     """Put the append into the inbox of the session."""
+    if _is_plain(params):
+        assert not isinstance(params.message, UnsetType), "a plain append has a message"
+        plain = PlainAppend(
+            call,
+            _result,
+            size=len(params.message),
+            sync=params.durability == "disk",
+            session_id=params.session_id,
+            message=params.message,
+            head=params.head,
+        )
+        session_id = params.session_id
+        actor = client.open_actors.get(session_id) or client.service.actor(session_id)
+        actor.submit(plain)
+        return DEFERRED
     _require_one_place(params)
     entries, size = _entries(params)
     ids = _ids(params, entries)
@@ -68,6 +84,19 @@ def handle(client: Client, params: AppendParams, call: Call[Client]) -> Any:
     )
     client.service.actor(params.session_id).submit(command)
     return DEFERRED
+
+
+def _is_plain(params: AppendParams) -> bool:
+    """Return whether the call appends one message to a head, under no condition."""
+    return (
+        params.message is not UNSET
+        and params.entry is UNSET
+        and params.entries is UNSET
+        and params.parent_id is UNSET
+        and params.expected is None
+        and params.lease_id is None
+        and params.idempotency_key is None
+    )
 
 
 def _entries(params: AppendParams) -> tuple[list[Entry | Opaque], int]:

@@ -5,8 +5,12 @@ loop.py               what it does next, and its end
 live.py               its parts while one file is open
 opening.py            the file is read, or made
 inbox.py              commands in order, bounded
+plain_append.py       the usual command: one message under no condition
 batch.py              commands staged and settled together
+settling.py           answers to a batch
 writer.py             the six steps of a batch
+flight.py             batches stored while the actor's task rests
+disk_threads.py       threads that wait for the disk
 lease.py              one lease
 leases.py             leases on heads, and clients in line
 exclusive.py          an operation that needs the file for itself

@@ -35,7 +35,7 @@ from sessiond.service.ports import Ticket
 from sessiond.service.pubsub.hub import Hub
 from sessiond.session.tree import ChildIndex
 
-__all__ = ["RegistryCallbacks", "SessionActor"]
+__all__ = ["Chunk", "RegistryCallbacks", "SessionActor"]
 
 
 class _Reader:
@@ -44,13 +44,24 @@ class _Reader:
     __slots__ = ("__weakref__",)
 
 
+class Chunk:
+    """What a connection has read at once, while its requests are handled one after another."""
+
+    __slots__ = ("ready", "under_way")
+
+    def __init__(self) -> None:
+        self.under_way = False
+        self.ready: list[Loop] = []
+        """The sessions that have commands to serve at the end of it."""
+
+
 class RegistryCallbacks(Struct, frozen=True):
     """Whoever keeps the open sessions, as each of them sees it.
 
-    `on_ready` hears of commands for a session in memory, `on_change` of every change.
+    `chunk` collects sessions with commands to serve, `on_change` hears of every change.
     """
 
-    on_ready: Callable[[SessionActor], None]
+    chunk: Chunk
     on_change: Callable[[SessionActor], None]
     means: SessionDeps
 
@@ -218,12 +229,14 @@ class SessionActor:
 
     def submit(self, command: Command) -> Any:
         """Give a command a place in line; its answer comes LATER. Raises Overloaded."""
-        self.touch()
-        self._inbox.put(command)
-        if not self.in_memory:
-            self._loop.wake()
-        elif len(self._inbox) == 1:
-            self._keeper.on_ready(self)
+        self.last_used = self.environment.monotonic()
+        # Whoever serves the line takes all of it: only its first command has to be told of.
+        if self._inbox.put(command):
+            live, chunk = self._loop.live, self._keeper.chunk
+            if live is not None and (chunk.under_way or not live.opened.journal.blocking):
+                chunk.ready.append(self._loop)
+            else:
+                self._loop.wake()
         return LATER
 
     def later(self, ticket: Ticket, job: Callable[[], Awaitable[Any]]) -> Any:

@@ -7,18 +7,29 @@ a refusal among them, stands only if those become durable.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Final, Literal
 
+import msgspec
 from msgspec import Struct
 
+from sessiond.errors import HeadNotFound
 from sessiond.model.row import Kind
 from sessiond.service.actor.inbox import Act, Command
 from sessiond.service.actor.leases import Leases
+from sessiond.service.actor.plain_append import PlainAppend
 from sessiond.service.environment import Environment
 from sessiond.service.log.events import Event, Origin
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.draft import Draft
 
 __all__ = ["Batch", "stage"]
+
+_ASSISTANT: Final = int(Kind.ASSISTANT)
+_KIND: Final = attrgetter("kind")
+
+RUNS = True
+"""Whether plain appends that follow each other are staged in runs; tests try both ways."""
 
 
 class Batch(Struct):
@@ -27,11 +38,16 @@ class Batch(Struct):
     draft: Draft
     commands: Sequence[Command]
     lines: list[bytes]
-    owners: list[Command]
-    sync: bool
-    has_assistant: bool
-    act: Act | None
+    owners: list[Command] = msgspec.field(default_factory=list[Command])
+    sync: bool = False
+    has_assistant: bool = False
+    act: Act | None = None
     """What the one command of the batch does with the file and these lines instead of an append."""
+
+    @property
+    def needs_disk(self) -> bool:
+        """Return whether the batch has something to store, or to wait for."""
+        return bool(self.lines or self.act or self.sync)
 
     def give_up(self) -> None:
         """Nothing of it was stored: its commands are to be staged again."""
@@ -65,7 +81,7 @@ def stage(
     stored: Mapping[int, bytes],
     leases: Leases,
 ) -> Batch:
-    """Stage every command in order and encode what they add, one line an entry."""
+    """Stage every command in order; each entry it adds is one line."""
     draft = Draft(
         opened.session,
         opened.dialect,
@@ -75,21 +91,55 @@ def stage(
     )
     draft.archived = opened.archived
     draft.leases = leases if leases.held else None
-    owners: list[Command] = []
-    sync = False
-    for command in commands:
-        if command.stage is None:
-            continue
-        command.stage_on(draft)
-        owners += [command] * (len(draft.entries) - len(owners))
-        if command.sync and command.refusal is None and (draft.entries or opened.dirty):
-            # Also a duplicate, which adds nothing: what it answers has to be on the disk.
-            command.rests_on_batch = sync = True
-    lines = [*map(opened.dialect.encode, draft.entries)]
-    has_assistant = any(row.kind == Kind.ASSISTANT for row in draft.rows)
+    batch = Batch(draft, commands, draft.lines)
+    at = 0
+    while at < len(commands):
+        at += _stage_run(batch, at) or _stage_one(batch, commands[at], dirty=opened.dirty)
+    batch.has_assistant = _ASSISTANT in map(_KIND, draft.rows)
     first = commands[0]
-    act = first.act if first.refusal is None else None
-    return Batch(draft, commands, lines, owners, sync, has_assistant, act)
+    batch.act = first.act if first.refusal is None else None
+    return batch
+
+
+def _stage_one(batch: Batch, command: Command, *, dirty: bool) -> Literal[1]:
+    """Stage a command by itself; return how many were staged."""
+    draft, owners = batch.draft, batch.owners
+    if not command.asks:
+        command.stage_on(draft)
+        owners += [command] * (len(draft.rows) - len(owners))
+        if command.sync and command.refusal is None and (draft.rows or dirty):
+            # Also a duplicate, which adds nothing: what it answers has to be on the disk.
+            command.rests_on_batch = batch.sync = True
+    return 1
+
+
+def _stage_run(batch: Batch, at: int) -> int:
+    """Stage the plain appends to one head that begin at a place in line; return how many were.
+
+    The first one of them that could not be staged with the others is staged by itself.
+    """
+    draft, commands = batch.draft, batch.commands
+    first = commands[at]
+    if not (isinstance(first, PlainAppend) and RUNS and draft.is_open):
+        return 0
+    run = [first]
+    for place in range(at + 1, len(commands)):
+        command = commands[place]
+        if not isinstance(command, PlainAppend) or command.head != first.head:
+            break
+        run.append(command)
+    try:
+        count = draft.stage_run(first.head, [command.message for command in run])
+    except HeadNotFound:
+        return 0
+    del run[count:]
+    for offset, command in enumerate(run, len(draft.rows) - count):
+        command.offset = offset
+        command.refusal = None
+        command.rests_on_batch = True
+        batch.sync = batch.sync or command.sync
+    batch.owners += run
+    return count
 
 
 def _origin(command: Command) -> Origin:

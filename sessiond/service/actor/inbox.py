@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from msgspec import Struct
 
@@ -64,17 +64,36 @@ class Command(Struct, eq=False):
     rests_on_batch: bool = False
     """Entries were staged before or by it: it stands only if they become durable."""
     settled: bool = False
+    inbox: Inbox | None = None
+    """Where the command waits or has waited."""
+    number: int = 0
+    """The place in the line of all commands that ever came."""
+    offset: int = -1
+    """Which row of the draft is the command's, if the command was staged in a run."""
+
+    is_plain: ClassVar[bool] = False
+    """Whether the command may be staged in a run."""
+
+    @property
+    def asks(self) -> bool:
+        """Return whether the command changes nothing."""
+        return self.stage is None and not self.is_plain
+
+    def receipt_on(self, draft: Draft) -> Any:
+        """Stage the mutation and return its receipt."""
+        assert self.stage is not None, "a question changes nothing"
+        return self.stage(draft)
 
     def stage_on(self, draft: Draft) -> None:
         """Stage a mutation, or remember why it was refused."""
-        assert self.stage is not None, "a question changes nothing"
         self.refusal = None
+        self.offset = -1
         try:
-            self.receipt = self.stage(draft)
+            self.receipt = self.receipt_on(draft)
         except SessiondError as error:
             # With its traceback the refusal would hold the command, and the command the refusal.
             self.refusal = error.with_traceback(None)
-        self.rests_on_batch = bool(draft.entries)
+        self.rests_on_batch = bool(draft.rows)
 
     def come_later(self, after: int, by: int) -> None:
         """Others stored so many lines behind `after`, and what was staged comes behind those."""
@@ -112,40 +131,47 @@ class Command(Struct, eq=False):
         self.settled = True
         self.ticket.fail(error)
 
+    def give_up(self) -> None:
+        """Cancel a command that still waits; what the writer has taken completes and answers."""
+        if self.inbox is not None and self.inbox.drop(self):
+            self.fail(Cancelled("cancelled before it took effect"))
+
 
 class Inbox:
-    """A bounded queue of commands for one writer."""
+    """A bounded queue of commands for one writer, who settles them in the order of their numbers."""
 
     def __init__(self) -> None:
-        self._commands: deque[Command] = deque()
+        self.line: deque[Command] = deque()
+        """What waits for the writer; only the inbox changes it."""
         self._bytes = 0
-        self._waiting: dict[Any, int] = {}
+        self._count = 0
+        """How many commands ever came."""
+        self._taken = self._settled = 0
+        """The numbers of the last command that the writer has taken, and has settled."""
+        self._last: dict[Any, int] = {}
+        """The number of the last command of each client that has some."""
 
     def __len__(self) -> int:
-        return len(self._commands)
+        return len(self.line)
 
     def holds(self, client: Any) -> bool:
-        """Whether the client has commands that are not settled yet."""
-        return client in self._waiting
+        """Return whether the client has commands that are not settled yet."""
+        return self._last.get(client, 0) > self._settled
 
-    def put(self, command: Command) -> None:
-        """Take a place in line. Raises Overloaded."""
-        if len(self._commands) >= INBOX_COMMANDS_MAX:
+    def put(self, command: Command) -> bool:
+        """Give a command its place in line; return whether it is the first. Raises Overloaded."""
+        line, ticket = self.line, command.ticket
+        if len(line) >= INBOX_COMMANDS_MAX:
             raise _overloaded("too many commands wait for this session", INBOX_COMMANDS_MAX)
         if self._bytes and self._bytes + command.size > INBOX_BYTES_MAX:
             raise _overloaded("too many bytes wait for this session", INBOX_BYTES_MAX)
-        client = command.ticket.client
-        self._waiting[client] = self._waiting.get(client, 0) + 1
+        self._count += 1
         self._bytes += command.size
-        self._commands.append(command)
-        command.ticket.defer(lambda: self._give_up(command))
-
-    def _give_up(self, command: Command) -> None:
-        """Cancel what still waits; what the writer has taken completes and answers."""
-        if not self.drop(command):
-            return
-        self.settled(command)
-        command.fail(Cancelled("cancelled before it took effect"))
+        command.number = self._last[ticket.client] = self._count
+        command.inbox = self
+        line.append(command)
+        ticket.defer(command.give_up)
+        return len(line) == 1
 
     def take(self) -> list[Command]:
         """The next batch, as much of the line as one write may carry.
@@ -155,53 +181,62 @@ class Inbox:
         """
         batch: list[Command] = []
         asked: set[Any] = set()
+        line = self.line
         entries = size = 0
-        while self._commands:
-            command = self._commands[0]
+        while line:
+            command = line[0]
             entries += command.entries
             size += command.size
             if batch and (entries > BATCH_ENTRIES_MAX or size > BATCH_BYTES_MAX):
                 break
-            if command.act is not None:
-                return batch or [self._pop()]
-            if command.stage is None:
+            if command.act is not None and batch:
+                break
+            # `asks`, word by word: this runs for every command.
+            if command.stage is None and not command.is_plain:
                 asked.add(command.ticket.client)
             elif asked and command.ticket.client in asked:
                 break
-            batch.append(self._pop())
+            batch.append(line.popleft())
+            self._bytes -= command.size
+            if command.act is not None:
+                break
+        if batch:
+            self._taken = batch[-1].number
         return batch
-
-    def _pop(self) -> Command:
-        command = self._commands.popleft()
-        self._bytes -= command.size
-        return command
 
     @property
     def needs_thread(self) -> bool:
         """Whether what comes next has to wait for a disk, also in a session without one."""
-        return bool(self._commands) and self._commands[0].act is not None
+        return bool(self.line) and self.line[0].act is not None
 
     @property
     def commands(self) -> tuple[Command, ...]:
         """What waits for the writer, in order."""
-        return tuple(self._commands)
+        return tuple(self.line)
 
     def drop(self, command: Command) -> bool:
-        """Take a command out of the line; False if it does not wait there."""
-        if command not in self._commands:
+        """Take a command out of the line; return False if it does not wait there."""
+        if command not in self.line:
             return False
-        self._commands.remove(command)
+        self.line.remove(command)
         self._bytes -= command.size
+        client = command.ticket.client
+        if self._last.get(client) == command.number:
+            left = (one.number for one in self.line if one.ticket.client is client)
+            # What the writer has taken may be the client's, too.
+            self._last[client] = max(left, default=self._taken)
         return True
 
-    def settled(self, command: Command) -> None:
-        """A command of this inbox got its answer."""
-        client = command.ticket.client
-        left = self._waiting[client] - 1
-        if left:
-            self._waiting[client] = left
-        else:
-            del self._waiting[client]
+    def settled(self, batch: Sequence[Command]) -> None:
+        """Note that a batch, and so everything before it, got its answers."""
+        last = self._last
+        self._settled = batch[-1].number
+        if self._settled == self._count:
+            last.clear()
+            return
+        for client in {command.ticket.client for command in batch}:
+            if last.get(client, 0) <= self._settled:
+                last.pop(client, None)
 
 
 def _overloaded(what: str, limit: int) -> Overloaded:

@@ -11,6 +11,7 @@ from anyio import CapacityLimiter
 from msgspec import Struct
 
 from sessiond.errors import SessiondError
+from sessiond.service.actor.disk_threads import DiskThreads
 from sessiond.service.actor.inbox import Inbox
 from sessiond.service.actor.leases import Leases
 from sessiond.service.actor.plan_files import PlanFiles
@@ -30,10 +31,11 @@ __all__ = ["HostStatistics", "Live", "SessionDeps", "live", "new_hub"]
 
 
 class SessionDeps(Struct, frozen=True):
-    """What all sessions of a daemon work with; `threads` are for writing."""
+    """What all sessions of a daemon work with; `threads` and `disk` are for writing."""
 
     environment: Environment
     threads: CapacityLimiter
+    disk: DiskThreads
     next_lease_epoch: Callable[[], int]
     reopen: Callable[[OpenSession], OpenSession]
     watching: Watcher

@@ -14,9 +14,11 @@ from anyio import to_thread
 from sessiond.errors import Internal, SessiondError, StorageError, exhausted
 from sessiond.journal.store import Replaced, ReplacedReason
 from sessiond.limits import RETRY_AFTER_MS
+from sessiond.service.actor.flight import Flights
 from sessiond.service.actor.inbox import Command, Inbox
 from sessiond.service.actor.live import Live, SessionDeps, live, new_hub
 from sessiond.service.actor.opening import Opening
+from sessiond.service.actor.writer import SessionWriter
 from sessiond.service.external.change_monitor import ChangeMonitor
 from sessiond.service.log.rewritten import changed as changed_file
 from sessiond.service.log.rewritten import is_rewritten
@@ -51,12 +53,14 @@ class Loop:
         self._on_change = on_change
         self._monitor = ChangeMonitor(means.watching, self.wake)
         self._wake = anyio.Event()
-        self._taken: list[Command] = []
+        self._rests = False
+        """The task waits for something to do."""
+        self._flights = Flights(inbox, means.disk, self._stored, lambda: self._wake.set())
         self._watchers: list[Subscription] = []
 
     def wake(self) -> None:
         """There is something to do."""
-        self._wake.set()
+        self._flights.wake()
 
     def doubt(self) -> None:
         """A read found other lines than were stored: the file is looked at next."""
@@ -66,14 +70,16 @@ class Loop:
         """Let `run` end once the inbox is empty; `why` is for who waits for a lease."""
         self._why = why
         self.stopping = True
-        self._wake.set()
+        self.wake()
 
     async def run(self) -> None:
         """Open the session and serve its inbox until `stop`; everyone waiting gets an answer."""
         error: SessiondError = Internal("the session's writer ended")
         try:
             await self._open()
-            while self._taken or len(self._inbox) or len(self._readers) or not self.stopping:
+            while (
+                self._flights.taken or len(self._inbox) or len(self._readers) or not self.stopping
+            ):
                 await self._serve()
         except SessiondError as refusal:
             error = refusal
@@ -115,8 +121,8 @@ class Loop:
         except Exception:
             if not await to_thread.run_sync(is_rewritten, opened.journal):
                 raise
-            self._refuse(self._taken, changed_file(opened.path))
-            self._taken = []
+            self._refuse(self._flights.taken, changed_file(opened.path))
+            self._flights.taken = []
             await self._open_again("epoch")
 
     async def _open_again(self, reason: ReplacedReason) -> None:
@@ -136,22 +142,36 @@ class Loop:
 
     async def _turn(self, live: Live) -> None:
         """Serve a batch, or look at what others wrote, or wait. Raises Replaced."""
+        flights = self._flights
+        failure, flights.failure = flights.failure, None
+        if failure is not None:
+            raise failure
         live.leases.serve()
-        if not self._taken and len(self._inbox):
-            self._taken = self._inbox.take()
-        if self._taken and not self._monitor.is_urgent:
-            changed = await live.writer.write(self._taken)
-            self._taken = []
-            if live.opened.journal.is_doubted:
-                self.doubt()
-        elif self._monitor.is_due(live.opened, live.writer):
+        if not self._flights.taken and len(self._inbox):
+            self._flights.taken = self._inbox.take()
+        if self._flights.taken and not self._monitor.is_urgent:
+            overtaken, flights.overtaken = flights.overtaken, False
+            changed = await live.writer.write(flights.taken, overtaken=overtaken)
+            flights.taken = []
+            self._stored(changed)
+            return
+        if self._monitor.is_due(live.opened, live.writer):
             changed = await self._monitor.look(live.opened, live.writer)
+            if changed:
+                self._on_change()
         else:
             await self._rest(live)
-            return
+
+    def _stored(self, changed: bool) -> bool:  # noqa: FBT001 - what `Flights` calls it with
+        """Note that a batch was settled; return whether the next one may follow at once."""
         if changed:
             # Still in the step that answered: a list asked for next shows it.
             self._on_change()
+        live = self.live
+        assert live is not None, "what was stored was open"
+        if live.opened.journal.is_doubted:
+            self.doubt()
+        return self._rests and not (self._monitor.is_urgent or live.leases.waiting)
 
     async def _rest(self, live: Live) -> None:
         """Until there is something to do; a clock runs only for those who wait for a moment."""
@@ -159,28 +179,44 @@ class Loop:
         due_in = live.writer.foreign_lines.half_due_in
         if live.leases.waiting:
             due_in = min(due_in, live.leases.due_in())
-        with anyio.move_on_after(due_in):
-            await self._wake.wait()
+        self._rests = True
+        try:
+            with anyio.move_on_after(due_in):
+                await self._wake.wait()
+        finally:
+            self._rests = False
+            await self._flights.landed()
 
     def run_ready(self) -> None:
-        """Serve what waits for a session in memory, at once: there is no disk to wait for."""
-        writer = self._served.writer
+        """Serve what a chunk of requests has left, as far as that waits for nothing but the disk."""
+        live = self.live
+        if live is None:
+            return
+        if not live.opened.journal.blocking:
+            self._run_in_memory(live.writer)
+        elif self._rests and not (self._monitor.is_urgent or live.leases.waiting):
+            self._flights.begin(live.writer)
+        else:
+            self.wake()
+
+    def _run_in_memory(self, writer: SessionWriter) -> None:
+        """Serve a session in memory, at once: there is no disk to wait for."""
         while len(self._inbox) and not writer.writing:
             if self._inbox.needs_thread:
                 # `run` serves it and what comes behind it.
                 self._wake.set()
                 return
-            self._taken = self._inbox.take()
+            self._flights.taken = self._inbox.take()
             try:
-                changed = writer.write_in_memory(self._taken)
-                self._taken = []
+                changed = writer.write_in_memory(self._flights.taken)
+                self._flights.taken = []
                 if changed:
                     self._on_change()
             except Exception as bug:  # noqa: BLE001 - a bug here closes this session only
                 # `run` waits meanwhile and would not know why it ends.
                 error = self._closed_by(bug)
                 self._refuse_all(error)
-                self._taken = []
+                self._flights.taken = []
                 self._watchers = self._served.hub.close()
                 self.tell_watchers(error.kind)
                 self.stop()
@@ -204,12 +240,12 @@ class Loop:
 
     def _refuse_all(self, error: SessiondError) -> None:
         """Answer whoever has no answer yet, also those whom the writer had taken."""
-        self._refuse([*self._taken, *self._inbox.commands], error)
+        self._refuse([*self._flights.taken, *self._inbox.commands], error)
 
     def _refuse(self, commands: Iterable[Command], error: SessiondError) -> None:
         for command in commands:
             if not command.settled:
-                self._inbox.drop(command)
-                self._inbox.settled(command)
+                if not self._inbox.drop(command):
+                    self._inbox.settled([command])
                 command.fail(error)
                 command.ticket.flush()

@@ -20,6 +20,7 @@ from sessiond.limits import OVERTAKEN_MAX, RETRY_AFTER_MS
 from sessiond.service.actor.batch import Batch, stage
 from sessiond.service.actor.inbox import Command, Inbox
 from sessiond.service.actor.leases import Leases
+from sessiond.service.actor.settling import settle
 from sessiond.service.environment import Environment
 from sessiond.service.external.foreign_lines import ForeignLines
 from sessiond.service.log.log_reader import LogReader
@@ -64,32 +65,41 @@ class SessionWriter:
         self.foreign_lines = ForeignLines(opened, hub, self._in_thread)
         self._batches = self._entries = self._batch_entries_max = self._failures = 0
 
-    async def write(self, commands: Sequence[Command]) -> bool:
+    def staged(self, commands: Sequence[Command]) -> Batch | None:
+        """Return the batch of these commands; None if stored lines have to be read for that first."""
+        if self._looked_at(commands):
+            return None
+        return stage(commands, self._opened, self._environment, {}, self._leases)
+
+    async def write(self, commands: Sequence[Command], *, overtaken: bool = False) -> bool:
         """Store a batch and settle it; gives whether it could change the session.
 
+        `overtaken` says that foreign lines were found that come first.
         Raises Replaced, and then nothing is stored or settled.
         """
         self.writing = True
         try:
-            batch, error = await self._store(commands)
+            batch, error = await self._store(commands, overtaken=int(overtaken))
         except StorageError as unread:
             # What staging looks at could not be read. Nothing was staged yet.
-            self._refuse(commands, unread)
+            self.refuse(commands, unread)
             return False
         finally:
             self.writing = False
-        self._conclude(batch, error)  # 4, 5, 6
-        return bool(batch.lines or batch.act)
+        return self.conclude(batch, error)  # 4, 5, 6
 
-    async def _store(self, commands: Sequence[Command]) -> tuple[Batch, SessiondError | None]:
+    async def _store(
+        self, commands: Sequence[Command], *, overtaken: int
+    ) -> tuple[Batch, SessiondError | None]:
         """Stage, encode, persist; again when others wrote first, for it must stand on that."""
         opened = self._opened
-        overtaken = 0
+        if overtaken:
+            await self.foreign_lines.take_foreign_lines_first()
         while True:
             seqs = self._looked_at(commands)
             stored = dict(zip(seqs, await self._log.read_many(seqs), strict=True))
             batch = stage(commands, opened, self._environment, stored, self._leases)  # 1, 2
-            if not (batch.lines or batch.act or batch.sync):
+            if not batch.needs_disk:
                 return batch, None
             try:
                 return batch, await self._persist(batch, late=overtaken >= OVERTAKEN_MAX)  # 3
@@ -123,44 +133,50 @@ class SessionWriter:
                     return any(changed)
                 # With its traceback the error would hold this frame, and the frame the error.
                 error = full.with_traceback(None)
-        self._conclude(batch, error)
+        self.conclude(batch, error)
         return bool(batch.lines) and error is None
 
     def _looked_at(self, commands: Sequence[Command]) -> list[int]:
         """Stored entries that staging looks at: a retry is compared with those of its ids."""
+        looking = [one for one in commands if one.ids or one.reads is not None]
+        if not looking:
+            return []
         session = self._opened.session
         ids = session.ids
-        named = [i for command in commands for i in command.ids if i in ids]
+        named = [i for command in looking for i in command.ids if i in ids]
         seqs = {ids[i] for i in named}
         if session.same_ids:
             seqs.update(seq for i in named for seq in session.same_ids.get(i, ()))
-        for command in commands:
+        for command in looking:
             if command.reads is not None:
                 seqs.update(command.reads(session))
         return sorted(seqs)
 
     async def _persist(self, batch: Batch, *, late: bool) -> SessiondError | None:
         """One write and one sync for the whole batch. Raises Overtaken, Replaced."""
-
-        def store() -> SessiondError | None:
-            if batch.act is None:
-                return self._opened.store(
-                    batch.lines, sync=batch.sync, has_assistant=batch.has_assistant, late=late
-                )
-            try:
-                batch.act(batch.lines, late=late)
-            except SessiondError as refusal:
-                return refusal
-            return None
-
         try:
-            return await self._in_thread(store)
+            return await self._in_thread(lambda: self.store(batch, late=late))
         except RuntimeError as error:
             # Nothing was written if there was no thread to write in.
             short = exhausted(error, RETRY_AFTER_MS)
             if short is None:
                 raise
             return short
+
+    def store(self, batch: Batch, *, late: bool = False) -> SessiondError | None:
+        """Bring a batch to the disk, in a worker thread; return what refused it.
+
+        Raises Overtaken, Replaced.
+        """
+        if batch.act is None:
+            return self._opened.store(
+                batch.lines, sync=batch.sync, has_assistant=batch.has_assistant, late=late
+            )
+        try:
+            batch.act(batch.lines, late=late)
+        except SessiondError as refusal:
+            return refusal
+        return None
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         """What waits for the disk; who waits for it may not cut it short."""
@@ -169,11 +185,15 @@ class SessionWriter:
             done.append(await to_thread.run_sync(work, limiter=self._threads))
         return done[0]
 
-    def _conclude(self, batch: Batch, error: SessiondError | None) -> None:
-        """Commit, publish, answer. No await: nobody sees half of it."""
+    def conclude(self, batch: Batch, error: SessiondError | None) -> bool:
+        """Commit, publish, answer; return whether the batch could change the session.
+
+        No await: nobody sees half of it.
+        """
         opened, hub = self._opened, self._hub
-        touched: dict[Listener, None] = {}
-        self.foreign_lines.publish(touched)
+        watching: dict[Listener, None] = {}
+        asking: dict[Listener, None] = {}
+        self.foreign_lines.publish(watching)
         if error is not None:
             self._failures += 1
         elif batch.lines:
@@ -182,23 +202,26 @@ class SessionWriter:
             batch.draft.commit()
             opened.hidden = False
             lines = opened.journal.line_count
-            assert opened.session.seq == lines - 1, "index and file number the lines alike"
+            assert len(opened.session.names) == lines, "index and file number the lines alike"
             if hub.has_live:
-                hub.publish(batch.events(), touched)
+                hub.publish(batch.events(), watching)
             self._batches += 1
             self._entries += len(batch.lines)
             self._batch_entries_max = max(self._batch_entries_max, len(batch.lines))
-        self.foreign_lines.tell_standing(touched)
-        for command in batch.commands:
-            command.settle(error, opened.durability, self._environment.report_bug)
-            self._inbox.settled(command)
-            touched[command.ticket.client.listener] = None
-        for listener in touched:
+        self.foreign_lines.tell_standing(watching)
+        settle(batch, error, opened.durability, self._environment.report_bug, asking)
+        self._inbox.settled(batch.commands)
+        for listener in watching:
+            if listener not in asking:
+                listener.send_events()
+        for listener in asking:
             listener.flush()
+        return bool(batch.lines or batch.act)
 
-    def _refuse(self, commands: Sequence[Command], error: SessiondError) -> None:
+    def refuse(self, commands: Sequence[Command], error: SessiondError) -> None:
+        """Answer every command with an error."""
+        self._inbox.settled(commands)
         for command in commands:
-            self._inbox.settled(command)
             command.fail(error)
             command.ticket.flush()
 

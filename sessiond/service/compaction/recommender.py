@@ -52,7 +52,8 @@ class Recommender:
         """Note that the session changed."""
         if actor in self._changed:
             return
-        if not (actor.hub or actor.environment.policies.may_be_automatic(actor.opened)):
+        live = actor.live
+        if not (live.hub or actor.environment.policies.may_be_automatic(live.opened)):
             return
         self._changed.add(actor)
         if not self._looking:

@@ -109,7 +109,8 @@ class ForeignLines:
 
     def publish(self, touched: dict[Listener, None]) -> None:
         """Index the found lines and offer them, for a writer that flushes by itself."""
-        for piece in _pieces(self._opened.adopt()):
+        found = self._opened.adopt()
+        for piece in _pieces(found) if found else ():
             self._hub.publish(piece, touched)
 
     def tell_standing(self, touched: dict[Listener, None]) -> None:

@@ -82,6 +82,8 @@ class LiveCatalog:
         self._dirty: set[SessionActor] = set()
         self._words: dict[str, CatalogChange] = {}
         self._wake = anyio.Event()
+        self._is_woken = False
+        """Somebody touched a session since `run` began its last round."""
         self._turn = anyio.Lock()
         self._surveying = anyio.Lock()
         self._waiting: list[Progress] = []
@@ -94,9 +96,13 @@ class LiveCatalog:
 
     def touch(self, actor: SessionActor) -> None:
         """Record that an open session changed."""
+        if self._is_woken and actor in self._dirty:
+            # As after most appends: `run` comes to it anyway.
+            return
         if actor.is_open and actor.opened.hidden:
             return
         self._dirty.add(actor)
+        self._is_woken = True
         self._wake.set()
 
     def changed(self, session_id: str, change: CatalogChange) -> None:
@@ -113,6 +119,7 @@ class LiveCatalog:
             await self._wake.wait()
             await anyio.sleep(ROSTER_FLUSH_SECONDS)
             self._wake = anyio.Event()
+            self._is_woken = False
             await self._reporting_bugs(self._flush)
 
     async def _reporting_bugs(self, job: Callable[[], Awaitable[None]]) -> None:

@@ -26,7 +26,8 @@ from sessiond.errors import (
 from sessiond.limits import RETRY_AFTER_MS, WRITER_THREADS_MAX
 from sessiond.model.entries import Header
 from sessiond.model.events import CatalogChange
-from sessiond.service.actor.actor import RegistryCallbacks, SessionActor
+from sessiond.service.actor.actor import Chunk, RegistryCallbacks, SessionActor
+from sessiond.service.actor.disk_threads import DiskThreads
 from sessiond.service.actor.exclusive import ExclusiveOperation
 from sessiond.service.actor.live import SessionDeps
 from sessiond.service.compaction.recommender import Recommender
@@ -71,22 +72,26 @@ class SessionRegistry:
         self._store = store
         self._environment = environment
         self._tasks = tasks
-        self._actors: dict[str, SessionActor] = {}
+        self.by_id: dict[str, SessionActor] = {}
+        """Public, for a look without a call; only this object changes it."""
         # Sessions whose file is somebody's who does not take requests any more, until it is let go.
         self._leaving: dict[str, anyio.Event] = {}
         self.eviction = EvictionPolicy(
-            self._actors, self._leaving, store.files, environment.monotonic, self._dismiss
+            self.by_id, self._leaving, store.files, environment.monotonic, self._dismiss
         )
-        self._ready: list[SessionActor] = []
+        self.chunk = Chunk()
+        self.disk = DiskThreads(WRITER_THREADS_MAX)
+        """For the batches of all sessions; `run` it."""
         self._runs = runs
         self._recommending = Recommender(tasks, runs)
         self._keeper = RegistryCallbacks(
-            on_ready=self._ready.append,
+            chunk=self.chunk,
             on_change=self._changed,
             means=SessionDeps(
                 environment=environment,
                 # Writers do not queue behind the openings and reads of other sessions.
                 threads=CapacityLimiter(WRITER_THREADS_MAX),
+                disk=self.disk,
                 next_lease_epoch=store.next_lease_epoch,
                 reopen=store.reopen,
                 watching=watching,
@@ -102,18 +107,18 @@ class SessionRegistry:
 
     def actor(self, session_id: str) -> SessionActor:
         """The host of a session, opened on demand. Raises Overloaded, Draining."""
-        found = self._actors.get(session_id)
+        found = self.by_id.get(session_id)
         if found is not None:
             return found
         return self._start(session_id, lambda: self._store.open(session_id))
 
     def find(self, session_id: str) -> SessionActor | None:
         """The host of a session if it is open or about to be."""
-        return self._actors.get(session_id)
+        return self.by_id.get(session_id)
 
     def is_free(self, session_id: str) -> bool:
         """Whether nobody has the session's file, nor waits for it."""
-        return session_id not in self._actors and session_id not in self._leaving
+        return session_id not in self.by_id and session_id not in self._leaving
 
     def create(self, header: Header, persist: Persist) -> bool:
         """Let the session's host create it, or open it when the file is there.
@@ -139,7 +144,7 @@ class SessionRegistry:
             except SessionExists:
                 return self._store.open(session_id)
 
-        actor = self._actors.get(session_id)
+        actor = self.by_id.get(session_id)
         if actor is None:
             actor = self._start(session_id, load, in_memory=in_memory)
         return actor.create_instead(load)
@@ -156,7 +161,7 @@ class SessionRegistry:
         """
         self._require_running()
         retirement = ExclusiveOperation(reason, act, self._environment)
-        actor = self._actors.get(session_id)
+        actor = self.by_id.get(session_id)
         if actor is not None:
             actor.retirement = retirement
             self._dismiss(actor)
@@ -173,7 +178,7 @@ class SessionRegistry:
         awaited = self.eviction.make(in_memory=in_memory)
         actor = SessionActor(session_id, load, self._keeper)
         actor.meant_for_memory = in_memory
-        self._actors[session_id] = actor
+        self.by_id[session_id] = actor
         if session_id in self._leaving:
             awaited.append(self._leaving[session_id])
         self._tasks.start_soon(self._serve, actor, awaited)
@@ -192,7 +197,7 @@ class SessionRegistry:
         await actor.run()
         self._recommending.forget(actor)
         self._end_runs(actor)
-        if self._actors.get(actor.session_id) is actor:
+        if self.by_id.get(actor.session_id) is actor:
             self._leave(actor)
         with anyio.CancelScope(shield=True):
             try:
@@ -242,7 +247,7 @@ class SessionRegistry:
 
     def _leave(self, actor: SessionActor) -> None:
         """From here on whoever names the session waits until this host has let go of it."""
-        del self._actors[actor.session_id]
+        del self.by_id[actor.session_id]
         self._leaving[actor.session_id] = actor.released
         self._on_leave()
 
@@ -269,20 +274,21 @@ class SessionRegistry:
 
     def unload_unused(self, actor: SessionActor) -> None:
         """Let go of a session that its last user has closed."""
-        if actor.can_unload and self._actors.get(actor.session_id) is actor:
+        if actor.can_unload and self.by_id.get(actor.session_id) is actor:
             self._dismiss(actor)
 
     def run_ready(self) -> None:
-        """Serve what a chunk of requests left for sessions in memory."""
-        ready = self._ready[:]
-        self._ready.clear()
-        for actor in ready:
-            actor.run_ready()
+        """End a chunk of requests: serve what it left, as far as nothing but a disk is waited for."""
+        chunk = self.chunk
+        chunk.under_way = False
+        ready, chunk.ready = chunk.ready, []
+        for loop in ready:
+            loop.run_ready()
 
     async def drain(self) -> None:
         """Serve what was asked, close every session; nothing new is taken."""
         self.draining = True
-        actors = list(self._actors.values())
+        actors = list(self.by_id.values())
         for actor in actors:
             self._stop(actor)
         for actor in actors:
@@ -294,21 +300,21 @@ class SessionRegistry:
 
     def open_actors(self) -> Iterator[SessionActor]:
         """The sessions that are open now."""
-        return (actor for actor in self._actors.values() if actor.is_open)
+        return (actor for actor in self.by_id.values() if actor.is_open)
 
     def describes(self, session_id: str) -> bool:
         """Whether a session's file is somebody's who says what lists show of it. In any thread."""
-        actor = self._actors.get(session_id)
+        actor = self.by_id.get(session_id)
         return actor.is_open if actor is not None else session_id in self._leaving
 
     @property
     def any_in_memory(self) -> bool:
         """Whether a session would be lost with the daemon."""
-        return any(actor.counts_as_memory for actor in self._actors.values())
+        return any(actor.counts_as_memory for actor in self.by_id.values())
 
     def requests_waiting(self) -> int:
         """Commands that wait for a writer."""
-        return sum(actor.waiting for actor in self._actors.values())
+        return sum(actor.waiting for actor in self.by_id.values())
 
 
 async def _surely(work: Callable[[], None]) -> None:

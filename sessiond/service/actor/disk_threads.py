@@ -1,0 +1,99 @@
+"""Threads that wait for the disk while batches are stored.
+
+Law: a thread lives on from batch to batch, and the end of a piece of work costs the event loop
+one wake-up. Nothing here is cancelled: what was begun ends, and its outcome is always told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import Context, copy_context
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Final
+
+import anyio
+from anyio.lowlevel import current_token
+from msgspec import Struct
+
+__all__ = ["DiskThreads", "Outcome"]
+
+
+class Outcome(Struct, frozen=True):
+    """What a piece of work gave, or what it raised."""
+
+    result: Any = None
+    failure: Exception | None = None
+
+
+_Done = Callable[[Outcome], None]
+_Job = tuple[Callable[[], Any], _Done]
+
+
+class DiskThreads:
+    """At most so many threads of one event loop, started when they are first needed."""
+
+    def __init__(self, threads_max: int) -> None:
+        self._max: Final = threads_max
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._threads = 0
+        self._busy = 0
+        """How much work was given and has not come back."""
+        self._call_on_loop: Callable[..., Any] | None = None
+        self._context = Context()
+
+    def start(self, work: Callable[[], Any], done: _Done) -> None:
+        """Do the work in a thread, then call `done` on the loop. Raises RuntimeError for no thread.
+
+        Work waits for a thread while as many are busy as there may be.
+        """
+        if self._busy >= self._threads < self._max:
+            self._start_thread()
+        self._busy += 1
+        self._jobs.put((work, done))
+
+    def _start_thread(self) -> None:
+        if self._call_on_loop is None:
+            token: Any = current_token().native_token
+            # asyncio and trio each have one way to call a function from another thread.
+            threadsafe = getattr(token, "call_soon_threadsafe", None)
+            self._call_on_loop = threadsafe or token.run_sync_soon
+            # From a thread the call would come without the variables that name the event loop.
+            self._context = copy_context()
+        try:
+            Thread(target=self._run, name="disk", daemon=True).start()
+        except RuntimeError:
+            if not self._threads:
+                raise
+            # The threads that there are do the work, too, a little later.
+            return
+        self._threads += 1
+
+    def _run(self) -> None:
+        """Do one piece of work after another until told to end."""
+        call_on_loop = self._call_on_loop
+        assert call_on_loop is not None, "a thread is started on a loop"
+        while (job := self._jobs.get()) is not None:
+            work, done = job
+            try:
+                outcome = Outcome(work())
+            except Exception as error:  # noqa: BLE001 - the loop decides what an error means
+                outcome = Outcome(failure=error)
+            # A loop that has ended waits for nothing.
+            with suppress(RuntimeError):
+                call_on_loop(self._context.run, self._finish, done, outcome)
+            del job, work, done, outcome
+
+    def _finish(self, done: _Done, outcome: Outcome) -> None:
+        self._busy -= 1
+        done(outcome)
+
+    async def run(self) -> None:
+        """Keep the threads until cancelled."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            for _ in range(self._threads):
+                self._jobs.put(None)
+            self._threads = 0

@@ -1,0 +1,151 @@
+"""Batches that are stored without the task of their session.
+
+The usual batch needs nothing but the disk: it is staged where a chunk of requests ends, handed to
+a thread, and committed, published and answered where the thread's wake-up arrives. So a
+durable append costs no switch of tasks.
+
+Law: a flight begins only while the task of the session rests, and the task does nothing before the
+flight has landed. What needs more than one step (foreign lines, stored entries to compare with, a
+change of the file as a whole, a failure of ours) is left to the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import anyio
+from anyio import CancelScope
+
+from sessiond.errors import SessiondError, StorageError, exhausted
+from sessiond.journal.store import Overtaken
+from sessiond.limits import RETRY_AFTER_MS
+from sessiond.service.actor.batch import Batch
+from sessiond.service.actor.disk_threads import DiskThreads, Outcome
+from sessiond.service.actor.inbox import Command, Inbox
+from sessiond.service.actor.writer import SessionWriter
+
+__all__ = ["Flights"]
+
+
+class Flights:
+    """The flights of one session, one at a time.
+
+    `stored` is called behind each batch that the writer settled, and says whether the next one may
+    follow. `wake` wakes the task of the session.
+    """
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        threads: DiskThreads,
+        stored: Callable[[bool], bool],
+        wake: Callable[[], None],
+    ) -> None:
+        self.taken: list[Command] = []
+        """What was taken out of the inbox and is not settled."""
+        self.overtaken = False
+        """Whether the last flight found foreign lines that come first."""
+        self.failure: Exception | None = None
+        """Why the last flight did not end as it should; the task deals with it."""
+        self.under_way = False
+        self._inbox = inbox
+        self._threads = threads
+        self._stored = stored
+        self._wake = wake
+        self._wakes_later = False
+        self._landing: anyio.Event | None = None
+
+    def wake(self) -> None:
+        """Wake the task, but not before the flight has landed."""
+        if self.under_way:
+            self._wakes_later = True
+        else:
+            self._wake()
+
+    def begin(self, writer: SessionWriter) -> None:
+        """Store what waits, as far as that needs nothing but the disk; else wake the task."""
+        if self.under_way or self.taken or self.failure is not None:
+            # The landing goes on with what waits, or has woken the task.
+            return
+        line = self._inbox.line
+        while line:
+            if line[0].act is not None:
+                self._wake()
+                return
+            self.taken = self._inbox.take()
+            try:
+                batch = writer.staged(self.taken)
+                if batch is None:
+                    self._wake()
+                    return
+                if batch.needs_disk:
+                    self._take_off(writer, batch)
+                    return
+                if not self._settle(writer, batch, None):
+                    self._wake()
+                    return
+            except Exception as bug:  # noqa: BLE001 - the task of the session deals with it
+                self.failure = bug
+                self._wake()
+                return
+
+    def _take_off(self, writer: SessionWriter, batch: Batch) -> None:
+        try:
+            self._threads.start(partial(writer.store, batch), partial(self._land, writer, batch))
+        except RuntimeError as error:
+            # Nothing was written if there was no thread to write in.
+            short = exhausted(error, RETRY_AFTER_MS)
+            if short is None:
+                raise
+            self._settle(writer, batch, short)
+            self._wake()
+        else:
+            self.under_way = writer.writing = True
+
+    def _land(self, writer: SessionWriter, batch: Batch, outcome: Outcome) -> None:
+        """Settle the batch that came back from the disk, and store what waits by now."""
+        self.under_way = writer.writing = False
+        goes_on = False
+        try:
+            if outcome.failure is None:
+                goes_on = self._settle(writer, batch, outcome.result)
+            else:
+                goes_on = self._recover(writer, batch, outcome.failure)
+        except Exception as bug:  # noqa: BLE001 - the task of the session deals with it
+            self.failure = bug
+        wakes, self._wakes_later = self._wakes_later or not goes_on, False
+        if self._landing is not None:
+            self._landing.set()
+        elif wakes:
+            self._wake()
+        else:
+            self.begin(writer)
+
+    def _recover(self, writer: SessionWriter, batch: Batch, failure: Exception) -> bool:
+        """Settle a batch that was not stored, or leave it to the task; return what `_settle` does."""
+        if isinstance(failure, Overtaken):
+            batch.give_up()
+            self.overtaken = True
+            return False
+        if isinstance(failure, StorageError):
+            writer.refuse(self.taken, failure)
+            self.taken = []
+            return False
+        short = exhausted(failure, RETRY_AFTER_MS) if isinstance(failure, RuntimeError) else None
+        if short is None:
+            raise failure
+        return self._settle(writer, batch, short)
+
+    def _settle(self, writer: SessionWriter, batch: Batch, error: SessiondError | None) -> bool:
+        changed = writer.conclude(batch, error)
+        self.taken = []
+        return self._stored(changed)
+
+    async def landed(self) -> None:
+        """Wait until the flight has landed; not even a cancelled task goes on before."""
+        while self.under_way:
+            self._landing = anyio.Event()
+            with CancelScope(shield=True):
+                await self._landing.wait()
+            self._landing = None

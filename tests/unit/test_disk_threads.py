@@ -1,0 +1,127 @@
+"""Threads that live on from batch to batch: how many, how they end, and what is told of their work."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import anyio
+import pytest
+import sniffio
+
+from sessiond.service.actor.disk_threads import DiskThreads, Outcome
+
+PATIENCE_SECONDS = 30
+
+
+class Log:
+    """Collects outcomes in the order in which they are told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Outcome]] = []
+        self._more = anyio.Event()
+
+    def note(self, name: str, outcome: Outcome) -> None:
+        self.told.append((name, outcome))
+        self._more.set()
+
+    async def wait(self, count: int) -> None:
+        with anyio.fail_after(PATIENCE_SECONDS):
+            while len(self.told) < count:
+                self._more = anyio.Event()
+                await self._more.wait()
+
+
+@asynccontextmanager
+async def threads_of(count: int) -> AsyncGenerator[tuple[DiskThreads, Log]]:
+    threads = DiskThreads(count)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(threads.run)
+        yield threads, Log()
+        tasks.cancel_scope.cancel()
+
+
+def disk_threads() -> list[threading.Thread]:
+    return [one for one in threading.enumerate() if one.name == "disk"]
+
+
+def fail() -> None:
+    raise OSError("the disk is gone")
+
+
+async def test_work_is_done_one_after_another_by_one_thread_that_lives_on() -> None:
+    before = len(disk_threads())
+    async with threads_of(4) as (threads, log):
+        names: list[int] = []
+        for number in range(3):
+            threads.start(
+                lambda: names.append(threading.get_ident()), partial(log.note, str(number))
+            )
+            await log.wait(number + 1)
+        assert [name for name, _ in log.told] == ["0", "1", "2"]
+        assert len(set(names)) == 1
+        assert len(disk_threads()) == before + 1
+
+
+async def test_the_outcome_is_told_on_the_loop_and_a_failure_is_one() -> None:
+    async with threads_of(1) as (threads, log):
+        loop, found = threading.get_ident(), []
+
+        def done(outcome: Outcome) -> None:
+            found.append((threading.get_ident(), sniffio.current_async_library()))
+            log.note("done", outcome)
+
+        threads.start(lambda: 7, done)
+        threads.start(fail, done)
+        await log.wait(2)
+        assert found == [(loop, sniffio.current_async_library())] * 2
+        (_, first), (_, second) = log.told
+        assert (first.result, first.failure) == (7, None)
+        assert isinstance(second.failure, OSError)
+
+
+async def test_there_are_no_more_threads_than_allowed_and_the_rest_waits() -> None:
+    before = len(disk_threads())
+    gate = threading.Event()
+    async with threads_of(2) as (threads, log):
+        for number in range(5):
+            threads.start(partial(gate.wait, PATIENCE_SECONDS), partial(log.note, str(number)))
+        assert len(disk_threads()) == before + 2
+        assert log.told == []
+        gate.set()
+        await log.wait(5)
+        assert {outcome.result for _, outcome in log.told} == {True}
+
+
+async def test_the_threads_end_with_the_loop() -> None:
+    before = len(disk_threads())
+    async with threads_of(3) as (threads, log):
+        threads.start(lambda: None, partial(log.note, "one"))
+        await log.wait(1)
+        running = disk_threads()
+    for one in running:
+        await anyio.to_thread.run_sync(one.join, PATIENCE_SECONDS)
+    assert len(disk_threads()) == before
+
+
+async def test_without_a_thread_work_is_refused_unless_another_one_can_do_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    gate = threading.Event()
+    async with threads_of(3) as (threads, log):
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", start)
+            with pytest.raises(RuntimeError, match="new thread"):
+                threads.start(lambda: None, partial(log.note, "refused"))
+        threads.start(partial(gate.wait, PATIENCE_SECONDS), partial(log.note, "first"))
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", start)
+            threads.start(lambda: None, partial(log.note, "second"))
+        gate.set()
+        await log.wait(2)
+        assert [name for name, _ in log.told] == ["first", "second"]
