@@ -147,7 +147,7 @@ class Row(Struct):
 
 
 class MessageRun(Struct, frozen=True):
-    """What the lines of messages that follow each other are made of, besides the messages."""
+    """Facts for the lines of messages that follow each other, besides the messages."""
 
     ids: list[str]
     parent_id: str | None

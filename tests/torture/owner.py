@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,8 +25,8 @@ PATIENCE_SECONDS: Final = 60.0
 class Owner:
     """The daemons of a round, one after the other, on one socket and one home."""
 
-    def __init__(self, socket_path: Path, home: Path) -> None:
-        self._daemon = Daemon(socket_path, home)
+    def __init__(self, socket_path: Path, home: Path, program: Sequence[str]) -> None:
+        self._daemon = Daemon(socket_path, home, program=program)
         self.pid = 0
         self._pidfd = -1
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from tests.kit.link import Refused
+from tests.processes.harness.daemon import SESSIOND
 from tests.torture.company import CAST, Company, Role
 from tests.torture.killer import Killer, Misfortune
 from tests.torture.owner import Owner
@@ -48,6 +49,7 @@ class Round:
         *,
         cast: Sequence[Role] = CAST,
         where: Path | None = None,
+        program: Sequence[str] = (SESSIOND,),
     ) -> None:
         self._seed = seed
         self._befall = befall
@@ -59,7 +61,7 @@ class Round:
         home = self.folder / "home"
         home.mkdir(mode=0o700)
         socket = self.folder / "s"
-        self._owner = Owner(socket, home)
+        self._owner = Owner(socket, home, program)
         self._us = RawPort("us", Log(self._logs / "us.log"), socket_wire(socket), Watch())
         self._company = Company(socket, home, self._logs, list(PERSIST))
         self._violations: list[str] = []

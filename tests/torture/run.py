@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.processes import single_daemon
+from tests.processes.harness.daemon import SESSIOND
 from tests.torture.killer import rage
 from tests.torture.round import Outcome, Round
 from tests.torture.tally import Tally
@@ -58,6 +60,9 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="one round of so many seconds of chaos")
     parser.add_argument("--seed", type=int, help="of what is drawn; printed at the start")
     parser.add_argument("--folder", type=Path, help="where rounds work; a short path")
+    parser.add_argument(
+        "--single", action="store_true", help="the round's daemons stage every append by itself"
+    )
     parser.add_argument("--json", action="store_true", help="the counts for scripts")
     return parser.parse_args(words)
 
@@ -89,7 +94,9 @@ def _one(options: argparse.Namespace, seed: int, seconds: float, tally: Tally) -
             last = time.monotonic()
             sys.stderr.write(f"torture: seed {seed}, {last - began:.0f} s: {what}\n")
 
-    outcome = Round(seed, rage(seconds), where=options.folder).run(tally, progress)
+    program = (sys.executable, single_daemon.__file__) if options.single else (SESSIOND,)
+    round_ = Round(seed, rage(seconds), where=options.folder, program=program)
+    outcome = round_.run(tally, progress)
     took = time.monotonic() - began
     sys.stderr.write(
         f"torture: seed {seed}: {outcome.lines} lines in {took:.0f} s,"

@@ -83,7 +83,7 @@ class LiveCatalog:
         self._words: dict[str, CatalogChange] = {}
         self._wake = anyio.Event()
         self._is_woken = False
-        """Somebody touched a session since `run` began its last round."""
+        """True if a session was touched since `run` began its last round."""
         self._turn = anyio.Lock()
         self._surveying = anyio.Lock()
         self._waiting: list[Progress] = []
