@@ -692,7 +692,7 @@ export interface HookAnswer {
   summary?: string;
 }
 
-/** How busy a session is. */
+/** Counters of one open session. */
 export interface HostStatistics {
   seq: number;
   inbox: number;
@@ -1888,7 +1888,7 @@ export interface Withdrawn {
   id: number;
 }
 
-/** What a session was told so far. */
+/** Counters of the writer of one session. */
 export interface WriterStatistics {
   batches: number;
   entries: number;

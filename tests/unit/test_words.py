@@ -20,8 +20,6 @@ PRODUCT: Final = ("sessiond", "clients/python/sessiond_client")
 NOT_DONE: Final = frozenset(
     {
         "clients/python/sessiond_client",
-        "sessiond/service/actor",
-        "sessiond/service/registry",
     }
 )
 """Folders whose docstrings are still to be rewritten. The list only shrinks."""

@@ -45,7 +45,7 @@ class _Reader:
 
 
 class Chunk:
-    """What a connection has read at once, while its requests are handled one after another."""
+    """One read of a connection, while its requests are handled one after another."""
 
     __slots__ = ("ready", "under_way")
 
@@ -56,9 +56,9 @@ class Chunk:
 
 
 class RegistryCallbacks(Struct, frozen=True):
-    """Whoever keeps the open sessions, as each of them sees it.
+    """The registry of open sessions, as an actor sees it.
 
-    `chunk` collects sessions with commands to serve, `on_change` hears of every change.
+    `chunk` collects sessions with commands to serve. `on_change` is called with every change.
     """
 
     chunk: Chunk
@@ -88,7 +88,7 @@ class SessionActor:
         )
         self.meant_for_memory = False
         self.retirement: ExclusiveOperation | None = None
-        """What is to be done with the file when this host has let go of it."""
+        """The operation on the file that runs once this actor has released the file."""
         self.released = anyio.Event()
         """Set when that is done: the next one may have the file."""
         self.last_used = self.environment.monotonic()
@@ -97,12 +97,12 @@ class SessionActor:
 
     @property
     def is_open(self) -> bool:
-        """Whether the file was read and commands are being served."""
+        """True once the file was read, while commands are being served."""
         return self._loop.live is not None
 
     @property
     def live(self) -> Live:
-        """What is served; only asked by what runs after the opening."""
+        """The parts for the open file. Valid only after the opening."""
         assert self._loop.live is not None, "the session is not open yet"
         return self._loop.live
 
@@ -118,12 +118,12 @@ class SessionActor:
 
     @property
     def leases(self) -> Leases:
-        """Who alone may move which head."""
+        """The leases on heads."""
         return self.live.leases
 
     @property
     def writer(self) -> SessionWriter:
-        """Who alone changes the session."""
+        """The single writer of the session."""
         return self.live.writer
 
     @property
@@ -133,17 +133,17 @@ class SessionActor:
 
     @property
     def estimates(self) -> TokenCounts:
-        """How many tokens the model sees where."""
+        """Token counts of the messages at each head."""
         return self.live.estimates
 
     @property
     def contexts(self) -> ContextCache:
-        """What the model sees where, as far as it was asked for lately."""
+        """Recently built contexts, by place in the tree."""
         return self.live.contexts
 
     @property
     def views(self) -> ViewCache:
-        """The same, as it was asked for."""
+        """Recently built views of contexts, by place and shape."""
         return self.live.views
 
     @property
@@ -153,7 +153,7 @@ class SessionActor:
 
     @property
     def children(self) -> ChildIndex:
-        """What follows which entry."""
+        """The children of each entry."""
         return self.live.children
 
     @property
@@ -178,7 +178,7 @@ class SessionActor:
 
     @property
     def can_unload(self) -> bool:
-        """Nobody waits for it, reads, watches or leases it, and its entries are in a file."""
+        """True if no client waits for, reads, watches or leases the session, and it has a file."""
         if not self.is_open or self.in_memory or self._loop.stopping:
             return False
         if len(self._inbox) or self.writer.writing or len(self._readers):
@@ -186,7 +186,7 @@ class SessionActor:
         return not (self.hub or self.hub.presence or self.leases.in_use)
 
     def touch(self) -> None:
-        """Somebody used it just now."""
+        """Record that the session was used just now."""
         self.last_used = self.environment.monotonic()
 
     # -- requests ----------------------------------------------------------------
@@ -263,7 +263,7 @@ class SessionActor:
         return LATER
 
     def retain(self) -> Callable[[], None]:
-        """The session is not closed until what this gives is called, or forgotten."""
+        """Keep the session open; return the function that ends this, as its collection does."""
         reader = _Reader()
         self._readers.add(reader)
 
@@ -274,18 +274,18 @@ class SessionActor:
         return release
 
     def leases_changed(self) -> None:
-        """A head may be free, or be free at another time: whoever waits is looked after."""
+        """Wake the calls that wait for a lease: a head may be free now, or at another time."""
         self._loop.wake()
 
     def create_instead(self, load: Callable[[], OpenSession]) -> bool:
-        """While the session is being opened: `load` it in case there is none.
+        """Make the opening call `load` if the session does not exist.
 
-        False when it is open, or when somebody else's `load` came first.
+        Return False if the session is open, or if another caller's `load` came first.
         """
         return self._opening.create_instead(load, self._inbox.commands)
 
     async def ready(self) -> OpenSession:
-        """The open session, once it is. Raises what the opening came to."""
+        """Wait for the opening and return the open session. Raises the error of a failed opening."""
         return await self._opening.outcome()
 
     # -- its life ------------------------------------------------------------------
@@ -307,5 +307,5 @@ class SessionActor:
         self._loop.tell_watchers(reason)
 
     def statistics(self) -> HostStatistics:
-        """How busy it is."""
+        """Return the counters of the session."""
         return self.live.statistics(waiting=self.waiting)

@@ -29,7 +29,7 @@ _ASSISTANT: Final = int(Kind.ASSISTANT)
 _KIND: Final = attrgetter("kind")
 
 RUNS = True
-"""Whether plain appends that follow each other are staged in runs; tests try both ways."""
+"""True if neighbouring plain appends are staged in runs; tests try both ways."""
 
 
 class Batch(Struct):
@@ -42,7 +42,7 @@ class Batch(Struct):
     sync: bool = False
     has_assistant: bool = False
     act: Act | None = None
-    """What the one command of the batch does with the file and these lines instead of an append."""
+    """The operation on the whole file that the one command of the batch does in place of an append."""
 
     @property
     def needs_disk(self) -> bool:
@@ -50,11 +50,11 @@ class Batch(Struct):
         return bool(self.lines or self.act or self.sync)
 
     def give_up(self) -> None:
-        """Nothing of it was stored: its commands are to be staged again."""
+        """Take the staging back, because nothing was stored: the commands are staged again."""
         self.draft.give_up()
 
     def follow(self) -> None:
-        """Come behind the lines that others stored right before it."""
+        """Move the batch behind the lines that a foreign writer stored right before it."""
         after, by = self.draft.base_seq, self.draft.session.seq - self.draft.base_seq
         if by:
             self.draft.follow()
@@ -62,7 +62,7 @@ class Batch(Struct):
                 command.come_later(after, by)
 
     def events(self) -> list[Event]:
-        """The stored entries as events. Called after the commit."""
+        """Return the stored entries as events. Called after the commit."""
         draft = self.draft
         first = draft.seq - len(draft.rows) + 1
         wire = draft.codec.wire
@@ -116,7 +116,7 @@ def _stage_one(batch: Batch, command: Command, *, dirty: bool) -> Literal[1]:
 def _stage_run(batch: Batch, at: int) -> int:
     """Stage the plain appends to one head that begin at a place in line; return how many were.
 
-    The first one of them that could not be staged with the others is staged by itself.
+    An append that does not fit the run ends the run and is staged by itself.
     """
     draft, commands = batch.draft, batch.commands
     first = commands[at]

@@ -21,7 +21,7 @@ __all__ = ["DiskThreads", "Outcome"]
 
 
 class Outcome(Struct, frozen=True):
-    """What a piece of work gave, or what it raised."""
+    """The result of a piece of work, or the exception that it raised."""
 
     result: Any = None
     failure: Exception | None = None
@@ -32,14 +32,14 @@ _Job = tuple[Callable[[], Any], _Done]
 
 
 class DiskThreads:
-    """At most so many threads of one event loop, started when they are first needed."""
+    """A bounded set of threads of one event loop, started when they are first needed."""
 
     def __init__(self, threads_max: int) -> None:
         self._max: Final = threads_max
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._threads = 0
         self._busy = 0
-        """How much work was given and has not come back."""
+        """Number of pieces of work that have not come back."""
         self._call_on_loop: Callable[..., Any] | None = None
         self._context = Context()
 

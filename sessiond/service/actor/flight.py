@@ -43,11 +43,11 @@ class Flights:
         wake: Callable[[], None],
     ) -> None:
         self.taken: list[Command] = []
-        """What was taken out of the inbox and is not settled."""
+        """Commands that were taken out of the inbox and are not settled."""
         self.overtaken = False
-        """Whether the last flight found foreign lines that come first."""
+        """True if the last flight found foreign lines that come first."""
         self.failure: Exception | None = None
-        """Why the last flight did not end as it should; the task deals with it."""
+        """The bug or error that ended the last flight; the task deals with it."""
         self.under_way = False
         self._inbox = inbox
         self._threads = threads

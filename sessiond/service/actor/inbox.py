@@ -28,11 +28,11 @@ from sessiond.session.later import later, refused_later
 __all__ = ["LATER", "Act", "Command", "Inbox"]
 
 LATER: Final[Any] = object()
-"""What a question returns when its answer comes from a task of its own."""
+"""The return value of a command whose answer comes from a task of its own."""
 
 
 class Act(Protocol):
-    """What is done to a session's file as a whole, in a worker thread."""
+    """An operation on a session's whole file, for a worker thread."""
 
     def __call__(self, lines: Sequence[bytes], *, late: bool) -> None:
         """Store the lines with it; `late` as in `SessionLog.append`. Raises SessiondError, Overtaken."""
@@ -65,14 +65,14 @@ class Command(Struct, eq=False):
     """Entries were staged before or by it: it stands only if they become durable."""
     settled: bool = False
     inbox: Inbox | None = None
-    """Where the command waits or has waited."""
+    """The inbox of the command, also after the command has left it."""
     number: int = 0
     """The place in the line of all commands that ever came."""
     offset: int = -1
-    """Which row of the draft is the command's, if the command was staged in a run."""
+    """Index of the command's row in the draft, if the command was staged in a run."""
 
     is_plain: ClassVar[bool] = False
-    """Whether the command may be staged in a run."""
+    """True if the command may be staged in a run."""
 
     @property
     def asks(self) -> bool:
@@ -96,7 +96,7 @@ class Command(Struct, eq=False):
         self.rests_on_batch = bool(draft.rows)
 
     def come_later(self, after: int, by: int) -> None:
-        """Others stored so many lines behind `after`, and what was staged comes behind those."""
+        """Shift the receipt: foreign lines, `by` of them, landed behind line `after`."""
         self.receipt = later(self.receipt, after, by)
         if self.refusal is not None:
             self.refusal = refused_later(self.refusal, after, by)
@@ -142,10 +142,10 @@ class Inbox:
 
     def __init__(self) -> None:
         self.line: deque[Command] = deque()
-        """What waits for the writer; only the inbox changes it."""
+        """The commands that wait for the writer; only the inbox changes this queue."""
         self._bytes = 0
         self._count = 0
-        """How many commands ever came."""
+        """Number of commands that ever came."""
         self._taken = self._settled = 0
         """The numbers of the last command that the writer has taken, and has settled."""
         self._last: dict[Any, int] = {}
@@ -174,7 +174,7 @@ class Inbox:
         return len(line) == 1
 
     def take(self) -> list[Command]:
-        """The next batch, as much of the line as one write may carry.
+        """Take the next batch: as much of the line as one write may carry.
 
         A question is answered once its batch is stored, so what the same client sent
         behind it waits for the next one: it is not for that answer to show.
@@ -206,12 +206,12 @@ class Inbox:
 
     @property
     def needs_thread(self) -> bool:
-        """Whether what comes next has to wait for a disk, also in a session without one."""
+        """True if the next command waits for a disk, also in a session without a file."""
         return bool(self.line) and self.line[0].act is not None
 
     @property
     def commands(self) -> tuple[Command, ...]:
-        """What waits for the writer, in order."""
+        """The commands that wait for the writer, in order."""
         return tuple(self.line)
 
     def drop(self, command: Command) -> bool:

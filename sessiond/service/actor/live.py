@@ -1,6 +1,7 @@
-"""What stands on one open file: all of it goes when another file takes its place.
+"""The parts of an actor for one open file.
 
-Only the subscribers stay, and so does their hub.
+All of them are replaced when another file takes the place of the open one. Only the hub and its
+subscribers stay.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = ["HostStatistics", "Live", "SessionDeps", "live", "new_hub"]
 
 
 class SessionDeps(Struct, frozen=True):
-    """What all sessions of a daemon work with; `threads` and `disk` are for writing."""
+    """The services that all sessions of a daemon share; `threads` and `disk` are for writing."""
 
     environment: Environment
     threads: CapacityLimiter
@@ -43,7 +44,7 @@ class SessionDeps(Struct, frozen=True):
 
 
 class HostStatistics(Struct, frozen=True):
-    """How busy a session is."""
+    """Counters of one open session."""
 
     seq: int
     inbox: int
@@ -60,11 +61,11 @@ class Live(Struct, frozen=True, eq=False):
     hub: Hub
     """Its subscribers."""
     leases: Leases
-    """Who alone may move which head."""
+    """The leases on heads."""
     writer: SessionWriter
-    """Who alone changes it."""
+    """The single writer of the session."""
     estimates: TokenCounts
-    """How many tokens the model sees where."""
+    """Token counts of the messages at each head."""
     contexts: ContextCache
     views: ViewCache
     plan_files: PlanFiles
@@ -78,7 +79,7 @@ class Live(Struct, frozen=True, eq=False):
             self.caches.forget(cache)
 
     def statistics(self, *, waiting: int) -> HostStatistics:
-        """How busy it is, with how many commands in the inbox."""
+        """Return the counters, with `waiting` commands in the inbox."""
         return HostStatistics(
             seq=self.opened.session.seq,
             inbox=waiting,
@@ -107,7 +108,7 @@ def live(opened: OpenSession, hub: Hub, inbox: Inbox, means: SessionDeps) -> Liv
 
 
 def new_hub(opened: OpenSession) -> Hub:
-    """A hub without subscribers."""
+    """Make a hub without subscribers."""
     hub = Hub(LogReader(opened), opened.session_id, opened.epoch, opened.session.rules)
     hub.standing.take(archived=opened.archived, read_only=opened.read_only)
     return hub

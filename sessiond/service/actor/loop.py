@@ -1,7 +1,7 @@
-"""What an open session does, one thing after another, and how it ends.
+"""The task of an open session: its turns, one after another, and its end.
 
-Law: batches first, then what other programs wrote, then rest. When it ends, for whatever
-reason, everyone who waits gets an answer, and everyone who watches is told why.
+Law: batches come first, then foreign lines, then rest. When the task ends, for any reason, every
+waiting call gets an answer and every subscriber is told why.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Loop:
         self._flights.wake()
 
     def doubt(self) -> None:
-        """A read found other lines than were stored: the file is looked at next."""
+        """Look at the file next, because a read found other lines than were stored."""
         self._monitor.doubt()
 
     def stop(self, why: SessiondError | None = None) -> None:
@@ -141,7 +141,7 @@ class Loop:
     # -- one thing after another -----------------------------------------------------
 
     async def _turn(self, live: Live) -> None:
-        """Serve a batch, or look at what others wrote, or wait. Raises Replaced."""
+        """Serve a batch, or look for foreign lines, or wait. Raises Replaced."""
         flights = self._flights
         failure, flights.failure = flights.failure, None
         if failure is not None:
@@ -174,7 +174,7 @@ class Loop:
         return self._rests and not (self._monitor.is_urgent or live.leases.waiting)
 
     async def _rest(self, live: Live) -> None:
-        """Until there is something to do; a clock runs only for those who wait for a moment."""
+        """Wait until there is work; a clock runs only for calls that wait for a point in time."""
         self._wake = anyio.Event()
         due_in = live.writer.foreign_lines.half_due_in
         if live.leases.waiting:
@@ -239,7 +239,7 @@ class Loop:
         return Internal("the session was closed by a bug in sessiond", incident_id=incident_id)
 
     def _refuse_all(self, error: SessiondError) -> None:
-        """Answer whoever has no answer yet, also those whom the writer had taken."""
+        """Refuse every command without an answer, also those that the writer had taken."""
         self._refuse([*self._flights.taken, *self._inbox.commands], error)
 
     def _refuse(self, commands: Iterable[Command], error: SessiondError) -> None:

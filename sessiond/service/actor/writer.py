@@ -1,9 +1,9 @@
 """The single writer of a session.
 
-It takes all that waits and makes one batch of it, in six steps: stage, encode,
+The writer takes all waiting commands as one batch, in six steps: stage, encode,
 persist, commit, publish, answer. Only persist awaits. So no task ever sees half
-a batch, nothing is visible before it is durable, and whatever arrives while the
-disk works is the next batch.
+a batch, no entry is visible before it is durable, and the commands that arrive
+while the disk works are the next batch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class WriterStatistics(Struct, frozen=True):
-    """What a session was told so far."""
+    """Counters of the writer of one session."""
 
     batches: int
     entries: int
@@ -91,7 +91,7 @@ class SessionWriter:
     async def _store(
         self, commands: Sequence[Command], *, overtaken: int
     ) -> tuple[Batch, SessiondError | None]:
-        """Stage, encode, persist; again when others wrote first, for it must stand on that."""
+        """Stage, encode and persist. Stage again if a foreign writer appended first."""
         opened = self._opened
         if overtaken:
             await self.foreign_lines.take_foreign_lines_first()
@@ -109,14 +109,14 @@ class SessionWriter:
                 await self.foreign_lines.take_foreign_lines_first()
 
     async def look(self) -> bool:
-        """Take in what others wrote; gives whether there was anything. Raises Replaced.
+        """Take in foreign lines; return whether there were any. Raises Replaced.
 
-        Nobody waits for it: a session may be let go of meanwhile, and ends behind it.
+        No call waits for the look: the session may be released meanwhile, and ends behind it.
         """
         return await self.foreign_lines.look()
 
     def write_in_memory(self, commands: Sequence[Command]) -> bool:
-        """The same for a session without a disk: nothing to wait for."""
+        """Stage, commit and answer a batch of a session in memory, without waiting."""
         journal = self._opened.journal
         seqs = self._looked_at(commands)
         stored = dict(zip(seqs, journal.read_many(seqs), strict=True))
@@ -137,7 +137,7 @@ class SessionWriter:
         return bool(batch.lines) and error is None
 
     def _looked_at(self, commands: Sequence[Command]) -> list[int]:
-        """Stored entries that staging looks at: a retry is compared with those of its ids."""
+        """Read the stored entries that staging compares a retry with."""
         looking = [one for one in commands if one.ids or one.reads is not None]
         if not looking:
             return []
@@ -179,7 +179,7 @@ class SessionWriter:
         return None
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        """What waits for the disk; who waits for it may not cut it short."""
+        """Run work in a worker thread and return its result; a cancelled caller waits until the end."""
         done: list[T] = []
         with CancelScope(shield=True):
             done.append(await to_thread.run_sync(work, limiter=self._threads))
@@ -188,7 +188,7 @@ class SessionWriter:
     def conclude(self, batch: Batch, error: SessiondError | None) -> bool:
         """Commit, publish, answer; return whether the batch could change the session.
 
-        No await: nobody sees half of it.
+        No await: no task sees half of a batch.
         """
         opened, hub = self._opened, self._hub
         watching: dict[Listener, None] = {}
@@ -226,7 +226,7 @@ class SessionWriter:
             command.ticket.flush()
 
     def statistics(self) -> WriterStatistics:
-        """What it stored."""
+        """Return the counters."""
         return WriterStatistics(
             batches=self._batches,
             entries=self._entries,

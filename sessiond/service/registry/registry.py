@@ -1,10 +1,9 @@
-"""Which sessions are open, and whose turn a session's file is.
+"""The open sessions, and the owner of each session's file.
 
-Law: one at a time has a session's file, its host or an act on the file as a
-whole (a delete, a repair); whoever comes next waits until it is let go. Looking
-a host up and retiring it are synchronous: requests queue in its inbox while a
-worker thread reads the file, so their order is kept and nothing waits for
-another session.
+Law: a session's file has one owner at a time: an actor, or an operation on the whole file (a
+delete, a repair). The next owner waits until the file is released. To look an actor up and to
+retire it are synchronous: requests queue in its inbox while a worker thread reads the file, so
+their order is kept and no request waits for another session.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ class SessionRegistry:
         )
         self.chunk = Chunk()
         self.disk = DiskThreads(WRITER_THREADS_MAX)
-        """For the batches of all sessions; `run` it."""
+        """The threads that store the batches of all sessions; `run` starts them."""
         self._runs = runs
         self._recommending = Recommender(tasks, runs)
         self._keeper = RegistryCallbacks(
@@ -106,25 +105,25 @@ class SessionRegistry:
     # -- one session ---------------------------------------------------------------
 
     def actor(self, session_id: str) -> SessionActor:
-        """The host of a session, opened on demand. Raises Overloaded, Draining."""
+        """Return the actor of a session, opened on demand. Raises Overloaded, Draining."""
         found = self.by_id.get(session_id)
         if found is not None:
             return found
         return self._start(session_id, lambda: self._store.open(session_id))
 
     def find(self, session_id: str) -> SessionActor | None:
-        """The host of a session if it is open or about to be."""
+        """Return the actor of a session if the session is open or about to be."""
         return self.by_id.get(session_id)
 
     def is_free(self, session_id: str) -> bool:
-        """Whether nobody has the session's file, nor waits for it."""
+        """Return whether the session's file has no owner and no actor waits for it."""
         return session_id not in self.by_id and session_id not in self._leaving
 
     def create(self, header: Header, persist: Persist) -> bool:
-        """Let the session's host create it, or open it when the file is there.
+        """Let the session's actor create the session, or open it when the file is there.
 
-        `actor.opened.created` will say which. False when it is open already, or somebody
-        else is about to create it.
+        `actor.opened.created` will say which. Return False if the session is open already, or if
+        another caller is about to create it.
         """
 
         return self.begin(
@@ -136,7 +135,7 @@ class SessionRegistry:
     def begin(
         self, session_id: str, make: Callable[[], OpenSession], *, in_memory: bool = False
     ) -> bool:
-        """The same for a session that `make` makes: it raises SessionExists where there is one."""
+        """Create a session by `make`, which raises SessionExists where the session exists."""
 
         def load() -> OpenSession:
             try:
@@ -191,7 +190,7 @@ class SessionRegistry:
     # -- turns -----------------------------------------------------------------------
 
     async def _serve(self, actor: SessionActor, awaited: list[anyio.Event]) -> None:
-        """Run a host to its end, once the one before it has let go of the file, and others made room."""
+        """Run an actor to its end, once the file is released and there is room for one more session."""
         for released in awaited:
             await released.wait()
         await actor.run()
@@ -231,7 +230,7 @@ class SessionRegistry:
         predecessor: anyio.Event | None,
         released: anyio.Event,
     ) -> None:
-        """The same for an act on a session that nobody has open."""
+        """Run an operation on the file of a session that is not open."""
         if predecessor is not None:
             await predecessor.wait()
         with anyio.CancelScope(shield=True):
@@ -246,7 +245,7 @@ class SessionRegistry:
             self._live_catalog.changed(session_id, change)
 
     def _leave(self, actor: SessionActor) -> None:
-        """From here on whoever names the session waits until this host has let go of it."""
+        """Make every later call on the session wait until this actor has released the file."""
         del self.by_id[actor.session_id]
         self._leaving[actor.session_id] = actor.released
         self._on_leave()
@@ -299,17 +298,17 @@ class SessionRegistry:
     # -- all of them -----------------------------------------------------------------
 
     def open_actors(self) -> Iterator[SessionActor]:
-        """The sessions that are open now."""
+        """Return the sessions that are open now."""
         return (actor for actor in self.by_id.values() if actor.is_open)
 
     def describes(self, session_id: str) -> bool:
-        """Whether a session's file is somebody's who says what lists show of it. In any thread."""
+        """Return whether an open or closing actor owns the file. Safe in any thread."""
         actor = self.by_id.get(session_id)
         return actor.is_open if actor is not None else session_id in self._leaving
 
     @property
     def any_in_memory(self) -> bool:
-        """Whether a session would be lost with the daemon."""
+        """Return whether a session would be lost with the daemon."""
         return any(actor.counts_as_memory for actor in self.by_id.values())
 
     def requests_waiting(self) -> int:
@@ -318,7 +317,7 @@ class SessionRegistry:
 
 
 async def _surely(work: Callable[[], None]) -> None:
-    """In a worker thread; here, if there is none to be had: a lock that stays keeps the next one out."""
+    """Run work in a worker thread, or here if there is none: a lock that stays shuts the next owner out."""
     try:
         await to_thread.run_sync(work)
     except RuntimeError as error:
