@@ -17,13 +17,6 @@ import pytest
 ROOT: Final = Path(__file__).resolve().parents[2]
 PRODUCT: Final = ("sessiond", "clients/python/sessiond_client")
 
-NOT_DONE: Final = frozenset(
-    {
-        "clients/python/sessiond_client",
-    }
-)
-"""Folders whose docstrings are still to be rewritten. The list only shrinks."""
-
 OPENER: Final = re.compile(
     r"(What|Who|Whom|Whose|Where|How|When|Why|Which|Whether|Whatever|Whoever|The same|Same"
     r"|Nothing|Nobody|Somebody|Everybody|Everything|It|They|This|That|These|Those"
@@ -61,27 +54,14 @@ def faults(text: str) -> list[tuple[int, str]]:
     return found
 
 
-@pytest.fixture(scope="module")
-def product() -> dict[str, list[str]]:
-    """Return the faults of the product as `file:line: word`, by folder."""
-    found: dict[str, list[str]] = {}
-    for path in sorted(path for top in PRODUCT for path in (ROOT / top).rglob("*.py")):
-        name = path.relative_to(ROOT)
-        for line, word in faults(path.read_text("utf-8")):
-            found.setdefault(str(name.parent), []).append(f"{name}:{line}: {word}")
-    return found
-
-
-def test_every_docstring_of_a_finished_folder_names_its_subject(
-    product: dict[str, list[str]],
-) -> None:
-    finished = [found for folder, found in product.items() if folder not in NOT_DONE]
-    assert finished == []
-
-
-def test_the_list_of_unfinished_folders_shrinks(product: dict[str, list[str]]) -> None:
-    clean = NOT_DONE - product.keys()
-    assert clean == set(), "these folders are finished: take them out of NOT_DONE"
+def test_every_docstring_names_its_subject() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {word}"
+        for top in PRODUCT
+        for path in sorted((ROOT / top).rglob("*.py"))
+        for line, word in faults(path.read_text("utf-8"))
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize(

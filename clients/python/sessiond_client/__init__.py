@@ -4,8 +4,8 @@
         session = (await client.create(cwd="/my/project")).session
         await client.append(session.id, message={"role": "user", "content": "hi"})
 
-`connect` is for anyio programs, `connect_blocking` for scripts and threads; the
-surface is the same. It imports nothing of sessiond: the wire is all they share.
+`connect` is for anyio programs, `connect_blocking` for scripts and threads; both have equal
+methods. The package imports nothing of sessiond: client and daemon share the wire only.
 
 The names below are imported at their first use: a program that only looks for the
 daemon (`sessiond_client.place`) does not wait for anyio.
@@ -104,7 +104,7 @@ _MODULES = (
 if not TYPE_CHECKING:  # a checker would take it for leave to ask for anything
 
     def __getattr__(name):
-        """The first use of a name: import where it comes from, and keep it here."""
+        """Import a name at its first use, and keep it here."""
         from importlib import import_module
 
         for home in _MODULES if name in __all__ else ():

@@ -30,7 +30,7 @@ __all__ = ["Client", "connect"]
 def connect(
     socket_path: str | os.PathLike[str] | None = None, **options: Unpack[ConnectOptions]
 ) -> Client:
-    """A client of the user's daemon, which is started if there is none; use it in `async with`.
+    """Return a client of the user's daemon, which is started if there is none; use it in `async with`.
 
     With a `socket_path`: of the daemon that listens there, and none is started. Raises OSError
     (`place.UnsafeFolder`) if the place of the socket is not safe.
@@ -56,25 +56,25 @@ class Client(AsyncMethods, ClientBase[TaskWaiter]):
         self.disconnect()
 
     async def call(self, method: str, /, **params: Any) -> Any:
-        """The decoded result of any method. `timeout` and `on_progress` stay here, the rest is sent."""
+        """Return the decoded result of any method. `timeout` and `on_progress` stay here, the rest is sent."""
         return READ_ANY(await self._ask(method, params))
 
     async def call_raw(self, method: str, /, **params: Any) -> bytes:
-        """The result as the bytes that came."""
+        """Return the result as the bytes that came."""
         return bytes(await self._ask(method, params))
 
     def lease(
         self, session_id: str, ttl: float = 30.0, **options: Unpack[AcquireOptions]
     ) -> HeldLease:
-        """A head that is this client's inside the `async with`: acquired, renewed, released.
+        """Hold a head for this client inside the `async with`: acquired, renewed, released.
 
-        `ttl` in seconds: so long others wait if this program is stopped or cut off. Moves name
+        `ttl` in seconds: other clients wait that long if this program is stopped or cut off. Moves name
         `lease_id=lease.id`, which raises `LeaseLost` once it is over.
         """
         return HeldLease(self, self._driver.conversation.standing, session_id, ttl, options)
 
     def subscribe(self, session_id: str, **options: Unpack[SubscribeOptions]) -> Subscription:
-        """The session's events, in order and each once; from `after`, else from now.
+        """Iterate the session's events, in order and each once; from `after`, else from now.
 
         "Now" is when the `async with` is entered, or the first event is asked for.
         """
@@ -89,7 +89,7 @@ class Client(AsyncMethods, ClientBase[TaskWaiter]):
             return CatalogSubscription(self._new_catalog_feed(options, waiter), waiter)
 
     def offer(self, **options: Unpack[OfferOptions]) -> Offer:
-        """Does something for the daemon inside the `async with`: what it asks, each to be answered.
+        """Offer help to the daemon inside the `async with`: what it asks, each to be answered.
 
         On a connection of its own, offered anew on every one that is made. A compaction that this
         client calls for asks its own offer first if `connect` was given a `client_id`.

@@ -1,7 +1,7 @@
-"""What the daemon asks of a client, and the one answer to it. Pure.
+"""Requests of the daemon to a client, and the one answer to each. Pure.
 
-Law: a request is answered once, or withdrawn; whichever comes first counts. Whatever becomes of
-it, the daemon goes on, so an answer that comes too late is dropped here as it would be there.
+Law: a request is answered once, or withdrawn; the first of the two counts. The daemon goes on in
+any case, so an answer that comes too late is dropped here, as the daemon would drop it.
 """
 
 from __future__ import annotations
@@ -71,22 +71,22 @@ class Asked:
 
     @property
     def is_withdrawn(self) -> bool:
-        """Whether nobody waits for the answer any more: it took too long, or the connection went."""
+        """True if the daemon no longer waits for the answer: it came too late, or the connection ended."""
         return self._fate is _Fate.WITHDRAWN
 
     def on_withdrawn(self, tell: Callable[[], object]) -> None:
-        """Calls this when it is withdrawn; at once if it is. It returns at once and answers nothing.
+        """Call `tell` when the request is withdrawn; at once if it is. `tell` must not wait or answer.
 
-        It is noticed by whoever asks the offer for the next request.
+        The withdrawal is noticed while the offer is asked for its next request.
         """
         self._tell = tell
         if self.is_withdrawn:
             tell()
 
     def answer(self, summary: str) -> None:
-        """With the summary; before a branch or a compaction, one to use instead of theirs.
+        """Answer with a summary; before a branch or a compaction, the summary replaces the caller's.
 
-        Raises ValueError for what no daemon takes: a blank one, or more than 1 MiB.
+        Raises ValueError for a summary that no daemon takes: a blank one, or more than 1 MiB.
         """
         if not summary.strip():
             raise ValueError("a summary that is blank is none: pass_on() leaves it to others")
@@ -95,13 +95,13 @@ class Asked:
         self._settle({"summary": summary})
 
     def veto(self, reason: str = "") -> None:
-        """What was about to happen does not. Raises TypeError for a request to summarize."""
+        """Forbid the change that the daemon asked about. Raises TypeError for a request to summarize."""
         if isinstance(self.about, Summarize):
             raise TypeError("nothing is about to happen here: pass_on() leaves it to others")
         self._settle({"veto": reason})
 
     def pass_on(self) -> None:
-        """Nothing against it; a summary, somebody else is asked for."""
+        """Agree to the change; leave a summary to the next client."""
         if isinstance(self.about, Summarize):
             self._send(wire.refusal(self._number, _DECLINED))
         else:
@@ -115,7 +115,7 @@ class Asked:
         return self._number
 
     def withdraw(self) -> None:
-        """Nobody waits for it any more."""
+        """Record that the daemon no longer waits for the answer."""
         if self._fate is _Fate.OPEN:
             self._fate = _Fate.WITHDRAWN
             if self._tell is not None:

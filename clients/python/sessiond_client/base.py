@@ -1,4 +1,4 @@
-"""What the two clients share beside the driver: how options become calls and feeds."""
+"""The common part of the two clients beside the driver: options become calls and feeds."""
 
 from __future__ import annotations
 

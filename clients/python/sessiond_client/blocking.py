@@ -36,7 +36,7 @@ __all__ = ["BlockingClient", "connect_blocking"]
 def connect_blocking(
     socket_path: str | os.PathLike[str] | None = None, **options: Unpack[ConnectOptions]
 ) -> BlockingClient:
-    """A client of the user's daemon, which is started if there is none; use it in `with`.
+    """Return a client of the user's daemon, which is started if there is none; use it in `with`.
 
     With a `socket_path`: of the daemon that listens there, and none is started. Raises OSError
     (`place.UnsafeFolder`) if the place of the socket is not safe.
@@ -62,19 +62,19 @@ class BlockingClient(BlockingMethods, ClientBase[ThreadWaiter]):
         self.disconnect()
 
     def call(self, method: str, /, **params: Any) -> Any:
-        """The decoded result of any method. `timeout` and `on_progress` stay here, the rest is sent."""
+        """Return the decoded result of any method. `timeout` and `on_progress` stay here, the rest is sent."""
         return READ_ANY(self._ask(method, params))
 
     def call_raw(self, method: str, /, **params: Any) -> bytes:
-        """The result as the bytes that came."""
+        """Return the result as the bytes that came."""
         return bytes(self._ask(method, params))
 
     def lease(
         self, session_id: str, ttl: float = 30.0, **options: Unpack[AcquireOptions]
     ) -> BlockingHeldLease:
-        """A head that is this client's inside the `with`: acquired, renewed, released.
+        """Hold a head for this client inside the `with`: acquired, renewed, released.
 
-        `ttl` in seconds: so long others wait if this program is stopped or cut off. Moves name
+        `ttl` in seconds: other clients wait that long if this program is stopped or cut off. Moves name
         `lease_id=lease.id`, which raises `LeaseLost` once it is over.
         """
         return BlockingHeldLease(self, self._driver.conversation.standing, session_id, ttl, options)
@@ -82,7 +82,7 @@ class BlockingClient(BlockingMethods, ClientBase[ThreadWaiter]):
     def subscribe(
         self, session_id: str, **options: Unpack[SubscribeOptions]
     ) -> BlockingSubscription:
-        """The session's events, in order and each once; from `after`, else from now.
+        """Iterate the session's events, in order and each once; from `after`, else from now.
 
         "Now" is when the `with` is entered, or the first event is asked for.
         """
@@ -97,7 +97,7 @@ class BlockingClient(BlockingMethods, ClientBase[ThreadWaiter]):
             return BlockingCatalogSubscription(self._new_catalog_feed(options, waiter), waiter)
 
     def offer(self, **options: Unpack[OfferOptions]) -> BlockingOffer:
-        """Does something for the daemon inside the `with`: what it asks, each to be answered.
+        """BlockingOffer help to the daemon inside the `with`: what it asks, each to be answered.
 
         On a connection of its own, offered anew on every one that is made. A compaction that this
         client calls for asks its own offer first if `connect_blocking` was given a `client_id`.

@@ -16,7 +16,7 @@ __all__ = ["Call", "CallState"]
 
 
 class CallState(Enum):
-    """How far a call is."""
+    """The progress of a call."""
 
     QUEUED = auto()  # no byte has left
     SENT = auto()
@@ -36,7 +36,7 @@ class Call:
         self.result: Raw | None = None
         self.error: SessiondClientError | None = None
         self.wake: Callable[[], None] | None = None
-        """Whoever waits for this call while another one reads sets it."""
+        """Set by the caller that waits while another call reads for both."""
         self.id = 0
         self.frame = b""
         self.state = CallState.QUEUED
@@ -47,18 +47,18 @@ class Call:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it has its answer or its error."""
+        """True once the call has its answer or its error."""
         return self.state is CallState.SETTLED
 
     def outcome(self) -> Raw:
-        """The result of a settled call, or its error raised."""
+        """Return the result of a settled call, or its error raised."""
         if self.error is not None:
             raise self.error
         assert self.result is not None, "not settled, or abandoned"
         return self.result
 
     def settle(self, outcome: Raw | SessiondClientError | None) -> None:
-        """Ends the call and wakes its waiter."""
+        """End the call and wakes its waiter."""
         assert self.state is not CallState.SETTLED
         self.state = CallState.SETTLED
         if isinstance(outcome, SessiondClientError):

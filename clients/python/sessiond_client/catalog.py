@@ -20,7 +20,7 @@ _SUBSCRIBE_ID: Final = 1
 
 
 class CatalogFeed(Stream[CatalogChanged]):
-    """The hints that nobody took yet."""
+    """The hints that the program has not taken yet."""
 
     revision: int | None = None
     """The newest one known."""

@@ -1,4 +1,4 @@
-"""What every call takes, and how a client connects and offers its help."""
+"""Options of every call, of a connection, and of an offer to help the daemon."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OnProgress = Callable[[int, int | None, str], None]
 
 
 class Timed(TypedDict, total=False):
-    """What every call takes."""
+    """Options of every call."""
 
     timeout: float | None
     on_progress: OnProgress | None
@@ -21,26 +21,26 @@ class Timed(TypedDict, total=False):
 
 
 class ConnectOptions(TypedDict, total=False):
-    """How a client connects."""
+    """Options of a connection."""
 
     timeout: float | None
     """Bounds each call, with its reconnects and retries; a call may name its own."""
     connect_timeout: float
-    """How long entering waits for a daemon that is not there yet; 0 = one try."""
+    """Seconds that entering waits for a daemon that is not there yet; 0 = one try."""
     client_id: str
     """Names this client in the origin of its events."""
     access: Literal["write", "read", "status"]
     profile: str
-    """Whose daemon, if no socket is named; default: `$SESSIOND_PROFILE`, else "default"."""
+    """Profile of the daemon, if no socket is named; default: `$SESSIOND_PROFILE`, else "default"."""
     home: str | os.PathLike[str]
-    """Where that daemon keeps its sessions; default: `$SESSIOND_HOME`, else the user's data folder."""
+    """Folder in which that daemon keeps its sessions; default: `$SESSIOND_HOME`, else the user's data folder."""
     start: bool
-    """Whether to start a daemon where nobody listens, now and after it ended. Default: only if no
-    socket is named."""
+    """True to start a daemon where none listens, now and after the daemon ended. Default: only if
+    no socket is named."""
 
 
 class OfferOptions(Timed, total=False):
-    """What a client does for the daemon: write summaries, have a word before changes.
+    """Options of an offer to the daemon: write summaries, be asked before changes.
 
     `hooks` True are all three. `timeout` bounds the first answer only.
     """

@@ -1,4 +1,4 @@
-"""What lasts as long as a connection: leases end with it, presence is said again on the next one."""
+"""The state that a connection carries: leases end with it, presence is announced on the next one."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ __all__ = ["ConnectionState"]
 
 
 class ConnectionState:
-    """Of one client, over any number of connections."""
+    """Leases and presence of one client, over any number of connections."""
 
     def __init__(self) -> None:
         self._present: dict[object, Mapping[str, object]] = {}
         self._tenures: set[LeaseState] = set()
 
     def begin(self, tenure: LeaseState) -> None:
-        """From here on it is lost with the connection."""
+        """Count a lease among those that are lost with the connection."""
         self._tenures.add(tenure)
 
     def end(self, tenure: LeaseState) -> None:
-        """Nobody cares any more whether it is lost."""
+        """Forget a lease: its end no longer matters."""
         self._tenures.discard(tenure)
 
     def done(self, request: Request) -> None:
-        """The daemon did what was asked."""
+        """Note that the daemon did what was asked."""
         params = request.params
         session_id = params.get("session_id")
         if request.method == "session/presence" and "state" in params:
@@ -40,11 +40,11 @@ class ConnectionState:
             self._present.pop(session_id, None)
 
     def again(self) -> Iterator[Mapping[str, object]]:
-        """The params of every `session/presence` to be said on a new connection."""
+        """Yield the params of every `session/presence` to be said on a new connection."""
         yield from self._present.values()
 
     def lost(self, error: SessiondClientError) -> None:
-        """The connection is gone, and the leases with it."""
+        """Drop the leases, which are gone with the connection."""
         tenures, self._tenures = self._tenures, set()
         for tenure in tenures:
             tenure.lose(error)

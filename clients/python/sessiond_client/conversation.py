@@ -1,8 +1,8 @@
-"""What calls and subscriptions share: one wish to be connected, kept over many connections.
+"""The common core of calls and subscriptions: one conversation, kept over many connections.
 
 Rule 1: nothing here waits, reads a clock or touches a socket; time comes in as `now`.
 Rule 2: a connection is one life: `connected`, any number of `received`, then `lost`.
-Whoever drives it does what `connect_at`, `outgoing`, `broken` and `wake_at` say.
+The driver does what `connect_at`, `outgoing`, `broken` and `wake_at` say.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HELLO_ID = 0
 
 
 class Setup(Struct, frozen=True):
-    """What every connection of one client has in common."""
+    """Settings that all connections of one client have in common."""
 
     hello: Mapping[str, object] | None
     """The params of `initialize`, sent first on each connection; None = it is not sent."""
@@ -54,10 +54,10 @@ class Conversation(ABC):
         """The daemon took nothing of what was sent on this connection: it was one too many."""
         self._retry_after = 0.0
         self._now = 0.0
-        """When the bytes came that are being read."""
+        """Time at which the bytes came that are being read."""
 
     def connected(self) -> None:
-        """A new connection is there: queues what has to be said on it."""
+        """Begin a new connection: queue what has to be said on it."""
         self._lines = wire.LineBuffer()
         self.is_connected = True
         if self._setup.hello is not None:
@@ -74,7 +74,7 @@ class Conversation(ABC):
             self.broken = self.broken or error
 
     def lost(self, error: Exception, now: float) -> None:
-        """The connection is gone, or could not be made."""
+        """Note that the connection is gone, or could not be made."""
         # A daemon that is full accepts and closes at once: only a connection
         # on which something was said, and nothing refused, ends the backoff.
         was_useful = self._is_heard and self.broken is None
@@ -91,7 +91,7 @@ class Conversation(ABC):
 
     @abstractmethod
     def sent(self, call_ids: list[int]) -> None:
-        """The kernel took the first byte of these calls."""
+        """Note that the kernel took the first byte of these calls."""
 
     @abstractmethod
     def tick(self, now: float) -> None:
@@ -99,11 +99,11 @@ class Conversation(ABC):
 
     @abstractmethod
     def wake_at(self) -> float:
-        """When `tick` has something to do; infinity if never."""
+        """Return the time at which `tick` has work; infinity if never."""
 
     @abstractmethod
     def close(self) -> None:
-        """Nobody wants this any more: whoever waits is told."""
+        """End the conversation: every waiting caller is told."""
 
     @abstractmethod
     def _begin(self) -> None:
@@ -115,23 +115,23 @@ class Conversation(ABC):
 
     @abstractmethod
     def _notification(self, method: str, params: Raw, size: int) -> None:
-        """The daemon tells something unasked, in a line of `size` bytes."""
+        """Take a notification of the daemon, in a line of `size` bytes."""
 
     def _asked(self, request_id: int | str | None, method: str, params: Raw) -> None:  # noqa: ARG002
-        """The daemon wants something done. Nothing was offered on most connections."""
+        """Take a request of the daemon. Nothing was offered on most connections."""
         self.outgoing.put(wire.refusal(request_id))
 
     @abstractmethod
     def _lost(self, error: Exception) -> None:
-        """The requests of this connection get no answer any more."""
+        """Forget the requests of the connection: no answer to them comes any more."""
 
     def _heard(self) -> None:
-        """The daemon said its first word on this connection."""
+        """Note the daemon's first message on this connection."""
         return
 
     @abstractmethod
     def _refused(self, error: RpcError) -> None:
-        """The daemon does not want this client: `initialize` failed for good."""
+        """Take the daemon's refusal: `initialize` failed for good."""
 
     def _message(self, message: wire.Incoming, size: int) -> None:
         if not self._is_heard:

@@ -1,4 +1,4 @@
-"""Moves a conversation over its sockets, up to the point where somebody has to wait.
+"""The steps that move a conversation over its sockets, up to each point where a caller must wait.
 
 Law: nothing here waits. `drive` yields what to wait for and the shell (anyio or
 threads) does it, so both clients run the same steps. No background task reads for
@@ -39,18 +39,18 @@ class Driver(Generic[C]):
         self._reach = outside.reach()
         self._port: Port | None = None
         self._failure: OSError | None = None
-        """Why the last try to connect failed."""
+        """The error of the last try to connect."""
         self._waiting: Wait | None = None
         self._is_closed = False
         self._is_released = False
 
     @property
     def is_released(self) -> bool:
-        """Closed, and nobody waits on it any more."""
+        """True if the driver is closed and no caller waits on it."""
         return self._is_released
 
     def close(self) -> None:
-        """Ends the conversation; a socket that is being waited on is closed by its waiter."""
+        """End the conversation; a socket that is being waited on is closed by its waiter."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -61,7 +61,7 @@ class Driver(Generic[C]):
             self._outside.waiter.interrupt()
 
     def _advance(self) -> Wait | None:
-        """Does what can be done now; then what to wait for, None if there may be more to do."""
+        """Do what can be done now; then what to wait for, None if there may be more to do."""
         conversation, now = self.conversation, self._outside.clock()
         conversation.tick(now)
         if self._port is None:
@@ -93,7 +93,7 @@ class Driver(Generic[C]):
         return Wait(self._port, write=bool(conversation.outgoing), until=conversation.wake_at())
 
     def _connect(self, now: float) -> Wait | None:
-        """Connects, or goes on starting a daemon; then what to wait for."""
+        """Connect, or goes on starting a daemon; then what to wait for."""
         try:
             reached = self._reach.go_on(now)
         except OSError as error:
@@ -119,7 +119,7 @@ class Driver(Generic[C]):
         return None
 
     def _push(self) -> None:
-        """Sends at once, and tells a leader that waits for less than there is now to wait for."""
+        """Send at once, and tells a leader that waits for less than there is now to wait for."""
         if self._port is not None:
             # A failure needs no care: whoever reads next finds it.
             self._send(self._port)
@@ -153,7 +153,7 @@ class CallDriver(Driver[Exchange]):
         self._leader: Call | None = None
 
     def open(self, deadline: float) -> Generator[Wait, None, None]:
-        """Makes the first connection, or raises `ConnectionLost` when `deadline` is over."""
+        """Make the first connection, or raises `ConnectionLost` when `deadline` is over."""
         while self._port is None:
             self._failure = None
             wait = self._advance()
@@ -166,7 +166,7 @@ class CallDriver(Driver[Exchange]):
                 yield Wait(wait.on, write=False, until=until)
 
     def drive(self, call: Call) -> Generator[Wait | Turn, None, None]:
-        """Makes `call`; it is settled when this ends. Closing it early abandons the call."""
+        """Make `call`; it is settled when this ends. Closing it early abandons the call."""
         self.conversation.submit(call)
         try:
             self._push()

@@ -1,7 +1,7 @@
-"""What can go wrong for a caller, and what each error says about the outcome.
+"""Errors that a caller meets, and what each says about the outcome.
 
-`RpcError` is the daemon's own answer. The others come from this side: they say
-whether the daemon may have acted (`outcome_unknown`), never guess.
+`RpcError` is the daemon's own answer. All further errors come from this side: they say
+whether the daemon may have acted (`outcome_unknown`), and never guess.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Timeout(SessiondClientError):
 
 
 class ProtocolViolation(SessiondClientError):
-    """What came is not this protocol: another program's socket, or a version apart."""
+    """Bytes that are not this protocol: another program's socket, or another version."""
 
 
 class ClientClosed(SessiondClientError):
@@ -65,5 +65,5 @@ class ClientClosed(SessiondClientError):
 class LeaseLost(SessiondClientError):
     """A lease is over: not renewed in time, ended by its holder, or gone with its connection.
 
-    What was stored under it is stored; what comes now is somebody else's to allow.
+    Entries that were stored under the lease stay. From now on another client may hold the head.
     """

@@ -1,4 +1,4 @@
-"""What a subscription yields, and the place in the log where it goes on.
+"""The events of a subscription, and the place in the log where the subscription goes on.
 
 An `EntryEvent` comes once per entry and in the order of `seq`. `Replaced` is the
 one event that takes something back: everything held of the session is void.

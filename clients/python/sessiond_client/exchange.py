@@ -48,18 +48,18 @@ class Exchange(Conversation):
         self._is_trusted = True
         """False while on a connection that was made again nothing was said yet."""
         self._is_doubted = False
-        """Whether the last connection ended without a word that says why."""
+        """True if the last connection ended without a message that says why."""
         self._is_asked = False
-        """Whether something was asked on it to be answered first."""
+        """True if a request was sent on the connection that must be answered first."""
         self.standing = ConnectionState()
 
     @property
     def calls(self) -> Mapping[int, Call]:
-        """What waits for an answer, oldest first."""
+        """The calls that wait for an answer, oldest first."""
         return self._calls
 
     def submit(self, call: Call) -> None:
-        """Takes a call into the exchange; it may be settled at once."""
+        """Take a call into the exchange; it may be settled at once."""
         self._last_id += 1
         call.id = self._last_id
         params = call.request.params
@@ -77,7 +77,7 @@ class Exchange(Conversation):
             self._offer(call)
 
     def abandon(self, call: Call) -> None:
-        """Nobody waits for this call any more: what has not taken effect need not."""
+        """Give up a call: its caller no longer waits, and the call need not take effect."""
         if not call.is_settled:
             self._drop(call)
             call.settle(None)

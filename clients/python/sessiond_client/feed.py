@@ -38,7 +38,7 @@ _SUBSCRIBE_ID: Final = 1
 
 
 class Feed(Stream[Event]):
-    """The state of one subscription: where it is, and the events that nobody took yet."""
+    """The state of one subscription: its place, and the events that the program has not taken yet."""
 
     def __init__(
         self, setup: Setup, session_id: str, options: Mapping[str, Any], *, deadline: float
@@ -186,7 +186,7 @@ def _cursor(after: After | None) -> Cursor | None:
 
 
 def _wire_cursor(cursor: Cursor) -> Cursor:
-    """What the daemon is asked with: a start alone, else the one proof that it checks."""
+    """Return the cursor to send: the start alone, or one proof that the daemon checks."""
     if cursor.seq == 0:
         return Cursor(0)
     if cursor.entry_id is not UNSET:

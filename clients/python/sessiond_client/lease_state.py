@@ -31,7 +31,7 @@ class LeaseState:
         self._is_lost = False
 
     def require(self) -> Lease:
-        """The lease while it holds. Raises LeaseLost."""
+        """Return the lease while it holds. Raises LeaseLost."""
         if self._lease is None:
             raise LeaseLost("the lease was not acquired: use it in `with`")
         if self._clock() >= self.ends_at:
@@ -43,26 +43,26 @@ class LeaseState:
 
     @property
     def ends_at(self) -> float:
-        """When it is over unless it is renewed."""
+        """Return the time at which the lease ends unless it is renewed."""
         return self._asked_at + self._ttl
 
     @property
     def renew_at(self) -> float:
-        """When to renew it: early enough for another try."""
+        """Return the time to renew the lease: early enough for another try."""
         return self._asked_at + self._ttl / LEASE_RENEWALS
 
     @property
     def is_lost(self) -> bool:
-        """Whether it is known to be over."""
+        """True if the lease is known to be over."""
         return self._is_lost
 
     def granted(self, lease: Lease, asked_at: float) -> None:
-        """The daemon gave it, or more time, when it was asked at that moment or later."""
+        """Note a lease that was given, or renewed, for a request at that moment or later."""
         self._lease = lease
         self._asked_at = asked_at
 
     def lose(self, why: SessiondClientError | None) -> None:
-        """It is over; None: its time is."""
+        """Record why the lease is over; None: its time has passed."""
         if not self._is_lost:
             self._is_lost = True
             self._why = why

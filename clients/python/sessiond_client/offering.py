@@ -1,7 +1,7 @@
-"""What one client offered to do for the daemon, over any number of connections. Pure.
+"""The offer of one client to the daemon, over any number of connections. Pure.
 
-Law: it is offered anew on every connection. A request lives no longer than the connection it
-came on: it is answered there, or withdrawn with it.
+Law: the offer is made anew on every connection. A request lives no longer than its connection: the
+request is answered there, or withdrawn with the connection.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Offering"]
 
 
 class Offering(Stream[Asked]):
-    """The requests that nobody took yet, and those that have no answer."""
+    """The requests that the program has not taken yet, and those without an answer."""
 
     def __init__(
         self, setup: Setup, *, summarize: bool, hooks: tuple[str, ...], deadline: float
@@ -30,13 +30,13 @@ class Offering(Stream[Asked]):
         hello = {**(setup.hello or {}), "capabilities": capabilities}
         super().__init__(Setup(hello=hello, random=setup.random), deadline=deadline)
         self.reply = self.put
-        """How an answer gets out; whoever drives this sees to it that it does."""
+        """The function that sends an answer; the driver replaces it with one that also wakes."""
         self._summarize = summarize
         self._hooks = hooks
         self._open: dict[int, Asked] = {}
 
     def put(self, asked: Asked, frame: bytes) -> None:
-        """Queues the answer to a request, if there is still somebody who waits for it."""
+        """Queue the answer to a request, if the daemon still waits for the answer."""
         number = asked.take_answer()
         if number is not None:
             del self._open[number]

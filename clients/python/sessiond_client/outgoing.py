@@ -15,7 +15,7 @@ __all__ = ["Outgoing"]
 
 
 class Outgoing:
-    """A queue of frames, each under the id of its call (None for what nobody waits for)."""
+    """A queue of frames, each under the id of its call (None if no caller waits for an answer)."""
 
     def __init__(self) -> None:
         self._frames: deque[tuple[memoryview, int | None]] = deque()
@@ -25,11 +25,11 @@ class Outgoing:
         return bool(self._frames)
 
     def put(self, frame: bytes, call_id: int | None = None) -> None:
-        """Queues a frame behind the others."""
+        """Queue a frame behind the queued ones."""
         self._frames.append((memoryview(frame), call_id))
 
     def buffers(self) -> list[memoryview]:
-        """What to hand to the kernel next, oldest first."""
+        """Return the bytes to hand to the kernel next, oldest first."""
         return [frame for frame, _ in islice(self._frames, SEND_FRAMES_MAX)]
 
     def taken(self, count: int) -> list[int]:
@@ -48,7 +48,7 @@ class Outgoing:
         return sent
 
     def discard(self, call_id: int) -> None:
-        """Takes back the frame of a call of which no byte was sent."""
+        """Take back the frame of a call of which no byte was sent."""
         self._frames = deque(item for item in self._frames if item[1] != call_id)
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""Where the daemon of a profile listens: one rule for the daemon and every client.
+"""The socket of a profile's daemon: one rule for the daemon and every client.
 
 Law: standard library only and quick to import, since `sessiond stdio` waits for it.
 
@@ -9,7 +9,7 @@ Law: standard library only and quick to import, since `sessiond stdio` waits for
 
 `<name>` is the profile; with a home of its own it is `<profile>-<8 hex digits>`, the first of
 the SHA-256 of the home's absolute path. A default place too long for a socket gets a hashed
-name in the temporary folder; a long path that somebody chose is reached through
+name in the temporary folder; a long path that was given is reached through
 /proc/self/fd, and refused where the system has no such folder (macOS).
 """
 
@@ -76,7 +76,7 @@ def default_place(
     profile: str | None = None,
     home: str | os.PathLike[str] | None = None,
 ) -> Path:
-    """Where a daemon listens that was told nothing. Raises ValueError for what is no profile."""
+    """Return the default socket of a profile. Raises ValueError for a name that is no profile."""
     name = profile or environ.get("SESSIOND_PROFILE") or DEFAULT_PROFILE
     if "/" in name or name.startswith("."):
         raise ValueError(f"{name!r} is no profile: a profile is a plain name")
@@ -94,12 +94,12 @@ def default_place(
 
 
 def is_shared_folder(environ: Mapping[str, str], folder: Path) -> bool:
-    """Whether it is the one in the temporary folder, where anyone could have made it first."""
+    """Return whether a folder is the one in the temporary folder, which any user could have made."""
     return folder == _temporary(environ)
 
 
 def require_private(folder: Path) -> None:
-    """Raises UnsafeFolder unless the folder is ours alone, or not there yet."""
+    """Raise UnsafeFolder unless the folder is ours alone, or not there yet."""
     try:
         found = folder.lstat()
     except FileNotFoundError:
@@ -120,7 +120,7 @@ def require_private(folder: Path) -> None:
 
 @contextmanager
 def address(path: str | os.PathLike[str]) -> Generator[str]:
-    """What to give to `bind` or `connect` for a path of any length. Raises OSError."""
+    """Yield the address for `bind` or `connect` of a path of any length. Raises OSError."""
     text = os.fspath(path)
     if len(os.fsencode(text)) <= ADDRESS_BYTES_MAX:
         yield text

@@ -16,7 +16,7 @@ class Port:
     """One connection to the daemon."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Connects, at once or not at all; raises OSError (BlockingIOError: its queue is full)."""
+        """Connect, at once or not at all; raises OSError (BlockingIOError: its queue is full)."""
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self.socket.settimeout(0)
@@ -27,23 +27,23 @@ class Port:
             raise
 
     def fileno(self) -> int:
-        """What to wait on."""
+        """Return the descriptor to wait on."""
         return self.socket.fileno()
 
     def receive(self) -> bytes | None:
-        """What is there: None = nothing yet, b"" = the daemon closed."""
+        """Return the bytes that have come: None = none yet, b"" = the daemon closed."""
         try:
             return self.socket.recv(READ_BYTES)
         except BlockingIOError:
             return None
 
     def send(self, buffers: Sequence[memoryview]) -> int:
-        """How many bytes the kernel took; 0 = none for now."""
+        """Send bytes; return how many the kernel took, 0 = none for now."""
         try:
             return self.socket.sendmsg(buffers)
         except BlockingIOError:
             return 0
 
     def close(self) -> None:
-        """Closes the socket."""
+        """Close the socket."""
         self.socket.close()

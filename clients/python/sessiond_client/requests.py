@@ -1,8 +1,8 @@
-"""What is asked, and whether it may be asked twice. Pure.
+"""The requests of a client, and whether each may be sent twice. Pure.
 
-Law: an append has its ids before it is first sent, so that asking again is a
-question about the same entries. A new method that reads goes into `_READS`;
-whatever is not known to be safe is never repeated.
+Law: an append has its ids before it is first sent, so that a retry is about the
+very entries of the first try. A new method that reads goes into `_READS`; a
+request that is not known to be safe is never repeated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Request", "Resend", "prepare"]
 
 
 class Resend(Enum):
-    """What a lost connection or a refused write means for a request."""
+    """The meaning of a lost connection or a refused write for a request."""
 
     NEVER = auto()  # doing it twice would be two things
     READ = auto()  # changes nothing that a second time would change again
@@ -59,7 +59,7 @@ _READS: Final = frozenset(
 
 
 def prepare(method: str, params: Mapping[str, Any], *, new_id: Callable[[], str]) -> Request:
-    """The request for `method`; an append without ids or key gets ids here."""
+    """Return the request for `method`; an append without ids or key gets ids here."""
     name = f"session/{method}" if method in _ALIASES else method
     if name in _SUBSCRIBING:
         # It belongs to one connection, and its events to one that is read as they are wanted.
@@ -90,7 +90,7 @@ def _resend_of(name: str, params: Mapping[str, Any]) -> Resend:
 
 
 def _with_ids(params: Mapping[str, Any], new_id: Callable[[], str]) -> Mapping[str, Any]:
-    """The params of an append, each entry under an id of its own."""
+    """Return the params of an append, each entry under an id of its own."""
     if params.get("idempotency_key") is not None:
         return params
     filled = dict(params)

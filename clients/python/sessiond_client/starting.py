@@ -1,4 +1,4 @@
-"""Starting a daemon where nobody listens: one run of `sessiond start`, seen from outside.
+"""The start of a daemon where none listens: one run of `sessiond start`, seen from outside.
 
 Law: the command does the work, and it is safe to run twice at once: it joins a daemon that
 runs, waits for one that ends, and of many only one starts. So a client keeps no lock.
@@ -36,7 +36,7 @@ def start_command(
     profile: str | None,
     home: str | os.PathLike[str] | None,
 ) -> list[str]:
-    """What to run. Raises FileNotFoundError if there is no sessiond on this machine."""
+    """Return the command to run. Raises FileNotFoundError if there is no sessiond on this machine."""
     if own := environ.get("SESSIOND_COMMAND"):
         command = shlex.split(own)
     elif importlib.util.find_spec("sessiond") is not None:
@@ -70,11 +70,11 @@ class Start:
         threading.Thread(target=self._run, args=(command,), daemon=True).start()
 
     def fileno(self) -> int:
-        """What to wait on."""
+        """Return the descriptor to wait on."""
         return self._readable
 
     def finish(self) -> None:
-        """At its end, or when it takes too long; raises OSError if there is no daemon for it."""
+        """End the start, done or too slow. Raises OSError if the start left no daemon."""
         self.close()
         if not self.has_ended:
             raise TimeoutError("sessiond was not started in time")
@@ -82,7 +82,7 @@ class Start:
             raise self._failure
 
     def close(self) -> None:
-        """Ends the command if it still runs; a daemon that it started goes on."""
+        """End the command if it still runs; a daemon that it started goes on."""
         with self._lock:
             self._is_closed = True
             if self._process is not None and self._process.poll() is None:
@@ -118,7 +118,7 @@ class Start:
 
 
 class Reach:
-    """The way to a connection: connect, and where nobody listens start a daemon, once a try."""
+    """The way to a connection: connect, and start a daemon where none listens, once a try."""
 
     def __init__(
         self, connect: Callable[[], Port], launch: Callable[[float], Start] | None
@@ -130,11 +130,11 @@ class Reach:
 
     @property
     def is_starting(self) -> bool:
-        """Whether a start is under way."""
+        """True while a start is under way."""
         return self._start is not None
 
     def go_on(self, now: float) -> Port | Start:
-        """A connection, or the start to wait for. Raises OSError: this try has failed."""
+        """Return a connection, or the start to wait for. Raises OSError: this try has failed."""
         if self._start is None:
             try:
                 return self._connect()
@@ -150,7 +150,7 @@ class Reach:
         return self._connect()
 
     def close(self) -> None:
-        """Ends a start that is under way."""
+        """End a start that is under way."""
         if self._start is not None:
             self._start.close()
             self._start = None

@@ -1,4 +1,4 @@
-"""What a driver asks of its shell, and what it needs of the world."""
+"""The requests of a driver to its shell, and the driver's needs of the world."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Waiter(Protocol):
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """Held by whoever moves a driver of this shell."""
+        """The lock that is held while a driver of this shell moves."""
         ...
 
     def interrupt(self) -> None:
-        """Ends the present `Wait` early, if there is one."""
+        """End the present `Wait` early, if there is one."""
 
     def release(self) -> None:
         """There will be no more `Wait`: drops what was needed for it."""
@@ -40,7 +40,7 @@ class Shell(Waiter, Protocol):
 
 
 class Outside(Struct, frozen=True):
-    """What a driver needs of the world."""
+    """The functions of the world that a driver needs."""
 
     reach: Callable[[], Reach]
     clock: Callable[[], float]
@@ -48,7 +48,7 @@ class Outside(Struct, frozen=True):
 
 
 class Wait(Struct, frozen=True):
-    """Until `on` is readable (or writable, if `write`), until then, or an interrupt."""
+    """A wait until `on` is readable (writable if `write`), until a time, or until an interrupt."""
 
     on: Port | Start | None
     write: bool
@@ -56,7 +56,7 @@ class Wait(Struct, frozen=True):
 
 
 class Turn(Struct, frozen=True):
-    """Until somebody calls `call.wake`: it is settled, or it is its turn to lead."""
+    """A wait until `call.wake` is called: the call is settled, or it is the call's turn to lead."""
 
     call: Call
 

@@ -1,7 +1,7 @@
-"""What a consumer reads item by item from a connection of its own, over any number of them. Pure.
+"""A stream of items that a consumer reads, over any number of connections of its own. Pure.
 
-Law: items are put into `ready` in their order and taken once. It ends when it is closed, or
-with one error; a lost connection is no error.
+Law: items are put into `ready` in their order and taken once. The stream ends when it is closed,
+or with one error; a lost connection is no error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ E = TypeVar("E")
 
 
 class Stream(Conversation, Generic[E]):
-    """The items that nobody took yet, and whether there will be more."""
+    """The items that the consumer has not taken yet, and the end of the stream."""
 
     def __init__(self, setup: Setup, *, deadline: float) -> None:
         super().__init__(setup)
@@ -30,17 +30,17 @@ class Stream(Conversation, Generic[E]):
         self.error: SessiondClientError | None = None
         self.is_closed = False
         self.is_started = False
-        """Whether the first answer came; until then `deadline` holds."""
+        """True once the first answer came; until then `deadline` holds."""
         self._deadline = deadline
         self._last_loss: Exception | None = None
 
     @property
     def is_over(self) -> bool:
-        """Nothing more will come."""
+        """True if no more items will come."""
         return self.is_closed or self.error is not None
 
     def take(self) -> E | None:
-        """The next item; None if there is none. Raises, once, what ended the stream."""
+        """Return the next item; None if there is none. Raises, once, what ended the stream."""
         if self.ready:
             return self.ready.popleft()
         if self.error is not None and not self.is_closed:
@@ -49,13 +49,13 @@ class Stream(Conversation, Generic[E]):
         return None
 
     def require_started(self) -> None:
-        """Raises what ended the stream before it began."""
+        """Raise the error that ended the stream before it began."""
         if not self.is_started:
             self.take()
             raise ClientClosed("closed before it was subscribed")
 
     def sent(self, call_ids: list[int]) -> None:
-        """Sending changes nothing: a subscription may always be asked for again."""
+        """Do nothing: a subscription may always be asked for again."""
 
     def tick(self, now: float) -> None:
         if not self.is_started and not self.is_over and now >= self._deadline:

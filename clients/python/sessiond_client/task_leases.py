@@ -42,7 +42,7 @@ class HeldLease:
 
     @property
     def id(self) -> str:
-        """What the daemon wants as `lease_id`. Raises LeaseLost once the lease is over."""
+        """Return the `lease_id` for calls. Raises LeaseLost once the lease is over."""
         return self._tenure.require().lease_id
 
     @property

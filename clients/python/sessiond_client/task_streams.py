@@ -1,4 +1,4 @@
-"""What the anyio client iterates: events of a session, hints of the catalog, requests."""
+"""The iterators of the anyio client: events of a session, hints of the catalog, requests."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Subscription(_Items[FeedDriver, Event]):
 
     @property
     def position(self) -> Cursor | None:
-        """Where a later subscription goes on: give it as `after`."""
+        """Return the cursor at which a later subscription goes on: give it as `after`."""
         return self._driver.conversation.position
 
     def request_flush(self) -> None:
@@ -86,10 +86,10 @@ class CatalogSubscription(_Items[StreamDriver[CatalogFeed], CatalogChanged]):
 
 
 class Offer(_Items[OfferDriver, Asked]):
-    """What the daemon asks of this client, endless. Ends when it or its client is closed.
+    """Requests of the daemon to this client. The iterator ends when it or its client is closed.
 
-    An offer is read while the next request is asked for: do what takes long beside, or nothing else
-    is heard of meanwhile, not even that a request is withdrawn.
+    An offer is read while the next request is asked for. Do long work in another task or thread:
+    until the next step no further request is seen, and no withdrawal of one.
     """
 
     async def _finish(self) -> None:

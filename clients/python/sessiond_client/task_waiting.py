@@ -1,4 +1,4 @@
-"""How the anyio client waits, and works beside a program: in tasks."""
+"""The waits of the anyio client, and its work beside a program: in tasks."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TaskWaiter:
             self._scope.cancel()
 
     def release(self) -> None:
-        """A task needs nothing that would have to be closed."""
+        """Do nothing: a task has nothing to close."""
 
 
 async def _until_ready(step: Wait) -> None:

@@ -1,4 +1,4 @@
-"""How the blocking client waits, and works beside a program: in threads. It needs no anyio."""
+"""The waits of the blocking client, and its work beside a program: in threads, without anyio."""
 
 from __future__ import annotations
 

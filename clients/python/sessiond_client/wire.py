@@ -4,8 +4,8 @@
     < {"jsonrpc":"2.0","id":1,"result":{}}
 
 Lines end at 0x0A only: text-mode splitting would also cut at U+2028, which JSON
-strings may contain. Payloads stay `Raw`: their bytes are nobody's business here, but for halves of
-surrogate pairs, which no reader of ours could take.
+strings may contain. Payloads stay `Raw`: their bytes are not looked at here, but for halves of
+surrogate pairs, which msgspec does not take.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class LineBuffer:
         self._part_bytes = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The lines that `data` completes, without their newline; blank ones are skipped."""
+        """Return the lines that `data` completes, without their newline; blank ones are skipped."""
         *whole, rest = data.split(b"\n")
         for piece in whole:
             line = b"".join([*self._parts, piece]) if self._parts else piece
@@ -145,12 +145,12 @@ READ_OBJECT: Final = reader(dict[str, Any])
 
 
 def request(call_id: int, method: str, params: Mapping[str, object]) -> bytes:
-    """The frame of one request."""
+    """Return the frame of one request."""
     return _frame({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params})
 
 
 def notification(method: str, params: Mapping[str, object]) -> bytes:
-    """The frame of a message that wants no answer."""
+    """Return the frame of a message that wants no answer."""
     return _frame({"jsonrpc": "2.0", "method": method, "params": params})
 
 
@@ -168,7 +168,7 @@ def refusal(request_id: int | str | None, reason: str | None = None) -> bytes:
 
 
 def rpc_error(body: ErrorBody) -> RpcError:
-    """The exception for an `error` member."""
+    """Return the exception for an `error` member."""
     return RpcError(body.code, body.message, body.data)
 
 
