@@ -83,10 +83,7 @@ class Connection:
         return self._last_id
 
     def answer(self, request_id: int) -> Any:
-        """Return the result of a request.
-
-        Raises Refused, or OSError if the connection ends first.
-        """
+        """Return the result of a request. Raises Refused; OSError if the connection ends first."""
         while request_id not in self._answers:
             self.receive()
         answer = self._answers.pop(request_id)

@@ -89,24 +89,26 @@ BUG = f"""
 from sessiond.cli import main
 from sessiond.session.draft import Draft
 
-def with_a_bug(self):
+def with_a_bug(self, *given):
     raise ValueError("about {MARK}")
 
-Draft.require_writable = with_a_bug
+Draft.stage_run = Draft.require_writable = with_a_bug
 main()
 """
 
 
+@pytest.mark.parametrize("more", [{}, {"idempotency_key": "once"}], ids=["in a run", "by itself"])
 def test_a_bug_is_logged_by_its_place_and_answered_by_its_number(
-    socket_path: Path, home: Path
+    socket_path: Path, home: Path, more: dict[str, str]
 ) -> None:
     daemon = Daemon(socket_path, home / "data", program=[sys.executable, "-P", "-c", BUG])
     daemon.start()
     try:
         with daemon.connect() as link:
             link.ask("session/create", cwd="/p", session_id=SESSION)
+            message = {"role": "user", "content": MARK}
             with pytest.raises(Refused) as caught:
-                link.say(SESSION, MARK)
+                link.ask("append", session_id=SESSION, message=message, **more)
             assert link.ask("server/ping") is not None
         assert daemon.end(signal.SIGTERM) == 0
     finally:
