@@ -13,8 +13,8 @@ from sessiond.dialects.lenient_json import lenient
 from sessiond.dialects.preview import cut
 from sessiond.model.integers import IntegerDecoder
 from sessiond.model.row import Kind
+from sessiond.service.log.chunks import chunks
 from sessiond.service.log.events import type_word
-from sessiond.service.log.log_reader import chunks
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.tree_layout import Gutter, RowPlace
 from sessiond.session.tree_part import ShownRow
@@ -73,7 +73,7 @@ def read_nodes(
             ahead.append(place)
             yield place.row.seq
 
-    for chunk in chunks(opened, seqs()):
+    for chunk in chunks(opened.journal, seqs()):
         for line in opened.journal.read_many(chunk):
             place = ahead.popleft()
             yield place, _node(opened, place, line, upto)

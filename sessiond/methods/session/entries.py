@@ -24,8 +24,8 @@ from sessiond.methods._shared.rows import entry_row
 from sessiond.model.entries import EntryBytes
 from sessiond.model.row import Kind
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.log.chunks import chunks
 from sessiond.service.log.events import type_word
-from sessiond.service.log.log_reader import chunks
 from sessiond.service.log.open_session import OpenSession
 
 __all__ = ["METHOD"]
@@ -104,7 +104,7 @@ def _lines(opened: OpenSession, params: EntriesParams, upto: int) -> Iterator[tu
     else:
         order = range((params.after_seq or 0) + 1, upto + 1)
     wanted = (seq for seq in order if kinds[seq] != Kind.NONE)
-    for chunk in chunks(opened, wanted):
+    for chunk in chunks(opened.journal, wanted):
         for seq, line in zip(chunk, opened.journal.read_many(chunk), strict=True):
             if types is None or type_word(kinds[seq], opened.dialect.wire(line)) in types:
                 yield seq, line

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from sessiond.model.row import CONTEXT_KINDS, Kind
-from sessiond.service.log.log_reader import chunks
+from sessiond.service.log.chunks import chunks
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.context.context import BEGINS
 from sessiond.session.context.tokens import Estimator
@@ -66,5 +66,5 @@ def _added(opened: OpenSession, since: int, leaf: int) -> list[int] | None:
 
 
 def _lines(opened: OpenSession, seqs: list[int]) -> Iterator[bytes]:
-    for chunk in chunks(opened, seqs):
+    for chunk in chunks(opened.journal, seqs):
         yield from opened.journal.read_many(chunk)

@@ -21,7 +21,7 @@ from sessiond.limits import INLINE_READ_BYTES, INLINE_WALK_STEPS
 from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.row import CONTEXT_KINDS, MESSAGE_KINDS, Kind
 from sessiond.service.context.growth import growth, may_be_less
-from sessiond.service.log.log_reader import chunks
+from sessiond.service.log.chunks import chunks
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.policies import Policies
 from sessiond.session.context.context import BEGINS, plan_context
@@ -220,7 +220,7 @@ def _estimate(table: _Table, opened: OpenSession, lines: Sequence[ContextLine]) 
 def _lines(opened: OpenSession, seqs: Sequence[int]) -> Iterator[tuple[int, bytes]]:
     """Yield the lines that add to a context, read a chunk at a time; b"" for all other lines."""
     kinds = opened.session.kinds
-    for chunk in chunks(opened, seqs):
+    for chunk in chunks(opened.journal, seqs):
         said = [seq for seq in chunk if kinds[seq] in CONTEXT_KINDS or kinds[seq] in BEGINS]
         lines = dict(zip(said, opened.journal.read_many(said), strict=True))
         for seq in chunk:

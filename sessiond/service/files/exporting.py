@@ -18,7 +18,7 @@ from sessiond.dialects.lenient_json import join
 from sessiond.dialects.native import NATIVE
 from sessiond.limits import PROGRESS_LINES
 from sessiond.model.row import Kind
-from sessiond.service.log.log_reader import chunks
+from sessiond.service.log.chunks import chunks
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
 from sessiond.session.index import Session
@@ -66,7 +66,7 @@ def _translated(opened: OpenSession, upto: int, progress: Progress) -> Iterator[
         opened.header, version=UNSET, id=opened.session_id, title=session.facts.get("title")
     )
     yield NATIVE.encode_header(header) + b"\n"
-    for chunk in chunks(opened, filter(session.is_entry, range(1, upto + 1))):
+    for chunk in chunks(opened.journal, filter(session.is_entry, range(1, upto + 1))):
         for seq, line in zip(chunk, opened.journal.read_many(chunk), strict=True):
             yield _native_line(opened, seq, line) + b"\n"
         progress.report(chunk[-1], upto + 1, "lines")

@@ -3,6 +3,7 @@
 open_session.py  index, lines, dialect, metadata
 line_indexer.py  stored lines into the index
 log_reader.py    lines without blocking the loop
+chunks.py        lines that are read at once
 rewritten.py     lines that are not as indexed
 events.py        notifications as bytes
 session_info.py  a session as lists show it

@@ -6,18 +6,18 @@ sees the lines that were durable when the question was asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
-from sessiond.limits import INLINE_READ_BYTES, REPLAY_CHUNK_BYTES
+from sessiond.limits import INLINE_READ_BYTES
 from sessiond.model.row import Kind
 from sessiond.service.log.events import Event
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.rewritten import NOT_AS_INDEXED, changed
 
-__all__ = ["LogReader", "chunks"]
+__all__ = ["LogReader"]
 
 
 class LogReader:
@@ -66,17 +66,3 @@ class LogReader:
         if sum(map(journal.line_bytes, seqs)) <= INLINE_READ_BYTES:
             return journal.read_many(seqs)
         return await to_thread.run_sync(journal.read_many, seqs)
-
-
-def chunks(opened: OpenSession, seqs: Iterable[int]) -> Iterator[list[int]]:
-    """Yield lists of lines to read at once, so that a long answer does not hold a long file."""
-    chunk: list[int] = []
-    size = 0
-    for seq in seqs:
-        chunk.append(seq)
-        size += opened.journal.line_bytes(seq)
-        if size >= REPLAY_CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk

@@ -14,9 +14,10 @@ from msgspec import Struct
 
 from sessiond.dialects.base import Dialect
 from sessiond.journal.store import SessionLog
-from sessiond.limits import FIRST_MESSAGE_CHARS, REPLAY_CHUNK_BYTES
+from sessiond.limits import FIRST_MESSAGE_CHARS
 from sessiond.model.row import Kind
 from sessiond.model.usage import Usage
+from sessiond.service.log.chunks import chunks
 from sessiond.session.index import Session
 
 __all__ = ["SUMMED_KINDS", "Summary", "Tally", "catch_up", "decode_summary", "unread_bytes"]
@@ -73,26 +74,15 @@ def catch_up(
 ) -> Summary:
     """Return the summary up to a line. Reads the lines after `base`; raises StorageError."""
     tally = Tally(dialect, base)
-    chunk: list[int] = []
-    size = 0
-    for seq in _unread(base, session, upto):
-        chunk.append(seq)
-        size += journal.line_bytes(seq)
-        if size >= REPLAY_CHUNK_BYTES:
-            _take(tally, session, journal, chunk)
-            chunk, size = [], 0
-    _take(tally, session, journal, chunk)
+    for chunk in chunks(journal, _unread(base, session, upto)):
+        for seq, line in zip(chunk, journal.read_many(chunk), strict=True):
+            tally.take(session.kinds[seq], line)
     return tally.summary(upto)
 
 
 def unread_bytes(base: Summary, session: Session, journal: SessionLog) -> int:
     """Return how many bytes an update of the summary reads."""
     return sum(map(journal.line_bytes, _unread(base, session, session.seq)))
-
-
-def _take(tally: Tally, session: Session, journal: SessionLog, seqs: list[int]) -> None:
-    for seq, line in zip(seqs, journal.read_many(seqs), strict=True):
-        tally.take(session.kinds[seq], line)
 
 
 def _unread(base: Summary, session: Session, upto: int) -> Iterator[int]:
