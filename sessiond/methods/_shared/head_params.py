@@ -1,21 +1,30 @@
-"""Parameters of the methods that move a head: the head, and the condition of the move."""
+"""Parameters and errors of the methods that move a head under a condition."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
 
+from sessiond.errors import (
+    HeadNotFound,
+    LeaseHeld,
+    LeaseLost,
+    PreconditionFailed,
+    SessionArchived,
+)
 from sessiond.limits import LEASE_TTL_MS_MAX, LEASE_TTL_MS_MIN
 from sessiond.methods._shared.common import SessionParams
 from sessiond.model.ids import MAIN, HeadName
 from sessiond.session.append import Expected
 from sessiond.session.moves import Condition
 
-__all__ = ["LeaseId", "MoveParams", "Ttl"]
+__all__ = ["MOVE_ERRORS", "LeaseId", "MoveParams", "Ttl"]
 
 Ttl = Annotated[int, Meta(ge=LEASE_TTL_MS_MIN, le=LEASE_TTL_MS_MAX)]
 LeaseId = Annotated[str, Meta(min_length=1, max_length=128)]
+MOVE_ERRORS: Final = (SessionArchived, PreconditionFailed, HeadNotFound, LeaseHeld, LeaseLost)
+"""Errors of every method that moves a head."""
 
 
 class MoveParams(SessionParams):

@@ -9,18 +9,13 @@ from msgspec import UNSET, Meta, UnsetType
 from sessiond.errors import (
     EntryInvalid,
     EntryNotFound,
-    HeadNotFound,
     IdempotencyConflict,
     InvalidParams,
-    LeaseHeld,
-    LeaseLost,
-    PreconditionFailed,
-    SessionArchived,
     TooLarge,
 )
 from sessiond.limits import APPEND_ENTRIES_MAX
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, parse_entry
-from sessiond.methods._shared.head_params import MoveParams
+from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
 from sessiond.model.entries import Entry, Message, MessageBytes, Opaque, SentEntryBytes
 from sessiond.model.ids import EntryId, derive_entry_id
 from sessiond.service.actor.inbox import Command
@@ -161,14 +156,5 @@ METHOD = Method(
     result=Receipt,
     handle=handle,
     access="write",
-    errors=(
-        SessionArchived,
-        EntryNotFound,
-        EntryInvalid,
-        PreconditionFailed,
-        IdempotencyConflict,
-        HeadNotFound,
-        LeaseHeld,
-        LeaseLost,
-    ),
+    errors=(*MOVE_ERRORS, EntryNotFound, EntryInvalid, IdempotencyConflict),
 )

@@ -9,16 +9,11 @@ from msgspec import UNSET, Raw, UnsetType
 from sessiond.errors import (
     EntryInvalid,
     EntryNotFound,
-    HeadNotFound,
     InvalidParams,
-    LeaseHeld,
-    LeaseLost,
-    PreconditionFailed,
-    SessionArchived,
     Vetoed,
 )
 from sessiond.methods._shared.common import Call, Client, Method, submit
-from sessiond.methods._shared.head_params import MoveParams
+from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
 from sessiond.methods._shared.with_hooks import hooked, leaving
 from sessiond.model.ids import EntryId
 from sessiond.session.moves import BranchRequest, Moved, branch, drop
@@ -92,14 +87,5 @@ METHOD = Method(
     result=Moved,
     handle=handle,
     access="write",
-    errors=(
-        SessionArchived,
-        EntryNotFound,
-        EntryInvalid,
-        PreconditionFailed,
-        HeadNotFound,
-        LeaseHeld,
-        LeaseLost,
-        Vetoed,
-    ),
+    errors=(*MOVE_ERRORS, EntryNotFound, EntryInvalid, Vetoed),
 )

@@ -10,21 +10,16 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from sessiond.errors import (
     EntryInvalid,
     EntryNotFound,
-    HeadNotFound,
     IdempotencyConflict,
     InvalidParams,
-    LeaseHeld,
-    LeaseLost,
     NothingToCompact,
     PlanStale,
-    PreconditionFailed,
-    SessionArchived,
     SummarizerUnavailable,
     Vetoed,
 )
 from sessiond.limits import INSTRUCTIONS_CHARS_MAX, PLAN_ID_CHARS_MAX
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, SessionParams
-from sessiond.methods._shared.head_params import LeaseId
+from sessiond.methods._shared.head_params import MOVE_ERRORS, LeaseId
 from sessiond.methods._shared.with_hooks import hooked
 from sessiond.model.entries import MessageBytes
 from sessiond.model.ids import MAIN, EntryId, HeadName, derive_entry_id
@@ -249,14 +244,10 @@ METHOD = Method(
     handle=handle,
     access="write",
     errors=(
-        SessionArchived,
+        *MOVE_ERRORS,
         EntryNotFound,
         EntryInvalid,
-        PreconditionFailed,
         IdempotencyConflict,
-        HeadNotFound,
-        LeaseHeld,
-        LeaseLost,
         PlanStale,
         SummarizerUnavailable,
         Vetoed,

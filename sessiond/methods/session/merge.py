@@ -9,17 +9,12 @@ from msgspec import Struct
 
 from sessiond.errors import (
     EntryInvalid,
-    HeadNotFound,
     InvalidParams,
-    LeaseHeld,
-    LeaseLost,
-    PreconditionFailed,
-    SessionArchived,
     Vetoed,
 )
 from sessiond.methods._shared.common import Call, Client, Method
 from sessiond.methods._shared.copies import CopyResult, ask_both, make_copy, means_of, require_two
-from sessiond.methods._shared.head_params import MoveParams
+from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
 from sessiond.methods._shared.with_hooks import hooked
 from sessiond.model.ids import MAIN, SessionId
 from sessiond.model.requests import BeforeFork
@@ -177,13 +172,5 @@ METHOD = Method(
     result=MergedHere | CopyResult,
     handle=handle,
     access="write",
-    errors=(
-        SessionArchived,
-        EntryInvalid,
-        PreconditionFailed,
-        HeadNotFound,
-        LeaseHeld,
-        LeaseLost,
-        Vetoed,
-    ),
+    errors=(*MOVE_ERRORS, EntryInvalid, Vetoed),
 )

@@ -10,15 +10,10 @@ from sessiond.dialects.base import ContextLine
 from sessiond.errors import (
     EntryInvalid,
     EntryNotFound,
-    HeadNotFound,
-    LeaseHeld,
-    LeaseLost,
-    PreconditionFailed,
-    SessionArchived,
     Vetoed,
 )
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method
-from sessiond.methods._shared.head_params import MoveParams
+from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
 from sessiond.methods._shared.with_hooks import hooked, leaving
 from sessiond.model.ids import EntryId
 from sessiond.model.requests import BeforeBranch
@@ -107,14 +102,5 @@ METHOD = Method(
     result=Navigated,
     handle=handle,
     access="write",
-    errors=(
-        SessionArchived,
-        EntryNotFound,
-        EntryInvalid,
-        PreconditionFailed,
-        HeadNotFound,
-        LeaseHeld,
-        LeaseLost,
-        Vetoed,
-    ),
+    errors=(*MOVE_ERRORS, EntryNotFound, EntryInvalid, Vetoed),
 )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.errors import HeadNotFound, LeaseHeld, LeaseLost, PreconditionFailed, SessionArchived
 from sessiond.methods._shared.common import Call, Client, Method, submit
-from sessiond.methods._shared.head_params import MoveParams
+from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
 from sessiond.session.moves import Moved, reset
 
 __all__ = ["METHOD"]
@@ -32,11 +31,5 @@ METHOD = Method(
     result=Moved,
     handle=handle,
     access="write",
-    errors=(
-        SessionArchived,
-        PreconditionFailed,
-        HeadNotFound,
-        LeaseHeld,
-        LeaseLost,
-    ),
+    errors=MOVE_ERRORS,
 )

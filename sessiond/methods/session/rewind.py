@@ -7,14 +7,9 @@ from typing import Any
 from sessiond.errors import (
     EntryInvalid,
     EntryNotFound,
-    HeadNotFound,
-    LeaseHeld,
-    LeaseLost,
-    PreconditionFailed,
-    SessionArchived,
 )
 from sessiond.methods._shared.common import Call, Client, Method, submit
-from sessiond.methods._shared.head_params import MoveParams
+from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
 from sessiond.model.ids import EntryId
 from sessiond.session.moves import Rewound, rewind
 
@@ -43,13 +38,5 @@ METHOD = Method(
     result=Rewound,
     handle=handle,
     access="write",
-    errors=(
-        SessionArchived,
-        EntryNotFound,
-        EntryInvalid,
-        PreconditionFailed,
-        HeadNotFound,
-        LeaseHeld,
-        LeaseLost,
-    ),
+    errors=(*MOVE_ERRORS, EntryNotFound, EntryInvalid),
 )
