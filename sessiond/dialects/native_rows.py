@@ -124,13 +124,10 @@ def plain(messages: Sequence[Raw]) -> list[tuple[int, ModelName | None]]:
     """Return kind and model of the messages up to the first one without a role."""
     said: list[tuple[int, ModelName | None]] = []
     for message in messages:
-        # Most messages of most batches are told by their beginnings, without a call each.
-        text = bytes(message)
-        kind = _PLAIN_KINDS.get(text[: text.find(b'"', len(_ROLE_FIRST))])
-        if kind is not None and text.count(b'"role"') == 1 and b"\\u" not in text:
-            said.append((kind, None))
-            continue
-        kind, model = _message_kind(message)
+        # `_message_kind`, word by word: this runs for every plain append.
+        kind, model = _plain_kind(bytes(message)), None
+        if kind is None:
+            kind, model = _parsed_kind(message)
         if kind == _OPAQUE:
             break
         said.append((kind, model))
@@ -203,8 +200,11 @@ def _message_kind(message: Raw | None) -> tuple[int, ModelName | None]:
     if message is None:
         return Kind.OPAQUE, None
     plain = _plain_kind(bytes(message))
-    if plain is not None:
-        return plain, None
+    return (plain, None) if plain is not None else _parsed_kind(message)
+
+
+def _parsed_kind(message: Raw) -> tuple[int, ModelName | None]:
+    """Return what `_message_kind` does of a message that must be parsed for it."""
     try:
         said = _said.decode(message)
     except _DECODE_ERRORS:
