@@ -204,11 +204,11 @@ class Client:
             del self.subscriptions[session_id]
 
     def chunk_begun(self) -> None:
-        """Gather what the requests of one read leave to be done, until `chunk_done`."""
+        """Gather the sessions that the requests of one read leave to be served, until `chunk_done`."""
         self.service.registry.chunk.under_way = True
 
     def chunk_done(self) -> None:
-        """Serve the sessions in memory: all requests of one read are queued now."""
+        """Serve the gathered sessions: all requests of one read are queued now."""
         self.service.registry.run_ready()
 
     def input_ended(self) -> None:

@@ -76,7 +76,7 @@ class Client:
         self.chunks = 0
 
     def chunk_begun(self) -> None:
-        """Nothing is gathered here."""
+        """Do nothing: this client gathers no sessions."""
 
     def chunk_done(self) -> None:
         self.chunks += 1

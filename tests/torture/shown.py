@@ -1,7 +1,7 @@
 """Comparisons of the replayed file with the answers that clients got.
 
 Law: each test takes the replay, the params of a request and the sight of its answer (sights.py).
-It returns a misfit in words, or None if all fits.
+A test returns a misfit in words, or None if all fits.
 """
 
 from __future__ import annotations

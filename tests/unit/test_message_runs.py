@@ -76,7 +76,7 @@ class Connection:
             ticket.answer(result)
 
     def flush(self) -> None:
-        """Nothing is sent here."""
+        """Do nothing: these tests have no connection."""
 
 
 class Ticket:
@@ -98,10 +98,10 @@ class Ticket:
         self.client.told.append((self._number, msgspec.json.encode(refusal)))
 
     def flush(self) -> None:
-        """Nothing is sent here."""
+        """Do nothing: these tests have no connection."""
 
     def defer(self, on_cancel: Callable[[], None]) -> None:
-        """Nothing is given up here."""
+        """Do nothing: no command of these tests is cancelled."""
 
 
 class Outcome(Struct):
@@ -174,7 +174,7 @@ def index_of(session: Session) -> dict[str, Any]:
 
 
 class Case(Struct, frozen=True):
-    """What a batch meets."""
+    """Circumstances of a batch."""
 
     asked: list[Asked]
     again: bool = False

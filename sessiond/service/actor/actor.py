@@ -1,8 +1,8 @@
-"""One open session: who asks, who writes, who watches.
+"""The actor of one open session: its commands, its writer, its subscribers.
 
-A host is there from the first request that names its session: what comes while
-the file is being read waits in the inbox. Questions are answered at once, or
-after the asker's own mutations; mutations go to the one writer.
+An actor exists from the first request that names its session. Requests that come while the file is
+being read wait in the inbox. Questions are answered at once, or after the mutations of their own
+client; mutations go to the one writer.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class SessionActor:
 
     @property
     def in_memory(self) -> bool:
-        """A session of persist "never": no disk to wait for, nothing to unload."""
+        """True for a session of persist "never": no disk to wait for, nothing to unload."""
         return self.is_open and not self.opened.journal.blocking
 
     @property
@@ -230,7 +230,7 @@ class SessionActor:
     def submit(self, command: Command) -> Any:
         """Give a command a place in line; its answer comes LATER. Raises Overloaded."""
         self.last_used = self.environment.monotonic()
-        # Whoever serves the line takes all of it: only its first command has to be told of.
+        # The line is served as a whole, so only its first command has to be announced.
         if self._inbox.put(command):
             live, chunk = self._loop.live, self._keeper.chunk
             if live is not None and (chunk.under_way or not live.opened.journal.blocking):
@@ -295,7 +295,7 @@ class SessionActor:
         await self._loop.run()
 
     def run_ready(self) -> None:
-        """Serve what waits for a session in memory, at once: there is no disk to wait for."""
+        """Serve the waiting commands, as far as they wait for nothing but the disk."""
         self._loop.run_ready()
 
     def stop(self, why: SessiondError | None = None) -> None:

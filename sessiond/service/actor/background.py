@@ -70,7 +70,7 @@ def run_in_background(
 def _word(ticket: Ticket, result: Any) -> Callable[[], None]:
     """Return the function that sends the answer.
 
-    For LATER it serves the sessions in memory, since no connection's chunk ends here.
+    For LATER it serves the gathered sessions, since no connection's chunk ends here.
     """
     if result is LATER:
         run_ready: Callable[[], None] = ticket.client.chunk_done

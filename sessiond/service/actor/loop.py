@@ -42,7 +42,7 @@ class Loop:
         self.live: Live | None = None
         """None until the file was read."""
         self.reopening = False
-        """Another file took its place and is being read: questions wait."""
+        """True while the file that took the place of the open one is being read: questions wait."""
         self.stopping = False
         self._why: SessiondError | None = None
         self._session_id = session_id
@@ -54,12 +54,12 @@ class Loop:
         self._monitor = ChangeMonitor(means.watching, self.wake)
         self._wake = anyio.Event()
         self._rests = False
-        """The task waits for something to do."""
+        """True while the task waits for work."""
         self._flights = Flights(inbox, means.disk, self._stored, lambda: self._wake.set())
         self._watchers: list[Subscription] = []
 
     def wake(self) -> None:
-        """There is something to do."""
+        """Wake the task: there is work."""
         self._flights.wake()
 
     def doubt(self) -> None:
@@ -147,9 +147,9 @@ class Loop:
         if failure is not None:
             raise failure
         live.leases.serve()
-        if not self._flights.taken and len(self._inbox):
-            self._flights.taken = self._inbox.take()
-        if self._flights.taken and not self._monitor.is_urgent:
+        if not flights.taken and len(self._inbox):
+            flights.taken = self._inbox.take()
+        if flights.taken and not self._monitor.is_urgent:
             overtaken, flights.overtaken = flights.overtaken, False
             changed = await live.writer.write(flights.taken, overtaken=overtaken)
             flights.taken = []

@@ -151,7 +151,7 @@ class SessionRegistry:
     def retire(
         self, session_id: str, reason: str, act: Callable[[OpenSession | None], Any]
     ) -> ExclusiveOperation:
-        """End a session's host and let `act` have the file, in a worker thread.
+        """End a session's actor and let `act` have the file, in a worker thread.
 
         What was asked before is served first; what is asked from here on waits for the act
         and then opens the session again. `act` is given the session that was open, let go
@@ -277,7 +277,7 @@ class SessionRegistry:
             self._dismiss(actor)
 
     def run_ready(self) -> None:
-        """End a chunk of requests: serve what it left, as far as nothing but a disk is waited for."""
+        """End a chunk of requests: serve the sessions that it left, as far as only the disk is waited for."""
         chunk = self.chunk
         chunk.under_way = False
         ready, chunk.ready = chunk.ready, []
