@@ -1,7 +1,7 @@
 """The values of one session's row, independent of SQLite.
 
 Law: the catalog understands only the columns that it filters and sorts by. The object
-that lists show (`info`) and the running summary (`summary`) are opaque bytes to it.
+that lists show (`info`) is opaque bytes to it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,6 @@ class Known(Struct, frozen=True):
     path: str
     mark: Mark
     fingerprint: Fingerprint
-    summary: bytes
     listed: bool
 
 
@@ -90,7 +89,6 @@ class Stored(Struct, frozen=True):
     mark: Mark
     fingerprint: Fingerprint
     facts: Facts
-    summary: bytes
     info: bytes
 
 

@@ -11,12 +11,12 @@ from typing import Final
 
 __all__ = ["COLUMNS", "VERSION", "OtherVersion", "prepare"]
 
-VERSION: Final = 5
+VERSION: Final = 6
 
 COLUMNS: Final = (
     "session_id, path, epoch, seen_seq, seen_digest, seen_inode, inode, size, mtime_ns, listed, archived, "
     "draft, has_assistant, cwd, title, title_key, agent, status, created_at, updated_at, "
-    "message_count, words, parent_id, parent_path, summary, info"
+    "message_count, words, parent_id, parent_path, info"
 )
 
 # Narrow columns come first: SQLite reads a row only up to the last column that a query names.
@@ -46,7 +46,6 @@ CREATE TABLE IF NOT EXISTS {name} (
     words TEXT NOT NULL DEFAULT '',
     parent_id TEXT,
     parent_path TEXT,
-    summary BLOB NOT NULL DEFAULT x'',
     info BLOB NOT NULL DEFAULT x''
 );
 """
@@ -89,37 +88,39 @@ def prepare(connection: sqlite3.Connection) -> None:
     connection.executescript(_VOLATILE)
     if version == VERSION:
         return
-    if version in _SAME_TABLES:
-        connection.executescript(
-            f"BEGIN IMMEDIATE; {_FORGET_FILES} PRAGMA user_version = {VERSION}; COMMIT;"
-        )
-        return
     # One transaction: a kill in between leaves the file as it was.
-    carried = 0 < version < VERSION
     connection.executescript(
         "BEGIN IMMEDIATE;"
-        + (_PUT_ASIDE if carried else "")
+        + (_PUT_ASIDE if version else "")
+        + ("" if version in _SAME_TAGS else "DROP TABLE IF EXISTS tags;")
         + _TABLE.format(name="sessions")
         + _TAGS.format(name="tags")
         + _INDEXES
         + _META
-        + (_CARRY_EPOCHS if carried else "")
+        + (_carry(version) if version else "")
         + f"PRAGMA user_version = {VERSION};"
         + "COMMIT;"
     )
 
 
-# Versions 3 and 4 have today's tables, but some values are outdated. Rows of version 3 have the
-# time of the last entry instead of the newest time. Rows of both versions do not count messages
-# above a record that is a parent, and lack the model of answers. Clearing the identity of its
-# file makes a row stale, so the row is read from the file again.
-_SAME_TABLES: Final = frozenset({3, 4})
+# Versions 3 to 5 have a column more, but all of today's columns and today's tags.
+_SAME_TAGS: Final = frozenset({3, 4, 5})
+# Some values of versions 3 and 4 are outdated. Rows of version 3 have the time of the last entry
+# instead of the newest time. Rows of both versions do not count messages above a record that is a
+# parent, and lack the model of answers. Clearing the identity of its file makes a row stale, so the
+# row is read from the file again.
+_OUTDATED: Final = frozenset({3, 4})
 _FORGET_FILES: Final = "UPDATE sessions SET inode = 0, size = 0, mtime_ns = 0;"
-_PUT_ASIDE: Final = "ALTER TABLE sessions RENAME TO older; DROP TABLE IF EXISTS tags;" + "".join(
+_PUT_ASIDE: Final = "ALTER TABLE sessions RENAME TO older;" + "".join(
     f"DROP INDEX IF EXISTS sessions_by_{name};" for name in ("path", "title", "cwd", *_SORTS)
 )
-_CARRY_EPOCHS: Final = """
-INSERT INTO sessions (session_id, path, epoch, seen_seq, seen_digest)
-    SELECT session_id, path, epoch, seen_seq, seen_digest FROM older;
-DROP TABLE older;
-"""
+_EPOCHS: Final = "session_id, path, epoch, seen_seq, seen_digest"
+
+
+def _carry(version: int) -> str:
+    """Return the statements that move the rows of an older version into today's table."""
+    columns = COLUMNS if version in _SAME_TAGS else _EPOCHS
+    return (
+        f"INSERT INTO sessions ({columns}) SELECT {columns} FROM older; DROP TABLE older;"  # noqa: S608 - our names
+        + (_FORGET_FILES if version in _OUTDATED else "")
+    )

@@ -24,8 +24,7 @@ __all__ = [
 ]
 
 _KNOWN: Final = (
-    "session_id, path, epoch, seen_seq, seen_digest, seen_inode, inode, size, mtime_ns, summary, "
-    "listed"
+    "session_id, path, epoch, seen_seq, seen_digest, seen_inode, inode, size, mtime_ns, listed"
 )
 _PLACES: Final = ",".join("?" * (COLUMNS.count(",") + 1))
 _PLACE: Final = (
@@ -102,7 +101,7 @@ def erase(connection: sqlite3.Connection, session_id: str) -> None:
     """Erase the text in the row of an unlisted session; its epoch stays."""
     connection.execute(
         "UPDATE sessions SET cwd = '', title = NULL, title_key = '', words = '', agent = NULL, "
-        "status = NULL, summary = x'', info = x'' WHERE session_id = ? AND listed = 0",
+        "status = NULL, info = x'' WHERE session_id = ? AND listed = 0",
         (session_id,),
     )
 
@@ -137,7 +136,6 @@ def insert(connection: sqlite3.Connection, row: Stored) -> None:
         "\n".join(words).casefold(),
         facts.parent_id,
         facts.parent_path,
-        row.summary,
         row.info,
     )
     connection.execute(
@@ -150,7 +148,7 @@ def insert(connection: sqlite3.Connection, row: Stored) -> None:
     )
 
 
-def _known(row: tuple[str, str, str, int, str, int, int, int, int, bytes, int]) -> Known:
-    session_id, path, epoch, seq, digest, seen_inode, inode, size, mtime_ns, summary, listed = row
+def _known(row: tuple[str, str, str, int, str, int, int, int, int, int]) -> Known:
+    session_id, path, epoch, seq, digest, seen_inode, inode, size, mtime_ns, listed = row
     mark = Mark(epoch, seq, digest, seen_inode)
-    return Known(session_id, path, mark, Fingerprint(inode, size, mtime_ns), summary, bool(listed))
+    return Known(session_id, path, mark, Fingerprint(inode, size, mtime_ns), bool(listed))

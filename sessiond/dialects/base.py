@@ -15,8 +15,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
 from sessiond.model.parsed_message import ParsedMessage, Summary
-from sessiond.model.row import MessageRun, ModelName, Row, Rules
-from sessiond.model.usage import Usage
+from sessiond.model.row import MessageFacts, MessageRun, ModelName, Row, Rules
 
 __all__ = [
     "BadHeader",
@@ -113,8 +112,8 @@ class Dialect(Protocol):
         """Return the entry as exactly one line; `row(encode(e)) == row_of(e)`."""
         ...
 
-    def plain(self, messages: Sequence[Raw]) -> list[tuple[int, ModelName | None]]:
-        """Return kind and model of the messages up to the first one that needs a closer look."""
+    def plain(self, messages: Sequence[Raw]) -> list[MessageFacts]:
+        """Return the facts of the messages up to the first one that needs a closer look."""
         ...
 
     def plain_lines(self, run: MessageRun, messages: Sequence[Raw]) -> list[bytes]:
@@ -153,13 +152,6 @@ class Dialect(Protocol):
 
     def preview(self, line: bytes, chars: int = PREVIEW_CHARS) -> str:
         """Return the first words of the entry for a list or tree, cut to `chars` and "..."."""
-        ...
-
-    def usage(self, line: bytes) -> Usage | None:
-        """Return the usage that the message of a line reports; None if there is none.
-
-        Reads only the member `usage` of the payload.
-        """
         ...
 
     def reading(self, line: bytes) -> ParsedMessage | None:

@@ -28,13 +28,11 @@ from sessiond.dialects.preview import entry_preview
 from sessiond.dialects.settings import level_name, model_name
 from sessiond.dialects.summaries import summary_of
 from sessiond.dialects.times import raw_rfc3339
-from sessiond.dialects.usage import usage_of
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
 from sessiond.model.ids import MAIN
 from sessiond.model.parsed_message import ParsedMessage, Summary
-from sessiond.model.row import Kind, MessageRun, ModelName, Row, Rules
-from sessiond.model.usage import Usage
+from sessiond.model.row import Kind, MessageFacts, MessageRun, ModelName, Row, Rules
 
 __all__ = ["NATIVE", "Native"]
 
@@ -99,8 +97,8 @@ class Native:
         own = {name: raw for name, raw in entry.fields.items() if name not in _ENVELOPE}
         return one_line(_encoder.encode(spelled | own))
 
-    def plain(self, messages: Sequence[Raw]) -> list[tuple[int, ModelName | None]]:
-        """Return kind and model of the messages up to the first one without a role."""
+    def plain(self, messages: Sequence[Raw]) -> list[MessageFacts]:
+        """Return the facts of the messages up to the first one without a role."""
         return native_rows.plain(messages)
 
     def plain_lines(self, run: MessageRun, messages: Sequence[Raw]) -> list[bytes]:
@@ -147,10 +145,6 @@ class Native:
     def preview(self, line: bytes, chars: int = PREVIEW_CHARS) -> str:
         """Return the first words of the entry."""
         return entry_preview(lenient(line), chars)
-
-    def usage(self, line: bytes) -> Usage | None:
-        """Return the usage that the message of a line reports."""
-        return usage_of(line)
 
     def reading(self, line: bytes) -> ParsedMessage | None:
         """Return the decoded message of a line."""

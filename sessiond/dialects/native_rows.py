@@ -18,10 +18,12 @@ from sessiond.dialects.native_checks import HEADER_TYPES, RESULT_ROLES, check
 from sessiond.dialects.native_effects import effect_of_entry, effect_of_fields
 from sessiond.dialects.settings import level_name, model_name
 from sessiond.dialects.times import raw_time
+from sessiond.dialects.usage import usage_in
 from sessiond.model.entries import Entry, Message, ModelChange, Opaque, ThinkingLevelChange
 from sessiond.model.ids import MAIN
 from sessiond.model.nesting import SHALLOW_BYTES
-from sessiond.model.row import KIND_OF_TYPE, Kind, ModelName, Row
+from sessiond.model.row import KIND_OF_TYPE, Kind, MessageFacts, ModelName, Row
+from sessiond.model.usage import Usage
 
 __all__ = ["plain", "row", "row_of"]
 
@@ -37,10 +39,13 @@ _KIND_OF_ROLE: Final[dict[str, int]] = {
 
 
 _ROLE_FIRST: Final = b'{"role":"'
-_PLAIN_KINDS: Final = {
-    _ROLE_FIRST + role.encode(): kind for role, kind in _KIND_OF_ROLE.items() if kind != _ASSISTANT
+_PLAIN_FACTS: Final = {
+    _ROLE_FIRST + role.encode(): MessageFacts(kind)
+    for role, kind in _KIND_OF_ROLE.items()
+    if kind != _ASSISTANT
 }
-_PLAIN_BEGINNINGS: Final = tuple(beginning + b'"' for beginning in _PLAIN_KINDS)
+_PLAIN_BEGINNINGS: Final = tuple(beginning + b'"' for beginning in _PLAIN_FACTS)
+_NO_ROLE: Final = MessageFacts(int(Kind.OPAQUE))
 
 
 class _Said(Struct, gc=False):
@@ -49,6 +54,7 @@ class _Said(Struct, gc=False):
     role: Annotated[str, Meta(min_length=1)]
     model: str | None = None
     provider: str | None = None
+    usage: Raw | UnsetType = UNSET
 
 
 class _Line(Struct, gc=False):
@@ -84,8 +90,11 @@ def row(line: bytes) -> Row:
         return _unusual_row(line)
     kind = _KIND_OF_ROLE.get(said.role, _OTHER_ROLE)
     made = Row(kind, found.id, found.parent_id, found.head)
-    if kind == _ASSISTANT and said.model:
-        made.setting = ModelName(said.model, said.provider or None)
+    if kind == _ASSISTANT:
+        if said.model:
+            made.setting = ModelName(said.model, said.provider or None)
+        if said.usage is not UNSET:
+            made.usage = usage_in(said.usage)
     made.timestamp = found.timestamp
     if found.atom is not None:
         made.atom = _sane(found.atom)
@@ -97,9 +106,11 @@ def row_of(entry: Entry | Opaque) -> Row:
     """Return the row of an entry to store. Raises EntryInvalid."""
     kind: int = Kind.OPAQUE
     setting: ModelName | str | None = None
+    usage: Usage | None = None
     if isinstance(entry, Message):
         # One decode of the payload serves both the check and the row.
-        kind, setting = _message_kind(entry.message)
+        facts = _message_facts(entry.message)
+        kind, setting, usage = facts.kind, facts.model, facts.usage
         if kind == Kind.OPAQUE or entry.blocks is not UNSET:
             check(entry)
     else:
@@ -117,21 +128,20 @@ def row_of(entry: Entry | Opaque) -> Row:
         effect_of_entry(entry),
         None if isinstance(entry.atom, UnsetType) else entry.atom,
         None if isinstance(entry.timestamp, UnsetType) else entry.timestamp,
+        usage=usage,
     )
 
 
-def plain(messages: Sequence[Raw]) -> list[tuple[int, ModelName | None]]:
-    """Return kind and model of the messages up to the first one without a role."""
-    said: list[tuple[int, ModelName | None]] = []
+def plain(messages: Sequence[Raw]) -> list[MessageFacts]:
+    """Return the facts of the messages up to the first one without a role."""
+    found: list[MessageFacts] = []
     for message in messages:
-        # `_message_kind`, word by word: this runs for every plain append.
-        kind, model = _plain_kind(bytes(message)), None
-        if kind is None:
-            kind, model = _parsed_kind(message)
-        if kind == _OPAQUE:
+        # `_message_facts`, word by word: this runs for every plain append.
+        facts = _plain_facts(bytes(message)) or _parsed_facts(message)
+        if facts.kind == _OPAQUE:
             break
-        said.append((kind, model))
-    return said
+        found.append(facts)
+    return found
 
 
 def _setting_of(entry: Entry) -> ModelName | str | None:
@@ -163,8 +173,10 @@ def _unusual_row(line: bytes) -> Row:
         raise BadLine("is a second header")
     kind: int = KIND_OF_TYPE.get(word, Kind.OPAQUE)
     setting: ModelName | str | None = None
+    usage: Usage | None = None
     if word == "message":
-        kind, setting = _message_kind(found.get("message"))
+        facts = _message_facts(found.get("message"))
+        kind, setting, usage = facts.kind, facts.model, facts.usage
     elif kind == Kind.MODEL:
         setting = model_name(found, "model_id")
     elif kind == Kind.THINKING:
@@ -179,11 +191,12 @@ def _unusual_row(line: bytes) -> Row:
         _atom(found.get("atom")),
         raw_time(found.get("timestamp")),
         text(found.get("atom_of")),
+        usage,
     )
 
 
-def _plain_kind(message: bytes) -> int | None:
-    """Return the kind of a message that begins with its role; None if the rest must be parsed.
+def _plain_facts(message: bytes) -> MessageFacts | None:
+    """Return the facts of a message that begins with its role; None if the rest must be parsed.
 
     The JSON was checked when it arrived. The rest must be parsed for an assistant, which may name
     a model, and for a message that may have `role` twice, perhaps with an escape in its name.
@@ -192,31 +205,36 @@ def _plain_kind(message: bytes) -> int | None:
         return None
     if message.count(b'"role"') > 1 or b"\\u" in message:
         return None
-    return _PLAIN_KINDS[message[: message.index(b'"', len(_ROLE_FIRST))]]
+    return _PLAIN_FACTS[message[: message.index(b'"', len(_ROLE_FIRST))]]
 
 
-def _message_kind(message: Raw | None) -> tuple[int, ModelName | None]:
-    """Return the kind of a message and the model that it names; opaque if it has no role."""
+def _message_facts(message: Raw | None) -> MessageFacts:
+    """Return the facts of a message; its kind is opaque if it has no role."""
     if message is None:
-        return Kind.OPAQUE, None
-    plain = _plain_kind(bytes(message))
-    return (plain, None) if plain is not None else _parsed_kind(message)
+        return _NO_ROLE
+    return _plain_facts(bytes(message)) or _parsed_facts(message)
 
 
-def _parsed_kind(message: Raw) -> tuple[int, ModelName | None]:
-    """Return what `_message_kind` does of a message that must be parsed for it."""
+def _parsed_facts(message: Raw) -> MessageFacts:
+    """Return what `_message_facts` does of a message that must be parsed for it."""
     try:
         said = _said.decode(message)
     except _DECODE_ERRORS:
         found = lenient(message)
         role = text(found.get("role"))
         if not role:
-            return Kind.OPAQUE, None
+            return _NO_ROLE
         said = _Said(role, text(found.get("model")), text(found.get("provider")))
+        if "usage" in found:
+            said.usage = found["usage"]
     kind = _KIND_OF_ROLE.get(said.role, _OTHER_ROLE)
-    if kind != _ASSISTANT or not said.model:
-        return kind, None
-    return kind, ModelName(said.model, said.provider or None)
+    if kind != _ASSISTANT:
+        return MessageFacts(kind)
+    return MessageFacts(
+        kind,
+        ModelName(said.model, said.provider or None) if said.model else None,
+        usage_in(said.usage) if isinstance(said.usage, Raw) else None,
+    )
 
 
 def _atom(raw: Raw | None) -> tuple[int, int] | None:

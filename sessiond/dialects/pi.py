@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.dialects import pi_header, pi_names
 from sessiond.dialects.base import (
@@ -36,7 +36,7 @@ from sessiond.dialects.preview import entry_preview
 from sessiond.dialects.settings import level_name, model_name
 from sessiond.dialects.summaries import summary_of
 from sessiond.dialects.times import raw_rfc3339, raw_time
-from sessiond.dialects.usage import usage_of
+from sessiond.dialects.usage import usage_in
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
 from sessiond.model.nesting import SHALLOW_BYTES
@@ -47,6 +47,7 @@ from sessiond.model.row import (
     InfoEffect,
     Kind,
     LabelEffect,
+    MessageFacts,
     MessageRun,
     ModelName,
     Row,
@@ -82,6 +83,7 @@ class _Said(Struct, gc=False):
     role: str
     model: str | None = None
     provider: str | None = None
+    usage: Raw | UnsetType = UNSET
 
 
 class _Line(Struct, gc=False, rename={"parent_id": "parentId"}):
@@ -135,8 +137,11 @@ class Pi:
             return _unusual_row(line)
         kind = _KIND_OF_ROLE.get(said.role, _OTHER_ROLE)
         made = Row(kind, found.id, found.parent_id or None, timestamp=found.timestamp)
-        if kind == _ASSISTANT and said.model:
-            made.setting = ModelName(said.model, said.provider or None)
+        if kind == _ASSISTANT:
+            if said.model:
+                made.setting = ModelName(said.model, said.provider or None)
+            if said.usage is not UNSET:
+                made.usage = usage_in(said.usage)
         return made
 
     def row_of(self, entry: Entry | Opaque) -> Row:
@@ -148,7 +153,7 @@ class Pi:
         """Return the entry as exactly one line."""
         return pi_names.encode(entry)
 
-    def plain(self, messages: Sequence[Raw]) -> list[tuple[int, ModelName | None]]:  # noqa: ARG002
+    def plain(self, messages: Sequence[Raw]) -> list[MessageFacts]:  # noqa: ARG002
         """Return nothing: pi reads more of a message, so each one needs a closer look."""
         return []
 
@@ -191,10 +196,6 @@ class Pi:
         """Return the first words of the entry."""
         return entry_preview(lenient(line), chars)
 
-    def usage(self, line: bytes) -> Usage | None:
-        """Return the usage that the message of a line reports."""
-        return usage_of(line)
-
     def reading(self, line: bytes) -> ParsedMessage | None:
         """Return the decoded message of a line."""
         return reading_of(line)
@@ -232,6 +233,7 @@ def _unusual_row(line: bytes) -> Row:
         raise BadLine("is a second header")
     kind: int = pi_names.KIND_OF_PI_TYPE.get(word, Kind.OPAQUE)
     setting: ModelName | str | None = None
+    usage: Usage | None = None
     if kind == Kind.MODEL:
         setting = model_name(found, "modelId")
     elif kind == Kind.THINKING:
@@ -240,7 +242,9 @@ def _unusual_row(line: bytes) -> Row:
         said = lenient(found.get("message", b""))
         role = text(said.get("role"))
         kind = Kind.OPAQUE if role is None else _KIND_OF_ROLE.get(role, _OTHER_ROLE)
-        setting = model_name(said, "model") if kind == _ASSISTANT else None
+        if kind == _ASSISTANT:
+            setting = model_name(said, "model")
+            usage = usage_in(said["usage"]) if "usage" in said else None
     return Row(
         kind,
         entry_id,
@@ -248,6 +252,7 @@ def _unusual_row(line: bytes) -> Row:
         setting=setting,
         effect=_effect(kind, entry_id, found),
         timestamp=raw_time(found.get("timestamp")),
+        usage=usage,
     )
 
 

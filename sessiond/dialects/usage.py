@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 from sessiond.dialects.lenient_json import lenient
 from sessiond.model.usage import Usage
 
-__all__ = ["usage_in", "usage_of"]
+__all__ = ["usage_in"]
 
 _INPUT: Final = ("input", "input_tokens", "inputTokens", "prompt_tokens", "promptTokens")
 _OUTPUT: Final = (
@@ -66,31 +66,10 @@ class _Counts(Struct, gc=False):
     cost: _Cost | float | None = None
 
 
-class _Message(Struct, gc=False):
-    usage: _Counts | None = None
-
-
-class _Line(Struct, gc=False):
-    message: _Message | None = None
-
-
 _Members = Mapping[str, Raw]
 _decoder: Final = msgspec.json.Decoder(int | float)
-_line: Final = msgspec.json.Decoder(_Line)
 _counts: Final = msgspec.json.Decoder(_Counts)
 _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
-def usage_of(line: bytes) -> Usage | None:
-    """Return the usage in the message of a stored line; None if there is none."""
-    if b'"usage"' not in line:
-        return None
-    try:
-        said = _line.decode(line).message
-        counts = said.usage if said is not None else None
-    except _DECODE_ERRORS:
-        return _unusual(line)
-    return None if counts is None else _counted(counts) or _unusual(line)
 
 
 def usage_in(usage: Raw) -> Usage | None:
@@ -120,10 +99,6 @@ def _counted(counts: _Counts) -> Usage | None:
     tokens = (sent, got, usage.cache_read_tokens, usage.cache_write_tokens, usage.total_tokens)
     sane = min(tokens) >= 0 and max(tokens) <= _TOKENS_MAX and 0 <= cost <= _COST_MAX
     return usage if sane and sent and got and usage.total_tokens else None
-
-
-def _unusual(line: bytes) -> Usage | None:
-    return usage_in(Raw(lenient(lenient(line).get("message", b"")).get("usage", b"")))
 
 
 def _usage(found: _Members) -> Usage:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from sessiond.model.ids import MAIN
+from sessiond.model.usage import Usage
 
 __all__ = [
     "CONTEXT_KINDS",
@@ -24,6 +25,7 @@ __all__ = [
     "Kind",
     "LabelEffect",
     "LeafEffect",
+    "MessageFacts",
     "MessageRun",
     "ModelName",
     "Row",
@@ -129,6 +131,16 @@ class CompactionEffect(Struct, frozen=True):
 Effect = LabelEffect | LeafEffect | InfoEffect | CompactionEffect
 
 
+class MessageFacts(Struct, frozen=True, gc=False):
+    """Facts that the index reads of a message."""
+
+    kind: int
+    model: ModelName | None = None
+    """The model that an assistant message names."""
+    usage: Usage | None = None
+    """The usage that an assistant message reports."""
+
+
 class Row(Struct):
     """The part of an entry that the index needs, in one form for all dialects."""
 
@@ -144,6 +156,8 @@ class Row(Struct):
     """The time of the entry, as spelled on the line; None if the line has no time."""
     atom_of: str | None = None
     """The session in which the entry's append was made, as the entry says; only with `atom`."""
+    usage: Usage | None = None
+    """The usage that the message of an assistant reports."""
 
 
 class MessageRun(Struct, frozen=True):

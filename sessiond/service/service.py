@@ -236,11 +236,10 @@ class Service:
 
 
 async def _info(actor: SessionActor) -> SessionInfo:
-    """Return the description of a session, which stays open until it is summed up."""
+    """Return the description of a session once it is open."""
     release = actor.retain()
     try:
         opened = await actor.ready()
-        await to_thread.run_sync(opened.sum_up)
         return opened.whole()
     finally:
         release()

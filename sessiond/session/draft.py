@@ -30,11 +30,11 @@ from sessiond.model.row import (
     Kind,
     LabelEffect,
     LeafEffect,
+    MessageFacts,
     MessageRun,
-    ModelName,
     Row,
 )
-from sessiond.session.index import Head, Session
+from sessiond.session.index import FIRST_WORDS_CHARS, Head, Session
 from sessiond.session.leases import HeadLeases, lease_lost
 
 __all__ = ["Codec", "Draft", "Staged"]
@@ -43,13 +43,14 @@ Staged = Entry | Opaque
 
 _NEW_ID_TRIES: Final = 100
 _BRANCH_SUMMARY: Final = int(Kind.BRANCH_SUMMARY)
+_USER: Final = int(Kind.USER)
 
 
 class Codec(Protocol):
     """The part of a file's dialect that staging needs."""
 
-    def plain(self, messages: Sequence[Raw]) -> list[tuple[int, ModelName | None]]:
-        """Return kind and model of the messages up to the first one that needs a closer look."""
+    def plain(self, messages: Sequence[Raw]) -> list[MessageFacts]:
+        """Return the facts of the messages up to the first one that needs a closer look."""
         ...
 
     def plain_lines(self, run: MessageRun, messages: Sequence[Raw]) -> list[bytes]:
@@ -66,6 +67,10 @@ class Codec(Protocol):
 
     def wire(self, line: bytes) -> bytes:
         """Return the entry of a line as clients see it."""
+        ...
+
+    def preview(self, line: bytes, chars: int) -> str:
+        """Return the first words of the entry of a line."""
         ...
 
 
@@ -285,8 +290,10 @@ class Draft:
         run = MessageRun(self._fresh_ids(len(said)), self.id_of(parent), self.now, head)
         self.lines += self.codec.plain_lines(run, messages)
         above = run.parent_id
-        for entry_id, (kind, setting) in zip(run.ids, said, strict=True):
-            self.rows.append(Row(kind, entry_id, above, head, setting, None, None, self.now))
+        for entry_id, facts in zip(run.ids, said, strict=True):
+            row = Row(facts.kind, entry_id, above, head, facts.model, timestamp=self.now)
+            row.usage = facts.usage
+            self.rows.append(row)
             above = entry_id
         end = first + len(said)
         self._ids.update(zip(run.ids, range(first, end), strict=True))
@@ -401,5 +408,11 @@ class Draft:
     def commit(self) -> None:
         """Fold the staged rows into the session. Called once, when the lines are stored."""
         assert self.session.seq == self.base_seq, "draft is stale: two writers?"
+        session = self.session
         for row in self.rows:
-            self.session.fold(row)
+            session.fold(row)
+        if session.first_message is None:
+            for row, line in zip(self.rows, self.lines, strict=True):
+                if row.kind == _USER:
+                    session.first_message = self.codec.preview(line, FIRST_WORDS_CHARS)
+                    break

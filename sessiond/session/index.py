@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from sessiond.limits import PROBLEMS_MAX, SAME_ID_MAX
+from sessiond.limits import FIRST_MESSAGE_CHARS, PROBLEMS_MAX, SAME_ID_MAX
 from sessiond.model.ids import MAIN
 from sessiond.model.problems import Problem, ProblemKind
 from sessiond.model.row import (
@@ -37,8 +37,12 @@ from sessiond.model.row import (
     Rules,
 )
 from sessiond.model.times import rfc3339
+from sessiond.model.usage import Usage
 
-__all__ = ["Head", "LabelState", "Session"]
+__all__ = ["FIRST_WORDS_CHARS", "Head", "LabelState", "Session"]
+
+FIRST_WORDS_CHARS: Final = FIRST_MESSAGE_CHARS - len("...")
+"""Characters of the first message that a preview keeps."""
 
 # Plain ints, since opening a file compares one per line and an enum member costs a lookup.
 _ASSISTANT: Final = int(Kind.ASSISTANT)
@@ -78,6 +82,7 @@ class Session:
         "depths",
         "fact_seqs",
         "facts",
+        "first_message",
         "has_assistant",
         "heads",
         "ids",
@@ -102,6 +107,7 @@ class Session:
         "skipped",
         "thinking_refs",
         "updated_at",
+        "usage",
     )
 
     def __init__(self, rules: Rules) -> None:
@@ -138,6 +144,10 @@ class Session:
         self.message_total = 0
         self.skipped = 0
         self.has_assistant = False
+        # The sum of what all assistant messages report.
+        self.usage: Usage | None = None
+        # First words of the first message of a user; set by the code that has the lines.
+        self.first_message: str | None = None
         self.problems: list[Problem] = []
         self.problem_count = 0
         self.read_only_line: int | None = None
@@ -204,13 +214,18 @@ class Session:
             if _IS_MESSAGE[kind]:
                 self.message_total += 1
                 if kind == _ASSISTANT:
-                    self.has_assistant = True
+                    self._take_answer(row.usage)
         if row.timestamp != self._timestamp:
             # The entries of a batch share one time, so only the first of them is parsed.
             self._timestamp = row.timestamp
             self.updated_at = max(self.updated_at, rfc3339(row.timestamp))
         if row.effect is not None:
             self._apply(row, seq)
+
+    def _take_answer(self, usage: Usage | None) -> None:
+        self.has_assistant = True
+        if usage is not None:
+            self.usage = usage if self.usage is None else self.usage.plus(usage)
 
     def _reroute(self, seq: int, named: int) -> int:
         """Return the resolved parent of a line that names a record, or no earlier entry (0)."""

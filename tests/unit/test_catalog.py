@@ -17,8 +17,8 @@ from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.finding import find_by_ref
 from sessiond.catalog.forest import plant, tree_of
 from sessiond.catalog.query import BadCursor, Query, cursor_of, position_of
-from sessiond.catalog.rows import Facts, Fingerprint, Mark, Relative, Stored
-from sessiond.catalog.schema import VERSION
+from sessiond.catalog.rows import NOTHING, Facts, Fingerprint, Known, Mark, Relative, Stored
+from sessiond.catalog.schema import COLUMNS, VERSION
 
 MARK = Mark("epoch-1", 3, "digest")
 SEEN = Fingerprint(1, 2, 3)
@@ -45,9 +45,7 @@ def stored(number: int, **given: Any) -> Stored:
     }
     session_id = f"session-{number:03d}"
     path = given.pop("path", f"/home/sessions/{session_id}.jsonl")
-    return Stored(
-        session_id, path, MARK, SEEN, Facts(**{**facts, **given}), b"{}", session_id.encode()
-    )
+    return Stored(session_id, path, MARK, SEEN, Facts(**{**facts, **given}), session_id.encode())
 
 
 @pytest.fixture
@@ -227,26 +225,34 @@ def test_epochs_of_version_1_are_carried_over_and_nothing_else_is_believed(tmp_p
         assert (known.listed, known.fingerprint) == (False, Fingerprint(0, 0, 0))
 
 
-@pytest.mark.parametrize("version", [3, VERSION - 1])
-def test_rows_of_an_earlier_version_are_read_again_and_epochs_stay(
-    tmp_path: Path, version: int
-) -> None:
-    path = tmp_path / "catalog.sqlite"
+def catalog_of_version(path: Path, version: int) -> None:
+    """Make a catalog with one session, as versions 3 to 5 made one."""
     catalog = Catalog(path, lambda _text: None)
-    catalog.put([stored(1)])
-    noted = catalog.known("session-001")
+    catalog.put([stored(1, tags=("blue",))])
     catalog.close()
-    assert noted is not None
-    assert noted.fingerprint != Fingerprint(0, 0, 0)
     with sqlite3.connect(path) as older:
+        older.execute("ALTER TABLE sessions ADD COLUMN summary BLOB NOT NULL DEFAULT x''")
         older.execute(f"PRAGMA user_version = {version}")
     older.close()
-    catalog = Catalog(path, lambda _text: None)
-    known = catalog.known("session-001")
-    catalog.close()
-    assert known is not None
-    assert known.fingerprint == Fingerprint(0, 0, 0)
-    assert (known.path, known.mark.epoch) == (noted.path, noted.mark.epoch)
+
+
+@pytest.mark.parametrize(("version", "fingerprint"), [(3, NOTHING), (4, NOTHING), (5, SEEN)])
+def test_rows_of_an_earlier_version_stay_and_outdated_ones_are_read_again(
+    tmp_path: Path, version: int, fingerprint: Fingerprint
+) -> None:
+    path = tmp_path / "catalog.sqlite"
+    catalog_of_version(path, version)
+    for _ in range(2):
+        catalog = Catalog(path, lambda _text: None)
+        known = catalog.known("session-001")
+        tagged = ids(catalog, Query(tags=("blue",)))
+        catalog.close()
+        assert known == Known("session-001", stored(1).path or "", MARK, fingerprint, listed=True)
+        assert tagged == ["session-001"]
+    with sqlite3.connect(path) as now:
+        columns = [column[1] for column in now.execute("PRAGMA table_info(sessions)")]
+    now.close()
+    assert ", ".join(columns) == COLUMNS
 
 
 @pytest.mark.parametrize("version", [VERSION + 1, 99])

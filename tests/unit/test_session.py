@@ -22,6 +22,7 @@ from sessiond.errors import (
     SessiondError,
 )
 from sessiond.model.entries import Custom, Entry, Label, Message, Opaque, SessionInfoEntry
+from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.session.append import AppendRequest, Expected, Receipt, append
 from sessiond.session.compaction.compaction import CompactRequest, compact
 from sessiond.session.context.context import plan_context
@@ -64,8 +65,9 @@ class Bench:
 
     def replayed(self) -> Session:
         again = Session(NATIVE.rules)
-        for line in self.lines[1:]:
-            again.fold(NATIVE.row(line))
+        indexer = LineIndexer(again, NATIVE, {"session-1"})
+        for seq, line in enumerate(self.lines[1:], 1):
+            indexer.take(seq, line)
         return again
 
     def context(self, head: str = "main") -> list[str]:

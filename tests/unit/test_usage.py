@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
+from msgspec import Raw
 
-from sessiond.dialects.usage import usage_of
+from sessiond.dialects.native import NATIVE
+from sessiond.dialects.pi import PI
+from sessiond.model.entries import Message
 from sessiond.model.usage import Usage
 
 SPELLINGS: dict[str, tuple[str, Usage]] = {
@@ -43,20 +47,36 @@ def line(usage: str) -> bytes:
     return f'{{"type":"message","id":"a","message":{message}}}'.encode()
 
 
+def usages(line: bytes) -> list[Usage | None]:
+    return [dialect.row(line).usage for dialect in (NATIVE, PI)]
+
+
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_every_spelling_is_understood(spelling: str) -> None:
     text, usage = SPELLINGS[spelling]
-    assert usage_of(line(text)) == usage
+    assert usages(line(text)) == [usage, usage]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_message_that_is_read_leniently_has_the_same_usage(spelling: str) -> None:
+    text, usage = SPELLINGS[spelling]
+    half_a_pair = line(text).replace(b"the word", b"\\ud83d")
+    assert usages(half_a_pair) == [usage, usage]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_message_that_is_appended_has_the_same_usage(spelling: str) -> None:
+    text, usage = SPELLINGS[spelling]
+    message = msgspec.json.decode(line(text), type=dict[str, Raw])["message"]
+    assert [facts.usage for facts in NATIVE.plain([message])] == [usage]
+    assert NATIVE.row_of(Message(id="a", message=message)).usage == usage
 
 
 @pytest.mark.parametrize("text", ["null", "[]", "5", '"x"', "{}", "[[[[]]]]", "true"])
 def test_what_is_no_usage_counts_nothing(text: str) -> None:
-    assert usage_of(line(text)) is None
+    assert usages(line(text)) == [None, None]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [b"", b'"usage"', b'{"usage":{"input":1}}', b'{"message":"usage"}', b'{"message":{"usage"'],
-)
-def test_a_line_without_a_message_has_none(text: bytes) -> None:
-    assert usage_of(text) is None
+@pytest.mark.parametrize("role", ["user", "toolResult", "somebody"])
+def test_only_answers_report_usage(role: str) -> None:
+    assert usages(line('{"input":1}').replace(b"assistant", role.encode())) == [None, None]

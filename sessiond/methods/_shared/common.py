@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import inf
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from anyio import to_thread
 from msgspec import Raw, Struct, UnsetType
 
 from sessiond.errors import EntryInvalid, InvalidParams, TooLarge
 from sessiond.limits import (
-    INLINE_READ_BYTES,
     PAGE_ROWS_DEFAULT,
     PAGE_ROWS_MAX,
     PATH_BYTES_MAX,
@@ -50,9 +47,7 @@ __all__ = [
     "require_result_fits",
     "require_time",
     "served",
-    "show",
     "submit",
-    "summed_up",
 ]
 
 
@@ -75,37 +70,6 @@ def ask(
     """Answer from a session's state, after this connection's earlier mutations."""
     actor = client.service.actor(session_id)
     return served(actor.ask(call, lambda: question(actor)))
-
-
-def show(
-    client: Client, call: Call[Client], session_id: str, answer: Callable[[SessionActor], Any]
-) -> Any:
-    """Answer with a result that shows the session, after this connection's earlier mutations."""
-    return ask(client, call, session_id, lambda actor: summed_up(actor, call, answer))
-
-
-def summed_up(
-    actor: SessionActor, call: Call[Client], answer: Callable[[SessionActor], Any]
-) -> Any:
-    """Answer from a session once its summary covers all lines.
-
-    The summary reads missing lines on the loop if they are few bytes, else in a worker thread (LATER).
-    """
-    opened = actor.opened
-    if opened.summary_lacks_bytes <= INLINE_READ_BYTES:
-        opened.sum_up()
-        return answer(actor)
-
-    async def read() -> Any:
-        lacks = inf
-        # Lines that the disk cannot read now are left out of the summary.
-        while lacks > opened.summary_lacks_bytes > INLINE_READ_BYTES:
-            lacks = opened.summary_lacks_bytes
-            await to_thread.run_sync(opened.sum_up)
-        opened.sum_up()
-        return answer(actor)
-
-    return actor.later(call, read)
 
 
 def ask_in_turn(

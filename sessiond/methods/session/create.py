@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.errors import SessionExists
-from sessiond.methods._shared.common import Call, Client, Method, Params, show
+from sessiond.methods._shared.common import Call, Client, Method, Params, ask
 from sessiond.model.entries import Header
 from sessiond.model.ids import SessionId
 from sessiond.model.settings import CompactionSettings, settings_bytes
@@ -57,7 +57,7 @@ def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
             raise SessionExists("a session of this id exists", session_id=session_id)
         return CreateResult(actor.opened.whole(), created)
 
-    return show(client, call, session_id, answer)
+    return ask(client, call, session_id, answer)
 
 
 def new_header(params: CreateParams, session_id: str, now: str) -> Header:

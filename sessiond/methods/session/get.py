@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams, show
+from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
 from sessiond.service.log.session_info import SessionInfo
 
 __all__ = ["METHOD", "SessionResult"]
@@ -20,7 +20,7 @@ class SessionResult(Struct, frozen=True):
 
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     """Answer from the index."""
-    return show(client, call, params.session_id, lambda actor: SessionResult(actor.opened.whole()))
+    return ask(client, call, params.session_id, lambda actor: SessionResult(actor.opened.whole()))
 
 
 METHOD = Method(

@@ -13,8 +13,8 @@ from sessiond.methods._shared.common import (
     Client,
     Method,
     Params,
+    ask,
     require_path,
-    show,
 )
 from sessiond.methods.session.create import CreateParams, CreateResult, create
 from sessiond.methods.session.get import SessionResult
@@ -46,7 +46,7 @@ def handle(client: Client, params: OpenParams, call: Call[Client]) -> Any:
     if params.cwd is not None:
         raise InvalidParams("cwd is for create: an existing session has its own cwd", path="cwd")
     if params.session_id is not None:
-        return show(
+        return ask(
             client, call, params.session_id, lambda actor: SessionResult(actor.opened.whole())
         )
     if params.path is not None:

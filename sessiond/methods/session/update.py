@@ -17,7 +17,7 @@ from sessiond.errors import (
     SessionExists,
 )
 from sessiond.limits import TITLE_CHARS
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, SessionParams, summed_up
+from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, SessionParams
 from sessiond.methods.session.get import SessionResult
 from sessiond.model.entries import SessionInfoEntry
 from sessiond.model.settings import CompactionSettings, settings_bytes
@@ -93,9 +93,7 @@ def handle(client: Client, params: UpdateParams, call: Call[Client]) -> Any:
 
     command = Command(
         call,
-        lambda _receipt, _durability: summed_up(
-            actor, call, lambda actor: SessionResult(actor.opened.whole())
-        ),
+        lambda _receipt, _durability: SessionResult(actor.opened.whole()),
         stage,
         reads=prompt_seqs if made else None,
         act=store if wanted is not None else None,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from anyio import to_thread
 from msgspec import Meta, Struct
 
 from sessiond.errors import HeadNotFound
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask, summed_up
+from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
 from sessiond.methods._shared.place import head_leaf
 from sessiond.model.ids import MAIN, HeadName
 from sessiond.model.usage import Usage
@@ -45,12 +44,10 @@ def handle(client: Client, params: UsageParams, call: Call[Client]) -> Any:
         leaf = head_leaf(actor.opened.session, params.head)
         tokens = actor.estimates.now(leaf)
         if tokens is not None:
-            return summed_up(actor, call, lambda actor: _result(actor, params, leaf, tokens))
+            return _result(actor, params, leaf, tokens)
 
         async def estimate() -> UsageResult:
-            found = await actor.estimates.ask(leaf)
-            await to_thread.run_sync(actor.opened.sum_up)
-            return _result(actor, params, leaf, found)
+            return _result(actor, params, leaf, await actor.estimates.ask(leaf))
 
         return actor.later(call, estimate)
 
@@ -66,7 +63,7 @@ def _result(actor: SessionActor, params: UsageParams, leaf: int, tokens: int) ->
         window=window,
         reserve=policy.reserve_tokens,
         should_compact=policy.should_compact(tokens, window, messages),
-        totals=actor.opened.summary.usage or Usage(),
+        totals=actor.opened.session.usage or Usage(),
     )
 
 

@@ -36,7 +36,6 @@ class Assembly:
         place = None
         if self._layout.is_pending(path):
             place = self._layout.session_path(session_id, self._environment.file_stamp())
-        epoch, summary = self._register.recall(known, journal)
         elsewhere = path.parent not in self._layout.folders
         return OpenSession(
             session_id,
@@ -45,8 +44,7 @@ class Assembly:
             indexer.dialect,
             indexer.header,
             indexer.intake,
-            epoch=epoch,
-            summary=summary,
+            epoch=self._register.recall(known, journal),
             persist="immediate" if place is None else "on_assistant",
             place=place,
             created_at=rfc3339(indexer.header.timestamp),

@@ -24,7 +24,6 @@ from sessiond.journal.journal import Journal
 from sessiond.journal.store import SessionLog
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
-from sessiond.service.log.summary import Summary, decode_summary
 
 __all__ = ["CatalogRecords", "Snapshot", "fingerprint_of", "fits_line", "snapshot"]
 
@@ -57,27 +56,11 @@ class CatalogRecords:
         """Return the record of a session; None without one."""
         return self.catalog.known(session_id)
 
-    def recall(self, known: Known | None, journal: Journal) -> tuple[str, Summary]:
-        """Return the recorded epoch and summary if the file still fits.
-
-        Else a new epoch, no summary.
-        """
+    def recall(self, known: Known | None, journal: Journal) -> str:
+        """Return the recorded epoch if the file still fits; else a new one."""
         if known is None or not fits(known.mark, journal):
-            return self._new_epoch(), Summary()
-        return known.mark.epoch, self.summary_of(known, journal.path)
-
-    def summary_of(self, known: Known, path: Path) -> Summary:
-        """Return the recorded summary if the file was at most appended to since.
-
-        Else an empty one.
-        """
-        then = known.fingerprint
-        try:
-            now = fingerprint_of(self._files.stat(path))
-        except OSError:
-            return Summary()
-        grown = now.inode == then.inode and now.size > then.size
-        return decode_summary(known.summary) if now == then or grown else Summary()
+            return self._new_epoch()
+        return known.mark.epoch
 
     def place(self, session_id: str, path: Path) -> None:
         """Record where a session's file is; the rest is recorded when the session is opened."""
@@ -112,17 +95,15 @@ class CatalogRecords:
     # -- rows ------------------------------------------------------------------------
 
     def row(self, seen: Snapshot, fingerprint: Fingerprint | None = None) -> Stored:
-        """Return the row of a session. Reads the lines that its summary lacks.
+        """Return the row of a session.
 
         `fingerprint` is that of the file before it was read; None for an open session.
         """
         opened, info = seen.opened, seen.info
-        journal, summary = opened.journal, opened.sum_up(info.seq)
         return row_of(
-            summed_up(info, summary),
+            info,
             self._mark(opened, info.seq),
-            fingerprint or self._fingerprint_at(journal, info.seq),
-            summary,
+            fingerprint or self._fingerprint_at(opened.journal, info.seq),
             has_assistant=seen.has_assistant,
         )
 
@@ -151,13 +132,7 @@ class CatalogRecords:
             persisted=not draft,
             persist="on_assistant" if draft else "immediate",
         )
-        return row_of(
-            there,
-            known.mark,
-            known.fingerprint,
-            decode_summary(known.summary),
-            has_assistant=shown.has_assistant,
-        )
+        return row_of(there, known.mark, known.fingerprint, has_assistant=shown.has_assistant)
 
     def _fingerprint_at(self, journal: SessionLog, seq: int) -> Fingerprint:
         """Return the file's fingerprint if line `seq` is its last one, else that of no file.
@@ -179,7 +154,6 @@ def row_of(
     info: SessionInfo,
     mark: Mark,
     fingerprint: Fingerprint,
-    summary: Summary,
     *,
     has_assistant: bool,
 ) -> Stored:
@@ -206,16 +180,8 @@ def row_of(
         mark,
         fingerprint,
         facts,
-        msgspec.json.encode(summary),
         msgspec.json.encode(info),
     )
-
-
-def summed_up(info: SessionInfo, summary: Summary) -> SessionInfo:
-    """Return the info with the first message and the usage of the summary."""
-    if (info.first_message, info.usage) == (summary.first_message, summary.usage):
-        return info
-    return msgspec.structs.replace(info, first_message=summary.first_message, usage=summary.usage)
 
 
 def fits(mark: Mark, journal: Journal) -> bool:

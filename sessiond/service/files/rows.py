@@ -14,32 +14,8 @@ from sessiond.service.files.assembly import Assembly
 from sessiond.service.files.catalog_records import CatalogRecords, snapshot
 from sessiond.service.files.crash_recovery import judge_tail
 from sessiond.service.files.indexer import Indexer
-from sessiond.service.log.summary import SUMMED_KINDS, Summary, Tally
 
 __all__ = ["Rows"]
-
-
-class _Reading:
-    """A pass over a file's lines that makes the index, and sums up the lines behind `base`."""
-
-    def __init__(self, path: Path, session_id: str, base: Summary) -> None:
-        self.indexer = Indexer(path, in_place=True, session_id=session_id)
-        self._base = base
-        self._tally: Tally | None = None
-        self._kinds = bytearray()
-
-    def visit(self, seq: int, line: bytes) -> None:
-        """Index the next line. Raises SessionCorrupt for a bad header."""
-        self.indexer.visit(seq, line)
-        if seq == 0:
-            self._tally = Tally(self.indexer.dialect, self._base)
-            self._kinds = self.indexer.session.kinds
-        elif self._tally is not None and seq > self._base.seq and SUMMED_KINDS[self._kinds[-1]]:
-            self._tally.take(self._kinds[-1], line)
-
-    def summary(self, seq: int) -> Summary:
-        """Return the summary of everything up to `seq`, the last line."""
-        return self._base if self._tally is None else self._tally.summary(seq)
 
 
 class Rows:
@@ -68,18 +44,13 @@ class Rows:
     def read(
         self, path: Path, session_id: str, known: Known | None, fingerprint: Fingerprint
     ) -> Stored:
-        """Return the row of a file that is not open. The pass that indexes also summarises."""
-        base = self._register.summary_of(known, path) if known is not None else Summary()
-        reading = _Reading(path, session_id, base)
-        indexer = reading.indexer
-        journal = Journal.read_only(self._files, path, reading.visit)
+        """Return the row of a file that is not open."""
+        indexer = Indexer(path, in_place=True, session_id=session_id)
+        journal = Journal.read_only(self._files, path, indexer.visit)
         try:
             with telling("read", path):
-                judge_tail(self._files, journal, indexer, reading.visit)
+                judge_tail(self._files, journal, indexer)
             opened = self._assembly.opened(path, session_id, known, journal, indexer)
-            # A replaced file has no earlier summary, so the one extended from `base` is not its own.
-            if opened.summary == base:
-                opened.summary = reading.summary(opened.session.seq)
             return self._register.row(snapshot(opened), fingerprint)
         finally:
             journal.close()

@@ -7,5 +7,4 @@ chunks.py        lines that are read at once
 rewritten.py     lines that are not as indexed
 events.py        notifications as bytes
 session_info.py  a session as lists show it
-summary.py       first message and usage
 """

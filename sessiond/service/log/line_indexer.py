@@ -19,12 +19,13 @@ from typing import Final
 from sessiond.dialects.base import BadLine, Dialect
 from sessiond.journal.recovery import LongLine
 from sessiond.limits import LINE_BYTES_MAX
-from sessiond.model.row import Row
+from sessiond.model.row import Kind, Row
 from sessiond.session.atoms import Atoms
-from sessiond.session.index import Session
+from sessiond.session.index import FIRST_WORDS_CHARS, Session
 
 __all__ = ["LineIndexer", "is_closed_half", "is_zeros", "too_long"]
 
+_USER: Final = int(Kind.USER)
 _ZEROS: Final = "is nothing but zero bytes, as a power loss leaves them"
 _LINES_ARE_MISSING: Final = "lines of this append are missing; what is there is kept"
 
@@ -50,6 +51,7 @@ class LineIndexer:
         self._strict = strict
         # Bound once: these run for every line of a file.
         self._row = dialect.row
+        self._preview = dialect.preview
         self._fold = session.fold
         self._closed_halves = 0
 
@@ -64,6 +66,8 @@ class LineIndexer:
             return
         is_ours = row.atom_of is not None and self._is_ours(row)
         self._fold(row)
+        if row.kind == _USER and self.session.first_message is None:
+            self.session.first_message = self._preview(line, FIRST_WORDS_CHARS)
         if row.atom is not None or self.atoms.first is not None:
             self._follow_atom(seq, row.atom, is_ours=is_ours)
 

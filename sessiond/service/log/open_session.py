@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +18,6 @@ from sessiond.model.row import LeafEffect
 from sessiond.service.log.events import Event, Origin
 from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.service.log.session_info import Persist, SessionInfo, head_infos, lineage_of
-from sessiond.service.log.summary import Summary, catch_up, unread_bytes
 from sessiond.session.index import Session
 from sessiond.session.settings import Stated
 
@@ -53,8 +51,6 @@ class OpenSession(Struct, eq=False):
     """True if the file lies in the archive: it can be read, not changed."""
     dirty: bool = False
     """True if the file has entries that no sync has covered yet."""
-    summary: Summary = Summary()
-    """Summary of the messages up to some line; `sum_up` brings it up to date."""
 
     @property
     def pending(self) -> bool:
@@ -96,8 +92,8 @@ class OpenSession(Struct, eq=False):
             message_count=session.message_counts[session.heads[MAIN].leaf],
             message_total=session.message_total,
             entry_count=session.entry_count,
-            first_message=self.summary.first_message,
-            usage=self.summary.usage,
+            first_message=session.first_message,
+            usage=session.usage,
             persisted=self.journal.blocking and not self.pending,
             persist=self.persist,
             dialect=self.dialect.name,
@@ -129,28 +125,6 @@ class OpenSession(Struct, eq=False):
         """The session's own compaction settings, as they were sent."""
         own: Raw | None = self._fact("compaction", _given(self.header.compaction))
         return own
-
-    # -- the summary -------------------------------------------------------------
-
-    @property
-    def summary_lacks_bytes(self) -> int:
-        """Number of bytes that `sum_up` would read."""
-        return unread_bytes(self.summary, self.session, self.journal)
-
-    def sum_up(self, upto: int | None = None) -> Summary:
-        """Return the summary up to now, or up to a line. Reads missing lines; in any thread.
-
-        Lines that the disk cannot read now are left for the next call.
-        """
-        summary = self.summary
-        seq = self.session.seq if upto is None else upto
-        if summary.seq < seq:
-            with suppress(StorageError):
-                summary = catch_up(summary, self.session, self.journal, self.dialect, seq)
-            # Another thread may have made a further summary meanwhile: the further one stays.
-            if summary.seq > self.summary.seq:
-                self.summary = summary
-        return summary
 
     # -- storing: `store` and `promote` run in the writer's worker thread ----------
 
