@@ -265,6 +265,8 @@ FIRST_MESSAGE_CHARS: Final = 200
 # catalog: how long a call waits for another process that has the database locked; then a copy in
 # memory stands in for the file.
 LOCKED_SECONDS: Final = 0.5
+# service/listing: time that a daemon leaves to openings before its first scan, unless a list is asked for.
+FIRST_SCAN_SECONDS: Final = 1.0
 # service/listing: time between the first change and the update of what lists show.
 ROSTER_FLUSH_SECONDS: Final = 1.0
 # service/listing: pages of lists that are kept until the next change, and bytes of each page.

@@ -39,7 +39,15 @@ from sessiond.testing.wire import Refusal, Wire
 from sessiond.transports.base import SocketPort
 from sessiond.transports.serving import serve_connection
 
-__all__ = ["NOW", "Daemon", "Refusal", "Wire", "running_daemon", "standing_environment"]
+__all__ = [
+    "NOW",
+    "Daemon",
+    "Refusal",
+    "Wire",
+    "running_daemon",
+    "standing_environment",
+    "unscanned_daemon",
+]
 
 NOW: Final = "2026-01-15T10:30:00.000Z"
 
@@ -127,6 +135,27 @@ async def running_daemon(
     profile: str = DEFAULT_PROFILE,
     watching: Watcher | None = None,
 ) -> AsyncGenerator[Daemon]:
+    """Yield a daemon whose first scan is complete; else as `unscanned_daemon`.
+
+    Faults of a test then hit only calls of that test.
+    """
+    async with unscanned_daemon(
+        home, environment=environment, files=files, profile=profile, watching=watching
+    ) as daemon:
+        daemon.service.live_catalog.scan_now()
+        await daemon.service.live_catalog.complete.wait()
+        yield daemon
+
+
+@asynccontextmanager
+async def unscanned_daemon(
+    home: Path,
+    *,
+    environment: Environment | None = None,
+    files: Files | None = None,
+    profile: str = DEFAULT_PROFILE,
+    watching: Watcher | None = None,
+) -> AsyncGenerator[Daemon]:
     """Yield a daemon on the files of `home`, drained at the end. Raises the first bug it met.
 
     With `files` from a test, only `watching` reports changes to the daemon.
@@ -147,8 +176,6 @@ async def running_daemon(
                 # Only the test knows of foreign writers on a disk in memory.
                 watching=watching or (Unwatched() if files is not None else None),
             )
-            # The first scan is complete, so faults of the test hit only the test's own calls.
-            await service.live_catalog.complete.wait()
             daemon = Daemon(service, _dispatcher(environment), tasks, bugs)
             tasks.start_soon(_end_when_asked, daemon, stop)
             yield daemon

@@ -15,7 +15,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.holder import Holder, write_record
 from sessiond.journal.profile.layout import Layout
 from sessiond.service.external.watcher import Watcher
-from sessiond.testing.daemon import Daemon, running_daemon, standing_environment
+from sessiond.testing.daemon import Daemon, running_daemon, standing_environment, unscanned_daemon
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.faults import Gate
 from tests.kit.sessions import SESSION, native_file
@@ -42,13 +42,16 @@ class House:
         return self.files
 
     @asynccontextmanager
-    async def daemon(self, watching: Watcher | None = None) -> AsyncGenerator[Daemon]:
-        """Run a daemon, and drain it at the end.
+    async def daemon(
+        self, watching: Watcher | None = None, *, scanned: bool = True
+    ) -> AsyncGenerator[Daemon]:
+        """Run a daemon, and drain it at the end. Unless `scanned`, no scan has run yet.
 
         The daemon must report no bug but those that the test took out of `bugs`, and must hold no
         bytes for connections or in caches once it has ended.
         """
-        async with running_daemon(
+        start = running_daemon if scanned else unscanned_daemon
+        async with start(
             self.home, environment=self.environment, files=self.files, watching=watching
         ) as daemon:
             yield daemon

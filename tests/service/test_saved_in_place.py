@@ -10,10 +10,11 @@ import pytest
 from anyio import to_thread
 from msgspec import structs
 
+from sessiond.limits import INLINE_READ_BYTES
 from sessiond.testing.daemon import Daemon, Wire
 from tests.kit.calls import create, session_info
 from tests.kit.house import House
-from tests.kit.sessions import SESSION
+from tests.kit.sessions import SESSION, stored_message
 from tests.service.damage import GOOD, HEADER, ONE, TWO, line
 
 OLD, NEW = "walrus", "osprey"
@@ -186,18 +187,50 @@ async def test_an_opening_reads_a_file_once_and_a_list_of_what_is_unchanged_read
         before = house.disk.counts["pread"]
         await wire.call("session/list")
         assert house.disk.counts["pread"] == before
-    read = 0
-    real = house.disk.pread
-
-    def pread(fd: int, count: int, offset: int) -> bytes:
-        nonlocal read
-        data = real(fd, count, offset)
-        read += len(data)
-        return data
-
     async with house.daemon() as daemon, daemon.connect() as wire:
-        house.disk.pread = pread  # type: ignore[method-assign]
+        read = count_reads(house)
         await wire.call("session/open", session_id=SESSION)
         size = len(house.disk.content(path))
         # Beside the pass: the last line, once for itself and once for the mark.
-        assert size <= read < size + 4096
+        assert size <= sum(read) < size + 4096
+
+
+async def test_usage_and_first_message_are_read_in_the_pass_that_indexes(house: House) -> None:
+    answers = [
+        stored_message(f"a{n}", f"a{n - 1}" if n else "n1", "assistant", "x" * 2000)
+        for n in range(100)
+    ]
+    for answer in answers:
+        answer["message"]["usage"] = {"input": 1, "output": 2, "totalTokens": 3}
+    path = house.put([stored_message("n1", None, content="first"), *answers])
+    size = len(house.disk.content(path))
+    assert size > 2 * INLINE_READ_BYTES
+    async with house.daemon(scanned=False) as daemon, daemon.connect() as wire:
+        read = count_reads(house)
+        shown = (await wire.call("session/open", session_id=SESSION))["session"]
+        assert size <= sum(read) < size + 8192
+        read.clear()
+        again = (await wire.call("session/get", session_id=SESSION))["session"]
+        assert read == []
+        for info in (shown, again):
+            assert info["first_message"] == "first"
+            assert info["usage"]["input_tokens"] == 100
+            assert info["usage"]["total_tokens"] == 300
+        # An open session is not scanned.
+        (listed,) = (await wire.call("session/list"))["sessions"]
+        assert listed["usage"] == shown["usage"]
+        assert sum(read) < 8192
+
+
+def count_reads(house: House) -> list[int]:
+    """Return a list that gets the size of each read from now on."""
+    sizes = list[int]()
+    real = house.disk.pread
+
+    def pread(fd: int, count: int, offset: int) -> bytes:
+        data = real(fd, count, offset)
+        sizes.append(len(data))
+        return data
+
+    house.disk.pread = pread  # type: ignore[method-assign]
+    return sizes

@@ -23,7 +23,12 @@ from msgspec import Struct, structs
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.query import Position, Query
 from sessiond.errors import SessiondError, exhausted
-from sessiond.limits import RETRY_AFTER_MS, ROSTER_FLUSH_SECONDS, UNREADABLE_SHOWN_MAX
+from sessiond.limits import (
+    FIRST_SCAN_SECONDS,
+    RETRY_AFTER_MS,
+    ROSTER_FLUSH_SECONDS,
+    UNREADABLE_SHOWN_MAX,
+)
 from sessiond.model.events import CatalogChange
 from sessiond.model.times import unix_ms
 from sessiond.service.actor.actor import SessionActor
@@ -89,6 +94,7 @@ class LiveCatalog:
         self._waiting: list[Progress] = []
         self._scan: tuple[int, int] | None = None
         self._pages = Pages()
+        self._first_is_due = anyio.Event()
         self.complete = anyio.Event()
         """Event of the first complete scan."""
 
@@ -112,7 +118,13 @@ class LiveCatalog:
         self._wake.set()
 
     async def run(self) -> None:
-        """Look at everything once, then store changes, each about a second later."""
+        """Look at everything once, then store changes, each about a second later.
+
+        A client that starts a daemon opens a session first. The first look leaves that session's
+        file to its actor, and the processor to the opening.
+        """
+        with anyio.move_on_after(FIRST_SCAN_SECONDS):
+            await self._first_is_due.wait()
         await self._reporting_bugs(self._look_around)
         self.complete.set()
         while True:
@@ -121,6 +133,10 @@ class LiveCatalog:
             self._wake = anyio.Event()
             self._is_woken = False
             await self._reporting_bugs(self._flush)
+
+    def scan_now(self) -> None:
+        """Start the first scan without delay."""
+        self._first_is_due.set()
 
     async def _reporting_bugs(self, job: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -187,6 +203,7 @@ class LiveCatalog:
             if answered is not None:
                 return answered[0]
             self._waiting.append(progress)
+            self.scan_now()
             try:
                 await self._look_around()
             finally:
