@@ -21,6 +21,7 @@ from tests.bench.rows import (
     list_sessions,
     long_session,
     open_session,
+    watched_against_pi,
 )
 
 __all__ = ["ROWS"]
@@ -31,6 +32,7 @@ ROWS: Final[tuple[Row, ...]] = (
     durable_against_pi.ROW,
     durable_against_sqlite.ROW,
     durable_against_disk.ROW,
+    watched_against_pi.ROW,
     long_session.ROW,
     open_session.ROW,
     context.ROW,

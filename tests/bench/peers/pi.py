@@ -16,9 +16,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from tests.bench.harness.errors import Missing
+from tests.bench.harness.errors import BenchError, Missing
 from tests.bench.harness.processes import Program, Worker, working
+from tests.bench.harness.readback import require_in_file
 from tests.bench.harness.results import Contender
+from tests.bench.harness.rounds import Sample
 
 __all__ = [
     "CONTEXT_IN_OF_0_73",
@@ -27,6 +29,7 @@ __all__ = [
     "PI_1_5",
     "PiDone",
     "installed_pi",
+    "pi_appends",
     "pi_worker",
 ]
 
@@ -67,6 +70,17 @@ def pi_worker(cache: Path, folder: Path, core: int | None) -> Iterator[Worker]:
     )
     with working(program) as worker:
         yield worker
+
+
+def pi_appends(worker: Worker, source: Path, count: int, folder: Path) -> Sample:
+    """pi appends the messages of a file to a new session."""
+    asked = {"do": "append", "messages": str(source), "folder": str(folder)}
+    done = worker.ask(asked, PiDone)
+    if done.count != count:
+        raise BenchError(f"pi took {done.count} of {count} messages")
+    require_in_file(Path(done.path), count)
+    Path(done.path).unlink()
+    return {"rate": count / (done.ms / 1000)}
 
 
 def installed_pi(cache: Path) -> tuple[Path, Path]:

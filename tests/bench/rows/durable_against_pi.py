@@ -8,35 +8,22 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 
 from tests.bench.harness.appends import IN_FLIGHT, appends
 from tests.bench.harness.bench import Bench, Pair, Row, figure
-from tests.bench.harness.errors import BenchError, Missing
+from tests.bench.harness.errors import Missing
 from tests.bench.harness.figures import at_least
 from tests.bench.harness.processes import Worker
-from tests.bench.harness.readback import require_in_file
 from tests.bench.harness.results import RowResult
-from tests.bench.harness.rounds import Entrant, Sample
+from tests.bench.harness.rounds import Entrant
 from tests.bench.harness.servers import daemon
 from tests.bench.harness.workload import append_frames, messages
-from tests.bench.peers.pi import PI, PiDone, pi_worker
+from tests.bench.peers.pi import PI, pi_appends, pi_worker
 
 __all__ = ["ROW"]
 
 COUNT = 6000
 GOAL = at_least(1.3)
-
-
-def pi_appends(worker: Worker, source: Path, count: int, folder: Path) -> Sample:
-    """pi appends the messages of a file to a new session."""
-    asked = {"do": "append", "messages": str(source), "folder": str(folder)}
-    done = worker.ask(asked, PiDone)
-    if done.count != count:
-        raise BenchError(f"pi took {done.count} of {count} messages")
-    require_in_file(Path(done.path), count)
-    Path(done.path).unlink()
-    return {"rate": count / (done.ms / 1000)}
 
 
 def measure(bench: Bench, result: RowResult) -> None:
