@@ -16,6 +16,7 @@ from tests.bench.rows import (
     durable_against_pi,
     durable_against_sqlite,
     fanout,
+    group_commit,
     idle,
     instrument,
     list_sessions,
@@ -39,5 +40,6 @@ ROWS: Final[tuple[Row, ...]] = (
     compaction.ROW,
     list_sessions.ROW,
     fanout.ROW,
+    group_commit.ROW,
     idle.ROW,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -39,6 +39,7 @@ __all__ = [
 SESSIOND: Final = Contender("sessiond", sessiond.__version__)
 RAW: Final = Contender("raw asyncio BufferedProtocol + msgspec", sys.version.split()[0])
 PROFILE: Final = "default"
+COMMAND: Final = (str(Path(sys.executable).with_name("sessiond")),)
 
 _numbers = count(1)
 
@@ -126,15 +127,16 @@ class RawServer:
 
 
 @contextmanager
-def daemon(folder: Path, core: int | None, home: Path | None = None) -> Iterator[Daemon]:
+def daemon(
+    folder: Path, core: int | None, home: Path | None = None, *, command: Sequence[str] = COMMAND
+) -> Iterator[Daemon]:
     """`sessiond serve` on a home of its own. Raises Missing."""
     home = home or new_home(folder)
-    script = Path(sys.executable).with_name("sessiond")
     with _socket_folder() as sockets:
         socket_path = sockets / "s"
         ours = Program(
             name=SESSIOND.name,
-            command=[str(script), "serve", "--socket", str(socket_path)],
+            command=[*command, "serve", "--socket", str(socket_path)],
             log=folder / "sessiond.log",
             core=core,
             environment={"SESSIOND_HOME": str(home), "SESSIOND_PROFILE": PROFILE},
