@@ -21,6 +21,7 @@ from tests.bench.rows import (
     instrument,
     list_sessions,
     long_session,
+    open_memory,
     open_session,
     watched_against_pi,
 )
@@ -36,6 +37,7 @@ ROWS: Final[tuple[Row, ...]] = (
     watched_against_pi.ROW,
     long_session.ROW,
     open_session.ROW,
+    open_memory.ROW,
     context.ROW,
     compaction.ROW,
     list_sessions.ROW,

@@ -12,9 +12,7 @@ from typing import Final
 
 import msgspec
 
-from tests.bench.harness.servers import sessions_folder
-from tests.bench.harness.stored import native_file, pi_file
-from tests.bench.harness.workload import SESSION_ID
+from tests.bench.harness.stored import native_file, path_in, pi_file
 
 __all__ = ["KEPT", "compacted_native", "compacted_pi"]
 
@@ -24,8 +22,7 @@ KEPT: Final = 200
 
 def compacted_native(cache: Path, home: Path, entries: int) -> Path:
     """Make a native session of `entries` messages and a compaction in a home; return its path."""
-    path = sessions_folder(home) / f"2026-01-15T10-30-00-000000_{SESSION_ID}.jsonl"
-    return _compacted(native_file(cache, entries), path, _native)
+    return _compacted(native_file(cache, entries), path_in(home), _native)
 
 
 def compacted_pi(cache: Path, folder: Path, entries: int) -> Path:

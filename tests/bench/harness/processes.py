@@ -101,6 +101,7 @@ class Worker:
 
     def __init__(self, program: Program, process: subprocess.Popen[bytes]) -> None:
         self.name = program.name
+        self.pid = process.pid
         self._process = process
         self._log = program.log
 

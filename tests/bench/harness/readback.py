@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from tests.bench.harness.errors import BenchError
 from tests.bench.harness.link import Link
 
-__all__ = ["require_in_file", "require_in_memory"]
+__all__ = ["require_count", "require_in_file", "require_in_memory"]
 
 
 class _Line(Struct):
@@ -36,15 +36,18 @@ _decode_line = msgspec.json.Decoder(_Line).decode
 _PAGE_ROWS = 2000
 
 
-def require_in_file(path: Path, count: int, *, offset: int = 0) -> int:
-    """`count` messages of different ids from `offset` on; gives the size. Raises BenchError."""
+def require_in_file(path: Path, count: int, *, offset: int = 0, kind: str = "message") -> int:
+    """Require `count` entries of a type, with different ids, from `offset` on; return the size.
+
+    Raises BenchError.
+    """
     with path.open("rb") as file:
         file.seek(offset)
         data = file.read()
     if data and not data.endswith(b"\n"):
         raise BenchError(f"the file ends in half a line after {count} entries")
-    ids = {line.id for line in map(_decode_line, data.split(b"\n")[:-1]) if line.type == "message"}
-    _require(len(ids), count, "in the file")
+    ids = {line.id for line in map(_decode_line, data.split(b"\n")[:-1]) if line.type == kind}
+    require_count(len(ids), count, "in the file")
     return offset + len(data)
 
 
@@ -57,9 +60,10 @@ def require_in_memory(link: Link, session_id: str, count: int, *, after: int = 0
         page = link.ask("session/entries", asked, _Page)
         ids.update(_decode_line(row.entry).id for row in page.entries)
         at = page.next_seq
-    _require(len(ids), count, "in the session")
+    require_count(len(ids), count, "in the session")
 
 
-def _require(found: int, count: int, where: str) -> None:
+def require_count(found: int, count: int, where: str) -> None:
+    """Require as many entries as were acknowledged. Raises BenchError."""
     if found != count:
         raise BenchError(f"{count} entries were acknowledged, {found} are {where}")

@@ -15,6 +15,7 @@ __all__ = ["comparison", "report"]
 
 UNITS = {
     "rate": "/s",
+    "p50_us": "us p50",
     "p99_us": "us p99",
     "us_each": "us each",
     "ms": "ms",
@@ -23,6 +24,7 @@ UNITS = {
     "wakeups": "wake-ups/s",
     "cpu": "% CPU",
     "kib": "KiB each",
+    "mib": "MiB",
 }
 HEADINGS = ("case", "metric", "ours", "peer", "ratio", "min..max", "goal", "verdict")
 

@@ -6,9 +6,11 @@ and no measurement changes it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.bench.harness.servers import sessions_folder
 from tests.bench.harness.workload import (
     SESSION_ID,
     messages,
@@ -18,7 +20,7 @@ from tests.bench.harness.workload import (
     pi_line,
 )
 
-__all__ = ["many_native", "many_pi", "native_file", "pi_file"]
+__all__ = ["linked", "many_native", "many_pi", "native_file", "path_in", "pi_file"]
 
 # The messages repeat after this many; ids do not.
 CYCLE = 3000
@@ -34,6 +36,18 @@ def pi_file(cache: Path, entries: int) -> Path:
     """Return a pi session of `entries` messages of the mix."""
     path = cache / f"pi-{entries}-mix.jsonl"
     return _written(path, pi_header(SESSION_ID), pi_line, entries, size=None)
+
+
+def path_in(home: Path) -> Path:
+    """Return the path of the long session in a home, where a daemon finds it by its id."""
+    return sessions_folder(home) / f"2026-01-15T10-30-00-000000_{SESSION_ID}.jsonl"
+
+
+def linked(source: Path, home: Path) -> Path:
+    """Put a cached file into a home as a link, for a daemon that only reads it."""
+    path = path_in(home)
+    os.link(source, path)
+    return path
 
 
 def many_native(cache: Path, sessions: int, entries: int) -> Path:

@@ -1,4 +1,4 @@
-// The pi peer of rows 2, 8, 11, 12 and 13: pi's own SessionManager in process, one task a line.
+// The pi peer of rows 2, 5, 8, 10, 11, 12 and 13: pi's own SessionManager in process, one task a line.
 // Law: what pi does not do itself (reading our messages, checking, collecting garbage)
 // happens before the clock starts or after it stops.
 //
@@ -6,6 +6,10 @@
 //   < {"ms":81.2,"count":5000,"path":"…/2026-….jsonl"}
 //   > {"do":"open","path":"…/pi.jsonl"}
 //   < {"ms":1480.5,"count":100000,"path":"…"}
+//   > {"do":"hold","path":"…/pi.jsonl"}
+//   < {"ms":1480.5,"count":100000,"path":"…"}
+//   > {"do":"collect"}
+//   < {"ms":12.5,"count":0,"path":""}
 //   > {"do":"context","path":"…/pi.jsonl"}
 //   < {"ms":440.2,"count":201,"path":"…"}
 //   > {"do":"compact","path":"…/pi.jsonl","times":20}
@@ -51,6 +55,21 @@ const tasks = {
     const session = SessionManager.open(path);
     const ms = performance.now() - start;
     return { ms, count: session.getEntries().length, path };
+  },
+  // Open and keep.
+  hold({ path }) {
+    const start = performance.now();
+    const session = openedAt(path);
+    return { ms: performance.now() - start, count: session.getEntries().length, path };
+  },
+  // Free what nothing holds. Some of it is returned to the system a moment later.
+  async collect() {
+    const start = performance.now();
+    for (let n = 0; n < 2; n += 1) {
+      global.gc();
+      await new Promise((done) => setTimeout(done, 100));
+    }
+    return { ms: performance.now() - start, count: 0, path: "" };
   },
   context({ path }) {
     const session = openedAt(path);

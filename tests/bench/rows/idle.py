@@ -7,22 +7,19 @@ add to the resident set. The start is compared with the imports that it cannot d
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
 from tests.bench.harness.bench import Bench, Measured, Pair, Row, figure
-from tests.bench.harness.errors import BenchError
 from tests.bench.harness.figures import Goal, at_most
 from tests.bench.harness.machine import on_core
+from tests.bench.harness.proc import TICKS, cpu_ticks, process_of, resident_kib, switches_of
 from tests.bench.harness.results import Contender, Figure, RowResult
 from tests.bench.harness.rounds import Entrant, Sample
 from tests.bench.harness.servers import SESSIOND, daemon
@@ -35,11 +32,6 @@ SETTLE_SECONDS = 3.0
 WATCH_SECONDS, WATCH_SECONDS_QUICK = 10.0, 3.0
 IMPORTS = "import msgspec, anyio._backends._asyncio"
 PYTHON = Contender(f"python -c '{IMPORTS}'", sys.version.split()[0])
-_TICKS = os.sysconf("SC_CLK_TCK")
-
-
-class _Info(Struct):
-    pid: int
 
 
 def wake_ups(bench: Bench) -> Sample:
@@ -50,13 +42,13 @@ def wake_ups(bench: Bench) -> Sample:
         for link in links:
             session = ours.create(link, "immediate")
             link.ask("session/subscribe", {"session_id": session.id}, dict)
-        process = _process(links[0].ask("server/info", {}, _Info).pid)
+        process = process_of(links[0])
         # What the creations left to do is not idleness.
         time.sleep(SETTLE_SECONDS)
-        switches, ticks = _switches(process), _cpu_ticks(process)
+        switches, ticks = switches_of(process), cpu_ticks(process)
         time.sleep(seconds)
-        switches, ticks = _switches(process) - switches, _cpu_ticks(process) - ticks
-    return {"wakeups": switches / seconds, "cpu": 100 * ticks / _TICKS / seconds}
+        switches, ticks = switches_of(process) - switches, cpu_ticks(process) - ticks
+    return {"wakeups": switches / seconds, "cpu": 100 * ticks / TICKS / seconds}
 
 
 def memory(bench: Bench) -> Sample:
@@ -64,11 +56,11 @@ def memory(bench: Bench) -> Sample:
     number = CONNECTIONS_QUICK if bench.quick else CONNECTIONS
     with daemon(bench.folder, bench.cores.server) as ours, ExitStack() as stack:
         first = stack.enter_context(ours.connect())
-        process = _process(first.ask("server/info", {}, _Info).pid)
-        before = _resident_kib(process)
+        process = process_of(first)
+        before = resident_kib(process)
         for _ in range(number):
             stack.enter_context(ours.connect()).ask("server/ping", {}, dict)
-        grown = _resident_kib(process) - before
+        grown = resident_kib(process) - before
     return {"kib": grown / number}
 
 
@@ -86,37 +78,6 @@ def python_imports(bench: Bench) -> Sample:
     with on_core(bench.cores.server):
         subprocess.run([sys.executable, "-c", IMPORTS], check=True)
     return {"ms": 1000 * (time.perf_counter() - start)}
-
-
-def _process(pid: int) -> Path:
-    process = Path("/proc") / str(pid)
-    if not process.is_dir():
-        raise BenchError("this system has no /proc to read a process's figures from")
-    return process
-
-
-def _switches(process: Path) -> int:
-    """Return how often any thread of the process was woken."""
-    return sum(
-        _number(task / "status", "voluntary_ctxt_switches") for task in (process / "task").iterdir()
-    )
-
-
-def _cpu_ticks(process: Path) -> int:
-    """User and system time so far."""
-    fields = (process / "stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
-
-
-def _resident_kib(process: Path) -> int:
-    return _number(process / "status", "VmRSS")
-
-
-def _number(path: Path, name: str) -> int:
-    for line in path.read_text().split("\n"):
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1])
-    raise BenchError(f"{path.name} has no {name}")
 
 
 def measure(bench: Bench, result: RowResult) -> None:

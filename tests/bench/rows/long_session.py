@@ -8,26 +8,17 @@ from __future__ import annotations
 
 import shutil
 from functools import partial
-from pathlib import Path
 
 from tests.bench.harness.appends import IN_FLIGHT, ONE_BY_ONE, Shape
 from tests.bench.harness.bench import Bench, Pair, Row, figure
-from tests.bench.harness.errors import BenchError
 from tests.bench.harness.figures import at_most
+from tests.bench.harness.grown import Grown, opened_long
 from tests.bench.harness.load import pipelined, watched
-from tests.bench.harness.readback import require_in_file
 from tests.bench.harness.results import Contender, RowResult
 from tests.bench.harness.rounds import Entrant, Sample
-from tests.bench.harness.servers import (
-    SESSIOND,
-    Daemon,
-    Session,
-    daemon,
-    new_home,
-    sessions_folder,
-)
-from tests.bench.harness.stored import native_file
-from tests.bench.harness.workload import SESSION_ID, Frames, append_frames, messages
+from tests.bench.harness.servers import SESSIOND, Daemon, daemon, new_home
+from tests.bench.harness.stored import native_file, path_in
+from tests.bench.harness.workload import Frames, append_frames, messages
 
 __all__ = ["ROW"]
 
@@ -43,14 +34,6 @@ GOAL = at_most(1.1)
 EMPTY = Contender("sessiond, empty session", SESSIOND.version)
 
 
-class Grown:
-    """A session that many measurements append to, and what it must hold after each."""
-
-    def __init__(self, session: Session, size: int) -> None:
-        self.session = session
-        self.size = size
-
-
 def cost(ours: Daemon, shape: Shape, frames: Frames, grown: Grown, *, event: bool) -> Sample:
     """Microseconds an append, and with `event` until a subscriber has seen it, too."""
     own = frames.of_session(grown.session.id)
@@ -61,9 +44,7 @@ def cost(ours: Daemon, shape: Shape, frames: Frames, grown: Grown, *, event: boo
             timing = watched(link, watcher, own, shape.in_flight)
         else:
             timing = pipelined(link, own, shape.in_flight)
-    assert grown.session.path is not None
-    path = Path(grown.session.path)
-    grown.size = require_in_file(path, len(frames), offset=grown.size)
+    grown.require(len(frames))
     return {"us_each": 1e6 / timing.rate, "generator_busy": timing.busy}
 
 
@@ -80,14 +61,9 @@ def measure(bench: Bench, result: RowResult) -> None:
     bench.tell(f"a file of {entries:,} entries")
     source = native_file(bench.cache, entries, size=STORED_BYTES)
     home = new_home(bench.folder)
-    path = sessions_folder(home) / f"2026-01-15T10-30-00-000000_{SESSION_ID}.jsonl"
-    shutil.copyfile(source, path)
+    shutil.copyfile(source, path_in(home))
     with daemon(bench.folder, bench.cores.server, home) as ours, ours.connect() as control:
-        session = ours.open(control, SESSION_ID)
-        if session.seq != entries:
-            raise BenchError(f"{entries} entries in the file, {session.seq} in the session")
-        session.path = str(path)
-        grown = Grown(session, path.stat().st_size)
+        grown = opened_long(ours, control, entries)
         for case, shape, event, number in SHAPES:
             frames = append_frames(messages("mix", bench.scaled(number)), durability="os")
             entrants = [
