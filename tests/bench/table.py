@@ -9,6 +9,7 @@ from typing import Final
 
 from tests.bench.harness.bench import Row
 from tests.bench.rows import (
+    append_latency,
     append_rpc,
     compaction,
     context,
@@ -35,6 +36,7 @@ ROWS: Final[tuple[Row, ...]] = (
     durable_against_sqlite.ROW,
     durable_against_disk.ROW,
     watched_against_pi.ROW,
+    append_latency.ROW,
     long_session.ROW,
     open_session.ROW,
     open_memory.ROW,

@@ -21,7 +21,7 @@ from tests.bench.harness.errors import BenchError, Missing
 from tests.bench.harness.link import Link
 from tests.bench.harness.machine import on_core
 
-__all__ = ["REPOSITORY", "Program", "Worker", "listening", "started", "working"]
+__all__ = ["REPOSITORY", "Program", "Worker", "last_line", "listening", "started", "working"]
 
 T = TypeVar("T")
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 __all__ = [
@@ -170,11 +171,12 @@ def native_line(index: int, message: bytes) -> bytes:
     )
 
 
-def pi_header(session_id: str) -> bytes:
+def pi_header(session_id: str, *, cwd: str = "/bench") -> bytes:
     """Line 1 of a pi file."""
-    return b'{"type":"session","version":3,"id":"%s","timestamp":"%s","cwd":"/bench"}\n' % (
+    return b'{"type":"session","version":3,"id":"%s","timestamp":"%s","cwd":%s}\n' % (
         session_id.encode(),
         _TIME.encode(),
+        msgspec.json.encode(cwd),
     )
 
 

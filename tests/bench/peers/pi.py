@@ -24,6 +24,7 @@ from tests.bench.harness.rounds import Sample
 
 __all__ = [
     "CONTEXT_IN_OF_0_73",
+    "NAME",
     "OPENS_IN_OF_0_73",
     "PI",
     "PI_1_5",
