@@ -118,6 +118,17 @@ def test_the_file_is_read_back_and_half_a_line_does_not_count(tmp_path: Path) ->
         require_in_file(path, 5)
 
 
+def test_only_entries_of_the_wanted_type_count(tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    lines = [native_line(index, body) for index, body in enumerate(messages("300 B", 3))]
+    lines[1] = lines[1].replace(b'"message"', b'"custom"', 1)
+    path.write_bytes(b"".join(lines))
+    require_in_file(path, 2)
+    require_in_file(path, 1, kind="custom")
+    with pytest.raises(BenchError, match="2 entries were acknowledged, 1"):
+        require_in_file(path, 2, kind="custom")
+
+
 def test_an_entry_that_stands_there_twice_counts_once(tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
     path.write_bytes(2 * native_line(0, messages("300 B", 1)[0]))

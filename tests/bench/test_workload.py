@@ -70,3 +70,4 @@ def test_stored_lines_are_one_chain_in_both_spellings() -> None:
     assert [entry["parentId"] for entry in foreign] == [None, foreign[0]["id"], foreign[1]["id"]]
     assert msgspec.json.decode(native_header(SESSION_ID))["id"] == SESSION_ID
     assert msgspec.json.decode(pi_header(SESSION_ID))["version"] == 3
+    assert msgspec.json.decode(pi_header(SESSION_ID, cwd='/a "b"'))["cwd"] == '/a "b"'

@@ -66,7 +66,7 @@ class PiRpc:
             raise BenchError(f"{NAME} ended: {last_line(self._log)}") from error
         if b'"success":true' not in line:
             answer = msgspec.json.decode(line, type=_Answer)
-            raise BenchError(f"{NAME} answered: {answer.error or line[:200]!r}")
+            raise BenchError(f"{NAME} answered: {answer.error or 'failure'}")
 
     def timed(self, commands: Sequence[bytes]) -> list[float]:
         """Have commands done one by one; return the microseconds of each."""
