@@ -29,7 +29,7 @@ GOAL = at_least(0.95)
 BURST = 64
 # Subscribers, and how many single events and bursts make a measurement.
 CROWDS = ((1, 3000, 100), (100, 300, 80), (1000, 60, 20))
-# A burst of 20 KB entries is more than a socket holds: that is row 15's subject, not this one's.
+# A burst of 20 KB entries is more than a socket holds: the wait for the reader would be measured.
 BURST_MIXES = ("mix", "300 B", "2 KB")
 
 
