@@ -11,15 +11,16 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
-from click.shell_completion import CompletionItem
 
 from sessiond.cli.leading_flags import behind, split_flags
 from sessiond.cli.options import named_session, note_json, wants_json
-from sessiond.cli.ui.failures import explain, report, usage
 from sessiond.daemon.exit_status import Status
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 __all__ = ["LazyGroup", "Listed"]
 
@@ -88,6 +89,8 @@ class LazyGroup(click.Group):
                 formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
         # click's own method imports every command for its help; the table holds the help.
         names = [
             CompletionItem(listed.name, help=listed.help)
@@ -113,6 +116,8 @@ class LazyGroup(click.Group):
             error.show()
             status = error.exit_code
         except click.ClickException as error:
+            from sessiond.cli.ui.failures import report, usage
+
             # An error in the command line before a command is known.
             context = error.ctx if isinstance(error, click.UsageError) else None
             as_json = context is not None and wants_json(context)
@@ -127,6 +132,9 @@ class LazyGroup(click.Group):
             _forget_output()
             ctx.exit(Status.READER_GONE)
         except Exception as error:
+            # Imported here: a command that succeeds, such as a daemon, needs none of it.
+            from sessiond.cli.ui.failures import explain, report
+
             failure = explain(error, named_session(ctx))
             if failure is None:
                 raise

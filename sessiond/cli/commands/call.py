@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 from msgspec import Raw
 
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.ui.failures import Failure
+from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.output import emit, emit_raw, say
 from sessiond.daemon.exit_status import Status
 

@@ -13,7 +13,7 @@ from sessiond.cli.bulk import apply
 from sessiond.cli.connect.conversation import ask, find, is_path
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.confirm import is_confirmed
-from sessiond.cli.ui.failures import Failure
+from sessiond.cli.ui.failure import Failure
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient

@@ -11,7 +11,8 @@ from msgspec import Raw
 from sessiond.cli.arguments import FOLDER, absolute, standard_input
 from sessiond.cli.connect.conversation import ask_long, connected
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.ui.failures import Failure, explain, report
+from sessiond.cli.ui.failure import Failure
+from sessiond.cli.ui.failures import explain, report
 from sessiond.cli.ui.output import emit_raw, note, say
 from sessiond.daemon.exit_status import Status
 

@@ -26,7 +26,7 @@ def lsp(place: DaemonPlace, *, may_start: bool) -> None:
 
     from sessiond.cli.connect.autostart import join
     from sessiond.cli.connect.target import find_socket, require_meant_on
-    from sessiond.cli.ui.failures import Failure
+    from sessiond.cli.ui.failure import Failure
     from sessiond.daemon.process_log import configure_log
     from sessiond.lsp.link import CannotJoin
     from sessiond.lsp.server import serve

@@ -11,7 +11,7 @@ from sessiond.cli.arguments import TEXT, head_option, session_argument
 from sessiond.cli.connect.conversation import answer, ask_long, connected, find
 from sessiond.cli.entry_refs import short_ids
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.ui.failures import Failure
+from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.output import note, say
 from sessiond.cli.ui.text import counted
 

@@ -9,7 +9,7 @@ import click
 from sessiond.cli.bulk import apply
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.confirm import is_confirmed
-from sessiond.cli.ui.failures import Failure
+from sessiond.cli.ui.failure import Failure
 from sessiond.daemon.exit_status import Status
 from sessiond.model.ids import is_session_id
 

@@ -7,7 +7,7 @@ import signal
 import click
 
 from sessiond.cli.options import Command, DaemonPlace, place_options
-from sessiond.cli.ui.failures import Failure
+from sessiond.cli.ui.failure import Failure
 from sessiond.daemon.exit_status import Status
 
 __all__ = ["COMMAND"]

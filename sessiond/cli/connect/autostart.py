@@ -28,7 +28,7 @@ from sessiond.cli.connect.target import (
     require_meant,
 )
 from sessiond.cli.options import DaemonPlace
-from sessiond.cli.ui.failures import Failure
+from sessiond.cli.ui.failure import Failure
 from sessiond.daemon.exit_status import Status
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout

@@ -18,7 +18,7 @@ from msgspec import Raw
 from sessiond.cli.connect.probe import require_own
 from sessiond.cli.connect.target import find_socket, require_meant_on
 from sessiond.cli.options import DaemonPlace, Shared, note_session
-from sessiond.cli.ui.failures import Failure
+from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.output import emit_raw
 from sessiond.cli.ui.progress import Steps
 from sessiond.daemon.exit_status import Status

@@ -16,7 +16,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sessiond.cli.ui.failures import Failure
+from sessiond.cli.ui.failure import Failure
 from sessiond.daemon.exit_status import Status
 from sessiond_client.place import address
 

@@ -12,7 +12,7 @@ from typing import Final
 from sessiond.cli.connect.probe import Serving, about, ask_once, who_serves
 from sessiond.cli.connect.target import find_socket, layout_of, require_meant
 from sessiond.cli.options import DaemonPlace
-from sessiond.cli.ui.failures import Failure
+from sessiond.cli.ui.failure import Failure
 from sessiond.journal.profile.layout import Layout
 
 __all__ = ["stop_daemon"]

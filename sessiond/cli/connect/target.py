@@ -10,15 +10,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sessiond.cli.connect.probe import About, about
 from sessiond.cli.options import DaemonPlace
-from sessiond.cli.ui.failures import Failure
+from sessiond.cli.ui.failure import Failure
 from sessiond.config.config_file import BadConfiguration, file_of
 from sessiond.daemon.exit_status import Status
 from sessiond.limits import ANSWER_SECONDS
 from sessiond_client.place import DEFAULT_PROFILE, UnsafeFolder, socket_place
 
 if TYPE_CHECKING:
+    from sessiond.cli.connect.probe import About
     from sessiond.journal.profile.layout import Layout
 
 __all__ = [
@@ -103,6 +103,9 @@ def require_meant_on(place: DaemonPlace, path: Path) -> None:
     """
     if (place.profile is None and place.home is None) or named_socket(place) is None:
         return
+    # Imported here: a start of a daemon names its socket, and asks no other daemon.
+    from sessiond.cli.connect.probe import about
+
     found = about(path, ANSWER_SECONDS)
     if found is not None:
         require_meant(place, path, found)

@@ -20,7 +20,7 @@ from sessiond import __version__
 from sessiond.cli.connect.probe import ask_once, who_serves
 from sessiond.cli.connect.target import find_socket, layout_of
 from sessiond.cli.options import DaemonPlace
-from sessiond.cli.ui.failures import Failure
+from sessiond.cli.ui.failure import Failure
 from sessiond.config.config_file import BadConfiguration, file_of
 from sessiond.config.configuration import Sources, load
 from sessiond.journal.disk.failures import printable

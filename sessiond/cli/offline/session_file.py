@@ -7,7 +7,7 @@ from pathlib import Path
 from sessiond.cli.connect.conversation import connected, find, is_path
 from sessiond.cli.connect.target import layout_of
 from sessiond.cli.options import Shared
-from sessiond.cli.ui.failures import Failure
+from sessiond.cli.ui.failure import Failure
 from sessiond.journal.disk.files import Files
 
 __all__ = ["session_file"]

@@ -1,7 +1,8 @@
 """Terminal output of commands: text, tables, progress, questions, failures.
 
 output.py    JSON, text or tables on standard output
-failures.py  failures with the next step and an exit status
+failure.py   the failure that ends a command
+failures.py  exceptions as failures with the next step and an exit status
 render.py    sessions and entries for people
 pager.py     output longer than the terminal
 progress.py  progress of long work

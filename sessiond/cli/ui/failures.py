@@ -1,4 +1,4 @@
-"""Failures as one line that says what to do next, and as an exit status.
+"""Exceptions as failures: one line that says what to do next, and an exit status.
 
 Law: every failure that a user can meet passes through `explain`; an exception that `explain`
 does not know is a bug and keeps its traceback.
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.text import printable
 from sessiond.daemon.exit_status import Status
 from sessiond.errors import SessiondError
@@ -23,7 +24,7 @@ from sessiond.errors import SessiondError
 if TYPE_CHECKING:
     from sessiond_client import SessiondClientError
 
-__all__ = ["Failure", "explain", "report", "usage"]
+__all__ = ["explain", "report", "usage"]
 
 
 _NOT_FOUND: Final = frozenset(
@@ -74,35 +75,6 @@ _ADVISES: Final = frozenset({"session_exists"})
 _ADVISED: Final = frozenset(
     {"ambiguous_ref", "head_not_found", "session_archived", "summarizer_unavailable"}
 )
-
-
-class Failure(Exception):
-    """Failure that ends a command: what went wrong, what to do next, and the exit status."""
-
-    def __init__(
-        self,
-        what: str,
-        then: str,
-        status: Status = Status.FAILED,
-        facts: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(what)
-        self.what = what
-        self.then = then
-        self.status = status
-        self.facts: Mapping[str, Any] = {} if facts is None else facts
-        """Values for programs, beside the texts."""
-
-    def about(self, subject: str) -> Failure:
-        """Return the failure with its subject named, for a command on several subjects."""
-        if Path(subject).name in self.what:
-            return self
-        return Failure(f"{subject}: {self.what}", self.then, self.status, self.facts)
-
-    def body(self) -> dict[str, Any]:
-        """Return the failure as a JSON value for programs."""
-        texts = {"message": self.what, "next": self.then, "status": int(self.status)}
-        return {**self.facts, **texts}
 
 
 def explain(error: Exception, session: str | None = None) -> Failure | None:

@@ -19,7 +19,7 @@ from typing import IO, Any, Final, TypeVar
 
 import click
 
-from sessiond.cli.ui.failures import Failure
+from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.text import cells
 
 __all__ = ["paged", "pager_option"]
