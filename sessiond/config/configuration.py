@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple, cast
+from typing import Annotated, Any, Final, Literal, cast
 
 import msgspec
 from msgspec import Meta, Struct
@@ -136,7 +136,7 @@ JOINED_DEFAULTS: Final[Mapping[str, Any]] = {"idle_exit_seconds": IDLE_EXIT_SECO
 """Defaults that differ for a daemon that a client's need has started."""
 
 
-class Sources(NamedTuple):
+class Sources(Struct, frozen=True):
     """Sources of the settings."""
 
     environ: Mapping[str, str]

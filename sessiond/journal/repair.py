@@ -11,8 +11,10 @@ from array import array
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 from zlib import crc32
+
+from msgspec import Struct
 
 from sessiond.journal.disk.descriptor import Descriptor, close_quietly
 from sessiond.journal.disk.files import Files
@@ -102,7 +104,7 @@ def write_again(files: Files, reader: LineReader, start: int, end: int) -> int:
     return checksum
 
 
-class TailPiece(NamedTuple):
+class TailPiece(Struct, frozen=True):
     """The next lines behind the last known line, and how far they were searched.
 
     The lines end at `ends[1:]`. There is no newline between `ends[-1]` and `upto`. `is_all` says

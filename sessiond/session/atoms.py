@@ -11,12 +11,12 @@ line out, leaves out the rest of the append too.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 __all__ = ["Atoms"]
 
 
-class _Unfinished(NamedTuple):
+class _Unfinished(Struct, frozen=True):
     """An append whose last lines are missing, named by its first line."""
 
     first: int

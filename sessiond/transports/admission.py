@@ -11,9 +11,10 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 import anyio
+from msgspec import Struct
 
 from sessiond.errors import Overloaded
 from sessiond.limits import DEFAULT_BOUNDS, REFUSALS_LOGGED_SECONDS, RETRY_AFTER_MS, Bounds
@@ -27,7 +28,7 @@ _log = logging.getLogger(__name__)
 _NEVER: Final = float("-inf")
 
 
-class Peer(NamedTuple):
+class Peer(Struct, frozen=True):
     """The process at the other end of a socket.
 
     The pid is 0 where the system does not report one.

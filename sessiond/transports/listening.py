@@ -20,7 +20,9 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 from sessiond.limits import FOLDER_LOCK_SECONDS
 from sessiond_client.place import address
@@ -37,7 +39,7 @@ class CannotListen(Exception):
     """Failure to listen on a path; the text tells why and what was left alone."""
 
 
-class Listening(NamedTuple):
+class Listening(Struct, frozen=True):
     """A listening socket.
 
     `identity` is (device, inode) of its file, None if it is not ours to remove.

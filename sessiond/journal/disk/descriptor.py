@@ -11,7 +11,8 @@ import errno
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from sessiond.journal.disk.files import Files, FileStat
 
@@ -24,7 +25,7 @@ def close_quietly(files: Files, fd: int) -> None:
         files.close(fd)
 
 
-class WrittenPiece(NamedTuple):
+class WrittenPiece(Struct, frozen=True):
     """The bytes that one call wrote: `data[first:last]`, at offset `start` of the file."""
 
     start: int

@@ -8,7 +8,9 @@ lies behind that tick.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 from sessiond.journal.disk.files import Files
 from sessiond.limits import SAME_TIME_SECONDS
@@ -20,7 +22,7 @@ _SECOND_NS: Final = 1_000_000_000
 _COARSE_SECONDS: Final = 2.0
 
 
-class FolderLook(NamedTuple):
+class FolderLook(Struct, frozen=True):
     """The start of a look at a folder's names: the folder, its state, and the moment."""
 
     folder: Path

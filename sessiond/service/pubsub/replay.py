@@ -9,7 +9,9 @@ client that takes nothing costs one cursor per subscription, and no lines.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from sessiond.limits import REPLAY_CHUNK_BYTES
 from sessiond.model.events import Lagged, Synced
@@ -39,7 +41,7 @@ class Log(Protocol):
         ...
 
 
-class SharedState(NamedTuple):
+class SharedState(Struct, frozen=True):
     """State outside the log, told to a subscriber that missed it once it has caught up."""
 
     presence: Presence
