@@ -192,7 +192,9 @@ def _store(layout: Layout, files: Files | None, environment: Environment) -> Sto
     if files is not None:
         # The catalog is a file of SQLite, on the real disk wherever the sessions are.
         layout.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return Store(layout, files or Files(), environment)
+    files = files or Files()
+    layout.make_folders(files)
+    return Store(layout, files, environment)
 
 
 def _dispatcher(environment: Environment) -> Dispatcher[Client]:

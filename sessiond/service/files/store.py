@@ -44,14 +44,13 @@ __all__ = ["Store"]
 
 
 class Store:
-    """The session files of one profile."""
+    """The session files of one profile, whose folders exist (`Layout.make_folders`)."""
 
     def __init__(self, layout: Layout, files: Files, environment: Environment) -> None:
         self.layout = layout
         self.files = files
         self.environment = environment
         self.memory = MemoryBudget()
-        layout.make_folders(files)
         self.catalog = Catalog(layout.catalog, environment.report_trouble)
         self.texts = TextIndex(layout.search, environment.report_trouble)
         self.register = CatalogRecords(self.catalog, files, environment.new_epoch)
