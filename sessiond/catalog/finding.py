@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 from sessiond.catalog.rows import Brief, FoundSession, Relative
 
@@ -17,7 +19,7 @@ __all__ = ["Kept", "find_by_ref", "find_kept", "relatives", "twins"]
 _PREFIX_MIN: Final = 4
 # The upper bound is the prefix and "\x7f", which sorts behind every character of an id.
 _BEGINS: Final = "session_id >= ? AND session_id < ?"
-_RANDOM_END: Final = re.compile(r"[0-9a-f-]{6,36}")
+_RANDOM_END: Final = r"[0-9a-f-]{6,36}"
 # A UUID, or the 32 hex digits of a path's hash.
 _IS_RANDOM: Final = "length(session_id) IN (32, 36) AND session_id NOT GLOB '*[^0-9a-f-]*'"
 _FOUND: Final = "session_id, title, cwd, updated_at, info"
@@ -48,7 +50,7 @@ def find_by_ref(connection: sqlite3.Connection, ref: str, limit: int) -> list[Fo
 
 def _readings(ref: str) -> Iterator[tuple[str, ...]]:
     yield "session_id = ?", ref
-    if _RANDOM_END.fullmatch(ref):
+    if re.fullmatch(_RANDOM_END, ref):
         # UUIDs of version 7 made within a minute begin alike, so their ends tell them apart. A
         # beginning and an end count as one reading, so that an ambiguous ref finds both sessions.
         is_end = f"(substr(session_id, -length(?)) = ? AND {_IS_RANDOM})"
@@ -79,7 +81,7 @@ def twins(
     return [found for (found,) in rows]
 
 
-class Kept(NamedTuple):
+class Kept(Struct, frozen=True):
     """The title and folder that the catalog keeps of an unlisted session."""
 
     title: str | None

@@ -11,7 +11,7 @@ from typing import Final
 
 __all__ = ["match_of"]
 
-_PARTS: Final = re.compile(r'"([^"]*)"?|([^\s"]+)')
+_PARTS: Final = r'"([^"]*)"?|([^\s"]+)'
 
 
 def match_of(query: str) -> str | None:
@@ -21,7 +21,7 @@ def match_of(query: str) -> str | None:
     phrase must occur exactly.
     """
     parts: list[str] = []
-    for phrase, word in _PARTS.findall(query):
+    for phrase, word in re.findall(_PARTS, query):
         kept = "".join(char if _counts(char) else " " for char in phrase or word).split()
         if kept:
             parts.append(f'"{" ".join(kept)}"' + ("" if phrase else "*"))

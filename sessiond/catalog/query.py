@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+
+from sessiond.model.digests import sha256_hex
 
 __all__ = [
     "BadCursor",
@@ -102,7 +103,7 @@ def position_of(query: Query, cursor: str) -> Position:
 
 
 def _stamp(query: Query) -> str:
-    return hashlib.sha256(msgspec.json.encode(query)).hexdigest()[:12]
+    return sha256_hex(msgspec.json.encode(query))[:12]
 
 
 def select_page(query: Query, limit: int, after: Position | None) -> tuple[str, list[str | int]]:

@@ -36,7 +36,6 @@ class _Role(Struct, gc=False):
     role: str
 
 
-_role: Final = msgspec.json.Decoder(_Role)
 _settings: Final = IntegerDecoder[CompactionSettings | None](CompactionSettings | None)
 
 
@@ -50,7 +49,7 @@ def check(entry: Entry | Opaque) -> None:
 def require_message(message: Raw, path: str) -> str:
     """Return the role of a message. Raises EntryInvalid if the value is no message."""
     try:
-        role = _role.decode(message).role
+        role = msgspec.json.decode(message, type=_Role).role
     except (msgspec.DecodeError, RecursionError):
         role = ""
     if not role:

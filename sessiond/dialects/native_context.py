@@ -32,9 +32,6 @@ class _MessageLine(Struct, gc=False):
     message: Raw
 
 
-_message_line: Final = msgspec.json.Decoder(_MessageLine)
-
-
 def messages_of(lines: Sequence[ContextLine]) -> list[ContextMessage]:
     """Return the messages of these entries, in order."""
     found: list[ContextMessage] = []
@@ -52,7 +49,7 @@ def messages_of(lines: Sequence[ContextLine]) -> list[ContextMessage]:
 def message_of(line: bytes) -> bytes:
     """Return the payload of a message line."""
     try:
-        return bytes(_message_line.decode(line).message)
+        return bytes(msgspec.json.decode(line, type=_MessageLine).message)
     except (msgspec.DecodeError, RecursionError):
         return bytes(fields(line)["message"])
 

@@ -29,21 +29,18 @@ _SUMMARY: Final = frozenset(
     {"branchSummary", "branch_summary", "compactionSummary", "compaction_summary"}
 )
 _STOP: Final = ("stopReason", "stop_reason", "finish_reason")
-_DATA_URL: Final = re.compile(r"data:([\w.+/-]+);base64,(.*)", re.DOTALL)
-_WHOLE: Final = re.compile(rb"-?\d{1,18}")
+_DATA_URL: Final = r"(?s)data:([\w.+/-]+);base64,(.*)"
+_WHOLE: Final = rb"-?\d{1,18}"
 
 
 class _MessageLine(Struct, gc=False):
     message: Raw
 
 
-_message_line: Final = msgspec.json.Decoder(_MessageLine)
-
-
 def reading_of(line: bytes) -> ParsedMessage | None:
     """Return the decoded message of a stored line; None if the line has none."""
     try:
-        message: Raw | None = _message_line.decode(line).message
+        message: Raw | None = msgspec.json.decode(line, type=_MessageLine).message
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         message = lenient(line).get("message")
     return None if message is None else read_message(message)
@@ -141,7 +138,7 @@ def _image(found: dict[str, Raw]) -> Block:
     data = text(within.get("data")) or ""
     mime_type = _first(within, ("mimeType", "mime_type", "media_type"))
     url = "" if data else _first(within, ("url", "image_url"))
-    inline = _DATA_URL.fullmatch(url)
+    inline = re.fullmatch(_DATA_URL, url)
     if inline is not None:
         mime_type, data, url = inline[1], inline[2], ""
     return Block("image", data=data, mime_type=mime_type, url=url, size=size)
@@ -184,7 +181,7 @@ def _command(found: dict[str, Raw]) -> ShellCommand:
     return ShellCommand(
         text(found.get("command")) or "",
         text(found.get("output")) or "",
-        exit_code=int(code) if _WHOLE.fullmatch(code) else None,
+        exit_code=int(code) if re.fullmatch(_WHOLE, code) else None,
         cancelled=_is_true(found, "cancelled"),
         truncated=_is_true(found, "truncated"),
         full_output_path=text(found.get("fullOutputPath")),

@@ -9,7 +9,6 @@ do not parse stay unchanged.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -19,6 +18,7 @@ from msgspec import Raw
 from sessiond.dialects.base import BadHeader, BadLine
 from sessiond.dialects.lenient_json import fields, join, text
 from sessiond.dialects.native_header import header_fields, header_version
+from sessiond.model.digests import sha256_hex
 from sessiond.model.integers import IntegerDecoder
 
 __all__ = ["CURRENT_VERSION", "migrate"]
@@ -101,7 +101,7 @@ class _Numbering:
     def _new_id(self, ordinal: int) -> str:
         for attempt in range(_ID_TRIES):
             seed = f"{self._header_id}\0{ordinal}\0{attempt}".encode()
-            digest = hashlib.sha256(seed).hexdigest()
+            digest = sha256_hex(seed)
             if digest[:_ID_CHARS] not in self._taken:
                 self._taken.add(digest[:_ID_CHARS])
                 return digest[:_ID_CHARS]

@@ -20,12 +20,10 @@ __all__ = ["cut", "entry_preview", "first_line"]
 
 # Enough bytes for a character, even for an escaped surrogate pair and a space.
 _BYTES_A_CHAR: Final = 16
-_WHOLE_ESCAPES: Final = re.compile(rb'"(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*')
+_WHOLE_ESCAPES: Final = rb'"(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*'
 _BLOCKS_MAX: Final = 16
 # C0 and C1 controls, DEL; marks, embeddings, overrides and isolates of direction; the BOM.
-_OBEYED: Final = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
-)
+_OBEYED: Final = "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
 _WORDS: Final = (
     "summary",
     "label",
@@ -63,7 +61,7 @@ def cut(words: str, chars: int = PREVIEW_CHARS) -> str:
 
     Characters that control a terminal (escapes, changes of direction) become U+FFFD.
     """
-    line = _OBEYED.sub("\ufffd", " ".join(words.split()))
+    line = re.sub(_OBEYED, "\ufffd", " ".join(words.split()))
     return line if len(line) <= chars else line[:chars].rstrip() + "..."
 
 
@@ -122,6 +120,6 @@ def _beginning(raw: Raw | None, chars: int) -> str:
         return ""
     if len(encoded) > bytes_max:
         whole = encoded.decode(errors="ignore").encode()
-        found = _WHOLE_ESCAPES.match(whole)
+        found = re.match(_WHOLE_ESCAPES, whole)
         encoded = (found[0] if found else b'"') + b'"'
     return text(encoded) or ""

@@ -68,14 +68,13 @@ class _Counts(Struct, gc=False):
 
 _Members = Mapping[str, Raw]
 _decoder: Final = msgspec.json.Decoder(int | float)
-_counts: Final = msgspec.json.Decoder(_Counts)
 _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def usage_in(usage: Raw) -> Usage | None:
     """Return the usage in a message's member `usage`; None for no object or an empty one."""
     try:
-        usual = _counted(_counts.decode(usage))
+        usual = _counted(msgspec.json.decode(usage, type=_Counts))
     except _DECODE_ERRORS:
         usual = None
     if usual is not None:

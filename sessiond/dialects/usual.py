@@ -57,13 +57,12 @@ class _Message(Struct, gc=False):
 
 _ROLES: Final = frozenset({"user", "assistant", "toolResult", "system", "custom"})
 _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_decoder: Final = msgspec.json.Decoder(_Message)
 
 
 def usual_reading(message: Raw) -> ParsedMessage | None:
     """Return the decoded message; None for a message that needs the general way."""
     try:
-        found = _decoder.decode(message)
+        found = msgspec.json.decode(message, type=_Message)
     except _DECODE_ERRORS:
         return None
     if found.role not in _ROLES or not (

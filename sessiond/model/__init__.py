@@ -9,6 +9,7 @@ usage.py           tokens and cost
 plans.py           the plan of a compaction
 problems.py        the problems of lines
 settings.py        the compaction settings
+digests.py         SHA-256 of bytes
 ids.py             the ids of sessions, entries and heads
 times.py           the spellings of times
 integers.py        the spellings of integers

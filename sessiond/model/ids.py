@@ -6,10 +6,11 @@ in other systems "abcdefgh\\n" became a file name that way.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Annotated, Final
 
 from msgspec import Meta
+
+from sessiond.model.digests import sha256_hex
 
 __all__ = [
     "MAIN",
@@ -64,9 +65,9 @@ def derive_entry_id(session_id: str, idempotency_key: str, index: int) -> str:
     The id in the file is enough to recognise a retry; no other record is needed.
     """
     text = f"{session_id}\0{idempotency_key}\0{index}"
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return sha256_hex(text.encode())[:32]
 
 
 def derive_session_id(path: str) -> str:
     """Return the session id of a file without a usable header id: 32 hex digits of SHA-256."""
-    return hashlib.sha256(path.encode(errors="surrogateescape")).hexdigest()[:32]
+    return sha256_hex(path.encode(errors="surrogateescape"))[:32]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -23,7 +23,7 @@ __all__ = ["IntegerDecoder", "decode_integers"]
 
 T = TypeVar("T")
 
-_number: Final = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?0*[0-9]{1,3})?").fullmatch
+_NUMBER: Final = rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?0*[0-9]{1,3})?"
 # All integers that parameters allow have fewer digits, so 1e999 is never written out.
 _DIGITS_MAX: Final = 20
 _TEXT_BYTES_MAX: Final = 400
@@ -48,7 +48,11 @@ class IntegerDecoder(Generic[T]):
 
     def __init__(self, kind: Any) -> None:
         self._kind = kind
-        self._decode: Callable[[bytes | Raw], T] = msgspec.json.Decoder(kind).decode
+
+    @cached_property
+    def _decode(self) -> Callable[[bytes | Raw], T]:
+        # Made at the first use: decoders of all entry types would take a fiftieth of a start.
+        return msgspec.json.Decoder(self._kind).decode
 
     def decode(self, encoded: bytes | Raw) -> T:
         """Return the typed value. Raises msgspec.DecodeError and ValidationError."""
@@ -153,7 +157,9 @@ def _respelled_items(encoded: bytes, places: _Places) -> bytes | None:
 
 def _as_integer(encoded: bytes) -> bytes | None:
     """Return the plain spelling of a whole number; None for a plain spelling and other text."""
-    if len(encoded) > _TEXT_BYTES_MAX or encoded.lstrip(b"-").isdigit() or not _number(encoded):
+    if len(encoded) > _TEXT_BYTES_MAX or encoded.lstrip(b"-").isdigit():
+        return None
+    if not re.fullmatch(_NUMBER, encoded):
         return None
     value = Decimal(encoded.decode())
     if value and value.adjusted() >= _DIGITS_MAX:

@@ -31,10 +31,10 @@ _LEAP_SECOND: Final = 60
 _own_spelling: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z"
 ).fullmatch
-_rfc3339: Final = re.compile(
+_RFC3339: Final = (
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?"
     r"(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
-).fullmatch
+)
 
 
 def rfc3339(value: str | float | None) -> str:
@@ -88,7 +88,7 @@ def _strict(text: str) -> datetime | None:
     A leap second is the second before midnight UTC at the end of a month, and counts as the
     first second of the next day. A moment that Python cannot hold becomes the nearest one.
     """
-    found = _rfc3339(text)
+    found = re.fullmatch(_RFC3339, text)
     if found is None:
         return None
     year, month, day, hour, minute, second = map(int, found.groups()[:6])

@@ -267,7 +267,7 @@ class Exchange(Generic[C]):
         """
         if request.method != "$/cancelRequest":
             raise MethodNotFound("no such method", method=request.method[:100])
-        params = _decode_cancel(request.params)
+        params = msgspec.json.decode(request.params, type=CancelParams)
         if bytes(params.id)[0] not in ID_STARTS:
             raise InvalidParams("an id is a string, a number or null", path="id")
         self.calls.cancel(params.id)
@@ -278,9 +278,6 @@ def _take_meta(call: Call[C], meta: RequestMeta) -> None:
     """Apply the wishes of `_meta` to a call. A notification gets no progress: it has no answer."""
     if meta.progress_token is not UNSET and not call.is_notification:
         call.progress = Progress(meta.progress_token)
-
-
-_decode_cancel: Final = msgspec.json.Decoder(CancelParams).decode
 
 
 def _decode_params(decode_params: Callable[[bytes | Raw], P], method: Method[C, P], raw: Raw) -> P:

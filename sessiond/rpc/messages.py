@@ -11,6 +11,7 @@ exactly one of `result` and `error`.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, Final, Literal
 
 import msgspec
@@ -94,7 +95,7 @@ class _Failure(Struct):
 
 
 # Escape of half a surrogate pair, behind an even number of backslashes.
-_HALVES: Final = re.compile(
+_HALVES: Final = (
     rb"(?<!\\)((?:\\\\)*)\\u[dD]"
     rb"(?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD])[c-fC-F][0-9a-fA-F]{2})"
@@ -105,16 +106,6 @@ _HALF: Final = "a text holds half a surrogate pair, which is no character; send 
 # The common case of `decode` without its extra call; raises the errors that `decode` catches.
 decode_request: Final = msgspec.json.Decoder(Request).decode
 _decode_raw: Final = msgspec.json.Decoder(Raw).decode
-_decode_any: Final = msgspec.json.Decoder(_Any).decode
-# An array of at most BATCH_MEMBERS_MAX members as a struct: unlike a list, a struct stops
-# decoding at the first member too many, not after the last of sixteen million.
-_Members: Final = msgspec.defstruct(
-    "_Members",
-    [(f"member_{index}", Raw | UnsetType, UNSET) for index in range(BATCH_MEMBERS_MAX)],
-    array_like=True,
-    forbid_unknown_fields=True,
-)
-_decode_members: Final = msgspec.json.Decoder(_Members).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -141,7 +132,7 @@ def _despite_halves(body: bytes) -> Member | Batch | None:
     """
     if len(body) > HALVES_BYTES_MAX:
         return None
-    marked = _HALVES.sub(rb"\1\\uf8ff", body)
+    marked = re.sub(_HALVES, rb"\1\\uf8ff", body)
     if marked == body or _MARK in body:
         return None
     found = decode(marked)
@@ -168,7 +159,7 @@ def _mended(result: Raw | UnsetType) -> Raw | UnsetType:
 
 def _batch(body: bytes) -> Batch | Refused:
     try:
-        members = _decode_members(body)
+        members = msgspec.json.decode(body, type=_members_type())
     except ValidationError:
         limit = BATCH_MEMBERS_MAX
         return Refused(TooLarge(f"a batch may have {limit} members", limit=limit))
@@ -176,6 +167,21 @@ def _batch(body: bytes) -> Batch | Refused:
     if not found:
         return Refused(InvalidRequest("a batch has at least one member"))
     return Batch([_member(member) for member in found])
+
+
+@cache
+def _members_type() -> type[Struct]:
+    """Return the type of an array of at most BATCH_MEMBERS_MAX members.
+
+    Unlike a list, a struct stops decoding at the first member too many, not after the last of
+    sixteen million.
+    """
+    return msgspec.defstruct(
+        "_Members",
+        [(f"member_{index}", Raw | UnsetType, UNSET) for index in range(BATCH_MEMBERS_MAX)],
+        array_like=True,
+        forbid_unknown_fields=True,
+    )
 
 
 def _member(raw: Raw) -> Member:
@@ -188,7 +194,7 @@ def _member(raw: Raw) -> Member:
 def _other(body: bytes | Raw) -> Member:
     """Return the answer of a client, or the error in a would-be request."""
     try:
-        message = _decode_any(body)
+        message = msgspec.json.decode(body, type=_Any)
     except ValidationError:
         _decode_raw(body)  # raises for a body that is not JSON at all: the caller answers that
         return Refused(InvalidRequest("a message is an object"))

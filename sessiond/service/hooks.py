@@ -21,7 +21,6 @@ from sessiond.service.ports import Consulted
 
 __all__ = ["Hooks"]
 
-_decode: Final = msgspec.json.Decoder(HookAnswer).decode
 _encode: Final = msgspec.json.Encoder().encode
 _NOTHING: Final = HookAnswer()
 
@@ -71,7 +70,7 @@ def _answer_in(reply: Reply) -> HookAnswer:
     if reply.result is None:
         return _NOTHING
     try:
-        return _decode(reply.result)
+        return msgspec.json.decode(reply.result, type=HookAnswer)
     except (msgspec.DecodeError, RecursionError):
         return _NOTHING
 

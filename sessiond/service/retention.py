@@ -49,7 +49,8 @@ class _Named(Struct):
     id: str
 
 
-_named = msgspec.json.Decoder(_Named)
+def _id_in(info: bytes) -> str:
+    return msgspec.json.decode(info, type=_Named).id
 
 
 async def retain(
@@ -64,7 +65,7 @@ async def retain(
     old = await _older(service, before_ns, progress)
     for count, info in enumerate(old):
         progress.report(count, len(old), "sessions")
-        session_id = _named.decode(info).id
+        session_id = _id_in(info)
         try:
             if dry_run or await _discard(service, session_id, before_ns):
                 done.sessions.append(info)
@@ -84,7 +85,7 @@ async def _older(service: Service, before_ns: int, progress: Progress) -> list[R
     after: Position | None = None
     while len(found) < PAGE_ROWS_MAX:
         page = await service.live_catalog.select(query, PAGE_ROWS_DEFAULT, after, progress)
-        unused = [info for info in page.sessions if _unused(service, _named.decode(info).id)]
+        unused = [info for info in page.sessions if _unused(service, _id_in(info))]
         found += await to_thread.run_sync(_due, service.store.keeping, unused, before_ns)
         after = page.last
         if after is None:
@@ -102,7 +103,7 @@ def _due(keeping: SessionFiles, infos: Sequence[bytes], before_ns: int) -> list[
     found: list[tuple[int, bytes]] = []
     for info in infos:
         try:
-            written_ns = keeping.written_at(_named.decode(info).id)
+            written_ns = keeping.written_at(_id_in(info))
         except SessionNotFound:
             continue
         except StorageError:

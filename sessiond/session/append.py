@@ -110,9 +110,6 @@ class _Envelope(Struct):
     atom_of: str | UnsetType = UNSET
 
 
-_envelope = msgspec.json.Decoder(_Envelope)
-
-
 def append(draft: Draft, request: AppendRequest) -> Receipt:
     """Stage the entries of one call, or return the receipt of an earlier call that stored them.
 
@@ -199,7 +196,7 @@ def _stored_before(
 def _envelope_of(wire: bytes) -> _Envelope | None:
     """Return the envelope of a stored entry; None for a line that no append of sessiond wrote."""
     try:
-        return _envelope.decode(wire)
+        return msgspec.json.decode(wire, type=_Envelope)
     except msgspec.DecodeError:
         return None
 

@@ -37,9 +37,6 @@ class _Custom(Struct):
     custom_type: str
 
 
-_custom: Final = msgspec.json.Decoder(_Custom)
-
-
 class NavigateRequest(Struct):
     """A navigate call.
 
@@ -139,7 +136,7 @@ def _place(draft: Draft, leaf: int) -> int:
     if not _may_be_move(draft.session, draft.kind(leaf)):
         return leaf
     try:
-        custom_type = _custom.decode(draft.wire_of(leaf)).custom_type
+        custom_type = msgspec.json.decode(draft.wire_of(leaf), type=_Custom).custom_type
     except msgspec.DecodeError:
         return leaf
     return draft.parent(leaf) if custom_type == LEAF_CUSTOM_TYPE else leaf

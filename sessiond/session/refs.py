@@ -22,7 +22,11 @@ _END_MIN: Final = 6
 _SHORT_CHARS: Final = 8
 # If more ids share an end, the whole id is shown.
 _RIVALS_MAX: Final = 64
-_RANDOM: Final = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_RANDOM: Final = r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+
+
+def _is_random(name: str) -> bool:
+    return re.fullmatch(_RANDOM, name) is not None
 
 
 def entries_meant(session: Session, refs: Sequence[str]) -> list[list[int]]:
@@ -61,20 +65,20 @@ def _found(session: Session, ref: str, names: Sequence[str]) -> list[int]:
 def _fits(ref: str, name: str) -> bool:
     if len(ref) >= _BEGINNING_MIN and name.startswith(ref):
         return True
-    return len(ref) >= _END_MIN and name.endswith(ref) and bool(_RANDOM.fullmatch(name))
+    return len(ref) >= _END_MIN and name.endswith(ref) and _is_random(name)
 
 
 def steps_to_resolve(session: Session, refs: Sequence[str]) -> int:
     """Return about how many comparisons of ids `entries_meant` and `short_ids` make."""
     partial = sum(ref not in session.ids for ref in refs)
-    compared = partial + any(map(_RANDOM.fullmatch, refs))
+    compared = partial + any(map(_is_random, refs))
     return len(refs) + compared * session.seq
 
 
 def short_ids(session: Session, seqs: Iterable[int]) -> Mapping[int, str]:
     """Return for each entry the shortest end of its id that means this entry alone."""
     names = {seq: session.names[seq] for seq in seqs}
-    ends = {name[-_SHORT_CHARS:] for name in names.values() if _RANDOM.fullmatch(name)}
+    ends = {name[-_SHORT_CHARS:] for name in names.values() if _is_random(name)}
     if not ends:
         return names
     labels = {state.label for state in session.labels.copy().values()}
@@ -94,7 +98,7 @@ def short_ids(session: Session, seqs: Iterable[int]) -> Mapping[int, str]:
 
 
 def _shortest(name: str, rivals: set[str], labels: set[str]) -> str:
-    if not _RANDOM.fullmatch(name):
+    if not _is_random(name):
         return name
     others = rivals - {name}
     if len(others) > _RIVALS_MAX:

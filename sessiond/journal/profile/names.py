@@ -49,12 +49,12 @@ _STAMP: Final = r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{6}"
 _NUMBER: Final = r"(?:[2-9]|[1-9]\d+)"
 _TORN: Final = rf"\.torn-{_STAMP}(?:-{_NUMBER})?"
 _BEGUN: Final = re.compile(_STAMP, re.ASCII)
-_TORN_END: Final = re.compile(_TORN, re.ASCII)
+_TORN_END: Final = rf"(?a){_TORN}"
 _COPY: Final = rf"(?:{_TORN}|\.before-repair-{_STAMP}|\.origin)"
-_ENDING: Final = re.compile(rf"(?:{_COPY})?(?:\.{_NUMBER})?", re.ASCII)
-_COPY_ENDING: Final = re.compile(rf"(?:\.from-.+)?{_COPY}(?:\.{_NUMBER})?", re.ASCII | re.DOTALL)
-_ORIGIN: Final = re.compile(rf".*\.origin(?:\.{_NUMBER})?", re.ASCII | re.DOTALL)
-_NUMBERED: Final = re.compile(rf"\.{_NUMBER}", re.ASCII)
+_ENDING: Final = rf"(?a)(?:{_COPY})?(?:\.{_NUMBER})?"
+_COPY_ENDING: Final = rf"(?as)(?:\.from-.+)?{_COPY}(?:\.{_NUMBER})?"
+_ORIGIN: Final = rf"(?as).*\.origin(?:\.{_NUMBER})?"
+_NUMBERED: Final = rf"(?a)\.{_NUMBER}"
 _UNFINISHED: Final = re.compile(r"\.sessiond-[0-9a-f]{32}\.new", re.ASCII)
 
 
@@ -78,7 +78,7 @@ def torn_end_name(path: Path, stamp: str, number: int) -> Path:
 
 def is_torn_end(name: str, of: str) -> bool:
     """Return whether a name is that of a torn end of the file with the name `of`."""
-    return name.startswith(of) and _TORN_END.fullmatch(name, len(of)) is not None
+    return name.startswith(of) and re.fullmatch(_TORN_END, name[len(of) :]) is not None
 
 
 def unfinished_name(digits: str) -> str:
@@ -98,17 +98,17 @@ def trashed_id(name: str) -> str | None:
     own, rest = _split(name)
     if rest.startswith(".from-"):
         return id_in_name(own) if rest != ".from-" else None
-    return (id_in_name(own) or draft_id_in(own)) if _ENDING.fullmatch(rest) else None
+    return (id_in_name(own) or draft_id_in(own)) if re.fullmatch(_ENDING, rest) else None
 
 
 def is_copy_in_trash(name: str) -> bool:
     """Return whether a name in the trash may be that of a torn end, old copy or origin note."""
-    return _COPY_ENDING.fullmatch(_split(name)[1]) is not None
+    return re.fullmatch(_COPY_ENDING, _split(name)[1]) is not None
 
 
 def is_origin(name: str) -> bool:
     """Return whether a name in the trash is that of a note with the origin of a file."""
-    return is_copy_in_trash(name) and _ORIGIN.fullmatch(name) is not None
+    return is_copy_in_trash(name) and re.fullmatch(_ORIGIN, name) is not None
 
 
 def is_session_in_trash(name: str) -> bool:
@@ -119,7 +119,7 @@ def is_session_in_trash(name: str) -> bool:
 def without_number(name: str) -> str:
     """Return a name in the trash without the number that was added because the name was taken."""
     stem, dot, number = name.rpartition(".")
-    return stem if dot and _NUMBERED.fullmatch(dot + number) else name
+    return stem if dot and re.fullmatch(_NUMBERED, dot + number) else name
 
 
 def torn_ending(name: str, of: str) -> str | None:

@@ -7,13 +7,13 @@ grew from the other, the index alone tells the prefix. Views tell the prefix by 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import Annotated
 
 from anyio import to_thread
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.methods._shared.common import encode, raw
+from sessiond.model.digests import sha256_hex
 from sessiond.model.ids import EntryId
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.context.context_cache import Context, build_context
@@ -68,7 +68,7 @@ class ContextQuestion(Struct, frozen=True):
         if self.settings.stated_at:
             mark += f".s{self.settings.stated_at}"
         if isinstance(self.system, str):
-            mark += f".{sha256(self.system.encode(errors='replace')).hexdigest()[:16]}"
+            mark += f".{sha256_hex(self.system.encode(errors='replace'))[:16]}"
         elif self.system is None:
             mark += ".none"
         return f"{self.actor.opened.epoch}.{self.leaf}{mark}"

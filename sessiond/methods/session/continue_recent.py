@@ -26,9 +26,6 @@ class _IdOnly(msgspec.Struct):
     id: SessionId
 
 
-_id_only = msgspec.json.Decoder(_IdOnly)
-
-
 def handle(client: Client, params: ContinueParams, call: Call[Client]) -> Any:
     """Query the catalog in a worker thread, then open the session that it names."""
     client.service.work(call, lambda: _continue(client, params.cwd, call))
@@ -40,7 +37,7 @@ async def _continue(client: Client, cwd: str | None, call: Call[Client]) -> Crea
     query = Query(cwd=None if cwd is None else without_slash(cwd), has_assistant=True)
     page = await service.live_catalog.select(query, 1, None, call.progress)
     if page.sessions:
-        session_id = _id_only.decode(page.sessions[0]).id
+        session_id = msgspec.json.decode(page.sessions[0], type=_IdOnly).id
         return CreateResult(await service.info(session_id), created=False)
     if cwd is None:
         raise SessionNotFound("no session has a conversation yet: send cwd to begin one there")

@@ -33,7 +33,6 @@ class _Answer(Struct):
     summary: str
 
 
-_decode: Final = msgspec.json.Decoder(_Answer).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -90,7 +89,7 @@ def _summary_in(reply: Reply) -> str:
     if reply.result is None:
         raise NoSummary(reply.trouble or "refused")
     try:
-        return _decode(reply.result).summary
+        return msgspec.json.decode(reply.result, type=_Answer).summary
     except (msgspec.DecodeError, RecursionError):
         raise NoSummary("malformed") from None
 

@@ -7,10 +7,8 @@ rows.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -22,13 +20,11 @@ from sessiond.errors import StorageError
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.journal import Journal
 from sessiond.journal.store import SessionLog
+from sessiond.model.digests import sha256_hex
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 
 __all__ = ["CatalogRecords", "Snapshot", "fingerprint_of", "fits_line", "snapshot"]
-
-
-_info_decoder: Final = msgspec.json.Decoder(SessionInfo)
 
 
 class Snapshot(Struct, frozen=True):
@@ -122,7 +118,7 @@ class CatalogRecords:
         if shown is None:
             return None
         try:
-            info = _info_decoder.decode(shown.info)
+            info = msgspec.json.decode(shown.info, type=SessionInfo)
         except msgspec.DecodeError:
             return None
         there = msgspec.structs.replace(
@@ -223,4 +219,4 @@ def fingerprint_of(found: FileStat) -> Fingerprint:
 
 
 def _digest(line: bytes) -> str:
-    return hashlib.sha256(line).hexdigest()
+    return sha256_hex(line)

@@ -94,9 +94,6 @@ def head_infos(session: Session) -> list[HeadInfo]:
     return [shown(name, session.heads[name]) for name in names]
 
 
-_lineage_decoder = msgspec.json.Decoder(Lineage)
-
-
 def lineage_of(header: Header, session_id: str) -> Lineage:
     """Return the header's lineage, completed by the header's other fields."""
     lineage = Lineage()
@@ -111,7 +108,7 @@ def lineage_of(header: Header, session_id: str) -> Lineage:
 
 def _decode_lineage(raw: Raw) -> Lineage:
     try:
-        return _lineage_decoder.decode(raw)
+        return msgspec.json.decode(raw, type=Lineage)
     except msgspec.DecodeError:
         # The lineage in another program's header may have another shape.
         return Lineage()

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from sessiond.errors import InvalidParams
+from sessiond.model.digests import sha256_hex
 
 __all__ = ["PlanRef", "decode_plan_id", "encode_plan_id"]
 
@@ -33,9 +33,6 @@ class PlanRef(Struct, frozen=True, array_like=True):
     tokens_before: int
 
 
-_decoder: Final = msgspec.json.Decoder(PlanRef)
-
-
 def encode_plan_id(plan: PlanRef) -> str:
     """Return the plan's id: letters, digits, `-` and `_`."""
     said = msgspec.json.encode(plan)
@@ -48,7 +45,7 @@ def decode_plan_id(plan_id: str) -> PlanRef:
         encoded = plan_id.removeprefix(_PREFIX)
         found = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
         check, said = found[:_CHECK_BYTES], found[_CHECK_BYTES:]
-        ref = _decoder.decode(said) if check == _check(said) else None
+        ref = msgspec.json.decode(said, type=PlanRef) if check == _check(said) else None
     except (binascii.Error, ValueError, msgspec.DecodeError):
         ref = None
     if ref is None or not plan_id.startswith(_PREFIX):
@@ -60,4 +57,4 @@ def decode_plan_id(plan_id: str) -> PlanRef:
 
 
 def _check(said: bytes) -> bytes:
-    return hashlib.sha256(said).digest()[:_CHECK_BYTES]
+    return bytes.fromhex(sha256_hex(said))[:_CHECK_BYTES]

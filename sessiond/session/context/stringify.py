@@ -29,8 +29,8 @@ __all__ = [
     "written",
 ]
 
-_LONE: Final = re.compile("[\ud800-\udfff]")
-_INDEX: Final = re.compile("0|[1-9][0-9]{0,9}")
+_LONE: Final = "[\ud800-\udfff]"
+_INDEX: Final = "0|[1-9][0-9]{0,9}"
 _INDEX_MAX: Final = 2**32 - 2
 _SAFE_INTEGER: Final = 2**53
 _SAFE_DIGITS: Final = 16
@@ -58,7 +58,7 @@ def cut_units(text: str, units: int) -> str:
 
 def whole_text(text: str) -> str:
     """Return the text with U+FFFD for each half character, which no answer could hold."""
-    return _LONE.sub("\ufffd", text)
+    return re.sub(_LONE, "\ufffd", text)
 
 
 def compact_json(raw: Raw) -> str:
@@ -101,7 +101,7 @@ def written(value: Any) -> str:
     """Return a decoded value without blanks, as JavaScript would write it."""
     if isinstance(value, str):
         quoted = json.dumps(value, ensure_ascii=False)
-        return _LONE.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
+        return re.sub(_LONE, lambda found: f"\\u{ord(found[0]):04x}", quoted)
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, int):
@@ -139,7 +139,7 @@ def _no_json(word: str) -> NoReturn:
 def _in_their_order(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return members in JavaScript's order: first those that could index an array, by number."""
     found = dict(pairs)
-    indices = [name for name in found if _INDEX.fullmatch(name) and int(name) <= _INDEX_MAX]
+    indices = [name for name in found if re.fullmatch(_INDEX, name) and int(name) <= _INDEX_MAX]
     return {name: found[name] for name in sorted(indices, key=int)} | found
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Sequence
-from hashlib import sha256
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from sessiond.model.digests import sha256_hex
 from sessiond.model.parsed_message import Block
 from sessiond.session.providers.tool_pairing import ContextMessage, paired
 
@@ -76,7 +76,7 @@ def _id(written: str, where: str, legal: Legal) -> str:
     plain = _ILLEGAL.sub("_", written)
     if plain == written and written and not where and len(written) <= legal.id_chars:
         return written
-    mark = sha256(f"{where}{written}".encode(errors="replace")).hexdigest()[:_MARK_CHARS]
+    mark = sha256_hex(f"{where}{written}".encode(errors="replace"))[:_MARK_CHARS]
     return f"{plain[: legal.id_chars - _MARK_CHARS - 1]}_{mark}"
 
 

@@ -1,0 +1,26 @@
+"""SHA-256 of bytes: equal bytes have equal digests, so ids and names are made of digests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Protocol
+
+__all__ = ["sha256_hex"]
+
+
+class _Hash(Protocol):
+    def hexdigest(self) -> str: ...
+
+
+def sha256_hex(data: bytes) -> str:
+    """Return the digest as 64 hex digits."""
+    return _sha256()(data).hexdigest()
+
+
+@cache
+def _sha256() -> Callable[[bytes], _Hash]:
+    # Imported here: the hashes of OpenSSL are a fiftieth of a start, and no start needs one.
+    from hashlib import sha256
+
+    return sha256
