@@ -9,6 +9,7 @@ import pytest
 from sessiond.journal.disk.files import Files
 from sessiond.testing.disk import FaultDisk
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 
 
 @pytest.fixture
@@ -21,3 +22,14 @@ def house(home: Path) -> House:
 def real_house(home: Path) -> House:
     """Return a home on the disk of this machine."""
     return House(home, Files())
+
+
+@pytest.fixture(autouse=True)
+def no_recommendation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the daemon from recommending a compaction, which comes by the clock.
+
+    On a slow machine the notification would stand between those that a test expects. Tests of
+    recommendations have the mark `recommends`.
+    """
+    if request.node.get_closest_marker("recommends") is None:
+        set_limits(monkeypatch, COMPACTION_LOOK_SECONDS=86_400.0)

@@ -15,6 +15,8 @@ from tests.kit.calls import append, create, create_to_compact, say
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
+pytestmark = pytest.mark.recommends
+
 MARKED = "It was fixed. \u2028 é😀"
 
 

@@ -11,6 +11,8 @@ from tests.kit.calls import create, say
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
+pytestmark = pytest.mark.recommends
+
 PRESETS = {"pi": 16_384, "operator": 8_192, "piglet": 16_384, "sharur": 2_048}
 TINY: dict[str, Any] = {"context_window": 10, "reserve_tokens": 2, "keep_recent_tokens": 1}
 

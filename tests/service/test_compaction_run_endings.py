@@ -18,6 +18,8 @@ from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 from tests.service.compacting import SAID, Command, ask, kinds, offer, serving
 
+pytestmark = pytest.mark.recommends
+
 
 async def kind_of(wire: Wire, number: int) -> str:
     with pytest.raises(Refusal) as refused:

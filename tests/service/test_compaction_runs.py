@@ -23,6 +23,8 @@ from tests.service.compacting import (
     serving,
 )
 
+pytestmark = pytest.mark.recommends
+
 
 @pytest.mark.parametrize("persist", ["on_assistant", "never"])
 async def test_who_asks_is_asked_and_gets_what_it_wrote(house: House, persist: str) -> None:
