@@ -92,8 +92,11 @@ def test_every_key_can_be_written_in_the_file(written: Any, tmp_path: Path) -> N
 def test_flags_go_over_the_environment_over_the_file_over_defaults(written: Any) -> None:
     file = written("log_level = 'debug'\nidle_exit_seconds = 1\n[limits]\nopen_sessions = 5\n")
     environ = {"SESSIOND_IDLE_EXIT_SECONDS": "2", "SESSIOND_LIMITS_CONNECTIONS": "9"}
-    sources = file._replace(
-        environ=environ, flags={"idle_exit_seconds": 3.0}, defaults={"idle_exit_seconds": 1800.0}
+    sources = structs.replace(
+        file,
+        environ=environ,
+        flags={"idle_exit_seconds": 3.0},
+        defaults={"idle_exit_seconds": 1800.0},
     )
     configuration, settings = load(sources)
     assert configuration.idle_exit_seconds == 3
@@ -103,8 +106,8 @@ def test_flags_go_over_the_environment_over_the_file_over_defaults(written: Any)
     found = {setting.key: setting.source for setting in settings}
     assert found["idle_exit_seconds"] == "flag"
     assert found["limits.connections"] == "$SESSIOND_LIMITS_CONNECTIONS"
-    assert load(sources._replace(flags={}))[0].idle_exit_seconds == 2
-    assert load(sources._replace(flags={}, environ={}))[0].idle_exit_seconds == 1
+    assert load(structs.replace(sources, flags={}))[0].idle_exit_seconds == 2
+    assert load(structs.replace(sources, flags={}, environ={}))[0].idle_exit_seconds == 1
     assert load(Sources({}, defaults={"idle_exit_seconds": 7}))[0].idle_exit_seconds == 7
 
 
