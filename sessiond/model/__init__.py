@@ -4,6 +4,7 @@ entries.py         the entry types
 row.py             the row of an entry in the index
 events.py          the notifications to clients
 requests.py        the requests to clients
+deferred.py        the result of a call that is answered later
 parsed_message.py  decoded messages
 usage.py           tokens and cost
 plans.py           the plan of a compaction

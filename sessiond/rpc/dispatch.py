@@ -32,6 +32,7 @@ from sessiond.errors import (
     exhausted,
 )
 from sessiond.limits import RETRY_AFTER_MS
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.integers import decode_integers
 from sessiond.rpc.calls import BatchAnswer, Call, CallTable, Peer, Put
 from sessiond.rpc.messages import (
@@ -49,13 +50,10 @@ from sessiond.rpc.outgoing import Outgoing
 from sessiond.rpc.params import Params, RequestMeta, invalid_params
 from sessiond.rpc.progress import Progress
 
-__all__ = ["DEFERRED", "Call", "CancelParams", "Dispatcher", "Exchange", "Method", "Peer"]
+__all__ = ["Call", "CancelParams", "Dispatcher", "Exchange", "Method", "Peer"]
 
 C = TypeVar("C")
 P = TypeVar("P", bound=Params)
-
-DEFERRED: Final[Any] = object()
-"""Return value of a handler whose call is settled later."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from sessiond.errors import Cancelled, InvalidParams, Overloaded, SubscriptionNotFound
 from sessiond.limits import READS_PER_CONNECTION_MAX, RETRY_AFTER_MS
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.events import Present
 from sessiond.model.ids import MAIN
 from sessiond.service.actor.actor import SessionActor
-from sessiond.service.actor.inbox import LATER
 from sessiond.service.actor.lease import LeaseRequest
 from sessiond.service.log.session_info import HeadInfo, head_infos
 from sessiond.service.ports import Partner, Ticket
@@ -128,14 +128,14 @@ class Client:
             actor.touch()
 
     def acquire(self, actor: SessionActor, wish: LeaseRequest, ticket: Ticket) -> Any:
-        """Return a lease that ends with this connection at the latest, or LATER. Raise LeaseHeld."""
+        """Return a lease that ends with this connection at the latest, or DEFERRED. Raise LeaseHeld."""
         self.require_here()
         self._require_share(actor.session_id)
         self._leases_in[actor.session_id] = actor
         if self._asks_no_more:
             wish = replace(wish, wait_ms=0)
         answer = actor.leases.acquire(wish, ticket)
-        if answer is LATER:
+        if answer is DEFERRED:
 
             def give_up() -> None:
                 if actor.leases.give_up(ticket):

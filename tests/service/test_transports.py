@@ -34,7 +34,8 @@ from sessiond.limits import (
     TURN_MESSAGES_MAX,
     Bounds,
 )
-from sessiond.rpc.dispatch import DEFERRED, Call, Dispatcher, Method
+from sessiond.model.deferred import DEFERRED
+from sessiond.rpc.dispatch import Call, Dispatcher, Method
 from sessiond.rpc.framing import Framer, frame_content_length, frame_ndjson
 from sessiond.rpc.params import Params
 from sessiond.service.byte_budget import ByteBudget

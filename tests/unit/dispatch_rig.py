@@ -9,7 +9,8 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from sessiond.errors import Cancelled, InvalidRequest, PermissionDenied
-from sessiond.rpc.dispatch import DEFERRED, Call, Dispatcher, Exchange, Method
+from sessiond.model.deferred import DEFERRED
+from sessiond.rpc.dispatch import Call, Dispatcher, Exchange, Method
 from sessiond.rpc.params import Params
 
 

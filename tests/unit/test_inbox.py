@@ -16,9 +16,10 @@ from sessiond.limits import (
     INBOX_BYTES_MAX,
     INBOX_COMMANDS_MAX,
 )
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.entries import Custom
 from sessiond.rpc.progress import NO_PROGRESS
-from sessiond.service.actor.inbox import LATER, Command, Inbox
+from sessiond.service.actor.inbox import Command, Inbox
 from sessiond.session.draft import Draft
 from sessiond.session.index import Session
 
@@ -233,7 +234,7 @@ def test_a_question_may_answer_later_or_be_refused_or_have_a_bug() -> None:
 
         return finish
 
-    later = Command(FakeTicket(), lambda _receipt, _durability: LATER)
+    later = Command(FakeTicket(), lambda _receipt, _durability: DEFERRED)
     refused = Command(FakeTicket(), fail(EntryInvalid("no", path="")))
     broken = Command(FakeTicket(), fail(KeyError("x")))
     for one in (later, refused, broken):

@@ -23,7 +23,7 @@ from sessiond.errors import (
     SessiondError,
 )
 from sessiond.limits import LEASE_WAITERS_MAX, LEASES_MAX
-from sessiond.service.actor.inbox import LATER
+from sessiond.model.deferred import DEFERRED
 from sessiond.service.actor.lease import Lease, LeaseRequest
 from sessiond.service.actor.leases import Leases
 from sessiond.testing.daemon import standing_environment
@@ -141,7 +141,7 @@ class AgainstTheModel(RuleBasedStateMachine):
             assert not wait
             assert refusal.data()["holder"].client_id == held[0]
             return
-        if got is LATER:
+        if got is DEFERRED:
             assert wait
             assert self.holder(head) is not None
             self.line.append((head, client, ttl, self.clock.seconds + wait, asking))
@@ -241,7 +241,7 @@ def test_leases_and_places_in_line_are_bounded() -> None:
         leases.acquire(LeaseRequest("one-more", 1000), call_of(client))
     waiting = [call_of(client) for _ in range(LEASE_WAITERS_MAX)]
     for asking in waiting:
-        assert leases.acquire(LeaseRequest("h0", 1000, 5000), asking) is LATER
+        assert leases.acquire(LeaseRequest("h0", 1000, 5000), asking) is DEFERRED
     with pytest.raises(Overloaded):
         leases.acquire(LeaseRequest("h0", 1000, 5000), call_of(client))
     # What ran out makes room.
@@ -254,7 +254,7 @@ def test_who_waits_is_told_when_the_session_is_closed() -> None:
     leases = leases_at(Clock())
     leases.acquire(LeaseRequest("main", 1000), call_of(someone("a")))
     asking = call_of(someone("b"))
-    assert leases.acquire(LeaseRequest("main", 1000, 1000), asking) is LATER
+    assert leases.acquire(LeaseRequest("main", 1000, 1000), asking) is DEFERRED
     leases.close()
     assert isinstance(asking.got, LeaseHeld)
     assert not leases.in_use

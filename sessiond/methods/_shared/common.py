@@ -16,15 +16,16 @@ from sessiond.limits import (
     PATH_BYTES_MAX,
     RESULT_BYTES_MAX,
 )
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.entries import ENTRY_TYPES, Entry, Opaque, SessionInfoEntry
 from sessiond.model.events import CatalogChange
 from sessiond.model.ids import NewEntryId, SessionId
 from sessiond.model.integers import IntegerDecoder
 from sessiond.model.times import is_rfc3339
-from sessiond.rpc.dispatch import DEFERRED, Call, Method
+from sessiond.rpc.dispatch import Call, Method
 from sessiond.rpc.params import Params, invalid_params
 from sessiond.service.actor.actor import SessionActor
-from sessiond.service.actor.inbox import LATER, Command
+from sessiond.service.actor.inbox import Command
 from sessiond.service.client import Client
 from sessiond.session.draft import Draft
 
@@ -46,7 +47,6 @@ __all__ = [
     "require_path",
     "require_result_fits",
     "require_time",
-    "served",
     "submit",
 ]
 
@@ -69,7 +69,7 @@ def ask(
 ) -> Any:
     """Answer from a session's state, after this connection's earlier mutations."""
     actor = client.service.actor(session_id)
-    return served(actor.ask(call, lambda: question(actor)))
+    return actor.ask(call, lambda: question(actor))
 
 
 def ask_in_turn(
@@ -77,7 +77,7 @@ def ask_in_turn(
 ) -> Any:
     """Answer between two batches of the session's writer, when no batch is on its way to the disk."""
     actor = client.service.actor(session_id)
-    return served(actor.ask_in_turn(call, lambda: question(actor)))
+    return actor.ask_in_turn(call, lambda: question(actor))
 
 
 def submit(
@@ -85,7 +85,7 @@ def submit(
 ) -> Any:
     """Put a mutation into the session's inbox; its receipt is the result."""
     actor = client.service.actor(session_id)
-    return served(actor.submit(Command(call, _receipt, stage)))
+    return actor.submit(Command(call, _receipt, stage))
 
 
 def act(
@@ -105,16 +105,11 @@ def act(
     def act(lines: Sequence[bytes], *, late: bool) -> None:  # noqa: ARG001 - no line comes with it
         do(actor)
 
-    return served(actor.submit(Command(call, done, act=act, entries=0)))
+    return actor.submit(Command(call, done, act=act, entries=0))
 
 
 def _receipt(receipt: Any, _durability: str) -> Any:
     return receipt
-
-
-def served(result: Any) -> Any:
-    """Return a handler's result for an actor's answer: DEFERRED for LATER."""
-    return DEFERRED if result is LATER else result
 
 
 def page_limit(limit: int | None) -> int:

@@ -9,9 +9,8 @@ from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.errors import InvalidParams, SessionExists
-from sessiond.methods._shared.common import Call, Client, ask, served
+from sessiond.methods._shared.common import DEFERRED, Call, Client, ask
 from sessiond.service.actor.actor import SessionActor
-from sessiond.service.actor.inbox import LATER
 from sessiond.service.copying.source import CopyDeps
 from sessiond.service.files.dry_run import rehearse
 from sessiond.service.log.session_info import SessionInfo
@@ -90,7 +89,7 @@ def ask_both(
     def with_other() -> Any:
         actor = service.actor(session_id)
         answer = actor.ask(call, lambda: look(actor, other))
-        if answer is LATER and actor.in_memory:
+        if answer is DEFERRED and actor.in_memory:
             client.listener.start(serve)
         return answer
 
@@ -102,4 +101,4 @@ def ask_both(
         """
         client.chunk_done()
 
-    return served(other.ask(call, with_other))
+    return other.ask(call, with_other)

@@ -16,7 +16,6 @@ from sessiond.errors import EntryNotFound
 from sessiond.methods._shared.common import DEFERRED, Call, Client, ask
 from sessiond.model.requests import BeforeBranch, Hook
 from sessiond.service.actor.actor import SessionActor
-from sessiond.service.actor.inbox import LATER
 
 __all__ = ["hooked", "leaving"]
 
@@ -46,11 +45,10 @@ def hooked(  # noqa: PLR0913 - the call with its hook and its continuation
         async def consult() -> Any:
             told = await found if isinstance(found, Awaitable) else found
             supplied = None if told is None else await hooks.before(hook, told)
-            result = go_on(supplied)
-            return LATER if result is DEFERRED else result
+            return go_on(supplied)
 
         client.service.work(call, consult)
-        return LATER
+        return DEFERRED
 
     return ask(client, call, session_id, look)
 

@@ -226,7 +226,7 @@ def _files(actor: SessionActor, request: CompactRequest) -> TouchedFiles | None:
 def _result(
     actor: SessionActor, request: CompactRequest, call: Call[Client], receipt: Receipt
 ) -> CompactResult | Any:
-    """Return the answer, or LATER while the estimates are computed."""
+    """Return the answer, or DEFERRED while the estimates are computed."""
     (stored,) = receipt.entries
     said = request.tokens_before
     if isinstance(said, UnsetType) and request.plan is not None:

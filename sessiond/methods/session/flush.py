@@ -7,9 +7,8 @@ from typing import Any
 from msgspec import Struct
 
 from sessiond.errors import SubscriptionNotFound
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
+from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, SessionParams, ask
 from sessiond.service.actor.actor import SessionActor
-from sessiond.service.actor.inbox import LATER
 
 __all__ = ["METHOD"]
 
@@ -41,7 +40,7 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
         # The call waits for its own connection only: it keeps neither the session open nor the
         # daemon from stopping.
         client.service.work(call, wait)
-        return LATER
+        return DEFERRED
 
     return ask(client, call, params.session_id, look)
 

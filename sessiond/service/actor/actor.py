@@ -16,9 +16,10 @@ from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.errors import SessiondError
+from sessiond.model.deferred import DEFERRED
 from sessiond.service.actor.background import run_in_background
 from sessiond.service.actor.exclusive import ExclusiveOperation
-from sessiond.service.actor.inbox import LATER, Command, Inbox
+from sessiond.service.actor.inbox import Command, Inbox
 from sessiond.service.actor.leases import Leases
 from sessiond.service.actor.live import HostStatistics, Live, SessionDeps
 from sessiond.service.actor.loop import Loop
@@ -192,7 +193,7 @@ class SessionActor:
     # -- requests ----------------------------------------------------------------
 
     def ask(self, ticket: Ticket, question: Callable[[], Any]) -> Any:
-        """Answer a question now, or LATER when the asker's own commands come first."""
+        """Answer a question now; return DEFERRED if earlier commands of its client come first."""
         self.touch()
         if self.is_open and not self._loop.reopening and not self._inbox.holds(ticket.client):
             if not self.opened.journal.is_doubted:
@@ -202,7 +203,7 @@ class SessionActor:
         return self.ask_in_turn(ticket, question)
 
     def ask_in_turn(self, ticket: Ticket, question: Callable[[], Any]) -> Any:
-        """Answer LATER, between two batches: what was asked before is stored, or was refused."""
+        """Answer a question between two batches, after every earlier command; return DEFERRED."""
 
         def finish(_receipt: Any, _durability: str) -> Any:
             return self._answered(question)
@@ -228,7 +229,7 @@ class SessionActor:
             self._loop.doubt()
 
     def submit(self, command: Command) -> Any:
-        """Give a command a place in line; its answer comes LATER. Raises Overloaded."""
+        """Put a command into the inbox; return DEFERRED. Raises Overloaded."""
         self.last_used = self.environment.monotonic()
         # The line is served as a whole, so only its first command has to be announced.
         if self._inbox.put(command):
@@ -237,10 +238,10 @@ class SessionActor:
                 chunk.ready.append(self._loop)
             else:
                 self._loop.wake()
-        return LATER
+        return DEFERRED
 
     def later(self, ticket: Ticket, job: Callable[[], Awaitable[Any]]) -> Any:
-        """Answer a question LATER; until then the session stays open."""
+        """Answer by a job, until whose end the session stays open; return DEFERRED."""
         release = self.retain()
         opened = self.opened
 
@@ -260,7 +261,7 @@ class SessionActor:
                 release()
 
         run_in_background(ticket, read, self.environment)
-        return LATER
+        return DEFERRED
 
     def retain(self) -> Callable[[], None]:
         """Keep the session open; return the function that ends this, as its collection does."""

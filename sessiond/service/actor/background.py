@@ -10,7 +10,7 @@ from anyio import CancelScope
 
 from sessiond.errors import Cancelled, Internal, SessiondError, exhausted
 from sessiond.limits import RETRY_AFTER_MS
-from sessiond.service.actor.inbox import LATER
+from sessiond.model.deferred import DEFERRED
 from sessiond.service.environment import Environment
 from sessiond.service.ports import Ticket
 from sessiond.service.progress import ProgressTeller
@@ -26,7 +26,7 @@ def run_in_background(
 ) -> None:
     """Start `job` and answer with its result.
 
-    Cancelling the request cancels the job if `give_up` allows it. A job that returns LATER has queued
+    Cancelling the request cancels the job if `give_up` allows it. A job that returns DEFERRED has queued
     the request elsewhere. What the job reports to `ticket.progress` is told while it runs.
     """
     scope = CancelScope()
@@ -70,9 +70,9 @@ def run_in_background(
 def _word(ticket: Ticket, result: Any) -> Callable[[], None]:
     """Return the function that sends the answer.
 
-    For LATER it serves the gathered sessions, since no connection's chunk ends here.
+    For DEFERRED it serves the gathered sessions, since no connection's chunk ends here.
     """
-    if result is LATER:
+    if result is DEFERRED:
         run_ready: Callable[[], None] = ticket.client.chunk_done
         return run_ready
     return partial(ticket.answer, result)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Protocol
 
 from msgspec import Struct
 
@@ -20,15 +20,13 @@ from sessiond.limits import (
     INBOX_COMMANDS_MAX,
     RETRY_AFTER_MS,
 )
+from sessiond.model.deferred import DEFERRED
 from sessiond.service.ports import Ticket
 from sessiond.session.draft import Draft
 from sessiond.session.index import Session
 from sessiond.session.later import later, refused_later
 
-__all__ = ["LATER", "Act", "Command", "Inbox"]
-
-LATER: Final[Any] = object()
-"""The return value of a command whose answer comes from a task of its own."""
+__all__ = ["Act", "Command", "Inbox"]
 
 
 class Act(Protocol):
@@ -123,7 +121,7 @@ class Command(Struct, eq=False):
             self.fail(Internal("a bug in sessiond", incident_id=incident_id))
         else:
             self.settled = True
-            if result is not LATER:
+            if result is not DEFERRED:
                 self.ticket.answer(result)
 
     def fail(self, error: SessiondError) -> None:

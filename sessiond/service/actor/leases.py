@@ -16,10 +16,10 @@ from typing import Any
 
 from sessiond.errors import Cancelled, HeadNotFound, Overloaded, SessiondError
 from sessiond.limits import LEASE_WAITERS_MAX, LEASES_MAX, RETRY_AFTER_MS
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.ids import MAIN
 from sessiond.model.row import Rules
 from sessiond.model.times import rfc3339, unix_ms
-from sessiond.service.actor.inbox import LATER
 from sessiond.service.actor.lease import HeldLease, Lease, LeaseRequest, Waiter, held_by
 from sessiond.service.environment import Environment
 from sessiond.service.ports import Ticket
@@ -84,7 +84,7 @@ class Leases:
     # -- requests of clients, served between two batches ------------------------------
 
     def acquire(self, wish: LeaseRequest, ticket: Ticket) -> Any:
-        """Return a lease, or LATER if the client must wait for the head.
+        """Return a lease, or DEFERRED if the client must wait for the head.
 
         Raises LeaseHeld, HeadNotFound, Overloaded.
         """
@@ -104,7 +104,7 @@ class Leases:
             )
         until = self._environment.monotonic() + wish.wait_ms / 1000
         self.waiting[Waiter(wish, ticket, until)] = None
-        return LATER
+        return DEFERRED
 
     def give_up(self, ticket: Ticket) -> bool:
         """Remove a cancelled waiter; return False if it was answered already."""

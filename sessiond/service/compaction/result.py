@@ -36,7 +36,7 @@ class CompactResult(Struct, frozen=True):
 def result_with_figures(
     actor: SessionActor, ticket: Ticket, result: CompactResult, said: int | None
 ) -> CompactResult | Any:
-    """Return the result with its figures, or LATER while they are estimated.
+    """Return the result with its figures, or DEFERRED while they are estimated.
 
     `said` is the figure before the compaction, if it needs no estimate.
     """

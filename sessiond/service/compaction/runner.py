@@ -27,12 +27,12 @@ from sessiond.errors import (
     exhausted,
 )
 from sessiond.limits import AUTOMATIC_REST_SECONDS, RETRY_AFTER_MS, RUN_PLANS_MAX, RUNS_MAX
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.events import CompactionTold
 from sessiond.model.plans import CompactionPlan
 from sessiond.model.requests import BeforeCompact
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.background import run_in_background
-from sessiond.service.actor.inbox import LATER
 from sessiond.service.actor.internal_commands import SystemClient, submit_and_wait
 from sessiond.service.compaction.plan import PlanRequest, make_plan
 from sessiond.service.compaction.result import CompactResult, EntryRef, tokens_around
@@ -72,7 +72,7 @@ class CompactionRunner:
     # -- beginning -------------------------------------------------------------------
 
     def join(self, actor: SessionActor, ticket: Ticket, wish: CompactionRequest) -> Any:
-        """Join the head's run, or begin one; return LATER. Raise Overloaded, Cancelled."""
+        """Join the head's run, or begin one; return DEFERRED. Raise Overloaded, Cancelled."""
         ticket.client.require_here()
         run = self._runs.get((actor, wish.head))
         if run is None:
@@ -97,7 +97,7 @@ class CompactionRunner:
             return not run.committing
 
         run_in_background(ticket, wait, self._environment, give_up)
-        return LATER
+        return DEFERRED
 
     def begin_by_itself(self, actor: SessionActor, head: str) -> None:
         """Begin an automatic run, unless it is pointless now."""
