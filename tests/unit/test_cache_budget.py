@@ -47,7 +47,7 @@ def test_views_give_way_to_contexts_and_contexts_to_views() -> None:
     views, cache = ViewCache(session, caches), ContextCache(caches)
     assert views.now(context, VIEW) is not None
     assert cache.build_now(session, 1) is not None
-    assert views.kept(1, VIEW) is None
+    assert views.get((1, VIEW)) is None
     assert views.now(context, VIEW) is not None
     assert cache.get(1) is None
 

@@ -118,7 +118,7 @@ def test_what_is_not_small_or_far_away_is_left_to_a_worker_thread(
     cache = ContextCache()
     set_limits(monkeypatch, INLINE_READ_BYTES=500)
     assert cache.build_now(session, 40) is None
-    cache.put(build_context(session, 39))
+    cache.keep(build_context(session, 39))
     assert cache.build_now(session, 40) is not None
     set_limits(monkeypatch, INLINE_READ_BYTES=10**9, INLINE_WALK_STEPS=20)
     assert ContextCache().build_now(session, 40) is None
@@ -140,5 +140,7 @@ def test_the_cache_is_bounded_in_bytes_and_in_contexts_and_keeps_the_newest(
     kept = [leaf for leaf in range(1, 41) if cache.get(leaf) is not None]
     assert kept == [1, 7, 8]
     monkeypatch.setattr(context_cache, bound, 0)
+    cache = ContextCache()
+    cache.build_now(session, 19)
     cache.build_now(session, 20)
     assert [leaf for leaf in range(1, 41) if cache.get(leaf) is not None] == [20]

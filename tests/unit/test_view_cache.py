@@ -239,12 +239,13 @@ def test_what_is_kept_is_bounded_and_the_newest_stays(
     monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
     session = opened([entry(n, "user", 0, 1) for n in range(1, 31)], NATIVE_HEADER)
-    views, view = ViewCache(session), View(shape="openai")
+    view = View(shape="openai")
     size = sum(map(len, anew(session, build_context(session, 10), view).bodies()))
     limit = {"VIEW_CACHE_BYTES_MAX": 3 * size, "VIEW_CACHE_COUNT_MAX": 3}[bound]
     monkeypatch.setattr(view_cache, bound, limit)
+    views = ViewCache(session)
     for leaf in range(10, 20):
         views.now(build_context(session, leaf), view)
-        views.kept(10, view)
-    kept = [leaf for leaf in range(31) if views.kept(leaf, view) is not None]
+        views.get((10, view))
+    kept = [leaf for leaf in range(31) if views.get((leaf, view)) is not None]
     assert kept == [10, 18, 19]

@@ -115,14 +115,14 @@ class ContextQuestion(Struct, frozen=True):
             return context, self.actor.estimates.find(self.leaf)
 
         context, tokens = await to_thread.run_sync(find)
-        self.actor.contexts.put(context)
+        self.actor.contexts.keep(context)
         return context, tokens
 
     async def _built(self, leaf: int) -> Context:
         context = self.actor.contexts.get(leaf)
         if context is None:
             context = await to_thread.run_sync(build_context, self.actor.opened, leaf)
-            self.actor.contexts.put(context)
+            self.actor.contexts.keep(context)
         return context
 
     def _other(self, context: Context) -> int:
@@ -166,7 +166,7 @@ class ContextQuestion(Struct, frozen=True):
     def viewed_now(self) -> Raw | None:
         """Return the answer if it is cheap, else None."""
         actor, opened, held = self.actor, self.actor.opened, self._held
-        theirs = actor.views.kept(held, self.view)
+        theirs = actor.views.get((held, self.view))
         context = actor.contexts.build_now(opened, self.leaf)
         tokens = None if context is None else actor.estimates.now(self.leaf)
         shown = None if context is None else actor.views.now(context, self.view)
@@ -182,7 +182,7 @@ class ContextQuestion(Struct, frozen=True):
     async def viewed(self) -> Raw:
         """Return the answer, computed in worker threads."""
         views, held = self.actor.views, self._held
-        theirs = views.kept(held, self.view)
+        theirs = views.get((held, self.view))
         context, tokens = await self._counted()
         shown = await views.ask(context, self.view)
         if held and theirs is None:

@@ -4,5 +4,6 @@ context_cache.py  contexts, spliced from stored bytes
 view_cache.py     contexts as a provider takes them
 token_counts.py   estimated tokens at an entry
 growth.py         upper bounds of a change
+recently_used.py  what both caches are: recently used values, bounded
 cache_budget.py   bytes of all caches
 """

@@ -7,8 +7,7 @@ spliced anew, in a worker thread if it is not small.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -21,6 +20,7 @@ from sessiond.limits import (
 )
 from sessiond.model.row import Kind
 from sessiond.service.context.cache_budget import CacheBudget
+from sessiond.service.context.recently_used import RecentlyUsed
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.context.context import (
     ContextPlan,
@@ -52,43 +52,21 @@ class Context(Struct, frozen=True):
         return min(sources, shared_prefix(self.messages(), other.messages()))
 
 
-class ContextCache:
-    """Recently used contexts of one session, bounded in bytes."""
+class ContextCache(RecentlyUsed[int, Context]):
+    """Recently used contexts of one session, by leaf."""
 
     def __init__(self, caches: CacheBudget | None = None) -> None:
-        self._contexts: OrderedDict[int, Context] = OrderedDict()
-        self._size = 0
-        self._caches = caches or CacheBudget()
+        super().__init__(
+            caches, count_max=CONTEXT_CACHE_COUNT_MAX, bytes_max=CONTEXT_CACHE_BYTES_MAX
+        )
 
-    def clear(self) -> None:
-        """Drop all contexts."""
-        self._contexts.clear()
-        self._size = 0
+    def bytes_of(self, values: Collection[Context]) -> int:
+        """Return the sum of the contexts' sizes."""
+        return sum(context.size for context in values)
 
-    def get(self, leaf: int) -> Context | None:
-        """Return the context at `leaf` if it is kept."""
-        found = self._contexts.get(leaf)
-        if found is not None:
-            self._contexts.move_to_end(leaf)
-            self._caches.touch(self)
-        return found
-
-    def put(self, context: Context) -> None:
-        """Keep a context; drop the least recently used ones over the limit."""
-        self._forget(context.leaf)
-        self._contexts[context.leaf] = context
-        self._size += context.size
-        # The newest stays, however large it is.
-        while len(self._contexts) > 1 and (
-            self._size > CONTEXT_CACHE_BYTES_MAX or len(self._contexts) > CONTEXT_CACHE_COUNT_MAX
-        ):
-            self._forget(next(iter(self._contexts)))
-        self._caches.keeps(self, self._size)
-
-    def _forget(self, leaf: int) -> None:
-        gone = self._contexts.pop(leaf, None)
-        if gone is not None:
-            self._size -= gone.size
+    def keep(self, context: Context) -> None:
+        """Keep a context at its leaf."""
+        self.put(context.leaf, context)
 
     def build_now(self, opened: OpenSession, leaf: int) -> Context | None:
         """Return the context at `leaf` if that is cheap: kept, few new entries, or small."""
@@ -101,13 +79,13 @@ class ContextCache:
         if not _is_small(opened, plan_context(session, leaf).seqs):
             return None
         context = build_context(opened, leaf)
-        self.put(context)
+        self.keep(context)
         return context
 
     def _extend(self, opened: OpenSession, leaf: int) -> Context | None:
         """Return the context at `leaf` grown from a kept one at an ancestor, or None."""
         session = opened.session
-        for base in reversed(self._contexts.values()):
+        for base in self.latest():
             if session.compaction_refs[leaf] != base.plan.compaction or base.leaf > leaf:
                 continue
             at, steps = leaf, 0
@@ -124,7 +102,7 @@ class ContextCache:
         return None
 
     def _grow(self, opened: OpenSession, base: Context, leaf: int, new: list[int]) -> Context:
-        self._forget(base.leaf)
+        self.drop(base.leaf)
         bodies, sources = _read(opened, new, base.plan.compaction)
         base.bodies.extend(bodies)
         base.sources.extend(sources)
@@ -146,7 +124,7 @@ class ContextCache:
             count=len(base.bodies),
             size=base.size + sum(map(len, bodies)),
         )
-        self.put(context)
+        self.keep(context)
         return context
 
 

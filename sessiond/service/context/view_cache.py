@@ -7,7 +7,7 @@ reads happen in a worker thread; only the loop changes the cache.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections.abc import Collection
 
 from anyio import to_thread
 from msgspec import Struct
@@ -20,6 +20,7 @@ from sessiond.limits import (
 )
 from sessiond.service.context.cache_budget import CacheBudget
 from sessiond.service.context.context_cache import Context
+from sessiond.service.context.recently_used import RecentlyUsed
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.context.context import shared_prefix
 from sessiond.session.providers.shapes import NOTHING, Settled, ShapedPart, View, show
@@ -112,29 +113,22 @@ def shared(one: Viewed, other: Viewed) -> int:
     return same + min(sources, shared_prefix(one.bodies(same), other.bodies(same)))
 
 
-class ViewCache:
-    """Recently used views of one session's contexts, bounded in bytes."""
+class ViewCache(RecentlyUsed[tuple[int, View], Viewed]):
+    """Recently used views of one session's contexts, by leaf and view."""
 
     def __init__(self, opened: OpenSession, caches: CacheBudget | None = None) -> None:
+        super().__init__(caches, count_max=VIEW_CACHE_COUNT_MAX, bytes_max=VIEW_CACHE_BYTES_MAX)
         self._opened = opened
-        self._kept: OrderedDict[tuple[int, View], Viewed] = OrderedDict()
-        self._caches = caches or CacheBudget()
 
-    def clear(self) -> None:
-        """Drop all views."""
-        self._kept.clear()
-
-    def kept(self, leaf: int, view: View) -> Viewed | None:
-        """Return the context at `leaf` in a view, if it is kept."""
-        found = self._kept.get((leaf, view))
-        if found is not None:
-            self._kept.move_to_end((leaf, view))
-            self._caches.touch(self)
-        return found
+    def bytes_of(self, values: Collection[Viewed]) -> int:
+        """Return the bytes of the messages; views that share a trunk keep it once."""
+        trunks = {id(viewed.trunk): viewed.trunk.size for viewed in values}
+        rests = sum(len(body) for viewed in values for _, body in viewed.part.rest)
+        return sum(trunks.values()) + rests
 
     def now(self, context: Context, view: View) -> Viewed | None:
         """Return the context in a view if that is cheap: kept, few new messages, or small."""
-        found = self.kept(context.leaf, view)
+        found = self.get((context.leaf, view))
         if found is not None:
             return found
         for base in (self._base(context, view), None):
@@ -162,7 +156,7 @@ class ViewCache:
         if context.plan.edited:
             return None
         session = self._opened.session
-        for base in reversed(self._kept.values()):
+        for base in self.latest():
             if base.view != view or base.compaction != context.plan.compaction:
                 continue
             at, steps = context.leaf, 0
@@ -180,19 +174,8 @@ class ViewCache:
         trunk.grow(part)
         compaction, said = context.plan.compaction, len(trunk.system)
         found = Viewed(context.leaf, view, compaction, trunk, part, said)
-        self._kept[context.leaf, view] = found
-        # The newest stays, however large it is.
-        while len(self._kept) > 1 and (
-            len(self._kept) > VIEW_CACHE_COUNT_MAX or self._bytes() > VIEW_CACHE_BYTES_MAX
-        ):
-            self._kept.popitem(last=False)
-        self._caches.keeps(self, self._bytes())
+        self.put((context.leaf, view), found)
         return found
-
-    def _bytes(self) -> int:
-        trunks = {id(kept.trunk): kept.trunk.size for kept in self._kept.values()}
-        rests = sum(len(body) for kept in self._kept.values() for _, body in kept.part.rest)
-        return sum(trunks.values()) + rests
 
 
 def _size(context: Context, base: Viewed | None) -> int:
