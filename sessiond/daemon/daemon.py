@@ -131,7 +131,7 @@ class Daemon:
         gc.set_threshold(*_GC_THRESHOLDS)
 
         async def connection(port: Port) -> None:
-            await serve_connection(port, dispatcher, partial(connect, service), service.holdings)
+            await serve_connection(port, dispatcher, partial(connect, service), service.byte_budget)
 
         async def stdio() -> None:
             await serve_stdio(connection)
@@ -139,7 +139,7 @@ class Daemon:
 
         tasks.start_soon(_unload_idle, service)
         if self._listener is not None:
-            admission = Admission(service.holdings, lambda: service.bounds)
+            admission = Admission(service.byte_budget, lambda: service.bounds)
             await tasks.start(serve_unix, self._listener, connection, admission)
         if self._options.stdio:
             tasks.start_soon(stdio)

@@ -71,7 +71,7 @@ class Service:
         self.started_at = environment.now()
         self.request_stop = request_stop
         self.clients: dict[Consulted, None] = {}
-        self.holdings = ByteBudget()
+        self.byte_budget = ByteBudget()
         self.live_catalog = LiveCatalog(
             store,
             environment,
@@ -122,7 +122,7 @@ class Service:
     @bounds.setter
     def bounds(self, bounds: Bounds) -> None:
         self.registry.eviction.bounds = bounds
-        self.holdings.bytes_max = bounds.buffered_bytes
+        self.byte_budget.bytes_max = bounds.buffered_bytes
 
     @property
     def in_use(self) -> bool:
@@ -229,7 +229,7 @@ class Service:
             clients=len(self.clients),
             requests_waiting=self.registry.requests_waiting(),
             draining=self.draining,
-            holdings=self.holdings.statistics(),
+            holdings=self.byte_budget.statistics(),
             catalog=self.live_catalog.statistics(),
             sessions={actor.session_id: actor.statistics() for actor in actors},
         )

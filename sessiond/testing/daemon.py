@@ -106,7 +106,7 @@ class Daemon:
         port = SocketPort(theirs, "test")
         service = self.service
         self._tasks.start_soon(
-            serve_connection, port, self.dispatcher, partial(connect, service), service.holdings
+            serve_connection, port, self.dispatcher, partial(connect, service), service.byte_budget
         )
         return ours
 

@@ -45,9 +45,9 @@ class Admission:
     """The open connections, counted by process."""
 
     def __init__(
-        self, holdings: ByteBudget, bounds: Callable[[], Bounds] = lambda: DEFAULT_BOUNDS
+        self, budget: ByteBudget, bounds: Callable[[], Bounds] = lambda: DEFAULT_BOUNDS
     ) -> None:
-        self._holdings = holdings
+        self._budget = budget
         self._bounds = bounds
         self._open: Counter[int] = Counter()
         self._logged_at = _NEVER
@@ -81,12 +81,12 @@ class Admission:
             del self._open[peer.pid]
 
     def _refuse(self, peer: Peer, reason: str, limit: int) -> bytes:
-        self._holdings.connections_refused += 1
+        self._budget.connections_refused += 1
         now = anyio.current_time()
         if now - self._logged_at >= REFUSALS_LOGGED_SECONDS:
             # Refused clients retry often, so one line per interval is enough.
             self._logged_at = now
-            refused = self._holdings.connections_refused
+            refused = self._budget.connections_refused
             facts = {"limit": limit, "pid": peer.pid, "refused": refused}
             _log.warning("refused one connection too many", extra=facts)
         error = Overloaded(

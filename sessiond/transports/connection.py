@@ -85,17 +85,17 @@ class Connection(Generic[C]):
         tasks: TaskGroup,
         dispatcher: Dispatcher[C],
         make_client: Callable[[Connection[C]], C],
-        holdings: ByteBudget,
+        budget: ByteBudget,
     ) -> None:
         self._port = port
         self._tasks = tasks
         self._dispatcher = dispatcher
-        self._receiving = Receiving(holdings, self._refuse)
+        self._receiving = Receiving(budget, self._refuse)
         self._framer = self._receiving.framer
-        self._outbox = Outbox(port, self.start, holdings, moved=self._moved, broken=self._abort)
+        self._outbox = Outbox(port, self.start, budget, moved=self._moved, broken=self._abort)
         self._replay_turn: anyio.Lock | None = None
         self.client = make_client(self)
-        self._answers = Answers(self._framer, self._outbox, holdings, self._moved)
+        self._answers = Answers(self._framer, self._outbox, budget, self._moved)
         self._exchange = dispatcher.connection(self._answers, self.client)
         self._answers.watch(self._exchange.calls)
         self._calls = self._exchange.calls.held

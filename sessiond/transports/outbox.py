@@ -50,14 +50,14 @@ class Outbox:
         self,
         port: Port,
         start_task: Callable[[Callable[[], Awaitable[None]]], None],
-        holdings: ByteBudget,
+        budget: ByteBudget,
         *,
         moved: Callable[[], None],
         broken: Callable[[str], None],
     ) -> None:
         self._port = port
         self._start_task = start_task
-        self._holdings = holdings
+        self._budget = budget
         self._counted_bytes = 0
         self._moved = moved
         self._broken = broken
@@ -98,17 +98,17 @@ class Outbox:
         """Queue events; return False when they would pass a limit and other frames wait already."""
         size = len(frames)
         pending = self.answer_bytes + self._event_bytes
-        holdings = self._holdings
+        budget = self._budget
         # `is_full_for_events`, word by word: this runs for every event and subscriber.
         if pending and (
-            pending + size > OUTBOX_BYTES_MAX or holdings.held_bytes * 2 > holdings.bytes_max
+            pending + size > OUTBOX_BYTES_MAX or budget.held_bytes * 2 > budget.bytes_max
         ):
             # The outbox may be full only because nothing tried to send its frames yet.
             self.flush()
             if self.pending_bytes:
                 # If the whole daemon is full, this connection can only wait for its own outbox
                 # to be empty.
-                room = 0 if self._holdings.is_full_for_events else OUTBOX_BYTES_MAX - size
+                room = 0 if self._budget.is_full_for_events else OUTBOX_BYTES_MAX - size
                 self._room_below = min(self._room_below, max(0, room))
                 return False
         if self._closed:
@@ -156,7 +156,7 @@ class Outbox:
 
     def _count_pending(self) -> None:
         pending = self.answer_bytes + self._event_bytes
-        self._holdings.held_bytes += pending - self._counted_bytes
+        self._budget.held_bytes += pending - self._counted_bytes
         self._counted_bytes = pending
 
     def _load(self, data: bytes) -> None:

@@ -23,11 +23,11 @@ __all__ = ["Receiving"]
 class Receiving:
     """The receiving end of one connection; `refuse` tells the sender about a refused frame."""
 
-    __slots__ = ("_held", "_holdings", "_is_large", "_refuse", "framer")
+    __slots__ = ("_held", "_budget", "_is_large", "_refuse", "framer")
 
-    def __init__(self, holdings: ByteBudget, refuse: Callable[[SessiondError], None]) -> None:
+    def __init__(self, budget: ByteBudget, refuse: Callable[[SessiondError], None]) -> None:
         self.framer = Framer()
-        self._holdings = holdings
+        self._budget = budget
         self._refuse = refuse
         self._held = 0
         self._is_large = False
@@ -40,8 +40,8 @@ class Receiving:
             self._count(held)
             if held > READ_BYTES:
                 self._is_large = True
-                if not self._holdings.grow_half(self, current_time()):
-                    self._holdings.frames_refused += 1
+                if not self._budget.grow_half(self, current_time()):
+                    self._budget.frames_refused += 1
                     items.append(self._drop())
             elif self._is_large:
                 self._end_large()
@@ -67,15 +67,15 @@ class Receiving:
         self.close()
         return Overloaded(
             "too many bytes wait in this daemon to take so large a frame now; send it again later",
-            limit=self._holdings.bytes_max,
+            limit=self._budget.bytes_max,
             retry_after_ms=RETRY_AFTER_MS,
         )
 
     def _count(self, held: int) -> None:
-        self._holdings.held_bytes += held - self._held
+        self._budget.held_bytes += held - self._held
         self._held = held
 
     def _end_large(self) -> None:
         if self._is_large:
             self._is_large = False
-            self._holdings.end_half(self)
+            self._budget.end_half(self)

@@ -31,7 +31,7 @@ class Answers:
         "_calls",
         "_counted_bytes",
         "_framer",
-        "_holdings",
+        "_budget",
         "_moved",
         "_outbox",
         "_put",
@@ -39,12 +39,12 @@ class Answers:
     )
 
     def __init__(
-        self, framer: Framer, outbox: Outbox, holdings: ByteBudget, moved: Callable[[], None]
+        self, framer: Framer, outbox: Outbox, budget: ByteBudget, moved: Callable[[], None]
     ) -> None:
         self._framer = framer
         self._outbox = outbox
         self._put = outbox.put
-        self._holdings = holdings
+        self._budget = budget
         self._moved = moved
         self._calls: CallTable[Any] | None = None
         # Bytes of unanswered requests and unread bodies that are counted in the byte budget.
@@ -75,9 +75,9 @@ class Answers:
         self._outbox.flush()
         waiting = self._outbox.answer_bytes
         fits = not waiting or waiting + size <= RESULT_BYTES_MAX
-        if fits and self._holdings.admits_answer(size):
+        if fits and self._budget.admits_answer(size):
             return True
-        self._holdings.answers_refused += 1
+        self._budget.answers_refused += 1
         return False
 
     @property
@@ -99,13 +99,13 @@ class Answers:
             return
         size = self._calls.body_bytes + self._unread_bytes
         if size != self._counted_bytes:
-            self._holdings.held_bytes += size - self._counted_bytes
+            self._budget.held_bytes += size - self._counted_bytes
             self._counted_bytes = size
 
     def close(self) -> None:
         """Stop counting: no answer is read any more, and waiting requests are bounded elsewhere."""
         self._calls = None
-        self._holdings.held_bytes -= self._counted_bytes
+        self._budget.held_bytes -= self._counted_bytes
         self._counted_bytes = 0
 
 

@@ -28,14 +28,14 @@ async def serve_connection(
     port: Port,
     dispatcher: Dispatcher[C],
     make_client: Callable[[Connection[C]], C],
-    holdings: ByteBudget,
+    budget: ByteBudget,
 ) -> None:
-    """Serve one connection until it ends; its memory counts in the budget `holdings`."""
+    """Serve one connection until it ends; its memory counts in `budget`."""
     reason = "the connection was cancelled"
     _log.debug("connection opened", extra={"peer": port.peer})
     try:
         async with anyio.create_task_group() as tasks:
-            connection = Connection(port, tasks, dispatcher, make_client, holdings)
+            connection = Connection(port, tasks, dispatcher, make_client, budget)
             try:
                 await connection.run()
             finally:

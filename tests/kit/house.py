@@ -56,7 +56,7 @@ class House:
         ) as daemon:
             yield daemon
         assert self.bugs == []
-        assert daemon.service.holdings.held_bytes == 0
+        assert daemon.service.byte_budget.held_bytes == 0
         assert daemon.service.registry.caches.held_bytes == 0
 
     def put(

@@ -45,7 +45,7 @@ async def test_half_a_large_frame_that_finds_no_room_is_refused_and_its_rest_ski
     frame: Any,
 ) -> None:
     daemon = Daemon()
-    daemon.holdings.bytes_max = 2 * READ_BYTES
+    daemon.byte_budget.bytes_max = 2 * READ_BYTES
     async with connected(daemon) as (wire, _):
         body = request(1, text="x" * LARGE)[:-1]
         await wire.send_bytes(frame(body) + frame(request(2, text="small")[:-1]))
@@ -58,7 +58,7 @@ async def test_half_a_large_frame_that_finds_no_room_is_refused_and_its_rest_ski
         assert first["error"]["data"]["limit"] == 2 * READ_BYTES
         assert second["id"] == 2
         assert daemon.echoed == ["small"]
-        assert daemon.holdings.frames_refused == 1
+        assert daemon.byte_budget.frames_refused == 1
 
 
 async def test_small_requests_get_through_whatever_others_hold() -> None:
@@ -67,8 +67,8 @@ async def test_small_requests_get_through_whatever_others_hold() -> None:
         half = request(1, text="x" * LARGE)[: LARGE // 2]
         await wire.send_bytes(half)
         await quiet()
-        assert daemon.holdings.held_bytes == len(half)
-        daemon.holdings.bytes_max = len(half) - 1
+        assert daemon.byte_budget.held_bytes == len(half)
+        daemon.byte_budget.bytes_max = len(half) - 1
         async with also(daemon) as other:
             await other.send_bytes(request(2, text="y" * (READ_BYTES // 2)))
             assert (await other.message())["id"] == 2
@@ -80,7 +80,7 @@ async def test_half_a_frame_that_has_not_grown_for_a_while_gives_way(
     now = 0.0
     monkeypatch.setattr(receiving_module, "current_time", lambda: now)
     daemon = Daemon()
-    daemon.holdings.bytes_max = 2 * LARGE
+    daemon.byte_budget.bytes_max = 2 * LARGE
     async with connected(daemon) as (stale, _), also(daemon) as fresh, also(daemon) as late:
         frame = request(1, text="x" * 2 * LARGE)
         await stale.send_bytes(frame[:LARGE])
@@ -97,7 +97,7 @@ async def test_half_a_frame_that_has_not_grown_for_a_while_gives_way(
         assert (await stale.message())["id"] == 2
         await fresh.send_bytes(frame[LARGE - READ_BYTES :])
         assert (await fresh.message())["id"] == 1
-        statistics = daemon.holdings.statistics()
+        statistics = daemon.byte_budget.statistics()
         assert (statistics.frames_refused, statistics.large_frames) == (1, 0)
 
 
@@ -112,7 +112,7 @@ async def test_many_bytes_in_flight_stop_the_reading_of_this_connection_only(
         for expected in (3, 3, 1):
             await quiet()
             assert len(daemon.pending) == expected
-            assert daemon.holdings.held_bytes < 100_000 + 2 * READ_BYTES + 40_100
+            assert daemon.byte_budget.held_bytes < 100_000 + 2 * READ_BYTES + 40_100
             await other.send_bytes(request(0))
             await other.message()
             daemon.settle()
@@ -139,12 +139,12 @@ async def test_large_answers_to_questions_wait_in_a_bounded_number(
         assert given in ([0], [0, 1])
         assert all(refusal(answers[n])[1] == "overloaded" for n in range(6) if n not in given)
         assert len(answers[6]["result"]["text"]) == size
-        assert daemon.holdings.answers_refused == 6 - len(given)
+        assert daemon.byte_budget.answers_refused == 6 - len(given)
 
 
 async def test_a_full_daemon_gives_small_answers_and_no_large_ones() -> None:
     daemon = Daemon()
-    daemon.holdings.bytes_max = 1_000_000
+    daemon.byte_budget.bytes_max = 1_000_000
     async with connected(daemon) as (wire, _):
         await wire.send_bytes(request(1, size=999_000) + request(2, size=2_000_000) + request(3))
         first, second, third = await wire.messages(3)
@@ -155,7 +155,7 @@ async def test_a_full_daemon_gives_small_answers_and_no_large_ones() -> None:
 
 async def test_events_of_all_connections_have_half_of_the_room() -> None:
     daemon = Daemon()
-    daemon.holdings.bytes_max = 4_000_000
+    daemon.byte_budget.bytes_max = 4_000_000
     event = b"e" * 499_999 + b"\n"
     async with connected(daemon) as (_, tasks):
         ends: list[RawWire] = []
@@ -173,13 +173,13 @@ async def test_events_of_all_connections_have_half_of_the_room() -> None:
         # An empty outbox takes one whatever others hold; a second one only while there is room.
         queued = [connection.statistics().outbox.pending_bytes for connection in connections]
         assert min(queued) > 0
-        assert daemon.holdings.held_bytes == sum(queued)
+        assert daemon.byte_budget.held_bytes == sum(queued)
         assert sum(size > len(event) for size in queued) == 0
-        assert daemon.holdings.is_full_for_events
-        daemon.holdings.bytes_max = daemon.holdings.held_bytes * 3 // 2
-        assert daemon.holdings.is_full_for_events
-        assert daemon.holdings.admits_answer(1)
-        daemon.holdings.bytes_max = 4_000_000
+        assert daemon.byte_budget.is_full_for_events
+        daemon.byte_budget.bytes_max = daemon.byte_budget.held_bytes * 3 // 2
+        assert daemon.byte_budget.is_full_for_events
+        assert daemon.byte_budget.admits_answer(1)
+        daemon.byte_budget.bytes_max = 4_000_000
         refused = connections[0]
         assert not refused.offer(event)
         with anyio.fail_after(10):
@@ -187,7 +187,7 @@ async def test_events_of_all_connections_have_half_of_the_room() -> None:
                 waiting.start_soon(refused.wait_room)
                 assert await ends[0].lines(1) == [event]
         # Its own socket is empty: it goes on although all others are as stuck as before.
-        assert daemon.holdings.is_full_for_events
+        assert daemon.byte_budget.is_full_for_events
         assert refused.offer(event)
         refused.flush()
         assert await ends[0].lines(1) == [event]

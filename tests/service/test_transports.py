@@ -102,7 +102,7 @@ class Daemon:
         self.echoed: list[str] = []
         self.logged: list[tuple[str, str, Exception]] = []
         self.closed_fails = False
-        self.holdings = ByteBudget()
+        self.byte_budget = ByteBudget()
         self.on_chunk_done: Callable[[], None] = lambda: None
         self.dispatcher: Dispatcher[Client] = Dispatcher(
             [
@@ -145,7 +145,7 @@ class Daemon:
         return client
 
     async def serve(self, port: Port) -> None:
-        await serve_connection(port, self.dispatcher, self.make_client, self.holdings)
+        await serve_connection(port, self.dispatcher, self.make_client, self.byte_budget)
 
     def settle(self, text: str = "done") -> None:
         """Answer every pending call, as a session's writer does."""
@@ -181,7 +181,7 @@ async def connected(
             await quiet()
             yield wire, tasks
             wire.close()
-    assert (daemon.holdings.held_bytes, daemon.holdings.statistics().large_frames) == (0, 0)
+    assert (daemon.byte_budget.held_bytes, daemon.byte_budget.statistics().large_frames) == (0, 0)
 
 
 class CountingPort:
@@ -673,7 +673,7 @@ async def listening(
 ) -> AsyncGenerator[TaskGroup]:
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
-            admission = Admission(daemon.holdings, lambda: bounds)
+            admission = Admission(daemon.byte_budget, lambda: bounds)
             await tasks.start(serve_unix, partial(listen, path), daemon.serve, admission)
             yield tasks
             tasks.cancel_scope.cancel()
@@ -681,7 +681,7 @@ async def listening(
 
 async def serve_on(path: Path) -> None:
     daemon = Daemon()
-    await serve_unix(partial(listen, path), daemon.serve, Admission(daemon.holdings))
+    await serve_unix(partial(listen, path), daemon.serve, Admission(daemon.byte_budget))
 
 
 async def connect(path: Path) -> RawWire:
@@ -882,7 +882,7 @@ async def test_one_connection_too_many_is_told_and_closed_and_the_next_is_served
         for wire in (second, fourth):
             wire.close()
     assert len(daemon.clients) == 3
-    assert daemon.holdings.connections_refused == 3
+    assert daemon.byte_budget.connections_refused == 3
     # A client that tries again and again does not fill the log.
     assert caplog.text.count("refused one connection too many") == 1
 
