@@ -268,17 +268,17 @@ LOCKED_SECONDS: Final = 0.5
 # service/listing: time that a daemon leaves to openings before its first scan, unless a list is asked for.
 FIRST_SCAN_SECONDS: Final = 1.0
 # service/listing: time between the first change and the update of what lists show.
-ROSTER_FLUSH_SECONDS: Final = 1.0
+CATALOG_FLUSH_SECONDS: Final = 1.0
 # service/listing: pages of lists that are kept until the next change, and bytes of each page.
 KEPT_PAGES_MAX: Final = 4
 KEPT_PAGE_BYTES_MAX: Final = 2 * 1024 * 1024
 # service/listing: time between two looks at every file for foreign changes; every list notices new
 # and vanished files.
-SURVEY_SECONDS: Final = 1.0
+SCAN_SECONDS: Final = 1.0
 # service/listing: two changes within this time may leave the time of a file or folder unchanged.
 SAME_TIME_SECONDS: Final = 0.05
 # service/listing: rows that one transaction of a scan stores.
-SURVEY_BATCH_ROWS: Final = 100
+SCAN_BATCH_ROWS: Final = 100
 # service/listing: changes of one flush that are published one by one; more are published as "many".
 CHANGES_TOLD_MAX: Final = 100
 # methods: unreadable files that one list names, and sessions that an ambiguous ref names.

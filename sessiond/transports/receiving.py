@@ -23,7 +23,7 @@ __all__ = ["Receiving"]
 class Receiving:
     """The receiving end of one connection; `refuse` tells the sender about a refused frame."""
 
-    __slots__ = ("_held", "_budget", "_is_large", "_refuse", "framer")
+    __slots__ = ("_budget", "_held", "_is_large", "_refuse", "framer")
 
     def __init__(self, budget: ByteBudget, refuse: Callable[[SessiondError], None]) -> None:
         self.framer = Framer()

@@ -28,10 +28,10 @@ class Answers:
     """The dispatcher's peer at a connection: frames the bodies that are put."""
 
     __slots__ = (
+        "_budget",
         "_calls",
         "_counted_bytes",
         "_framer",
-        "_budget",
         "_moved",
         "_outbox",
         "_put",

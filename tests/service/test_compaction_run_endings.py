@@ -295,7 +295,7 @@ async def test_a_look_that_nobody_asked_for_ends_nothing_when_it_fails(
         monkeypatch.setattr(recommender.Recommender, "_judge", fails)
         await create_to_compact(wire, "u1", "u2", auto=True, context_window=8, reserve_tokens=0)
         with anyio.fail_after(10):
-            while daemon.service.registry._recommending._changed:  # noqa: ASYNC110 - nobody is told of a look
+            while daemon.service.registry._recommender._changed:  # noqa: ASYNC110 - nobody is told of a look
                 await anyio.sleep(0.01)
         monkeypatch.undo()
         await wire.call("subscribe", session_id=SESSION)

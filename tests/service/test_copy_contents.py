@@ -212,7 +212,7 @@ async def test_a_copy_that_the_disk_refuses_is_none_and_works_again(house: House
 async def test_a_dry_run_is_nothing_that_anybody_hears_of(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_limits(monkeypatch, ROSTER_FLUSH_SECONDS=0.01)
+    set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=0.01)
     house.put([stored_message("m1", None)])
     house.put([stored_message("o1", None)], OTHER)
     async with house.daemon() as daemon, daemon.connect() as wire:

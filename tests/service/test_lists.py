@@ -74,7 +74,7 @@ async def test_a_list_tells_how_many_sessions_it_has_read_of_how_many(
     real_house: House, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     # Fewer than fit into one transaction are read before a client could be told of them.
-    set_limits(monkeypatch, SURVEY_BATCH_ROWS=10)
+    set_limits(monkeypatch, SCAN_BATCH_ROWS=10)
     params = {"ref": "session-07"} if method == "session/resolve" else {}
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/list")

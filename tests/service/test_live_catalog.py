@@ -273,7 +273,7 @@ async def test_a_restart_reads_only_files_that_changed(
 async def test_watchers_hear_of_changes_without_asking(
     real_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_limits(monkeypatch, ROSTER_FLUSH_SECONDS=0.05)
+    set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=0.05)
     async with real_house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await wire.call("catalog/subscribe")
         await create(other, "session-a", persist="immediate")
@@ -353,15 +353,15 @@ async def test_the_only_file_left_of_an_open_session_is_no_copy(real_house: Hous
 async def test_a_session_that_is_made_again_while_it_is_looked_for_stays_listed(
     real_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_limits(monkeypatch, ROSTER_FLUSH_SECONDS=0.05)
+    set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=0.05)
     looked, made_again = threading.Event(), threading.Event()
     put = FolderScanner._put
 
-    def put_later(survey: FolderScanner, rows: Any, gone: list[str], tell: Any) -> None:
+    def put_later(scanner: FolderScanner, rows: Any, gone: list[str], tell: Any) -> None:
         if gone:
             looked.set()
             assert made_again.wait(20)
-        put(survey, rows, gone, tell)
+        put(scanner, rows, gone, tell)
 
     path = await to_thread.run_sync(drop_in, real_house, "session-a", text("session-a", "hi"))
     async with real_house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:

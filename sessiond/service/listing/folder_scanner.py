@@ -3,7 +3,7 @@
 Rule 1: a file is read only when its inode, size or time differs from its row.
 
 Rule 2: names are read whenever a folder has changed (`mtime_cache`), the state of every file at
-most once per SURVEY_SECONDS.
+most once per SCAN_SECONDS.
 
 Rule 3: an open session's row is its actor's task; here only its file's name counts.
 
@@ -24,7 +24,7 @@ from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Mark, Shown, Stor
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.disk.failures import printable, telling
 from sessiond.journal.disk.files import FileStat
-from sessiond.limits import SURVEY_BATCH_ROWS, SURVEY_SECONDS
+from sessiond.limits import SCAN_BATCH_ROWS, SCAN_SECONDS
 from sessiond.model.ids import derive_session_id, is_session_id
 from sessiond.service.files.catalog_records import fingerprint_of
 from sessiond.service.files.store import Store
@@ -156,7 +156,7 @@ class FolderScanner:
                 if row.listed and Path(row.path).parent not in self._claims.folders
             }
             touched |= dict.fromkeys(self._look_elsewhere())
-            self._next_full = self._monotonic() + SURVEY_SECONDS
+            self._next_full = self._monotonic() + SCAN_SECONDS
         for row in (known or {}).values():
             # The file disappeared or moved while no daemon looked.
             if self._claims.of(row.session_id)[0] != row.path and row.path not in self._elsewhere:
@@ -221,10 +221,10 @@ class FolderScanner:
             row = self._settle_one(session_id, gone)
             if row is not None:
                 rows.append(row)
-            if len(rows) + len(gone) >= SURVEY_BATCH_ROWS:
+            if len(rows) + len(gone) >= SCAN_BATCH_ROWS:
                 self._put(rows, gone, tell)
                 rows, gone = [], []
-            if len(touched) > SURVEY_BATCH_ROWS:
+            if len(touched) > SCAN_BATCH_ROWS:
                 report(done, len(touched))
         self._put(rows, gone, tell)
 

@@ -24,9 +24,9 @@ from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.query import Position, Query
 from sessiond.errors import SessiondError, exhausted
 from sessiond.limits import (
+    CATALOG_FLUSH_SECONDS,
     FIRST_SCAN_SECONDS,
     RETRY_AFTER_MS,
-    ROSTER_FLUSH_SECONDS,
     UNREADABLE_SHOWN_MAX,
 )
 from sessiond.model.events import CatalogChange
@@ -83,14 +83,14 @@ class LiveCatalog:
         self._require_folder = store.keeping.require_folder
         self._environment = environment
         self._actors = actors
-        self._survey = FolderScanner(store, environment.monotonic, has_open)
+        self._scanner = FolderScanner(store, environment.monotonic, has_open)
         self._dirty: set[SessionActor] = set()
         self._words: dict[str, CatalogChange] = {}
         self._wake = anyio.Event()
         self._is_woken = False
         """True if a session was touched since `run` began its last round."""
         self._turn = anyio.Lock()
-        self._surveying = anyio.Lock()
+        self._scanning = anyio.Lock()
         self._waiting: list[Progress] = []
         self._scan: tuple[int, int] | None = None
         self._pages = Pages()
@@ -114,7 +114,7 @@ class LiveCatalog:
     def changed(self, session_id: str, change: CatalogChange) -> None:
         """Record a change of a session's file as a whole; the next scan looks at the file."""
         self._words[session_id] = change
-        self._survey.expect(session_id)
+        self._scanner.expect(session_id)
         self._wake.set()
 
     async def run(self) -> None:
@@ -129,7 +129,7 @@ class LiveCatalog:
         self.complete.set()
         while True:
             await self._wake.wait()
-            await anyio.sleep(ROSTER_FLUSH_SECONDS)
+            await anyio.sleep(CATALOG_FLUSH_SECONDS)
             self._wake = anyio.Event()
             self._is_woken = False
             await self._reporting_bugs(self._flush)
@@ -147,13 +147,13 @@ class LiveCatalog:
         except Exception as bug:  # noqa: BLE001 - the next change gets its chance
             short = exhausted(bug, RETRY_AFTER_MS)
             if short is None:
-                self._environment.report_bug("roster", bug)
+                self._environment.report_bug("live catalog", bug)
             else:
                 self._environment.report_trouble(f"what lists show is not current: {short}")
 
     async def _flush(self) -> None:
         await self._in_turn(lambda: None)
-        if self._words or len(self.feed) or self._survey.is_behind:
+        if self._words or len(self.feed) or self._scanner.is_behind:
             await self._look_around()
 
     async def let_go(self, actor: SessionActor) -> None:
@@ -181,7 +181,7 @@ class LiveCatalog:
 
         def page(catalog: Catalog) -> Selection:
             found = self._pages.page(catalog, self.revision, query, limit, after)
-            unreadable = self._survey.unreadable(drafts=query.drafts, archived=query.archived)
+            unreadable = self._scanner.unreadable(drafts=query.drafts, archived=query.archived)
             return structs.replace(found, unreadable=unreadable[:UNREADABLE_SHOWN_MAX])
 
         return await self.ask(page, progress)
@@ -192,11 +192,11 @@ class LiveCatalog:
 
         def answer() -> tuple[T] | None:
             self._require_folder()
-            if not looked and self._survey.is_due():
+            if not looked and self._scanner.is_due():
                 return None
             found = question(self._catalog)
             # If the catalog was deleted meanwhile, the answer is that of an empty one.
-            return None if self._survey.is_behind else (found,)
+            return None if self._scanner.is_behind else (found,)
 
         while True:
             answered = await self._in_turn(answer)
@@ -232,7 +232,7 @@ class LiveCatalog:
         created: Set[str] | None = None,
     ) -> T:
         changes = Changes(self._words)
-        behind = self._survey.is_behind
+        behind = self._scanner.is_behind
         if behind and created is None:
             created = {one.info.id for one in seen if one.opened.created}
 
@@ -249,18 +249,18 @@ class LiveCatalog:
 
     async def _look_around(self) -> None:
         """Run one scan. At a start, and after rows were lost, its findings count as no change."""
-        async with self._surveying:
+        async with self._scanning:
             changes = Changes(self._words)
             rebuilt = False
 
             def work() -> None:
                 nonlocal rebuilt
                 self._catalog.file.look()
-                rebuilt = self._survey.is_behind
+                rebuilt = self._scanner.is_behind
                 if rebuilt:
                     self.revision = self._catalog.raise_revision(self.revision)
                 known = set[str]() if rebuilt else None
-                self._survey.run(
+                self._scanner.run(
                     lambda before, rows, gone: changes.add(before, rows, gone, known),
                     self._report,
                 )

@@ -59,7 +59,7 @@ class SessionRegistry:
         environment: Environment,
         tasks: TaskGroup,
         live_catalog: LiveCatalog,
-        watching: Watcher,
+        watcher: Watcher,
         runs: CompactionRunner,
         *,
         on_leave: Callable[[], None],
@@ -82,7 +82,7 @@ class SessionRegistry:
         self.disk = DiskThreads(WRITER_THREADS_MAX)
         """The threads that store the batches of all sessions; `run` starts them."""
         self._runs = runs
-        self._recommending = Recommender(tasks, runs)
+        self._recommender = Recommender(tasks, runs)
         self._keeper = RegistryCallbacks(
             chunk=self.chunk,
             on_change=self._changed,
@@ -93,14 +93,14 @@ class SessionRegistry:
                 disk=self.disk,
                 next_lease_epoch=store.next_lease_epoch,
                 reopen=store.reopen,
-                watching=watching,
+                watcher=watcher,
                 caches=self.caches,
             ),
         )
 
     def _changed(self, actor: SessionActor) -> None:
         self._live_catalog.touch(actor)
-        self._recommending.touch(actor)
+        self._recommender.touch(actor)
 
     # -- one session ---------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class SessionRegistry:
         for released in awaited:
             await released.wait()
         await actor.run()
-        self._recommending.forget(actor)
+        self._recommender.forget(actor)
         self._end_runs(actor)
         if self.by_id.get(actor.session_id) is actor:
             self._leave(actor)
@@ -207,11 +207,11 @@ class SessionRegistry:
                 if short is None:
                     self._environment.report_bug(f"closing {actor.session_id}", bug)
                 else:
-                    # The next survey reads what was not noted.
+                    # The next scan reads what was not noted.
                     self._environment.report_trouble(f"closing {actor.session_id}: {short}")
             if actor.retirement is not None:
                 await actor.retirement.run(actor.opened if actor.is_open else None)
-                self._tell_roster(actor.session_id, actor.retirement)
+                self._tell_catalog(actor.session_id, actor.retirement)
                 actor.tell_watchers(actor.retirement.told)
                 actor.retirement.done.set()
         self._release(actor.session_id, actor.released)
@@ -235,11 +235,11 @@ class SessionRegistry:
             await predecessor.wait()
         with anyio.CancelScope(shield=True):
             await retirement.run(None)
-        self._tell_roster(session_id, retirement)
+        self._tell_catalog(session_id, retirement)
         retirement.done.set()
         self._release(session_id, released)
 
-    def _tell_roster(self, session_id: str, retirement: ExclusiveOperation) -> None:
+    def _tell_catalog(self, session_id: str, retirement: ExclusiveOperation) -> None:
         change = _CHANGES.get(retirement.told)
         if change is not None:
             self._live_catalog.changed(session_id, change)
