@@ -61,7 +61,7 @@ class Service:
         *,
         profile: str,
         request_stop: Callable[[], None],
-        watching: Watcher | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
         self.store = store
         self.environment = environment
@@ -79,7 +79,7 @@ class Service:
             has_open=lambda session_id: self.registry.describes(session_id),
         )
         self.search = Search(self.live_catalog, store.files, store.texts)
-        watching = watching or best_watcher(store.files, environment.report_trouble)
+        watcher = watcher or best_watcher(store.files, environment.report_trouble)
         self.hooks = Hooks()
         summaries = Summarizers(lambda: self.clients, environment.summarizer)
         self.runs = CompactionRunner(tasks, environment, summaries, self.hooks)
@@ -88,12 +88,12 @@ class Service:
             environment,
             tasks,
             self.live_catalog,
-            watching,
+            watcher,
             self.runs,
             on_leave=self.note_use,
         )
         tasks.start_soon(self.live_catalog.run)
-        tasks.start_soon(watching.run)
+        tasks.start_soon(watcher.run)
         tasks.start_soon(self.registry.disk.run)
         self._deserted = anyio.Event()
         self._use = anyio.Event()

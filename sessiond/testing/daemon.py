@@ -174,7 +174,7 @@ async def unscanned_daemon(
                 profile=profile,
                 request_stop=stop.set,
                 # Only the test knows of foreign writers on a disk in memory.
-                watching=watching or (Unwatched() if files is not None else None),
+                watcher=watching or (Unwatched() if files is not None else None),
             )
             daemon = Daemon(service, _dispatcher(environment), tasks, bugs)
             tasks.start_soon(_end_when_asked, daemon, stop)

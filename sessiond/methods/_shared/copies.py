@@ -15,7 +15,7 @@ from sessiond.service.copying.source import CopyDeps
 from sessiond.service.files.dry_run import rehearse
 from sessiond.service.log.session_info import SessionInfo
 
-__all__ = ["CopyResult", "ask_both", "copy_from", "make_copy", "means_of", "require_two"]
+__all__ = ["CopyResult", "ask_both", "copy_deps", "copy_from", "make_copy", "require_two"]
 
 
 class CopyResult(Struct, frozen=True):
@@ -34,7 +34,7 @@ def copy_from(
     return ask(client, call, session_id, lambda actor: actor.later(call, look(actor)))
 
 
-def means_of(client: Client, call: Call[Client]) -> CopyDeps:
+def copy_deps(client: Client, call: Call[Client]) -> CopyDeps:
     """Return what a copy for this request needs: the time, new ids, the progress."""
     environment = client.service.environment
     return CopyDeps(environment.now(), environment.new_entry_id, call.progress)

@@ -17,7 +17,7 @@ from sessiond.methods._shared.common import DEFERRED, Call, Client, ask
 from sessiond.model.requests import BeforeBranch, Hook
 from sessiond.service.actor.actor import SessionActor
 
-__all__ = ["hooked", "leaving"]
+__all__ = ["branch_notice", "hooked"]
 
 
 def hooked(  # noqa: PLR0913 - the call with its hook and its continuation
@@ -53,7 +53,7 @@ def hooked(  # noqa: PLR0913 - the call with its hook and its continuation
     return ask(client, call, session_id, look)
 
 
-def leaving(actor: SessionActor, head: str, entry_id: str | None) -> BeforeBranch:
+def branch_notice(actor: SessionActor, head: str, entry_id: str | None) -> BeforeBranch:
     """Return the notice that a head goes to an entry. Raise EntryNotFound."""
     session = actor.opened.session
     if entry_id is not None and not session.node(entry_id):

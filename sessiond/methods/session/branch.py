@@ -14,7 +14,7 @@ from sessiond.errors import (
 )
 from sessiond.methods._shared.common import Call, Client, Method, submit
 from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
-from sessiond.methods._shared.with_hooks import hooked, leaving
+from sessiond.methods._shared.with_hooks import branch_notice, hooked
 from sessiond.model.ids import EntryId
 from sessiond.session.moves import BranchRequest, Moved, branch, drop
 
@@ -63,7 +63,7 @@ def handle(client: Client, params: BranchParams, call: Call[Client]) -> Any:
         call,
         params.session_id,
         "before_branch",
-        about=lambda actor: leaving(actor, params.head, entry_id),
+        about=lambda actor: branch_notice(actor, params.head, entry_id),
         go_on=go_on,
     )
 

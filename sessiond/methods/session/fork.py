@@ -13,7 +13,7 @@ from sessiond.errors import (
     Vetoed,
 )
 from sessiond.methods._shared.common import Call, Client, Method, SessionParams
-from sessiond.methods._shared.copies import CopyResult, copy_from, make_copy, means_of
+from sessiond.methods._shared.copies import CopyResult, copy_deps, copy_from, make_copy
 from sessiond.methods._shared.with_hooks import hooked
 from sessiond.model.ids import EntryId, SessionId
 from sessiond.model.requests import BeforeFork
@@ -72,7 +72,7 @@ def _copy(client: Client, params: ForkParams, call: Call[Client]) -> Any:
         axes = _axes(params, source)
         birth = Birth(
             params.new_session_id or environment.new_session_id(),
-            means_of(client, call),
+            copy_deps(client, call),
             cwd=params.cwd,
             title=params.title,
             linked=params.link == "parent",

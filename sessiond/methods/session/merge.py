@@ -13,7 +13,7 @@ from sessiond.errors import (
     Vetoed,
 )
 from sessiond.methods._shared.common import Call, Client, Method
-from sessiond.methods._shared.copies import CopyResult, ask_both, make_copy, means_of, require_two
+from sessiond.methods._shared.copies import CopyResult, ask_both, copy_deps, make_copy, require_two
 from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
 from sessiond.methods._shared.with_hooks import hooked
 from sessiond.model.ids import MAIN, SessionId
@@ -122,7 +122,7 @@ def _rehearse(
     other: SessionActor,
 ) -> Any:
     """Return what the session would be, after the checks of a real merge."""
-    means = means_of(client, call)
+    deps = copy_deps(client, call)
 
     def check(draft: Draft) -> None:
         draft.require_writable()
@@ -135,7 +135,7 @@ def _rehearse(
         entries = turn(here, Source.of(other), params.text)
 
         def work() -> CopyResult:
-            chunks = merged_here(here, params.head, entries, means)
+            chunks = merged_here(here, params.head, entries, deps)
             return CopyResult(rehearse(params.session_id, chunks, actor.opened.epoch))
 
         return actor.later(call, lambda: to_thread.run_sync(work))
@@ -152,7 +152,7 @@ def _make(
 ) -> Any:
     """Make a session of the turn, from the current state of both sessions."""
     here, there = Source.of(actor), Source.of(other)
-    birth = Birth(client.service.environment.new_session_id(), means_of(client, call))
+    birth = Birth(client.service.environment.new_session_id(), copy_deps(client, call))
 
     async def job() -> CopyResult:
         made = await make_copy(

@@ -14,7 +14,7 @@ from sessiond.errors import (
 )
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method
 from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
-from sessiond.methods._shared.with_hooks import hooked, leaving
+from sessiond.methods._shared.with_hooks import branch_notice, hooked
 from sessiond.model.ids import EntryId
 from sessiond.model.requests import BeforeBranch
 from sessiond.service.actor.actor import SessionActor
@@ -39,7 +39,7 @@ def handle(client: Client, params: NavigateParams, call: Call[Client]) -> Any:
     """Put the move into the inbox; the entry's content decides there whether the head moves."""
 
     async def about(actor: SessionActor) -> BeforeBranch | None:
-        told = leaving(actor, params.head, params.entry_id)
+        told = branch_notice(actor, params.head, params.entry_id)
         return told if await _moves(actor, params) else None
 
     return hooked(

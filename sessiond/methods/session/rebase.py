@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from sessiond.errors import EntryInvalid, EntryNotFound, InvalidParams, Vetoed
 from sessiond.methods._shared.common import Call, Client, Method, SessionParams
-from sessiond.methods._shared.copies import CopyResult, copy_from, make_copy, means_of
+from sessiond.methods._shared.copies import CopyResult, copy_deps, copy_from, make_copy
 from sessiond.methods._shared.with_hooks import hooked
 from sessiond.model.ids import EntryId
 from sessiond.model.requests import BeforeFork
@@ -62,7 +62,7 @@ def _copy(client: Client, params: RebaseParams, call: Call[Client]) -> Any:
     def look(actor: SessionActor) -> Any:
         source = Source.of(actor)
         linked = params.link == "parent"
-        birth = Birth(environment.new_session_id(), means_of(client, call), linked=linked)
+        birth = Birth(environment.new_session_id(), copy_deps(client, call), linked=linked)
         summary = None if params.squash is None else params.squash.summary
 
         def lines() -> Iterator[list[bytes]]:

@@ -64,7 +64,7 @@ class RegistryCallbacks(Struct, frozen=True):
 
     chunk: Chunk
     on_change: Callable[[SessionActor], None]
-    means: SessionDeps
+    deps: SessionDeps
 
 
 class SessionActor:
@@ -74,7 +74,7 @@ class SessionActor:
         self, session_id: str, load: Callable[[], OpenSession], keeper: RegistryCallbacks
     ) -> None:
         self.session_id = session_id
-        self.environment = keeper.means.environment
+        self.environment = keeper.deps.environment
         self._keeper = keeper
         self._opening = Opening(load)
         self._inbox = Inbox()
@@ -84,7 +84,7 @@ class SessionActor:
             self._opening,
             self._inbox,
             self._readers,
-            keeper.means,
+            keeper.deps,
             lambda: keeper.on_change(self),
         )
         self.meant_for_memory = False

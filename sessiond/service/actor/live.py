@@ -39,7 +39,7 @@ class SessionDeps(Struct, frozen=True):
     disk: DiskThreads
     next_lease_epoch: Callable[[], int]
     reopen: Callable[[OpenSession], OpenSession]
-    watching: Watcher
+    watcher: Watcher
     caches: CacheBudget
 
 
@@ -88,22 +88,22 @@ class Live(Struct, frozen=True, eq=False):
         )
 
 
-def live(opened: OpenSession, hub: Hub, inbox: Inbox, means: SessionDeps) -> Live:
+def live(opened: OpenSession, hub: Hub, inbox: Inbox, deps: SessionDeps) -> Live:
     """Serve what was opened, to these subscribers."""
-    environment = means.environment
-    leases = Leases(environment, means.next_lease_epoch, opened.session.rules)
+    environment = deps.environment
+    leases = Leases(environment, deps.next_lease_epoch, opened.session.rules)
     return Live(
         opened=opened,
         log=LogReader(opened),
         hub=hub,
         leases=leases,
-        writer=SessionWriter(opened, hub, inbox, leases, environment, means.threads),
+        writer=SessionWriter(opened, hub, inbox, leases, environment, deps.threads),
         estimates=TokenCounts(opened, environment.policies),
-        contexts=ContextCache(means.caches),
-        views=ViewCache(opened, means.caches),
+        contexts=ContextCache(deps.caches),
+        views=ViewCache(opened, deps.caches),
         plan_files=PlanFiles(),
         children=ChildIndex(),
-        caches=means.caches,
+        caches=deps.caches,
     )
 
 

@@ -36,7 +36,7 @@ class Loop:
         opening: Opening,
         inbox: Inbox,
         readers: Sized,
-        means: SessionDeps,
+        deps: SessionDeps,
         on_change: Callable[[], None],
     ) -> None:
         self.live: Live | None = None
@@ -49,13 +49,13 @@ class Loop:
         self._opening = opening
         self._inbox = inbox
         self._readers = readers
-        self._means = means
+        self._deps = deps
         self._on_change = on_change
-        self._monitor = ChangeMonitor(means.watching, self.wake)
+        self._monitor = ChangeMonitor(deps.watcher, self.wake)
         self._wake = anyio.Event()
         self._rests = False
         """True while the task waits for work."""
-        self._flights = Flights(inbox, means.disk, self._stored, lambda: self._wake.set())
+        self._flights = Flights(inbox, deps.disk, self._stored, lambda: self._wake.set())
         self._watchers: list[Subscription] = []
 
     def wake(self) -> None:
@@ -104,7 +104,7 @@ class Loop:
 
     async def _open(self) -> None:
         opened = await self._opening.run(self._refuse)
-        self.live = live(opened, new_hub(opened), self._inbox, self._means)
+        self.live = live(opened, new_hub(opened), self._inbox, self._deps)
         self._on_change()
         self._opening.done(opened)
         self._monitor.turn_to(opened)
@@ -129,10 +129,10 @@ class Loop:
         """Serve the file that took the place of the one that was open, to the same subscribers."""
         before = self._served
         self.reopening = True
-        opened = await to_thread.run_sync(self._means.reopen, before.opened)
+        opened = await to_thread.run_sync(self._deps.reopen, before.opened)
         self.reopening = False
         before.end()
-        self.live = again = live(opened, before.hub, self._inbox, self._means)
+        self.live = again = live(opened, before.hub, self._inbox, self._deps)
         again.hub.begin_again(again.log, opened.epoch, opened.session.rules, reason)
         again.writer.foreign_lines.tell_standing({})
         self._monitor.turn_to(opened)
@@ -234,7 +234,7 @@ class Loop:
         if short is not None and (self.live is None or isinstance(short, StorageError)):
             # What the disk has is served again by the next request.
             return short
-        report = self._means.environment.report_bug
+        report = self._deps.environment.report_bug
         incident_id = report(f"writer of {self._session_id}", bug)
         return Internal("the session was closed by a bug in sessiond", incident_id=incident_id)
 

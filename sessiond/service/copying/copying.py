@@ -41,7 +41,7 @@ class Copying(Struct, frozen=True):
 
     source: Source
     header: Header
-    means: CopyDeps
+    deps: CopyDeps
     first: Sequence[Entry] = ()
     aside: Sequence[Step] = ()
     chain: Sequence[Step] = ()
@@ -88,7 +88,7 @@ def _all(copying: Copying, *, labels: bool) -> Iterator[list[bytes]]:
             chunk = list(map(dialect.placed, chunk, places))
         yield chunk
         done += len(some)
-        copying.means.progress.report(done, len(kept), "lines")
+        copying.deps.progress.report(done, len(kept), "lines")
     writer = _Chain(copying, ids, session.id_of(source.leaf))
     yield [line for entry in copying.last for line in writer.lines([entry])]
 
@@ -113,7 +113,7 @@ def _chosen(copying: Copying) -> Iterator[list[bytes]]:
         for some in portions(copying.source, steps):
             yield list(chain.lines(some))
             done += len(some)
-            copying.means.progress.report(done, len(copying.aside) + len(behind), "lines")
+            copying.deps.progress.report(done, len(copying.aside) + len(behind), "lines")
 
 
 def _new_ids(copying: Copying, seqs: Sequence[int]) -> dict[str, str]:
@@ -131,7 +131,7 @@ def _new_ids(copying: Copying, seqs: Sequence[int]) -> dict[str, str]:
 
 def _free_id(copying: Copying, taken: set[str]) -> str:
     names = copying.source.session.ids
-    while (entry_id := copying.means.new_id()) in names or entry_id in taken:
+    while (entry_id := copying.deps.new_id()) in names or entry_id in taken:
         pass
     taken.add(entry_id)
     return entry_id
@@ -179,7 +179,7 @@ class _Chain:
             entry,
             id=_free_id(copying, self._taken),
             parent_id=self._parent_id,
-            timestamp=copying.means.now,
+            timestamp=copying.deps.now,
         )
         row = copying.dialect.row_of(entry)
         self._advance(row.kind, row.id)

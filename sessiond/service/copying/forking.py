@@ -91,7 +91,7 @@ def fork(source: Source, axes: Fork, birth: Birth) -> Iterator[list[bytes]]:
     copying = Copying(
         source,
         header_of(source, birth, lineage, state=axes.state, whole=whole),
-        birth.means,
+        birth.deps,
         first=() if whole else facts_of(source, state=axes.state),
         aside=state_seqs(source, chosen) if axes.state and not whole else (),
         chain=chain,

@@ -27,7 +27,7 @@ class Birth(Struct, frozen=True):
     """Identity of a copy: its id, title and folder, and whether it links to its source."""
 
     session_id: str
-    means: CopyDeps
+    deps: CopyDeps
     cwd: str | None = None
     title: str | None = None
     linked: bool = True
@@ -62,7 +62,7 @@ def header_of(
     return msgspec.structs.replace(
         base,
         id=birth.session_id,
-        timestamp=birth.means.now,
+        timestamp=birth.deps.now,
         cwd=info.cwd if birth.cwd is None else birth.cwd,
         lineage=Raw(_encode(lineage)),
         parent_session=info.path if birth.linked else None,

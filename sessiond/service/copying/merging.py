@@ -132,7 +132,7 @@ def merge_into_new(
     copying = Copying(
         here,
         header_of(here, birth, lineage, state=False, whole=False),
-        birth.means,
+        birth.deps,
         first=facts_of(here, state=False),
         last=[*settings_of(here, here.leaf, ()), *turn(here, other, text)],
     )
@@ -143,10 +143,10 @@ def merged_here(
     here: Source,
     head: str,
     entries: Sequence[Entry],
-    means: CopyDeps,
+    deps: CopyDeps,
 ) -> Iterator[list[bytes]]:
     """Return all lines of this session as they would be with the turn. Blocks."""
     if head != MAIN:
         entries = [msgspec.structs.replace(entry, head=head) for entry in entries]
-    copying = Copying(here, here.opened.header, means, last=entries)
+    copying = Copying(here, here.opened.header, deps, last=entries)
     return chunks_of_all(copying, labels=True)

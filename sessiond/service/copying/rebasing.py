@@ -64,7 +64,7 @@ def rebase(
     copying = Copying(
         source,
         header_of(source, birth, lineage, state=False, whole=False),
-        birth.means,
+        birth.deps,
         first=facts_of(source, state=False),
         chain=seqs,
         picked=True,

@@ -33,8 +33,8 @@ class Follower(Protocol):
 class ChangeMonitor:
     """Notices about the file since the last look; `wake` is called on each notice."""
 
-    def __init__(self, watching: Watcher, wake: Callable[[], None]) -> None:
-        self._watching = watching
+    def __init__(self, watcher: Watcher, wake: Callable[[], None]) -> None:
+        self._watcher = watcher
         self._wake = wake
         self._watch: Watch = NO_WATCH
         self._watched: SessionLog | None = None
@@ -49,7 +49,7 @@ class ChangeMonitor:
         self._watch.end()
         self._watched = opened.journal
         if self._watched.blocking:
-            self._watch = self._watching.watch(lambda: opened.path, self.changed)
+            self._watch = self._watcher.watch(lambda: opened.path, self.changed)
 
     def end(self) -> None:
         """End the watch."""

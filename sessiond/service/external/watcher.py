@@ -1,7 +1,7 @@
 """Notices of changes to the file of an open session.
 
-    watching = best_watching(files, report)     inotify if the system has it, else polling
-    watch = watching.watch(path, changed)       at least one notice after every change
+    watcher = best_watcher(files, report)       inotify if the system has it, else polling
+    watch = watcher.watch(path, changed)        at least one notice after every change
     watch.end()
 
 Law: a notice says only that something changed; the session's writer finds out what. Its own writes

@@ -86,7 +86,7 @@ class SessionRegistry:
         self._keeper = RegistryCallbacks(
             chunk=self.chunk,
             on_change=self._changed,
-            means=SessionDeps(
+            deps=SessionDeps(
                 environment=environment,
                 # Writers do not queue behind the openings and reads of other sessions.
                 threads=CapacityLimiter(WRITER_THREADS_MAX),
