@@ -109,7 +109,12 @@ ATTACKERS: Final = (
     Attacker(
         "slow-readers",
         "subscribers that resume, that read slowly and that do not read",
-        ("tests/service/test_subscriptions.py", *_ONCE),
+        (
+            "tests/service/test_resumed_subscriptions.py",
+            "tests/service/test_subscription_filters.py",
+            "tests/service/test_slow_subscribers.py",
+            *_ONCE,
+        ),
     ),
     Attacker(
         "damaged-files",

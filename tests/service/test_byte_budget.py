@@ -1,6 +1,6 @@
 """The byte budget of all connections: calls beyond it are refused, and no entry is lost.
 
-After every test here the budget is unused again; `connected` of test_transports checks that, too.
+After every test here the budget is unused again; `connected` of transport_rig checks that, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sessiond.testing.wire import RawWire
 from sessiond.transports import receiving as receiving_module
 from sessiond.transports.base import SocketPort
 from tests.kit.limits import set_limits
-from tests.service.test_transports import Daemon, connected, quiet, request
+from tests.service.transport_rig import Daemon, connected, quiet, request
 
 LARGE = 10 * READ_BYTES
 

@@ -1,0 +1,201 @@
+"""Sessions that nobody uses: unloaded, closed, let go, and opened again."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import pytest
+from anyio import to_thread
+
+from sessiond.limits import IDLE_SESSION_SECONDS
+from tests.kit.calls import append, create, session_info
+from tests.kit.house import House, arrived
+from tests.kit.sessions import SESSION
+from tests.service.open_sessions import kind_of, open_now
+
+
+async def test_a_session_that_nobody_used_for_a_while_is_unloaded_and_opened_again(
+    house: House,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        await append(wire, "n1")
+        epoch = (await session_info(wire))["epoch"]
+        house.seconds += IDLE_SESSION_SECONDS
+        daemon.service.unload_idle()
+        assert open_now(daemon) == {SESSION}
+        house.seconds += 1
+        daemon.service.unload_idle()
+        assert open_now(daemon) == set()
+        got = await session_info(wire)
+        assert (got["seq"], got["epoch"]) == (1, epoch)
+        assert (await append(wire, "n2"))["seq"] == 2
+
+
+@pytest.mark.parametrize("use", ["append", "read"])
+async def test_use_counts_from_the_last_append_or_read(house: House, use: str) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        house.seconds += IDLE_SESSION_SECONDS
+        if use == "append":
+            await append(wire, "n1")
+        else:
+            await wire.call("session/get", session_id=SESSION)
+        house.seconds += 1
+        daemon.service.unload_idle()
+        assert open_now(daemon) == {SESSION}
+
+
+async def test_a_session_is_not_unloaded_while_somebody_watches_waits_or_reads(
+    house: House,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+
+        def still_open() -> bool:
+            house.seconds += IDLE_SESSION_SECONDS + 1
+            daemon.service.unload_idle()
+            return open_now(daemon) == {SESSION}
+
+        await create(wire)
+        await append(wire, "n1", content="x" * 100_000)
+        await wire.call("subscribe", session_id=SESSION)
+        assert still_open()
+        await wire.call("unsubscribe", session_id=SESSION)
+        with house.disk.hold("fdatasync") as gate:
+            waiting = await wire.request("append", session_id=SESSION, message={"role": "user"})
+            await arrived(gate)
+            assert still_open()
+        await wire.answer(waiting)
+        with house.disk.hold("pread") as gate:
+            reading = await wire.request("session/entries", session_id=SESSION)
+            await arrived(gate)
+            assert still_open()
+        assert len((await wire.answer(reading))["entries"]) == 2
+        assert not still_open()
+
+
+async def test_a_session_in_memory_stays(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, persist="never")
+        await append(wire, "n1")
+        house.seconds += 10 * IDLE_SESSION_SECONDS
+        daemon.service.unload_idle()
+        await wire.call("session/close", session_id=SESSION)
+        assert (await append(wire, "n2"))["seq"] == 2
+
+
+async def test_close_lets_go_of_a_session_unless_another_connection_watches_it(
+    house: House,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await create(wire)
+        await wire.call("subscribe", session_id=SESSION)
+        await other.call("subscribe", session_id=SESSION)
+        await wire.call("session/close", session_id=SESSION)
+        assert open_now(daemon) == {SESSION}
+        await other.call("session/close", session_id=SESSION)
+        assert open_now(daemon) == set()
+        await other.call("session/close", session_id=SESSION)
+        assert open_now(daemon) == set()
+        await append(wire, "n1")
+        assert [*wire.notifications, *other.notifications] == []
+
+
+async def test_a_large_read_is_answered_although_the_session_is_closed_behind_it(
+    house: House,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        await append(wire, "n1", content="x" * 100_000)
+        await wire.call("session/close", session_id=SESSION)
+        await wire.call("session/get", session_id=SESSION)
+        requests = [
+            b'{"id":%d,"method":"%s","params":{"session_id":"session-a"}}\n' % (number, method)
+            for number, method in [
+                (70, b"build_context"),
+                (71, b"session/close"),
+                (72, b"session/get"),
+            ]
+        ]
+        # One chunk, so that all of it is dispatched before any task of it runs.
+        await wire.send_bytes(b"".join(requests))
+        assert (await wire.answer(70))["sources"] == ["n1"]
+        await wire.answer(71)
+        assert (await wire.answer(72))["session"]["seq"] == 1
+
+
+@pytest.mark.parametrize("rounds", [5])
+async def test_requests_that_race_with_an_unload_are_not_lost(house: House, rounds: int) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await create(wire)
+        asked = []
+        for n in range(rounds):
+            for to in (wire, other):
+                entry = {"type": "message", "id": f"{n}-{id(to)}", "message": {"role": "user"}}
+                asked.append((to, await to.request("append", session_id=SESSION, entry=entry)))
+                asked.append((to, await to.request("session/close", session_id=SESSION)))
+        seqs = []
+        for to, number in asked:
+            answer = await to.answer(number)
+            seqs += [answer["seq"]] if answer else []
+        assert sorted(seqs) == list(range(1, 2 * rounds + 1))
+        assert daemon.service.statistics().requests_waiting == 0
+    assert len(house.stored()) == 2 * rounds + 1
+
+
+async def test_what_comes_while_the_file_is_let_go_waits_for_it(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        await wire.call("append", session_id=SESSION, message={"role": "user"}, durability="os")
+        with house.disk.hold("fdatasync") as gate:
+            await wire.call("session/close", session_id=SESSION)
+            await arrived(gate)
+            asked = await wire.request("append", session_id=SESSION, message={"role": "user"})
+            await wire.call("server/ping")
+        assert (await wire.answer(asked))["seq"] == 2
+
+
+@pytest.mark.parametrize("trouble", ["sync", "file gone", "catalog"])
+async def test_trouble_at_the_closing_of_a_session_is_not_the_end_of_the_daemon(
+    house: House, trouble: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        await wire.call("append", session_id=SESSION, message={"role": "user"}, durability="os")
+        if trouble == "sync":
+            house.disk.fail("fdatasync")
+        elif trouble == "file gone":
+            house.disk.unlink(house.session_files()[0])
+        else:
+            connection = daemon.service.store.catalog.file._connection
+            await to_thread.run_sync(connection.execute, "PRAGMA query_only = ON")
+            with pytest.raises(sqlite3.OperationalError):
+                await to_thread.run_sync(connection.execute, "DELETE FROM sessions")
+        await wire.call("session/close", session_id=SESSION)
+        await create(wire, "session-b")
+        again = await wire.request("session/get", session_id=SESSION)
+        if trouble == "file gone":
+            assert await kind_of(wire, again) == "session_not_found"
+        else:
+            assert (await wire.answer(again))["session"]["seq"] == 1
+
+
+async def test_a_bug_at_the_closing_of_a_session_is_reported_and_nothing_more(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        store = daemon.service.store
+        settle = store.settle
+
+        def fail(opened: Any) -> None:
+            settle(opened)
+            raise RuntimeError("a bug")
+
+        monkeypatch.setattr(store, "settle", fail)
+        await wire.call("session/close", session_id=SESSION)
+        assert (await append(wire, "n1"))["seq"] == 1
+        monkeypatch.undo()
+        assert [str(bug) for bug in house.bugs] == ["a bug"]
+        house.bugs.clear()

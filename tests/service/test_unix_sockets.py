@@ -1,0 +1,273 @@
+"""The Unix socket: who may connect, whose file it is, how many are admitted."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import stat
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio import to_thread
+from anyio.abc import TaskGroup
+
+from sessiond.limits import DEFAULT_BOUNDS, RETRY_AFTER_MS, Bounds
+from sessiond.testing.wire import RawWire
+from sessiond.transports.admission import Admission
+from sessiond.transports.listening import CannotListen, Listening, listen
+from sessiond.transports.unix import serve_unix
+from tests.kit.limits import set_limits
+from tests.service.transport_rig import Daemon, quiet, request
+
+
+@asynccontextmanager
+async def listening(
+    daemon: Daemon, path: Path, bounds: Bounds = DEFAULT_BOUNDS
+) -> AsyncGenerator[TaskGroup]:
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            admission = Admission(daemon.byte_budget, lambda: bounds)
+            await tasks.start(serve_unix, partial(listen, path), daemon.serve, admission)
+            yield tasks
+            tasks.cancel_scope.cancel()
+
+
+async def serve_on(path: Path) -> None:
+    daemon = Daemon()
+    await serve_unix(partial(listen, path), daemon.serve, Admission(daemon.byte_budget))
+
+
+async def connect(path: Path) -> RawWire:
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(0)
+    sock.connect(str(path))
+    return RawWire(sock)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+async def test_clients_connect_and_are_served_over_a_unix_socket(socket_path: Path) -> None:
+    daemon = Daemon()
+    async with listening(daemon, socket_path):
+        first, second = await connect(socket_path), await connect(socket_path)
+        await second.send_bytes(request(2))
+        await first.send_bytes(request(1))
+        assert (await first.message())["id"] == 1
+        assert (await second.message())["id"] == 2
+        first.close()
+        await second.send_bytes(request(3))
+        assert (await second.message())["id"] == 3
+        assert f"pid {os.getpid()}" in {client.connection.peer for client in daemon.clients}
+        second.close()
+    assert not socket_path.exists()
+
+
+async def test_the_socket_is_private_whatever_the_umask(
+    socket_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = socket_path.parent / "a" / "b" / "s"
+    modes: list[int] = []
+    bind = socket.socket.bind
+
+    class Spy(socket.socket):
+        def bind(self, address: Any) -> None:
+            bind(self, address)
+            modes.append(mode(Path(address)))
+
+    monkeypatch.setattr(socket, "socket", Spy)
+    before = os.umask(0)
+    try:
+        async with listening(Daemon(), path):
+            assert modes == [0o600]
+            assert mode(path) == 0o600
+            assert mode(path.parent) == mode(path.parent.parent) == 0o700
+            assert os.umask(0) == 0
+    finally:
+        os.umask(before)
+
+
+async def test_a_dead_socket_is_replaced(socket_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(socket_path))
+    async with listening(Daemon(), socket_path):
+        wire = await connect(socket_path)
+        await wire.send_bytes(request(1))
+        assert (await wire.message())["id"] == 1
+        wire.close()
+
+
+async def test_a_socket_that_somebody_listens_on_is_left_alone(socket_path: Path) -> None:
+    async with listening(Daemon(), socket_path):
+        with pytest.raises(CannotListen, match="another process listens"):
+            await serve_on(socket_path)
+        wire = await connect(socket_path)
+        await wire.send_bytes(request(1))
+        assert (await wire.message())["id"] == 1
+        wire.close()
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+async def test_what_is_no_socket_is_never_removed(socket_path: Path, kind: str) -> None:
+    target = socket_path.parent / "target"
+    if kind == "folder":
+        socket_path.mkdir()
+    elif kind == "file":
+        socket_path.write_text("precious")
+    else:
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(target))
+        socket_path.symlink_to(target)
+    with pytest.raises(CannotListen, match=r"is not a socket; it was left alone"):
+        await serve_on(socket_path)
+    assert socket_path.exists()
+    if kind == "file":
+        assert socket_path.read_text() == "precious"
+
+
+async def test_a_path_that_the_kernel_refuses_is_named(socket_path: Path) -> None:
+    with pytest.raises(CannotListen, match="too long"):
+        await serve_on(socket_path.parent / ("x" * 120))
+    socket_path.write_text("in the way")
+    with pytest.raises(CannotListen, match=str(socket_path)):
+        await serve_on(socket_path / "s")
+
+
+async def test_a_socket_that_replaced_ours_is_not_removed_at_the_end(socket_path: Path) -> None:
+    async with listening(Daemon(), socket_path):
+        # Kept beside it, so that the file system cannot give its inode to the new one.
+        socket_path.rename(socket_path.with_name("old"))
+        socket_path.write_text("somebody else's")
+    assert socket_path.read_text() == "somebody else's"
+
+
+async def test_of_many_who_find_a_dead_socket_one_listens(socket_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(socket_path))
+    won: list[Listening] = []
+    lost: list[str] = []
+
+    def try_to_listen() -> None:
+        try:
+            won.append(listen(socket_path))
+        except CannotListen as error:
+            lost.append(str(error))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(20):
+            tasks.start_soon(to_thread.run_sync, try_to_listen)
+    assert len(won) == 1
+    assert lost == [f"another process listens on {socket_path}"] * 19
+    wire = await connect(socket_path)
+    wire.close()
+    await to_thread.run_sync(won[0].end)
+    assert not socket_path.exists()
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_folders_lock_is_waited_for_but_not_for_ever(
+    socket_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_there: bool
+) -> None:
+    if is_there:
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(socket_path))
+    before = list(socket_path.parent.iterdir())
+    set_limits(monkeypatch, FOLDER_LOCK_SECONDS=0.02)
+    folder = os.open(socket_path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        with pytest.raises(CannotListen, match="another process holds the lock of"):
+            listen(socket_path)
+        assert list(socket_path.parent.iterdir()) == before
+    finally:
+        os.close(folder)
+    listen(socket_path).end()
+
+
+async def test_another_users_process_is_closed_and_logged(
+    socket_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    daemon = Daemon()
+    async with listening(daemon, socket_path):
+        monkeypatch.setattr(os, "getuid", lambda: 4_000_000)
+        wire = await connect(socket_path)
+        assert await wire.rest() == b""
+        wire.close()
+    assert daemon.clients == []
+    assert "another user" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("bounds", "why"),
+    [
+        (Bounds(connections=2), "the daemon has as many open connections as it may have"),
+        (Bounds(connections_per_process=2), "this process has as many connections as it may"),
+    ],
+)
+async def test_one_connection_too_many_is_told_and_closed_and_the_next_is_served_again(
+    socket_path: Path, caplog: pytest.LogCaptureFixture, bounds: Bounds, why: str
+) -> None:
+    daemon = Daemon()
+    async with listening(daemon, socket_path, bounds):
+        first, second = [await connect(socket_path) for _ in range(2)]
+        for wire in (first, second):
+            await wire.send_bytes(request(1))
+            await wire.message()
+        for _ in range(3):
+            third = await connect(socket_path)
+            refusal = json.loads(await third.rest())
+            assert (refusal["id"], refusal["error"]["code"]) == (None, -32001)
+            assert refusal["error"]["message"].startswith(why)
+            assert refusal["error"]["data"] == {
+                "kind": "overloaded",
+                "retryable": True,
+                "limit": 2,
+                "retry_after_ms": RETRY_AFTER_MS,
+                "closing": True,
+            }
+            third.close()
+        first.close()
+        await quiet()
+        fourth = await connect(socket_path)
+        await fourth.send_bytes(request(4))
+        assert (await fourth.message())["id"] == 4
+        for wire in (second, fourth):
+            wire.close()
+    assert len(daemon.clients) == 3
+    assert daemon.byte_budget.connections_refused == 3
+    # A client that tries again and again does not fill the log.
+    assert caplog.text.count("refused one connection too many") == 1
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED])
+async def test_accepting_survives_a_full_table(
+    socket_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    set_limits(monkeypatch, EXHAUSTED_SECONDS=0.0)
+    failures = 3
+    accept = socket.socket.accept
+
+    class Failing(socket.socket):
+        def accept(self) -> tuple[socket.socket, Any]:
+            nonlocal failures
+            if failures:
+                failures -= 1
+                raise OSError(code, os.strerror(code))
+            return accept(self)
+
+    monkeypatch.setattr(socket, "socket", Failing)
+    async with listening(Daemon(), socket_path):
+        wire = await connect(socket_path)
+        await wire.send_bytes(request(1))
+        assert (await wire.message())["id"] == 1
+        assert failures == 0
+        wire.close()
