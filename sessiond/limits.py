@@ -265,6 +265,12 @@ FIRST_MESSAGE_CHARS: Final = 200
 # catalog: how long a call waits for another process that has the database locked; then a copy in
 # memory stands in for the file.
 LOCKED_SECONDS: Final = 0.5
+# service/files: entries from which on a session's index is kept when the session is closed.
+KEPT_INDEX_ENTRIES: Final = 10_000
+# service/files: bytes of a kept index; a larger file is no index.
+KEPT_INDEX_BYTES_MAX: Final = 2**30
+# service/files: lines that are read to see whether a kept index fits its file.
+INDEX_SAMPLE_LINES: Final = 16
 # service/listing: time that a daemon leaves to openings before its first scan, unless a list is asked for.
 FIRST_SCAN_SECONDS: Final = 1.0
 # service/listing: time between the first change and the update of what lists show.

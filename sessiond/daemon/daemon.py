@@ -34,7 +34,11 @@ from sessiond.methods import METHODS
 from sessiond.methods._shared.access import allow
 from sessiond.rpc.dispatch import Dispatcher
 from sessiond.service.client import connect
-from sessiond.service.files.startup_cleanup import remove_half_made, settle_drafts
+from sessiond.service.files.startup_cleanup import (
+    remove_half_made,
+    remove_stray_indexes,
+    settle_drafts,
+)
 from sessiond.service.files.store import Store
 from sessiond.service.service import Service
 from sessiond.service.shutdown import end_service
@@ -100,6 +104,7 @@ class Daemon:
         store = Store(self._layout, self._files, environment)
         try:
             await to_thread.run_sync(remove_half_made, store)
+            await to_thread.run_sync(remove_stray_indexes, store)
             await to_thread.run_sync(settle_drafts, store, self._stop.is_set)
             if self._stop.is_set():
                 self._log.info("stopped before it served")

@@ -12,14 +12,25 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Self
 from zlib import crc32
 
-__all__ = ["Checksums"]
+from msgspec import Struct
+
+__all__ = ["Checksums", "SavedSums"]
 
 STEP_BYTES: Final = 1024 * 1024
 # Number of commits that may pass while another thread asks for the checksum of an earlier commit.
 _RECENT_MAX: Final = 256
+
+
+class SavedSums(Struct, frozen=True):
+    """Checksums as plain values: offsets, the checksums at them, and those of the whole."""
+
+    offsets: bytes
+    sums: bytes
+    end: int
+    sum: int
 
 
 class Checksums:
@@ -33,6 +44,22 @@ class Checksums:
         self._end: int = 0
         self._sum: int = 0
         self._guard = threading.Lock()
+
+    @classmethod
+    def restored(cls, saved: SavedSums) -> Self:
+        """Return the checksums that were saved."""
+        made = cls()
+        made._offsets, made._sums = array("q"), array("I")
+        made._offsets.frombytes(saved.offsets)
+        made._sums.frombytes(saved.sums)
+        made._end, made._sum = saved.end, saved.sum
+        made._recent[saved.end] = saved.sum
+        return made
+
+    def saved(self) -> SavedSums:
+        """Return the checksums as plain values."""
+        with self._guard:
+            return SavedSums(self._offsets.tobytes(), self._sums.tobytes(), self._end, self._sum)
 
     def add(self, data: bytes) -> None:
         """Add the next bytes of the file."""

@@ -7,6 +7,7 @@ appended behind a tail. `writer` brings bytes to the disk, `reader` finds stored
 from __future__ import annotations
 
 import errno
+from array import array
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import ClassVar, Self
 
 from sessiond.journal.checksums import Checksums
 from sessiond.journal.disk.failures import explained, storage_error, telling
-from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.disk.regular import open_regular
 from sessiond.journal.doubt import Doubt
 from sessiond.journal.profile.lock import FileLock, own_session
@@ -28,7 +29,10 @@ from sessiond.journal.store import Found, JournalStatistics
 from sessiond.journal.writer import JournalWriter
 from sessiond.limits import HALF_LINE_SECONDS, HALF_LINE_WAIT_SECONDS
 
-__all__ = ["Journal", "scan"]
+__all__ = ["Journal", "Recall", "scan"]
+
+Recall = Callable[[LineReader], bool]
+"""Tells a reader all lines of its file, up to the end of the file; False if it cannot."""
 
 
 class Journal:
@@ -87,38 +91,44 @@ class Journal:
 
     @classmethod
     def open(
-        cls, files: Files, path: Path, visit: Visit, *, locks: Path, truncates: bool = False
+        cls, files: Files, path: Path, visit: Visit, *, locks: Path, recall: Recall | None = None
     ) -> Self:
         """Lock a file, visit its whole lines in order and make them durable.
 
-        The file gets no new bytes. The bytes behind the last newline are `tail`; the caller decides
+        `recall` may tell the reader all lines of a file that its last owner left in order; then no
+        line is visited. The file gets no new bytes. The bytes behind the last newline are `tail`; the caller decides
         about them (`take_tail`, `leave_half`, `leave_torn`, `cut_tail`) before the first append.
         Raises SessionLocked, StorageError and what `visit` raises.
         """
         with telling("open", path):
             reader = LineReader(files, open_regular(files, path, update=True), path)
-            return cls._index(files, reader, visit, locks, truncates=truncates)
+            return cls._index(files, reader, visit, locks, recall)
 
     @classmethod
     def read_only(cls, files: Files, path: Path, visit: Visit) -> Self:
         """Visit and read a file without locking it; an append is refused. Raises StorageError."""
         with telling("open", path):
             reader = LineReader(files, open_regular(files, path), path)
-            return cls._index(files, reader, visit, None, truncates=False)
+            return cls._index(files, reader, visit, None)
 
     @classmethod
     def _index(
-        cls, files: Files, reader: LineReader, visit: Visit, locks: Path | None, *, truncates: bool
+        cls,
+        files: Files,
+        reader: LineReader,
+        visit: Visit,
+        locks: Path | None,
+        recall: Recall | None = None,
     ) -> Self:
         journal: Self | None = None
         try:
-            journal = cls(files, reader, truncates=truncates)
+            journal = cls(files, reader, truncates=False)
             if locks is None:
                 journal.tail = index_lines(files, reader, visit)
             else:
                 lock = own_session(files, reader.fd, locks, durable=0)
                 journal._own(lock, locks)
-                journal._open_whole(visit, lock)
+                journal._open_whole(visit, lock, recall)
         except BaseException:
             if journal is None:
                 reader.close()
@@ -130,14 +140,15 @@ class Journal:
     def _own(self, lock: FileLock, locks: Path) -> None:
         self._following = Following(self._files, self._reader, self._writer, lock, locks)
 
-    def _open_whole(self, visit: Visit, lock: FileLock) -> None:
+    def _open_whole(self, visit: Visit, lock: FileLock, recall: Recall | None) -> None:
         writer = self._writer
         self.left_at = lock.doubt
         see = None
         if lock.doubt is not None:
             writer.doubt, writer.is_settled = Doubt(lock.doubt), False
             see = writer.doubt.see
-        self.tail = index_lines(self._files, self._reader, visit, see)
+        if lock.doubt is not None or recall is None or not recall(self._reader):
+            self.tail = index_lines(self._files, self._reader, visit, see)
         writer.start()
         writer.secure()
         if writer.is_settled:
@@ -375,6 +386,25 @@ class Journal:
             for folder in sorted(self._unsynced_folders, key=lambda one: one != path.parent):
                 self._files.fsync_folder(folder)
                 self._unsynced_folders.discard(folder)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """True if the file is durable, ends with its last line, and holds only what was indexed."""
+        writer, reader = self._writer, self._reader
+        return (
+            writer.is_settled
+            and not writer.found
+            and writer.known_bytes == writer.durable_bytes == reader.ends[-1]
+            and not (reader.is_doubted or self.has_grown())
+        )
+
+    def stat(self) -> FileStat:
+        """Return the state of the open file. Raises OSError."""
+        return self._files.fstat(self._reader.fd)
+
+    def known_lines(self) -> tuple[array[int], Checksums]:
+        """Return the ends of all lines and the checksums of the file up to them."""
+        return self._reader.ends, self._reader.checksums
 
     def statistics(self) -> JournalStatistics:
         """Return sizes and costs so far."""

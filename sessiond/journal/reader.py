@@ -50,6 +50,15 @@ class LineReader:
         self._closed = False
         self._idle = threading.Event()
 
+    def know(self, ends: array[int], checksums: Checksums) -> None:
+        """Take all lines as known, without reading them."""
+        self.ends, self.checksums = ends, checksums
+
+    def forget(self) -> None:
+        """Know no line any more."""
+        self.know(array("q", [0]), Checksums())
+        self.is_doubted = False
+
     @property
     def line_count(self) -> int:
         """Number of known lines."""

@@ -39,6 +39,7 @@ class _Stat(Struct, frozen=True):
     st_mode: int
     st_size: int
     st_mtime_ns: int
+    st_ctime_ns: int
 
 
 class _Descriptor(Struct):
@@ -164,7 +165,9 @@ class FaultDisk(Files):
 
     def set_time(self, path: Path, seconds: float) -> None:
         """Set the time of a file's last write, as `touch -d` does."""
-        self._inode(path).mtime = int(seconds * 1_000_000_000)
+        inode = self._inode(path)
+        self._touch(inode)
+        inode.mtime = int(seconds * 1_000_000_000)
 
     def leave(self, path: Path, content: bytes) -> bool:
         """Put a durable file as a foreign writer.
@@ -344,7 +347,7 @@ class FaultDisk(Files):
         if target is True:
             # The folder's time is now: a name may have changed a moment ago.
             now = int(self.seconds * 1e9)
-            return _Stat(_DEVICE, 0, stat.S_IFDIR | 0o700, 0, now)
+            return _Stat(_DEVICE, 0, stat.S_IFDIR | 0o700, 0, now, now)
         return _stat_of(self._inode(path))
 
     def exists(self, path: Path | str) -> bool:
@@ -506,7 +509,7 @@ class FaultDisk(Files):
 
     def _touch(self, inode: Inode) -> None:
         self._ticks += 1
-        inode.mtime = int(self.seconds) * 1_000_000_000 + self._ticks
+        inode.mtime = inode.ctime = int(self.seconds) * 1_000_000_000 + self._ticks
 
     def _new_inode(self, content: bytes) -> Inode:
         self._next_inode += 1
@@ -534,7 +537,8 @@ class FaultDisk(Files):
 
 
 def _stat_of(inode: Inode) -> FileStat:
-    return _Stat(_DEVICE, inode.number, stat.S_IFREG | 0o600, len(inode.seen), inode.mtime)
+    mode, size = stat.S_IFREG | 0o600, len(inode.seen)
+    return _Stat(_DEVICE, inode.number, mode, size, inode.mtime, inode.ctime)
 
 
 def _error(number: int) -> OSError:

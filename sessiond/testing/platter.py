@@ -33,7 +33,7 @@ class Inode:
     def __init__(self, number: int, content: bytes = b"") -> None:
         self.number = number
         self.seen = bytearray(content)
-        self.mtime = 0
+        self.mtime = self.ctime = 0
         self._durable = bytearray(content)
         self._under_way: list[_Change] = []
 
@@ -83,7 +83,7 @@ class Inode:
     def copy(self) -> Inode:
         """Return the file with its page cache, for a machine on which only a process ends."""
         twin = Inode(self.number)
-        twin.seen, twin.mtime = bytearray(self.seen), self.mtime
+        twin.seen, twin.mtime, twin.ctime = bytearray(self.seen), self.mtime, self.ctime
         twin._durable, twin._under_way = bytearray(self._durable), list(self._under_way)
         return twin
 
@@ -93,7 +93,7 @@ class Inode:
         Some file systems leave zeros where a file grew but its bytes were lost.
         """
         left = Inode(self.number, bytes(self._surviving(keep, zeros)))
-        left.mtime = self.mtime
+        left.mtime, left.ctime = self.mtime, self.ctime
         return left
 
     def _surviving(self, keep: int, zeros: int) -> bytearray:

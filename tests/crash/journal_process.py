@@ -40,7 +40,8 @@ def say(text: str) -> None:
 
 
 def open_journal(files: Files, path: Path, locks: Path) -> Journal:
-    journal = Journal.open(files, path, lambda _seq, _line: None, locks=locks, truncates=True)
+    journal = Journal.open(files, path, lambda _seq, _line: None, locks=locks)
+    journal.truncates = True
     if journal.tail:
         journal.cut_tail(f"{journal.line_count}-{os.getpid()}")
     return journal

@@ -212,9 +212,9 @@ class Life(RuleBasedStateMachine):
         assert positions == sorted(set(positions))
 
     def open_file(self, path: Path) -> Journal:
-        return Journal.open(
-            self.disk, path, lambda _seq, _line: None, locks=LOCKS, truncates=self.truncates
-        )
+        journal = Journal.open(self.disk, path, lambda _seq, _line: None, locks=LOCKS)
+        journal.truncates = self.truncates
+        return journal
 
     def reopen(self) -> None:
         self.journal = self.open_file(self.find_file())

@@ -51,7 +51,9 @@ def acknowledged_in(text: bytes) -> int:
 
 
 def opened(path: Path) -> Journal:
-    return Journal.open(Files(), path, lambda _seq, _line: None, locks=path.parent, truncates=True)
+    journal = Journal.open(Files(), path, lambda _seq, _line: None, locks=path.parent)
+    journal.truncates = True
+    return journal
 
 
 def check_lines(path: Path, acknowledged: int) -> None:

@@ -24,7 +24,9 @@ def ignore(seq: int, line: bytes) -> None:
 
 def opened(disk: FaultDisk, path: Path = FILE, *, truncates: bool = True) -> Journal:
     """Open the file on the disk to append to."""
-    return Journal.open(disk, path, ignore, locks=LOCKS, truncates=truncates)
+    journal = Journal.open(disk, path, ignore, locks=LOCKS)
+    journal.truncates = truncates
+    return journal
 
 
 def opened_on(disk: FaultDisk, content: bytes, *, truncates: bool = True) -> Journal:

@@ -20,7 +20,7 @@ from sessiond.testing.journals import (
     MakeLog,
     check_session_log,
 )
-from tests.kit.journals import FILE, FOLDER, LOCKS, ignore, lines_of, opened_on
+from tests.kit.journals import FILE, FOLDER, LOCKS, ignore, lines_of, opened, opened_on
 
 # -- the contract of every log -----------------------------------------------------
 
@@ -317,7 +317,7 @@ def test_whole_lines_can_be_cut_with_the_tail(disk: FaultDisk) -> None:
 def test_an_earlier_copy_is_never_overwritten(disk: FaultDisk) -> None:
     first = opened_on(disk, b"h\none").cut_tail("2026")
     disk = disk.crash()
-    journal = Journal.open(disk, FILE, ignore, locks=LOCKS, truncates=True)
+    journal = opened(disk)
     journal.append([b"a"], sync=True)
     second = journal.cut_tail("2026", 1)
     assert first != second

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiond.service.files.crash_recovery import open_unchanged
+from sessiond.service.files.indexer import Indexer
 from sessiond.service.files.repairing import plan_repair, write_repaired
 from sessiond.service.files.verifying import verify_file
 from sessiond.testing.disk import FaultDisk
@@ -62,7 +63,8 @@ def test_one_repair_is_enough(lines: list[bytes], tail: bytes) -> None:
     assert (found.repairable, found.read_only, found.lines) == (False, False, plan.kept)
     assert plan_repair(disk, young).dropped == 0
     # An opening agrees: there is nothing to cut.
-    journal, indexer = open_unchanged(disk, young, locks=LOCKS, stamp=lambda: "now")
+    indexer = Indexer(young, in_place=True)
+    journal = open_unchanged(disk, indexer, locks=LOCKS, stamp=lambda: "now")
     journal.close()
     assert (indexer.session.read_only_line, disk.content(young)) == (None, kept)
     # Every dropped line is no entry, or belongs to an append that never was whole.

@@ -53,6 +53,11 @@ class FileStat(Protocol):
         """Time of the last write, in nanoseconds since 1970."""
         ...
 
+    @property
+    def st_ctime_ns(self) -> int:
+        """Time of the last change of the file or its inode, which no program can set."""
+        ...
+
 
 class Files:
     """The disk of this machine."""

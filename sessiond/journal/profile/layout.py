@@ -11,6 +11,7 @@ Law: only this module makes paths and takes them apart; `names` has the forms of
         trash/                            deleted sessions until they are purged
         catalog.sqlite                    the index of files; may be thrown away
         search.sqlite                     the full-text index; made by the first search
+        indexes/<session id>.index        indexes of large sessions; may be thrown away
         daemon.lock                       the lock of the profile's one daemon
 """
 
@@ -39,6 +40,7 @@ from sessiond.model.ids import is_session_id
 __all__ = ["DEFAULT_PROFILE", "Layout", "data_home", "is_profile"]
 
 DEFAULT_PROFILE: Final = "default"
+_INDEX: Final = ".index"
 _PROFILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
@@ -71,6 +73,7 @@ class Layout:
         self.archive = self.root / "archive"
         self.pending = self.root / "pending"
         self.trash = self.root / "trash"
+        self.indexes = self.root / "indexes"
         self.folders = (self.sessions, self.archive, self.pending)
         self.locks = home / "locks"
         self.catalog = self.root / "catalog.sqlite"
@@ -128,6 +131,17 @@ class Layout:
     def is_pending(self, path: Path) -> bool:
         """Return whether the file is a draft of this profile."""
         return path.parent == self.pending
+
+    def index_path(self, session_id: str) -> Path:
+        """Return the path of the kept index of a session."""
+        assert is_session_id(session_id), "ids are checked at the edge"
+        return self.indexes / f"{session_id}{_INDEX}"
+
+    def indexed_ids(self, files: Files) -> list[str]:
+        """Return the ids of all sessions with a kept index. Raises StorageError."""
+        names = _names_ending(files, self.indexes, _INDEX)
+        found = [name.removesuffix(_INDEX) for name in names]
+        return [session_id for session_id in found if is_session_id(session_id)]
 
     def trash_name(self, path: Path, session_id: str, stamp: str) -> str:
         """Return the name that a session's file gets in the trash."""
@@ -212,7 +226,7 @@ class Layout:
 
     def half_made(self, files: Files) -> Iterator[Path]:
         """Yield every unfinished new file that an earlier daemon left. Raises StorageError."""
-        for folder in (*self.folders, self.trash):
+        for folder in (*self.folders, self.trash, self.indexes):
             for name in _names(files, folder):
                 if is_unfinished(name) and is_regular(files, folder / name):
                     yield folder / name

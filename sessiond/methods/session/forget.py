@@ -31,6 +31,7 @@ def _forget(client: Client, session_id: str, opened: OpenSession | None) -> None
     store = client.service.store
     store.keeping.require_elsewhere(session_id)
     store.texts.purge(session_id)
+    store.indexes.forget(session_id)
 
 
 async def _finish(client: Client, session_id: str, retirement: ExclusiveOperation) -> Empty:

@@ -7,6 +7,7 @@ Blocking, for worker threads.
     assembly.py         a session from its lines and its record
     catalog_records.py  what is remembered of a file
     indexer.py          lines to an index
+    kept_index.py       indexes of large sessions that are closed
     headers.py          whether a first line makes a session
     rows.py             rows of files that are not open
     promotion.py        from memory or a draft towards the disk

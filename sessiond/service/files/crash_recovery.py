@@ -24,7 +24,7 @@ from typing import Final
 
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
-from sessiond.journal.journal import Journal
+from sessiond.journal.journal import Journal, Recall
 from sessiond.journal.recovery import Visit, stored_size
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.log.line_indexer import is_zeros
@@ -36,27 +36,27 @@ _OWN_BEGINNING: Final = b'{"type":"'
 
 def open_unchanged(
     files: Files,
-    path: Path,
+    indexer: Indexer,
     *,
     locks: Path,
     stamp: Callable[[], str],
-    session_id: str | None = None,
-) -> tuple[Journal, Indexer]:
-    """Return the open file and its index; an incomplete end is among the index's problems.
+    recall: Recall | None = None,
+) -> Journal:
+    """Return the open file of an indexer that has begun no file yet, and index its lines.
 
-    `stamp()` names the copy of the bytes that are cut before the first change; `session_id` is the
-    id under which the file is served. Raises SessionCorrupt, SessionLocked, StorageError.
+    An incomplete end is among the index's problems. `stamp()` names the copy of the bytes that are
+    cut before the first change; `recall` is as in `Journal.open`. Raises SessionCorrupt,
+    SessionLocked, StorageError.
     """
-    indexer = Indexer(path, in_place=True, session_id=session_id)
-    journal = Journal.open(files, path, indexer.visit, locks=locks)
+    journal = Journal.open(files, indexer.path, indexer.visit, locks=locks, recall=recall)
     try:
-        with telling("open", path):
+        with telling("open", indexer.path):
             judge_tail(files, journal, indexer, stamp=stamp)
     except BaseException:
         # The next opening must find the file in the state that this one found.
         journal.close(settled=journal.left_at is None)
         raise
-    return journal, indexer
+    return journal
 
 
 def judge_tail(

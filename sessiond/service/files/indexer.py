@@ -40,7 +40,7 @@ class Indexer:
         strict: bool = False,
         session_id: str | None = None,
     ) -> None:
-        self._path = path
+        self.path = path
         self._session_id = session_id
         self._in_place = in_place
         self._strict = strict
@@ -132,8 +132,8 @@ class Indexer:
 
     def _corrupt(self, line: int, why: str) -> SessionCorrupt:
         return SessionCorrupt(
-            f"{printable(self._path.name)}, line {line}: {why}; the file is unchanged",
-            path=printable(self._path),
+            f"{printable(self.path.name)}, line {line}: {why}; the file is unchanged",
+            path=printable(self.path),
             line=line,
             repairable=False,
         )

@@ -26,6 +26,7 @@ from sessiond.limits import AVAILABLE_IDS_MAX
 from sessiond.service.environment import Environment
 from sessiond.service.files.catalog_records import CatalogRecords
 from sessiond.service.files.headers import require_header
+from sessiond.service.files.kept_index import KeptIndexes
 from sessiond.service.files.repairing import Repair, bring_over, write_repaired
 from sessiond.service.files.verifying import VerifyScope
 from sessiond.service.log.open_session import OpenSession
@@ -37,13 +38,19 @@ class SessionFiles:
     """The places of one profile's session files."""
 
     def __init__(
-        self, layout: Layout, files: Files, register: CatalogRecords, environment: Environment
+        self,
+        layout: Layout,
+        files: Files,
+        register: CatalogRecords,
+        indexes: KeptIndexes,
+        environment: Environment,
     ) -> None:
         self.trash = Trash(layout, files)
         self.restoring = Restoring(layout, files)
         self._layout = layout
         self._files = files
         self._register = register
+        self._indexes = indexes
         self._environment = environment
         self._unsynced: set[Path] = set()
 
@@ -171,6 +178,7 @@ class SessionFiles:
         if opened is not None and opened.path is None:
             return
         found = self.find_all(session_id)
+        self._indexes.forget(session_id)
         if not found:
             if not self.trash.of(session_id):
                 raise self.not_found(session_id)
@@ -237,6 +245,7 @@ class SessionFiles:
 
     def purge(self, session_id: str) -> None:
         """Remove a session's files in the trash for good. Raises StorageError."""
+        self._indexes.forget(session_id)
         self.trash.purge(session_id)
 
     def repair(self, session_id: str) -> Repair:

@@ -12,7 +12,7 @@ from sessiond.limits import DRAFT_SECONDS
 from sessiond.service.files.catalog_records import fingerprint_of
 from sessiond.service.files.store import Store
 
-__all__ = ["remove_half_made", "settle_drafts"]
+__all__ = ["remove_half_made", "remove_stray_indexes", "settle_drafts"]
 
 
 def remove_half_made(store: Store) -> None:
@@ -24,6 +24,14 @@ def remove_half_made(store: Store) -> None:
         for path in store.layout.half_made(store.files):
             with suppress(OSError):
                 store.files.unlink(path)
+
+
+def remove_stray_indexes(store: Store) -> None:
+    """Remove the kept indexes of sessions whose files are gone: an index has words of its session."""
+    with suppress(SessiondError):
+        for session_id in store.layout.indexed_ids(store.files):
+            if store.keeping.find(session_id) is None:
+                store.indexes.forget(session_id)
 
 
 def settle_drafts(store: Store, is_ending: Callable[[], bool] = lambda: False) -> None:

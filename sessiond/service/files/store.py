@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from sessiond.service.files.catalog_records import CatalogRecords
 from sessiond.service.files.checks import Checks
 from sessiond.service.files.crash_recovery import judge_tail, open_unchanged
 from sessiond.service.files.indexer import Indexer
+from sessiond.service.files.kept_index import KeptIndexes
 from sessiond.service.files.locations import SessionFiles
 from sessiond.service.files.promotion import Promotion
 from sessiond.service.files.rows import Rows
@@ -54,7 +56,8 @@ class Store:
         self.catalog = Catalog(layout.catalog, environment.report_trouble)
         self.texts = TextIndex(layout.search, environment.report_trouble)
         self.register = CatalogRecords(self.catalog, files, environment.new_epoch)
-        self.keeping = SessionFiles(layout, files, self.register, environment)
+        self.indexes = KeptIndexes(layout, files)
+        self.keeping = SessionFiles(layout, files, self.register, self.indexes, environment)
         self._assembly = Assembly(layout, self.register, environment)
         self.rows = Rows(layout, files, self.register, self._assembly)
         self.checks = Checks(self.keeping, layout, files)
@@ -193,12 +196,13 @@ class Store:
 
     def _open(self, path: Path, session_id: str) -> OpenSession:
         self.keeping.settle_names(path)
-        journal, indexer = open_unchanged(
+        indexer = Indexer(path, in_place=True, session_id=session_id)
+        journal = open_unchanged(
             self.files,
-            path,
+            indexer,
             locks=self.layout.locks,
             stamp=self.environment.file_stamp,
-            session_id=session_id,
+            recall=partial(self.indexes.recall, session_id, indexer),
         )
         try:
             known = self.register.known(session_id)
@@ -245,11 +249,12 @@ class Store:
         return None
 
     def settle(self, opened: OpenSession) -> None:
-        """Make a session's last entries durable before its file is released."""
+        """Make a session's last entries durable before its file is released; keep a large index."""
         # The sync also cuts a file that a failed append damaged back to its last good byte.
         # A failure has no receiver here; every entry that a client was told of is durable.
         with suppress(StorageError):
             opened.journal.sync()
+        self.indexes.keep(opened)
 
 
 def _short_enough(lines: Sequence[bytes]) -> Sequence[bytes]:

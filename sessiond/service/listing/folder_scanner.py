@@ -24,12 +24,13 @@ from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Mark, Shown, Stor
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.disk.failures import printable, telling
 from sessiond.journal.disk.files import FileStat
+from sessiond.journal.disk.settled import is_settled
 from sessiond.limits import SCAN_BATCH_ROWS, SCAN_SECONDS
 from sessiond.model.ids import derive_session_id, is_session_id
 from sessiond.service.files.catalog_records import fingerprint_of
 from sessiond.service.files.store import Store
 from sessiond.service.listing.file_index import FileIndex
-from sessiond.service.listing.mtime_cache import MtimeCache, is_settled
+from sessiond.service.listing.mtime_cache import MtimeCache
 
 __all__ = ["FolderScanner", "Unreadable"]
 

@@ -8,18 +8,13 @@ lies behind that tick.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 from msgspec import Struct
 
 from sessiond.journal.disk.files import Files
-from sessiond.limits import SAME_TIME_SECONDS
+from sessiond.journal.disk.settled import is_settled
 
-__all__ = ["FolderLook", "MtimeCache", "is_settled"]
-
-_SECOND_NS: Final = 1_000_000_000
-# Tick of file systems that count whole seconds, or every second one.
-_COARSE_SECONDS: Final = 2.0
+__all__ = ["FolderLook", "MtimeCache"]
 
 
 class FolderLook(Struct, frozen=True):
@@ -60,12 +55,3 @@ class MtimeCache:
         except OSError:
             return None
         return found.st_ino, found.st_mtime_ns
-
-
-def is_settled(mtime_ns: int, now: float) -> bool:
-    """Return whether a later change would show in the time.
-
-    Some file systems count whole seconds.
-    """
-    step = SAME_TIME_SECONDS if mtime_ns % _SECOND_NS else _COARSE_SECONDS
-    return abs(now - mtime_ns / _SECOND_NS) > step

@@ -80,6 +80,11 @@ class LineIndexer:
             self.take(seq, line)
         return first
 
+    @property
+    def is_at_rest(self) -> bool:
+        """True if the next line is read as it would be at the beginning of a file."""
+        return self.atoms.first is None and not self._closed_halves
+
     def end_atom(self) -> None:
         """Report an unfinished append: the next line does not continue it."""
         if self.atoms.first is not None:

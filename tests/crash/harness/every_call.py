@@ -20,6 +20,7 @@ from msgspec import Struct
 from sessiond.errors import SessiondError
 from sessiond.journal.profile.layout import Layout
 from sessiond.service.files.crash_recovery import open_unchanged
+from sessiond.service.files.indexer import Indexer
 from sessiond.testing.daemon import Daemon, Refusal, Wire
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.faults import Fault
@@ -142,7 +143,8 @@ def found_after(disk: FaultDisk, layout: Layout, session_id: str) -> Lines | Non
     if not paths:
         return None
     try:
-        journal, _ = open_unchanged(disk, paths[0], locks=layout.locks, stamp=lambda: "now")
+        indexer = Indexer(paths[0], in_place=True)
+        journal = open_unchanged(disk, indexer, locks=layout.locks, stamp=lambda: "now")
     except SessiondError as error:
         return (error.kind,)
     try:
