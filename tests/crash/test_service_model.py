@@ -30,6 +30,7 @@ from sessiond.testing.daemon import Daemon, Refusal, Wire
 from sessiond.testing.disk import FaultDisk
 from tests.crash.harness.bystanders import ENDINGS, Bystanders
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 
 R = TypeVar("R")
 
@@ -61,6 +62,10 @@ class Life(RuleBasedStateMachine):
         self.at_end = ExitStack()
         folder = tempfile.mkdtemp(prefix="sessiond-model-")
         self.at_end.callback(shutil.rmtree, folder)
+        # Every session is opened from its kept index wherever that fits.
+        patch = pytest.MonkeyPatch()
+        self.at_end.callback(patch.undo)
+        set_limits(patch, KEPT_INDEX_ENTRIES=1)
         self.house = House(Path(folder), FaultDisk(folder))
         self.portal = self.at_end.enter_context(start_blocking_portal("asyncio"))
         self.sessions: dict[str, Known] = {}

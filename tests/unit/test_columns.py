@@ -1,0 +1,117 @@
+"""The index as columns: what is restored is what replay makes, for every kind of line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from sessiond.dialects import recognise
+from sessiond.dialects.base import BadHeader
+from sessiond.dialects.native import NATIVE as NATIVE_DIALECT
+from sessiond.model.row import Kind, Row
+from sessiond.service.log.line_indexer import LineIndexer
+from sessiond.session.columns import Columns, columns_of, restore
+from sessiond.session.index import Session
+from tests.service.damage import NATIVE, PI
+
+SAMPLES = sorted((Path(__file__).parent.parent / "samples").rglob("*.jsonl"))
+
+DAMAGED = {
+    name: damage.content for name, damage in {**NATIVE, **PI}.items() if damage.opens != "refused"
+}
+
+
+def indexed(lines: list[bytes]) -> LineIndexer:
+    """Return the index of a file's lines."""
+    dialect, header = recognise(lines[0])
+    indexer = LineIndexer(Session(dialect.rules), dialect, {header.id})
+    for seq, line in enumerate(lines[1:], 1):
+        indexer.take(seq, line)
+    return indexer
+
+
+def state(session: Session) -> dict[str, Any]:
+    """Return everything that a session knows, but for the memory of the last time that was parsed."""
+    slots = {name: getattr(session, name) for name in Session.__slots__ if name != "_timestamp"}
+    raw = {
+        name: bytes(value)
+        for name, value in session.facts.items()
+        if isinstance(value, msgspec.Raw)
+    }
+    return slots | {"facts": session.facts | raw, "ids": dict(sorted(session.ids.items()))}
+
+
+def restored(session: Session) -> Session:
+    """Return the session that comes out of the stored columns."""
+    stored = msgspec.msgpack.encode(columns_of(session))
+    again = Session(session.rules)
+    restore(again, msgspec.msgpack.decode(stored, type=Columns))
+    return again
+
+
+def check(lines: list[bytes]) -> None:
+    """Check that a session comes back as it was, and goes on from half its lines alike."""
+    dialect, header = recognise(lines[0])
+    whole = indexed(lines).session
+    assert state(restored(whole)) == state(whole)
+    half = len(lines) // 2 + 1
+    part = indexed(lines[:half])
+    if not part.is_at_rest:
+        return
+    again = LineIndexer(restored(part.session), dialect, {header.id})
+    for seq, line in enumerate(lines[half:], half):
+        again.take(seq, line)
+    assert state(again.session) == state(whole)
+
+
+def lines_of(path: Path) -> list[bytes]:
+    return path.read_bytes().split(b"\n")[:-1]
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_a_sample_comes_back_as_it_was_and_goes_on_alike(path: Path) -> None:
+    check(lines_of(path))
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_file_comes_back_as_it_was_and_goes_on_alike(name: str) -> None:
+    check(DAMAGED[name].split(b"\n")[:-1])
+
+
+def test_every_file_of_the_fixtures_comes_back_as_it_was(shared: Path) -> None:
+    checked = 0
+    for path in sorted(shared.rglob("*.jsonl")):
+        lines = lines_of(path)
+        try:
+            recognise(lines[0] if lines else b"")
+        except BadHeader:
+            continue
+        check(lines)
+        checked += 1
+    assert checked
+
+
+@pytest.mark.parametrize("empty_at", [1, 2, 3])
+def test_an_entry_with_an_empty_id_is_found_again(empty_at: int) -> None:
+    rows = [Row(Kind.USER, "" if at == empty_at else f"n{at}", None) for at in (1, 2, 3)]
+    session = Session(NATIVE_DIALECT.rules)
+    for at, row in enumerate(rows):
+        if at == 1:
+            session.skip()
+        session.fold(row)
+    assert "" in session.ids
+    assert state(restored(session)) == state(session)
+
+
+@pytest.mark.parametrize("part", ["names", "parents", "message_counts"])
+def test_columns_of_different_lengths_are_refused(part: str) -> None:
+    columns = columns_of(indexed(lines_of(SAMPLES[0])).session)
+    if part == "names":
+        columns.names = columns.names[:-1]
+    else:
+        columns.arrays[part] = columns.arrays[part][:-4]
+    with pytest.raises(ValueError, match="lengths"):
+        restore(Session(NATIVE_DIALECT.rules), columns)
