@@ -109,8 +109,9 @@ def connect(
 
     Raises sqlite3.Error, OtherVersion, OSError.
     """
+    is_new = path is not MEMORY and not path.exists()
     if path is not MEMORY:
-        if not path.exists():
+        if is_new:
             # A log beside a missing file belongs to the deleted file, not to a new one.
             remove_database(path, keep=True)
         elif not path.is_file():
@@ -120,9 +121,11 @@ def connect(
         path.chmod(0o600)
     connection = sqlite3.connect(path, timeout=wait, check_same_thread=False)
     try:
+        # An empty file is not worth a wait: one that a power cut leaves damaged is made anew.
+        connection.execute(f"PRAGMA synchronous = {'OFF' if is_new else 'NORMAL'}")
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
         prepare(connection)
+        connection.execute("PRAGMA synchronous = NORMAL")
     except BaseException:
         connection.close()
         raise

@@ -90,3 +90,20 @@ def test_an_append_that_is_not_to_be_durable_is_one_write(traced: tuple[Daemon, 
     daemon.end()
     _, _, after = trace.read_text("utf-8").partition("marked")
     assert calls_on(path, after) == ["write"]
+
+
+def test_the_first_start_of_a_profile_syncs_the_folders_that_hold_new_names(
+    traced: tuple[Daemon, Path], home: Path
+) -> None:
+    """Neither the empty folders of sessions nor the empty catalog are worth a wait for the disk."""
+    daemon, trace = traced
+    with daemon.connect() as link:
+        link.ask("server/ping")
+        link.ask("server/stop")
+        link.rest()
+    assert daemon.end() == 0
+    before, found, _ = trace.read_text("utf-8").partition("server/ping")
+    assert found
+    synced = re.findall(r"^\d+ +(fsync|fdatasync)\(\d+<([^>]*)>", before, re.MULTILINE)
+    folders = (home, home / "data", home / "data" / "profiles", daemon.profile)
+    assert synced == [("fsync", str(folder)) for folder in folders]

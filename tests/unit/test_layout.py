@@ -227,7 +227,21 @@ def test_making_folders_can_be_cut_off_anywhere_and_repeated() -> None:
         assert rebooted.exists(LAYOUT.locks)
         if not fault.hit:
             break
-    assert nth == 16
+    assert nth == 12
+
+
+def test_a_start_syncs_the_names_that_a_killed_daemon_did_not() -> None:
+    disk = FaultDisk(LAYOUT.home)
+    LAYOUT.make_folders(disk)
+    deleted = LAYOUT.session_path("deleted-one", STAMP)
+    disk.put(deleted, b"")
+    disk.rename(deleted, LAYOUT.trash / deleted.name)
+    after_kill = disk.kill()
+    assert after_kill.crash().exists(deleted)
+    LAYOUT.make_folders(after_kill)
+    rebooted = after_kill.crash()
+    assert not rebooted.exists(deleted)
+    assert rebooted.exists(LAYOUT.trash / deleted.name)
 
 
 def test_a_home_that_somebody_chose_keeps_its_mode_and_a_file_in_the_way_its_content(

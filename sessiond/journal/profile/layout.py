@@ -99,10 +99,11 @@ class Layout:
 
     def _make_all(self, files: Files) -> None:
         self._make_home(files)
-        kept = (*self.folders, self.trash)
-        for folder in (self.locks, self.root.parent, self.root, *kept):
+        for folder in (self.locks, self.root.parent, self.root):
             files.make_folder(folder)
-        # Existing folders are synced, too: an earlier daemon may have ended before its sync.
+        # A new folder of files is empty. An existing one is synced: an earlier daemon may have
+        # ended before its sync.
+        kept = [each for each in (*self.folders, self.trash) if not files.make_folder(each)]
         for parent in (self.home, self.root.parent, self.root, *kept):
             files.fsync_folder(parent)
 
