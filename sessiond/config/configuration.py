@@ -16,6 +16,7 @@ In the environment: SESSIOND_LOG_LEVEL, SESSIOND_LIMITS_OPEN_SESSIONS.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
 
@@ -163,7 +164,7 @@ def load(sources: Sources) -> tuple[Configuration, list[Setting]]:
     _no_strangers(sources.environ)
     settings: list[Setting] = []
     tree: dict[str, Any] = {}
-    for key, kind, usual in _keys(Configuration):
+    for key, kind, usual in _keys():
         variable = _variable(key)
         if key in sources.flags:
             source, value = "flag", sources.flags[key]
@@ -180,19 +181,24 @@ def load(sources: Sources) -> tuple[Configuration, list[Setting]]:
     return msgspec.convert(tree, Configuration), settings
 
 
-def _keys(kind: type[Struct], section: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield every key with its type and its default."""
+@cache
+def _keys() -> Sequence[tuple[str, Any, Any]]:
+    """Return every key with its type and its default."""
+    return tuple(_keys_in(Configuration, ""))
+
+
+def _keys_in(kind: type[Struct], section: str) -> Iterator[tuple[str, Any, Any]]:
     for field in msgspec.structs.fields(kind):
         kept: Any = field.type
         if isinstance(kept, type) and issubclass(kept, Struct):
-            yield from _keys(kept, f"{field.name}.")
+            yield from _keys_in(kept, f"{field.name}.")
         else:
             yield section + field.name, kept, field.default
 
 
 def _no_strangers(environ: Mapping[str, str]) -> None:
     """Raise BadConfiguration for a variable of a section that is no key of the section."""
-    keys = [key for key, _, _ in _keys(Configuration) if "." in key]
+    keys = [key for key, _, _ in _keys() if "." in key]
     known = {_variable(key) for key in keys}
     sections = tuple({_variable(key.partition(".")[0]) + "_" for key in keys})
     for name in environ:
@@ -243,7 +249,7 @@ def _file_values(path: Path) -> Iterator[tuple[str, Any]]:
         raise BadConfiguration(f"{path} is not UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise BadConfiguration(f"{path} is not TOML: {error}") from error
-    known = [key for key, _, _ in _keys(Configuration)]
+    known = [key for key, _, _ in _keys()]
     sections = {key.partition(".")[0] for key in known if "." in key}
     for name, value in table.items():
         if name not in sections:
