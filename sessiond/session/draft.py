@@ -100,6 +100,8 @@ class Draft:
         self.rows: list[Row] = []
         self.lines: list[bytes] = []
         """Line to store for each row."""
+        self._runs: list[tuple[int, int]] = []
+        """Rows of each run: the first one, and the first one behind the run."""
         self._parents: list[int] = []
         self._ids: dict[str, int] = {}
         self._heads: dict[str, Head | None] = {}
@@ -295,6 +297,7 @@ class Draft:
             row.usage = facts.usage
             self.rows.append(row)
             above = entry_id
+        self._runs.append((len(self.rows) - len(said), len(self.rows)))
         end = first + len(said)
         self._ids.update(zip(run.ids, range(first, end), strict=True))
         self._parents.append(parent)
@@ -408,9 +411,13 @@ class Draft:
     def commit(self) -> None:
         """Fold the staged rows into the session. Called once, when the lines are stored."""
         assert self.session.seq == self.base_seq, "draft is stale: two writers?"
-        session = self.session
-        for row in self.rows:
-            session.fold(row)
+        session, at = self.session, 0
+        for first, end in (*self._runs, (len(self.rows), len(self.rows))):
+            for row in self.rows[at:first]:
+                session.fold(row)
+            if first < end:
+                session.fold_run(self.rows[first:end])
+            at = end
         if session.first_message is None:
             for row, line in zip(self.rows, self.lines, strict=True):
                 if row.kind == _USER:

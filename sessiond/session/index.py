@@ -16,8 +16,9 @@ level, so no path walk has to search for one.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import repeat
 from typing import Any, Final
 
 from msgspec import Struct
@@ -221,6 +222,37 @@ class Session:
             self.updated_at = max(self.updated_at, rfc3339(row.timestamp))
         if row.effect is not None:
             self._apply(row, seq)
+
+    def fold_run(self, rows: Sequence[Row]) -> None:
+        """Index messages of one append time, each below the one before, as `fold` does one by one.
+
+        Their ids are new. The columns grow once for all rows but the first.
+        """
+        self.fold(rows[0])
+        rest = rows[1:]
+        if any(row.setting is not None for row in rest):
+            for row in rest:
+                self.fold(row)
+            return
+        above, count = self.seq, len(rest)
+        end = above + count
+        kinds = bytes([row.kind for row in rest])
+        self.names += [row.id for row in rest]
+        self.ids.update(zip(self.names[above + 1 :], range(above + 1, end + 1), strict=True))
+        self.kinds += kinds
+        self.parents.extend(range(above, end))
+        depth, messages = self.depths[above], self.message_counts[above]
+        self.depths.extend(range(depth + 1, depth + count + 1))
+        self.message_counts.extend(range(messages + 1, messages + count + 1))
+        for column in (self.compaction_refs, self.model_refs, self.thinking_refs):
+            column.extend(repeat(column[above], count))
+        self.setting_refs.extend(repeat(0, count))
+        self.message_total += count
+        self.heads[rows[0].head] = Head(end, end)
+        if _ASSISTANT in kinds:
+            for row in rest:
+                if row.kind == _ASSISTANT:
+                    self._take_answer(row.usage)
 
     def _take_answer(self, usage: Usage | None) -> None:
         self.has_assistant = True

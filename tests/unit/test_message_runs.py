@@ -36,12 +36,16 @@ THEIRS = (
     b'{"type":"message","id":"f1","parent_id":null,"message":{"role":"user","content":"theirs"}}'
 )
 
+PLAIN = [
+    b'{"role":"user","content":"hi"}',
+    b'{"role":"assistant","content":[],"model":"m1","provider":"p"}',
+    b'{"role":"assistant","content":"","model":""}',
+    b'{"role":"assistant","content":"","usage":{"input":2,"output":1,"totalTokens":3}}',
+    b'{"role":"tool","content":"x"}',
+]
 MESSAGES = st.sampled_from(
     [
-        b'{"role":"user","content":"hi"}',
-        b'{"role":"assistant","content":[],"model":"m1","provider":"p"}',
-        b'{"role":"assistant","content":"","model":""}',
-        b'{"role":"tool","content":"x"}',
+        *PLAIN,
         b'{"role":"toolResult","role":"user"}',
         b'{"role":"us\\u0065r","content":"escaped"}',
         b'{ "role" : "user",\n "content":"on two lines"}',
@@ -59,6 +63,9 @@ COMMANDS = st.one_of(
     st.tuples(st.just("plain"), MESSAGES, HEADS, st.booleans()),
     st.tuples(st.just("keyed"), MESSAGES, HEADS, st.booleans()),
     st.tuples(st.just("question"), MESSAGES, HEADS, st.booleans()),
+)
+RUNS = st.lists(
+    st.tuples(st.just("plain"), st.sampled_from(PLAIN), st.just("main"), st.just(True)), min_size=2
 )
 Asked = tuple[str, bytes, str, bool]
 
@@ -223,7 +230,7 @@ def outcome(case: Case, monkeypatch: pytest.MonkeyPatch, *, runs: bool) -> Outco
 
 CASES = st.builds(
     Case,
-    asked=st.lists(COMMANDS, min_size=1, max_size=12),
+    asked=st.lists(COMMANDS, min_size=1, max_size=12) | RUNS,
     again=st.booleans(),
     followed=st.booleans(),
     leased=st.booleans(),
@@ -234,6 +241,8 @@ CASES = st.builds(
 
 @given(CASES)
 @example(Case([("plain", b'{"role":"user"}', "side", True)] * 6, again=True, followed=True))
+@example(Case([("plain", message, "main", True) for message in PLAIN * 2]))
+@example(Case([("plain", PLAIN[3], "main", True)] * 3))
 def test_a_run_stores_and_tells_what_single_appends_do(case: Case) -> None:
     with pytest.MonkeyPatch.context() as patch:
         in_runs = outcome(case, patch, runs=True)
