@@ -70,12 +70,16 @@ def receipts_of_run(draft: Draft, offsets: Sequence[int], durability: str) -> li
     first, rows = draft.base_seq + 1, draft.rows
     durable = _encode(durability)
     last_id, own = None, b"null"
+    last_head, head = None, b""
+    # The lines of a draft that were given no time have the draft's.
+    now = _encode(draft.now)
     for offset in offsets:
         row, seq = rows[offset], first + offset
         above = own if row.parent_id == last_id else _encode(row.parent_id)
         last_id, own = row.id, _encode(row.id)
-        parts = (own, above, seq, _encode(row.timestamp), own, seq, _encode(row.head), durable)
-        texts.append(_RECEIPT % parts)
+        if row.head is not last_head:
+            last_head, head = row.head, _encode(row.head)
+        texts.append(_RECEIPT % (own, above, seq, now, own, seq, head, durable))
     return texts
 
 
