@@ -58,7 +58,7 @@ async def retain(
 ) -> Retention:
     """Move older sessions to the trash, or only list them. Raise Draining, StorageError."""
     done = Retention([], [], dry_run)
-    before = service.store.keeping.now() - max_age_hours * _HOUR_SECONDS
+    before = service.store.session_files.now() - max_age_hours * _HOUR_SECONDS
     if before <= 0:
         return done
     before_ns = int(before * _SECOND_NS)
@@ -79,14 +79,14 @@ async def retain(
 
 async def _older(service: Service, before_ns: int, progress: Progress) -> list[Raw]:
     """Return the list rows of the sessions that are due, the oldest first."""
-    folder = service.store.keeping.folder
+    folder = service.store.session_files.folder
     query = Query(written_before_ns=before_ns, root=str(folder), sort="written", descending=False)
     found: list[tuple[int, bytes]] = []
     after: Position | None = None
     while len(found) < PAGE_ROWS_MAX:
         page = await service.live_catalog.select(query, PAGE_ROWS_DEFAULT, after, progress)
         unused = [info for info in page.sessions if _unused(service, _id_in(info))]
-        found += await to_thread.run_sync(_due, service.store.keeping, unused, before_ns)
+        found += await to_thread.run_sync(_due, service.store.session_files, unused, before_ns)
         after = page.last
         if after is None:
             break
@@ -94,7 +94,9 @@ async def _older(service: Service, before_ns: int, progress: Progress) -> list[R
     return [Raw(info) for _, info in found[:PAGE_ROWS_MAX]]
 
 
-def _due(keeping: SessionFiles, infos: Sequence[bytes], before_ns: int) -> list[tuple[int, bytes]]:
+def _due(
+    session_files: SessionFiles, infos: Sequence[bytes], before_ns: int
+) -> list[tuple[int, bytes]]:
     """Return the sessions whose files are old, with the files' times.
 
     The catalog does not know the time of a file that was written a moment ago. A file that cannot be
@@ -103,7 +105,7 @@ def _due(keeping: SessionFiles, infos: Sequence[bytes], before_ns: int) -> list[
     found: list[tuple[int, bytes]] = []
     for info in infos:
         try:
-            written_ns = keeping.written_at(_id_in(info))
+            written_ns = session_files.written_at(_id_in(info))
         except SessionNotFound:
             continue
         except StorageError:
@@ -122,12 +124,12 @@ async def _discard(service: Service, session_id: str, before_ns: int) -> bool:
     """Return whether the session went; a session in use, or written to by now, stays."""
     if not _unused(service, session_id):
         return False
-    keeping = service.store.keeping
+    session_files = service.store.session_files
 
     def discard(opened: OpenSession | None) -> bool:
-        if keeping.written_at(session_id) >= before_ns:
+        if session_files.written_at(session_id) >= before_ns:
             return False
-        keeping.discard(session_id, opened)
+        session_files.discard(session_id, opened)
         return True
 
     went: bool = await service.registry.retire(session_id, "deleted", discard).outcome()

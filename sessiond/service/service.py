@@ -196,8 +196,8 @@ class Service:
 
     async def is_known(self, session_id: str) -> bool:
         """Return whether a file of this id is recorded, listed or not. Raise StorageError."""
-        keeping = self.store.keeping
-        return await to_thread.run_sync(lambda: keeping.find(session_id) is not None)
+        session_files = self.store.session_files
+        return await to_thread.run_sync(lambda: session_files.find(session_id) is not None)
 
     async def identify(self, path: Path) -> str:
         """Return the session id of a file."""

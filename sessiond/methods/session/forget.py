@@ -29,7 +29,7 @@ def _forget(client: Client, session_id: str, opened: OpenSession | None) -> None
     if opened is not None and not opened.elsewhere:
         raise lies_inside()
     store = client.service.store
-    store.keeping.require_elsewhere(session_id)
+    store.session_files.require_elsewhere(session_id)
     store.texts.purge(session_id)
     store.indexes.forget(session_id)
 

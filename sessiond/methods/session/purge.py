@@ -29,7 +29,7 @@ async def _finish(client: Client, purging: ExclusiveOperation, call: Call[Client
     """Erase the catalog's row last: by then the lists have seen the delete."""
     session_id: str = await purging.outcome()
     await client.service.live_catalog.ask(lambda catalog: catalog.erase(session_id), call.progress)
-    client.service.store.keeping.trash.purged(session_id)
+    client.service.store.session_files.trash.purged(session_id)
     return Empty()
 
 
@@ -38,9 +38,9 @@ def _purge(client: Client, session_id: str) -> ExclusiveOperation:
         store = client.service.store
         # The search text goes first: while the files exist a failed purge can be repeated, also
         # by a later daemon.
-        store.keeping.require_deleted(session_id)
+        store.session_files.require_deleted(session_id)
         store.texts.purge(session_id)
-        store.keeping.purge(session_id)
+        store.session_files.purge(session_id)
         return session_id
 
     return client.service.registry.retire(session_id, "purged", purge)

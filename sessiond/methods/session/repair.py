@@ -42,7 +42,7 @@ async def _repair(client: Client, params: RepairParams, call: Call[Client]) -> R
         return plan
 
     def repair(_opened: OpenSession | None) -> Repair:
-        return service.store.keeping.repair(session_id)
+        return service.store.session_files.repair(session_id)
 
     done: Repair = await service.registry.retire(session_id, "repaired", repair).outcome()
     return done

@@ -28,7 +28,7 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
 
 def _restore(client: Client, session_id: str) -> ExclusiveOperation:
     def restore(_opened: OpenSession | None) -> None:
-        client.service.store.keeping.restore(session_id)
+        client.service.store.session_files.restore(session_id)
 
     return client.service.registry.retire(session_id, "restored", restore)
 

@@ -51,7 +51,7 @@ def handle(client: Client, params: TrashParams, call: Call[Client]) -> Any:
 
 
 def _page(store: Store, limit: int, cursor: str) -> TrashResult:
-    found = store.keeping.restoring.all()
+    found = store.session_files.restoring.all()
     names = [one.path.name for one in found]
     first = names.index(cursor) + 1 if cursor in names else 0
     shown = [_shown(store, one) for one in found[first : first + limit]]

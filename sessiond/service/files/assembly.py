@@ -19,9 +19,9 @@ __all__ = ["Assembly"]
 class Assembly:
     """Builder of open sessions: adds to a file's lines what the profile knows of the file."""
 
-    def __init__(self, layout: Layout, register: CatalogRecords, environment: Environment) -> None:
+    def __init__(self, layout: Layout, records: CatalogRecords, environment: Environment) -> None:
         self._layout = layout
-        self._register = register
+        self._records = records
         self._environment = environment
 
     def opened(
@@ -44,7 +44,7 @@ class Assembly:
             indexer.dialect,
             indexer.header,
             indexer.intake,
-            epoch=self._register.recall(known, journal),
+            epoch=self._records.recall(known, journal),
             persist="immediate" if place is None else "on_assistant",
             place=place,
             created_at=rfc3339(indexer.header.timestamp),

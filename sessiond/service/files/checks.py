@@ -21,8 +21,8 @@ class Checks:
     The file of an open session is checked up to its last known line; later bytes are being written.
     """
 
-    def __init__(self, keeping: SessionFiles, layout: Layout, files: Files) -> None:
-        self._keeping = keeping
+    def __init__(self, session_files: SessionFiles, layout: Layout, files: Files) -> None:
+        self._session_files = session_files
         self._layout = layout
         self._files = files
 
@@ -49,7 +49,7 @@ class Checks:
     ) -> tuple[Path, VerifyScope]:
         size = None
         if opened is None or opened.path is None:
-            path = self._keeping.require(session_id)
+            path = self._session_files.require(session_id)
         else:
             path = opened.path
             size = opened.journal.size_bytes + opened.journal.slack_bytes

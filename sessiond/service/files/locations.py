@@ -41,7 +41,7 @@ class SessionFiles:
         self,
         layout: Layout,
         files: Files,
-        register: CatalogRecords,
+        records: CatalogRecords,
         indexes: KeptIndexes,
         environment: Environment,
     ) -> None:
@@ -49,7 +49,7 @@ class SessionFiles:
         self.restoring = Restoring(layout, files)
         self._layout = layout
         self._files = files
-        self._register = register
+        self._records = records
         self._indexes = indexes
         self._environment = environment
         self._unsynced: set[Path] = set()
@@ -75,7 +75,7 @@ class SessionFiles:
         self.require_folder()
         found = self._layout.find_all(self._files, session_id)
         if not found:
-            known = self._register.known(session_id)
+            known = self._records.known(session_id)
             if known is not None:
                 path = Path(known.path)
                 with telling("look for", path):
@@ -165,7 +165,7 @@ class SessionFiles:
             if opened.path == path:
                 opened.place = None
                 opened.archived = self._layout.is_archived(path)
-        self._register.note(opened)
+        self._records.note(opened)
 
     # -- the trash -------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ class SessionFiles:
         """
         if self._layout.find(self._files, session_id) is not None:
             raise lies_inside()
-        known = self._register.known(session_id)
+        known = self._records.known(session_id)
         if known is None or Path(known.path).parent in self._layout.folders:
             raise self.not_found(session_id)
 
@@ -229,9 +229,9 @@ class SessionFiles:
             text = f"the former place of the session is not recorded; call session/import for a copy of {name}"
             raise StorageError(text, errno="ENOENT", path=name, retryable=False)
         path = self.restoring.restore(found)
-        known = self._register.known(session_id)
+        known = self._records.known(session_id)
         if path.parent not in self._layout.folders and (known is None or known.path != str(path)):
-            self._register.renew(session_id, path)
+            self._records.renew(session_id, path)
 
     def require_deleted(self, session_id: str) -> None:
         """Raise SessionExists, or SessionNotFound for a session that is not in the trash.
@@ -270,7 +270,7 @@ class SessionFiles:
                 # The new epoch comes first: too early it costs a replay, too late a gap.
                 with telling("repair", path):
                     identity = self._files.fstat(fd)
-                    self._register.expect_another(session_id, found, identity.st_ino)
+                    self._records.expect_another(session_id, found, identity.st_ino)
                     covered = bring_over(self._files, fd, written.size, unfinished)
                     self._require_same(path, identity)
                     self._files.rename(unfinished, path)

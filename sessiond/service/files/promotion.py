@@ -44,7 +44,7 @@ class Promotion(Struct, frozen=True):
 
     layout: Layout
     files: Files
-    register: CatalogRecords
+    records: CatalogRecords
     stamp: str
     """Stamp for the name of a new file."""
     late: bool
@@ -62,7 +62,7 @@ class Promotion(Struct, frozen=True):
         elif lines:
             self._append(opened, lines)
         opened.persist = wanted
-        self.register.note(opened)
+        self.records.note(opened)
 
     def _write_out(self, opened: OpenSession, wanted: Persist, lines: Sequence[bytes]) -> None:
         session_id = opened.session_id

@@ -22,11 +22,11 @@ class Rows:
     """The rows of one profile's files."""
 
     def __init__(
-        self, layout: Layout, files: Files, register: CatalogRecords, assembly: Assembly
+        self, layout: Layout, files: Files, records: CatalogRecords, assembly: Assembly
     ) -> None:
         self._layout = layout
         self._files = files
-        self._register = register
+        self._records = records
         self._assembly = assembly
 
     def header_id(self, path: Path) -> str:
@@ -51,13 +51,13 @@ class Rows:
             with telling("read", path):
                 judge_tail(self._files, journal, indexer)
             opened = self._assembly.opened(path, session_id, known, journal, indexer)
-            return self._register.row(snapshot(opened), fingerprint)
+            return self._records.row(snapshot(opened), fingerprint)
         finally:
             journal.close()
 
     def moved(self, known: Known, path: Path, fingerprint: Fingerprint) -> Stored:
         """Return the row of a file that only moved, without reading it if possible."""
-        return self._register.moved(
+        return self._records.moved(
             known,
             path,
             archived=self._layout.is_archived(path),

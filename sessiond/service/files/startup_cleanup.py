@@ -30,7 +30,7 @@ def remove_stray_indexes(store: Store) -> None:
     """Remove the kept indexes of sessions whose files are gone: an index has words of its session."""
     with suppress(SessiondError):
         for session_id in store.layout.indexed_ids(store.files):
-            if store.keeping.find(session_id) is None:
+            if store.session_files.find(session_id) is None:
                 store.indexes.forget(session_id)
 
 
@@ -71,6 +71,6 @@ def _settle_draft(store: Store, path: Path, *, is_forgotten: bool) -> None:
     opened = store.open(session_id)
     try:
         if opened.pending and is_forgotten:
-            store.keeping.discard_draft(opened)
+            store.session_files.discard_draft(opened)
     finally:
         opened.journal.close()

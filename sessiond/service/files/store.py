@@ -55,12 +55,12 @@ class Store:
         self.memory = MemoryBudget()
         self.catalog = Catalog(layout.catalog, environment.report_trouble)
         self.texts = TextIndex(layout.search, environment.report_trouble)
-        self.register = CatalogRecords(self.catalog, files, environment.new_epoch)
+        self.records = CatalogRecords(self.catalog, files, environment.new_epoch)
         self.indexes = KeptIndexes(layout, files)
-        self.keeping = SessionFiles(layout, files, self.register, self.indexes, environment)
-        self._assembly = Assembly(layout, self.register, environment)
-        self.rows = Rows(layout, files, self.register, self._assembly)
-        self.checks = Checks(self.keeping, layout, files)
+        self.session_files = SessionFiles(layout, files, self.records, self.indexes, environment)
+        self._assembly = Assembly(layout, self.records, environment)
+        self.rows = Rows(layout, files, self.records, self._assembly)
+        self.checks = Checks(self.session_files, layout, files)
         # The clock or the catalog may be lost; the other one still exceeds all earlier epochs.
         now_us = (unix_ms(environment.now()) or 0) * 1000
         first = self.catalog.reserve("lease_epoch", now_us, LEASE_EPOCHS_RESERVED)
@@ -74,7 +74,7 @@ class Store:
         Raises SessionExists, StorageError, Overtaken, Replaced; nothing has changed then.
         """
         stamp = self.environment.file_stamp()
-        promotion = Promotion(self.layout, self.files, self.register, stamp, late)
+        promotion = Promotion(self.layout, self.files, self.records, stamp, late)
         promotion.promote(opened, wanted, lines)
 
     @property
@@ -101,7 +101,7 @@ class Store:
         path = self.layout.pending_path(session_id) if pending else place
         journal = Journal.create(self.files, path, line, locks=self.layout.locks)
         opened = self._new(header, journal, persist, place if pending else None)
-        self.register.note(opened)
+        self.records.note(opened)
         return opened
 
     def _new(
@@ -147,21 +147,21 @@ class Store:
             opened = self._open(path, session_id)
         except BaseException:
             # A refused copy leaves no file, so that a retry does not make a second one.
-            self.keeping.take_back(path)
+            self.session_files.take_back(path)
             raise
         opened.created = True
         return opened
 
     def require_free(self, session_id: str) -> None:
         """Raise SessionExists for an id that a file has, StorageError."""
-        if self.keeping.find(session_id) is not None:
+        if self.session_files.find(session_id) is not None:
             raise SessionExists("a session of this id exists", session_id=session_id)
 
     # -- open ----------------------------------------------------------------------
 
     def open(self, session_id: str) -> OpenSession:
         """Open a session by its id. Raises SessionNotFound, SessionCorrupt, SessionLocked."""
-        return self._open(self.keeping.require(session_id), session_id)
+        return self._open(self.session_files.require(session_id), session_id)
 
     def reopen(self, opened: OpenSession) -> OpenSession:
         """Open the session again after another file took the place of the open one.
@@ -170,7 +170,7 @@ class Store:
         """
         opened.journal.close()
         assert opened.path is not None, "only files are replaced"
-        self.register.renew(opened.session_id, opened.path)
+        self.records.renew(opened.session_id, opened.path)
         again = self.open(opened.session_id)
         # The catalog may not know the latest change of `hidden` yet.
         again.hidden = again.hidden and opened.hidden
@@ -188,14 +188,14 @@ class Store:
         if own is not None:
             return own
         header_id = self.rows.header_id(path)
-        taken = self.keeping.find(header_id) if is_session_id(header_id) else path
+        taken = self.session_files.find(header_id) if is_session_id(header_id) else path
         usable = is_session_id(header_id) if taken is None or taken == path else False
         session_id = header_id if usable else derive_session_id(str(path))
-        self.register.place(session_id, path)
+        self.records.place(session_id, path)
         return session_id
 
     def _open(self, path: Path, session_id: str) -> OpenSession:
-        self.keeping.settle_names(path)
+        self.session_files.settle_names(path)
         indexer = Indexer(path, in_place=True, session_id=session_id)
         journal = open_unchanged(
             self.files,
@@ -205,11 +205,11 @@ class Store:
             recall=partial(self.indexes.recall, session_id, indexer),
         )
         try:
-            known = self.register.known(session_id)
+            known = self.records.known(session_id)
             opened = self._assembly.opened(path, session_id, known, journal, indexer)
             if opened.pending and opened.session.has_assistant:
                 opened.promote()
-            self.register.note(opened)
+            self.records.note(opened)
         except BaseException:
             journal.close()
             raise

@@ -198,7 +198,7 @@ class FolderScanner:
             self._unreadable[str(path)] = str(error)
             return None
         other, _ = self._claims.of(header_id)
-        known = self._store.register.known(header_id)
+        known = self._store.records.known(header_id)
         if other is None and known is not None and self._files.exists(known.path):
             other = known.path
         usable = is_session_id(header_id) and other in {None, str(path)}
@@ -245,7 +245,7 @@ class FolderScanner:
 
     def _settle_one(self, session_id: str, gone: list[str]) -> Read | None:
         """Return the new row of a session, if it needs one, and the mark recorded before."""
-        known = self._store.register.known(session_id)
+        known = self._store.records.known(session_id)
         path, others = self._claims.of(session_id)
         if path is not None and others and self._files.exists(Path(path)):
             # A file that is gone moved between the looks at two folders, so there is no duplicate.

@@ -79,8 +79,8 @@ class LiveCatalog:
         self.feed = Feed()
         self.revision = unix_ms(environment.now()) or 0
         self._catalog: Catalog = store.catalog
-        self._register = store.register
-        self._require_folder = store.keeping.require_folder
+        self._records = store.records
+        self._require_folder = store.session_files.require_folder
         self._environment = environment
         self._actors = actors
         self._scanner = FolderScanner(store, environment.monotonic, has_open)
@@ -237,7 +237,7 @@ class LiveCatalog:
             created = {one.info.id for one in seen if one.opened.created}
 
         def work() -> T:
-            rows = [self._register.row(one) for one in seen]
+            rows = [self._records.row(one) for one in seen]
             if rows or gone:
                 changes.add(self._catalog.put(rows, gone), rows, gone, created)
                 self._raise_revision(changes)
@@ -289,7 +289,7 @@ class LiveCatalog:
 
     def _note_all(self, hidden: Iterable[OpenSession]) -> None:
         for opened in hidden:
-            self._register.note(opened)
+            self._records.note(opened)
 
     def _raise_revision(self, changes: Changes) -> None:
         if changes.any:
