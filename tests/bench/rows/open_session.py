@@ -1,13 +1,12 @@
 """Row 8: opening 100,000 entries (135 MB) without a side index, against pi.
 
-Ours is a daemon that was just started, asked over its socket. pi's is one call in a process that
-has opened this file before, so its compiler is warm. Both find the file in the page cache.
+Ours is a daemon that was just started, asked over its socket for the session, a context and one
+append. pi's is one call in a process that has opened this file before, so its compiler is warm.
+Both find the file in the page cache.
 """
 
 from __future__ import annotations
 
-import os
-import time
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -17,35 +16,16 @@ import msgspec
 from tests.bench.harness.bench import Bench, Pair, Row, figure
 from tests.bench.harness.errors import BenchError, Missing
 from tests.bench.harness.figures import at_most
+from tests.bench.harness.opening import ours_opens
 from tests.bench.harness.processes import Worker
 from tests.bench.harness.results import RowResult
 from tests.bench.harness.rounds import Entrant, Sample
-from tests.bench.harness.servers import daemon, new_home, sessions_folder
 from tests.bench.harness.stored import native_file, pi_file
-from tests.bench.harness.workload import SESSION_ID
 from tests.bench.peers.pi import OPENS_IN_OF_0_73, PI, PI_1_5, PiDone, pi_worker
 
 __all__ = ["ROW"]
 
 ENTRIES, ENTRIES_QUICK = 100_000, 20_000
-
-
-def ours_opens(bench: Bench, source: Path, entries: int) -> Sample:
-    """Measure a fresh daemon that opens a file it has never seen."""
-    home = new_home(bench.folder)
-    # A link is enough, because the daemon only reads the file; the size proves that.
-    path = sessions_folder(home) / f"2026-01-15T10-30-00-000000_{SESSION_ID}.jsonl"
-    os.link(source, path)
-    size = source.stat().st_size
-    with daemon(bench.folder, bench.cores.server, home) as ours, ours.connect() as link:
-        start = time.perf_counter()
-        session = ours.open(link, SESSION_ID)
-        seconds = time.perf_counter() - start
-    if session.seq != entries:
-        raise BenchError(f"{entries} entries in the file, {session.seq} in the session")
-    if source.stat().st_size != size:
-        raise BenchError("opening changed the file")
-    return {"ms": seconds * 1000}
 
 
 def pi_opens(worker: Worker, source: Path, entries: int) -> Sample:
@@ -61,7 +41,7 @@ def measure(bench: Bench, result: RowResult) -> None:
     entries = ENTRIES_QUICK if bench.quick else ENTRIES
     bench.tell(f"files of {entries:,} entries")
     source = native_file(bench.cache, entries)
-    entrants = [Entrant("ours", partial(ours_opens, bench, source, entries))]
+    entrants = [Entrant("ours", partial(ours_opens, bench, entries))]
     with ExitStack() as stack:
         try:
             worker = stack.enter_context(pi_worker(bench.cache, bench.folder, bench.cores.server))
