@@ -245,8 +245,8 @@ class SessionFiles:
 
     def purge(self, session_id: str) -> None:
         """Remove a session's files in the trash for good. Raises StorageError."""
-        self._indexes.forget(session_id)
         self.trash.purge(session_id)
+        self._indexes.forget(session_id)
 
     def repair(self, session_id: str) -> Repair:
         """Make a session's file anew without its bad lines, under a new epoch.
