@@ -68,7 +68,32 @@ class RegistryCallbacks(Struct, frozen=True):
 
 
 class SessionActor:
-    """A session that is open, or about to be."""
+    """A session that is open, or about to be.
+
+    The attributes without a value are there from the opening on; another file that takes the place
+    of the open one brings new ones.
+    """
+
+    live: Live
+    opened: OpenSession
+    log: LogReader
+    """The session's stored lines."""
+    hub: Hub
+    """The session's subscribers."""
+    leases: Leases
+    """The leases on heads."""
+    writer: SessionWriter
+    """The single writer of the session."""
+    estimates: TokenCounts
+    """Token counts of the messages at each head."""
+    contexts: ContextCache
+    """Recently built contexts, by place in the tree."""
+    views: ViewCache
+    """Recently built views of contexts, by place and shape."""
+    plan_files: PlanFiles
+    """The files of the plans that were made last."""
+    children: ChildIndex
+    """The children of each entry."""
 
     def __init__(
         self, session_id: str, load: Callable[[], OpenSession], keeper: RegistryCallbacks
@@ -85,8 +110,11 @@ class SessionActor:
             self._inbox,
             self._readers,
             keeper.deps,
+            self._install,
             lambda: keeper.on_change(self),
         )
+        self.is_open = False
+        """True once the file was read, while commands are being served."""
         self.meant_for_memory = False
         self.retirement: ExclusiveOperation | None = None
         """The operation on the file that runs once this actor has released the file."""
@@ -96,66 +124,20 @@ class SessionActor:
 
     # -- what is open ----------------------------------------------------------
 
-    @property
-    def is_open(self) -> bool:
-        """True once the file was read, while commands are being served."""
-        return self._loop.live is not None
-
-    @property
-    def live(self) -> Live:
-        """The parts for the open file. Valid only after the opening."""
-        assert self._loop.live is not None, "the session is not open yet"
-        return self._loop.live
-
-    @property
-    def opened(self) -> OpenSession:
-        """The open session."""
-        return self.live.opened
-
-    @property
-    def hub(self) -> Hub:
-        """The session's subscribers."""
-        return self.live.hub
-
-    @property
-    def leases(self) -> Leases:
-        """The leases on heads."""
-        return self.live.leases
-
-    @property
-    def writer(self) -> SessionWriter:
-        """The single writer of the session."""
-        return self.live.writer
-
-    @property
-    def log(self) -> LogReader:
-        """The session's stored lines."""
-        return self.live.log
-
-    @property
-    def estimates(self) -> TokenCounts:
-        """Token counts of the messages at each head."""
-        return self.live.estimates
-
-    @property
-    def contexts(self) -> ContextCache:
-        """Recently built contexts, by place in the tree."""
-        return self.live.contexts
-
-    @property
-    def views(self) -> ViewCache:
-        """Recently built views of contexts, by place and shape."""
-        return self.live.views
-
-    @property
-    def plan_files(self) -> PlanFiles:
-        """The files of the plans that were made last."""
-        return self.live.plan_files
-
-    @property
-    def children(self) -> ChildIndex:
-        """The children of each entry."""
-        return self.live.children
+    def _install(self, live: Live) -> None:
+        """Install the parts for the file that is served from here on."""
+        self.is_open = True
+        self.live = live
+        self.opened = live.opened
+        self.log = live.log
+        self.hub = live.hub
+        self.leases = live.leases
+        self.writer = live.writer
+        self.estimates = live.estimates
+        self.contexts = live.contexts
+        self.views = live.views
+        self.plan_files = live.plan_files
+        self.children = live.children
 
     @property
     def seq(self) -> int:

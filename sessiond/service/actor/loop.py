@@ -37,6 +37,7 @@ class Loop:
         inbox: Inbox,
         readers: Sized,
         deps: SessionDeps,
+        on_open: Callable[[Live], None],
         on_change: Callable[[], None],
     ) -> None:
         self.live: Live | None = None
@@ -50,6 +51,7 @@ class Loop:
         self._inbox = inbox
         self._readers = readers
         self._deps = deps
+        self._on_open = on_open
         self._on_change = on_change
         self._monitor = ChangeMonitor(deps.watcher, self.wake)
         self._wake = anyio.Event()
@@ -105,6 +107,7 @@ class Loop:
     async def _open(self) -> None:
         opened = await self._opening.run(self._refuse)
         self.live = live(opened, new_hub(opened), self._inbox, self._deps)
+        self._on_open(self.live)
         self._on_change()
         self._opening.done(opened)
         self._monitor.turn_to(opened)
@@ -133,6 +136,7 @@ class Loop:
         self.reopening = False
         before.end()
         self.live = again = live(opened, before.hub, self._inbox, self._deps)
+        self._on_open(again)
         again.hub.begin_again(again.log, opened.epoch, opened.session.rules, reason)
         again.writer.foreign_lines.tell_standing({})
         self._monitor.turn_to(opened)
