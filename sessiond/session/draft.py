@@ -101,7 +101,7 @@ class Draft:
         self.lines: list[bytes] = []
         """Line to store for each row."""
         self._runs: list[tuple[int, int]] = []
-        """Rows of each run: the first one, and the first one behind the run."""
+        """Rows of each run of several messages: the first one, and the first one behind the run."""
         self._parents: list[int] = []
         self._ids: dict[str, int] = {}
         self._heads: dict[str, Head | None] = {}
@@ -297,7 +297,8 @@ class Draft:
             row.usage = facts.usage
             self.rows.append(row)
             above = entry_id
-        self._runs.append((len(self.rows) - len(said), len(self.rows)))
+        if len(said) > 1:
+            self._runs.append((len(self.rows) - len(said), len(self.rows)))
         end = first + len(said)
         self._ids.update(zip(run.ids, range(first, end), strict=True))
         self._parents.append(parent)

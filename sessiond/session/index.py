@@ -230,12 +230,12 @@ class Session:
         """
         self.fold(rows[0])
         rest = rows[1:]
-        if any(row.setting is not None for row in rest):
+        above, count = self.seq, len(rest)
+        end = above + count
+        if [row.setting for row in rest].count(None) < count:
             for row in rest:
                 self.fold(row)
             return
-        above, count = self.seq, len(rest)
-        end = above + count
         kinds = bytes([row.kind for row in rest])
         self.names += [row.id for row in rest]
         self.ids.update(zip(self.names[above + 1 :], range(above + 1, end + 1), strict=True))
