@@ -7,7 +7,6 @@ compared with that turn in a short session: neither its bytes nor its time grow 
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -16,7 +15,7 @@ from msgspec import Raw, Struct
 
 from tests.bench.harness.bench import Bench, Pair, Row, figure
 from tests.bench.harness.compacted import KEPT, compacted_native, compacted_pi
-from tests.bench.harness.errors import BenchError, Missing
+from tests.bench.harness.errors import BenchError
 from tests.bench.harness.figures import at_most
 from tests.bench.harness.link import Link
 from tests.bench.harness.processes import Worker
@@ -24,7 +23,8 @@ from tests.bench.harness.results import Contender, RowResult
 from tests.bench.harness.rounds import Entrant, Sample
 from tests.bench.harness.servers import SESSIOND, daemon, new_home
 from tests.bench.harness.workload import SESSION_ID, messages
-from tests.bench.peers.pi import CONTEXT_IN_OF_0_73, PI_1_5, PiDone, pi_worker
+from tests.bench.peers.against_pi import contest_with_pi
+from tests.bench.peers.pi import CONTEXT_IN_OF_0_73, PI_1_5, PiDone
 
 __all__ = ["ROW"]
 
@@ -106,18 +106,15 @@ def measure(bench: Bench, result: RowResult) -> None:
     """Cold and cached against pi; then turns, in three views, against a short session."""
     entries = ENTRIES_QUICK if bench.quick else ENTRIES
     bench.tell(f"files of {entries:,} entries")
-    entrants = [Entrant("ours", partial(cold, bench, entries))]
     case = f"{entries:,} entries, {KEPT} kept"
-    with ExitStack() as stack:
-        try:
-            worker = stack.enter_context(pi_worker(bench.cache, bench.folder, bench.cores.server))
-        except Missing as missing:
-            result.missing.append(str(missing))
-        else:
-            path = compacted_pi(bench.cache, bench.folder, entries)
-            entrants.insert(0, Entrant("pi", partial(pis, worker, str(path))))
-        measured = bench.contest(case, entrants)
-    pair = Pair("ours", "pi" if len(entrants) > 1 else None, PI_1_5)
+    measured, peer = contest_with_pi(
+        bench,
+        result,
+        case,
+        partial(cold, bench, entries),
+        lambda worker: partial(pis, worker, str(compacted_pi(bench.cache, bench.folder, entries))),
+    )
+    pair = Pair("ours", peer, PI_1_5)
     for metric, goal in (("cold_ms", at_most(1 / 30)), ("cached_ms", at_most(1 / 500))):
         made = figure(measured, pair, metric, case=case, goal=goal)
         factor = CONTEXT_IN_OF_0_73

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
 
 from tests.bench.harness.bench import Bench, Pair, Row, figure
-from tests.bench.harness.errors import BenchError, Missing
+from tests.bench.harness.errors import BenchError
 from tests.bench.harness.figures import at_most
 from tests.bench.harness.link import Link
 from tests.bench.harness.processes import Worker
 from tests.bench.harness.results import RowResult
-from tests.bench.harness.rounds import Entrant, Sample
+from tests.bench.harness.rounds import Sample
 from tests.bench.harness.servers import Session, daemon, new_home, sessions_folder
 from tests.bench.harness.stored import many_native, many_pi
-from tests.bench.peers.pi import PI, PiDone, pi_worker
+from tests.bench.peers.against_pi import contest_with_pi
+from tests.bench.peers.pi import PI, PiDone
 
 __all__ = ["ROW"]
 
@@ -72,17 +72,14 @@ def measure(bench: Bench, result: RowResult) -> None:
     bench.tell(f"{sessions:,} files")
     source = many_native(bench.cache, sessions, ENTRIES)
     size = sum(path.stat().st_size for path in source.iterdir())
-    entrants = [Entrant("ours", partial(ours_lists, bench, source, sessions))]
-    with ExitStack() as stack:
-        try:
-            worker = stack.enter_context(pi_worker(bench.cache, bench.folder, bench.cores.server))
-        except Missing as missing:
-            result.missing.append(str(missing))
-        else:
-            foreign = many_pi(bench.cache, sessions, ENTRIES)
-            entrants.insert(0, Entrant("pi", partial(pi_lists, worker, foreign, sessions)))
-        measured = bench.contest(f"{sessions:,} sessions, {size / 1e6:.0f} MB", entrants)
-    pair = Pair("ours", "pi" if len(entrants) > 1 else None, PI)
+    measured, peer = contest_with_pi(
+        bench,
+        result,
+        f"{sessions:,} sessions, {size / 1e6:.0f} MB",
+        partial(ours_lists, bench, source, sessions),
+        lambda worker: partial(pi_lists, worker, many_pi(bench.cache, sessions, ENTRIES), sessions),
+    )
+    pair = Pair("ours", peer, PI)
     for metric, case, goal in (
         ("first", "from start-up to the first list", at_most(1 / 3)),
         ("again", "every later list", at_most(1 / 400)),

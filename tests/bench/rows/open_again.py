@@ -6,19 +6,18 @@ there the goal is a time.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from functools import partial
 
 import msgspec
 
 from tests.bench.harness.bench import Bench, Pair, Row, figure
-from tests.bench.harness.errors import Missing
 from tests.bench.harness.figures import at_most
 from tests.bench.harness.opening import ours_opens
 from tests.bench.harness.results import RowResult
 from tests.bench.harness.rounds import Entrant
 from tests.bench.harness.stored import pi_file
-from tests.bench.peers.pi import OPENS_IN_OF_0_73, PI_1_5, pi_worker
+from tests.bench.peers.against_pi import contest_with_pi
+from tests.bench.peers.pi import OPENS_IN_OF_0_73, PI_1_5
 from tests.bench.rows.open_session import pi_opens
 
 __all__ = ["ROW"]
@@ -32,18 +31,15 @@ def measure(bench: Bench, result: RowResult) -> None:
     """Measure the long session against pi, and a very long one alone."""
     entries, many = (ENTRIES_QUICK, MANY_QUICK) if bench.quick else (ENTRIES, MANY)
     bench.tell(f"files of {entries:,} and {many:,} entries")
-    entrants = [Entrant("ours", partial(ours_opens, bench, entries, closed_before=True))]
-    with ExitStack() as stack:
-        try:
-            worker = stack.enter_context(pi_worker(bench.cache, bench.folder, bench.cores.server))
-        except Missing as missing:
-            result.missing.append(str(missing))
-        else:
-            foreign = pi_file(bench.cache, entries)
-            entrants.insert(0, Entrant("pi", partial(pi_opens, worker, foreign, entries)))
-        case = f"{entries:,} entries"
-        measured = bench.contest(case, entrants)
-    pair = Pair("ours", "pi" if len(entrants) > 1 else None, PI_1_5)
+    case = f"{entries:,} entries"
+    measured, peer = contest_with_pi(
+        bench,
+        result,
+        case,
+        partial(ours_opens, bench, entries, closed_before=True),
+        lambda worker: partial(pi_opens, worker, pi_file(bench.cache, entries), entries),
+    )
+    pair = Pair("ours", peer, PI_1_5)
     made = figure(measured, pair, "ms", case=case, goal=at_most(1 / 50))
     result.figures.append(msgspec.structs.replace(made, peer_factor=OPENS_IN_OF_0_73))
     case = f"{many:,} entries"

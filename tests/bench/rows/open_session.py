@@ -7,21 +7,21 @@ Both find the file in the page cache.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from tests.bench.harness.bench import Bench, Pair, Row, figure
-from tests.bench.harness.errors import BenchError, Missing
+from tests.bench.harness.errors import BenchError
 from tests.bench.harness.figures import at_most
 from tests.bench.harness.opening import ours_opens
 from tests.bench.harness.processes import Worker
 from tests.bench.harness.results import RowResult
-from tests.bench.harness.rounds import Entrant, Sample
+from tests.bench.harness.rounds import Sample
 from tests.bench.harness.stored import native_file, pi_file
-from tests.bench.peers.pi import OPENS_IN_OF_0_73, PI, PI_1_5, PiDone, pi_worker
+from tests.bench.peers.against_pi import contest_with_pi
+from tests.bench.peers.pi import OPENS_IN_OF_0_73, PI, PI_1_5, PiDone
 
 __all__ = ["ROW"]
 
@@ -41,18 +41,14 @@ def measure(bench: Bench, result: RowResult) -> None:
     entries = ENTRIES_QUICK if bench.quick else ENTRIES
     bench.tell(f"files of {entries:,} entries")
     source = native_file(bench.cache, entries)
-    entrants = [Entrant("ours", partial(ours_opens, bench, entries))]
-    with ExitStack() as stack:
-        try:
-            worker = stack.enter_context(pi_worker(bench.cache, bench.folder, bench.cores.server))
-        except Missing as missing:
-            result.missing.append(str(missing))
-        else:
-            foreign = pi_file(bench.cache, entries)
-            entrants.insert(0, Entrant("pi", partial(pi_opens, worker, foreign, entries)))
-        case = f"{entries:,} entries, {source.stat().st_size / 1e6:.0f} MB"
-        measured = bench.contest(case, entrants)
-    peer = "pi" if len(entrants) > 1 else None
+    case = f"{entries:,} entries, {source.stat().st_size / 1e6:.0f} MB"
+    measured, peer = contest_with_pi(
+        bench,
+        result,
+        case,
+        partial(ours_opens, bench, entries),
+        lambda worker: partial(pi_opens, worker, pi_file(bench.cache, entries), entries),
+    )
     for who, factor, goal in (
         (PI, 1.0, at_most(1 / 10)),
         (PI_1_5, OPENS_IN_OF_0_73, at_most(1 / 6)),
