@@ -280,6 +280,22 @@ async def test_a_start_removes_the_index_of_a_file_that_is_gone(
         assert house.disk.exists(house.layout.index_path(SESSION)) != gone
 
 
+async def test_a_start_lists_the_folders_once_however_many_indexes_there_are(house: House) -> None:
+    house.put(content())
+    await closed_once(house)
+    index = house.disk.content(house.layout.index_path(SESSION))
+    counts: list[int] = []
+    for more in (0, 20):
+        for number in range(more):
+            house.put([], f"session-{number:03d}")
+            house.disk.put(house.layout.index_path(f"session-{number:03d}"), index)
+        async with house.daemon() as daemon:
+            before = house.disk.counts["listdir"]
+            await to_thread.run_sync(remove_stray_indexes, daemon.service.store)
+            counts.append(house.disk.counts["listdir"] - before)
+    assert counts[0] == counts[1] > 0
+
+
 async def test_an_index_is_kept_once_a_change_would_show_in_the_times(house: House) -> None:
     path = house.put(content())
     async with house.daemon() as daemon, daemon.connect() as wire:

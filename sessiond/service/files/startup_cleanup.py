@@ -29,8 +29,11 @@ def remove_half_made(store: Store) -> None:
 def remove_stray_indexes(store: Store) -> None:
     """Remove the kept indexes of sessions whose files are gone: an index has words of its session."""
     with suppress(SessiondError):
-        for session_id in store.layout.indexed_ids(store.files):
-            if store.session_files.find(session_id) is None:
+        indexed = store.layout.indexed_ids(store.files)
+        # Each search lists the folders, so it is left to the few that one listing does not show.
+        there = set(store.layout.session_ids(store.files)) if indexed else set[str]()
+        for session_id in indexed:
+            if session_id not in there and store.session_files.find(session_id) is None:
                 store.indexes.forget(session_id)
 
 
