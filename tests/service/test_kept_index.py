@@ -234,6 +234,25 @@ async def test_an_index_that_cannot_be_kept_costs_nothing_else(house: House, op:
     ]
 
 
+@pytest.mark.parametrize("part", ["columns_of", "restore"])
+async def test_without_memory_for_an_index_the_session_is_closed_and_opened(
+    house: House, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    def fail(*_arguments: Any) -> None:
+        raise MemoryError
+
+    house.put(content())
+    seen = await closed_once(house)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        monkeypatch.setattr(kept_index, part, fail)
+        assert await shown(wire) == seen
+        await append(wire, "next")
+        opened = daemon.service.registry.by_id[SESSION].opened
+        await to_thread.run_sync(daemon.service.store.settle, opened)
+        await let_go(daemon, wire)
+        assert (await session_info(wire))["seq"] == seen["info"]["seq"] + 1
+
+
 @pytest.mark.parametrize("end", ["delete", "purge"])
 async def test_a_session_that_is_gone_leaves_no_index(house: House, end: str) -> None:
     house.put(content())

@@ -99,7 +99,7 @@ class KeptIndexes:
         journal = opened.journal
         if opened.session.seq < KEPT_INDEX_ENTRIES or not isinstance(journal, Journal):
             return
-        with suppress(OSError, StorageError):
+        with suppress(OSError, StorageError, MemoryError):
             identity = self._settled(journal)
             if identity == self._current.get(opened.session_id):
                 return
@@ -138,7 +138,7 @@ class KeptIndexes:
                 return False
             identity = _identity(self._files.fstat(reader.fd))
             _tell(kept, identity, indexer, reader)
-        except (OSError, SessiondError, BadLine, ValueError, msgspec.DecodeError):
+        except (OSError, SessiondError, BadLine, ValueError, msgspec.DecodeError, MemoryError):
             reader.forget()
             indexer.begin_again()
             self.forget(session_id)
