@@ -1,30 +1,20 @@
-"""The dialects: line to entry and back. Each dialect has a file of its own.
+"""The dialects: line to entry and back. Each dialect has a folder of its own.
 
-A new dialect needs a file here, a line in `DIALECTS`, and samples in `tests/samples/<name>/`.
+A new dialect needs a folder here, a line in `DIALECTS`, and samples in `tests/samples/<name>/`.
 
-    base.py            the port of a dialect
-    native.py          the native dialect
-    native_header.py   its first line
-    native_rows.py     its rows
-    native_effects.py  what its entries do to the session
-    native_context.py  its messages in a context
-    native_checks.py   what may be written
-    pi.py              the pi dialect
-    pi_header.py       its first line
-    pi_names.py        its names in native ones
-    pi_migrate.py      its versions 1 and 2
-    pi_context.py      its messages in a context
-    pi_checks.py       what may be written
-    payload.py         the decoding of message payloads
-    usual.py           messages of the usual shape, in one pass
-    usage.py           the usage of a message
-    lenient_json.py    JSON that a strict decoder refuses
-    copying.py         an entry in another place
-    summaries.py       the text and files of a summary
-    settings.py        model and thinking level of a line
-    preview.py         the first words of an entry
-    words.py           the searchable text of an entry
-    times.py           times of a line
+    base.py          the port of a dialect
+    native/          the native dialect
+    pi/              the pi dialect
+    payload.py       the decoding of message payloads
+    usual.py         messages of the usual shape, in one pass
+    usage.py         the usage of a message
+    lenient_json.py  JSON that a strict decoder refuses
+    copying.py       an entry in another place
+    summaries.py     the text and files of a summary
+    settings.py      model and thinking level of a line
+    preview.py       the first words of an entry
+    words.py         the searchable text of an entry
+    times.py         times of a line
 """
 
 from __future__ import annotations
@@ -32,8 +22,8 @@ from __future__ import annotations
 from typing import Final
 
 from sessiond.dialects.base import BadHeader, Dialect
-from sessiond.dialects.native import NATIVE
-from sessiond.dialects.pi import PI
+from sessiond.dialects.native.dialect import NATIVE
+from sessiond.dialects.pi.dialect import PI
 from sessiond.model.entries import Header
 
 __all__ = ["DIALECTS", "UNKNOWN_HEADER", "recognise", "sniff"]

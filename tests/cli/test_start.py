@@ -104,8 +104,8 @@ def test_a_start_compiles_only_the_patterns_of_every_line_and_every_file(started
 def test_a_start_builds_only_the_decoders_of_every_request_and_every_line(started: Started) -> None:
     """Others are built at their first use, by `msgspec.json.decode(…, type=…)`, which keeps them."""
     assert started.decoders == [
-        "sessiond.dialects.native_rows",
-        "sessiond.dialects.pi",
+        "sessiond.dialects.native.rows",
+        "sessiond.dialects.pi.dialect",
         "sessiond.methods._shared.common",
         "sessiond.rpc.dispatch",
         "sessiond.rpc.messages",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sessiond.dialects.base import ContextLine, ContextMessage
-from sessiond.dialects.pi import PI
+from sessiond.dialects.pi.dialect import PI
 from sessiond.session.context.context import plan_context
 from sessiond.session.index import Session
 from sessiond.testing.dialects import lines_of

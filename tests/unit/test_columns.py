@@ -10,7 +10,7 @@ import pytest
 
 from sessiond.dialects import recognise
 from sessiond.dialects.base import BadHeader
-from sessiond.dialects.native import NATIVE as NATIVE_DIALECT
+from sessiond.dialects.native.dialect import NATIVE as NATIVE_DIALECT
 from sessiond.model.row import Kind, Row
 from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.session.columns import Columns, columns_of, restore

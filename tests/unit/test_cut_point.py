@@ -11,8 +11,8 @@ import pytest
 
 from sessiond.dialects import DIALECTS
 from sessiond.dialects.base import ContextLine
-from sessiond.dialects.native import NATIVE
-from sessiond.dialects.pi import PI
+from sessiond.dialects.native.dialect import NATIVE
+from sessiond.dialects.pi.dialect import PI
 from sessiond.errors import InvalidParams
 from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.settings import CompactionSettings

@@ -12,7 +12,7 @@ from anyio.lowlevel import checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.dialects.native import NATIVE
+from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.row import Kind, LeafEffect, Row
 from sessiond.service.log.events import Event
 from sessiond.service.pubsub.hub import Hub

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from sessiond.dialects.native import NATIVE
+from sessiond.dialects.native.dialect import NATIVE
 from sessiond.errors import EntryInvalid, Overloaded, SessiondError, StorageError
 from sessiond.limits import (
     BATCH_BYTES_MAX,

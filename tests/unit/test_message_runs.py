@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Raw, Struct
 
-from sessiond.dialects.native import NATIVE
-from sessiond.dialects.pi import PI
+from sessiond.dialects.native.dialect import NATIVE
+from sessiond.dialects.pi.dialect import PI
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.memory import MemoryJournal
 from sessiond.model.entries import Header, Message

@@ -14,7 +14,7 @@ from msgspec import Raw
 from sessiond.dialects import DIALECTS, sniff
 from sessiond.dialects.base import BadHeader, BadLine, ContextLine
 from sessiond.dialects.lenient_json import fields, join
-from sessiond.dialects.native import NATIVE, Native
+from sessiond.dialects.native.dialect import NATIVE, Native
 from sessiond.model.entries import (
     ENTRY_TYPES,
     Entry,

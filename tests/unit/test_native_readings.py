@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import fields, items, join, text, with_field
-from sessiond.dialects.native import NATIVE
+from sessiond.dialects.native.dialect import NATIVE
 from sessiond.errors import EntryInvalid
 from sessiond.model.entries import (
     Message,

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from sessiond.dialects import DIALECTS, payload
 from sessiond.dialects.base import ContextLine
-from sessiond.dialects.native import NATIVE
+from sessiond.dialects.native.dialect import NATIVE
 from sessiond.errors import EntryInvalid
 from sessiond.model.entries import (
     BranchSummary,

@@ -10,7 +10,7 @@ import pytest
 
 from sessiond.dialects import sniff
 from sessiond.dialects.base import BadHeader, BadLine
-from sessiond.dialects.pi import PI
+from sessiond.dialects.pi.dialect import PI
 from sessiond.model.entries import (
     Header,
 )

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Raw
 
 from sessiond.dialects.base import ContextLine
-from sessiond.dialects.pi import PI
+from sessiond.dialects.pi.dialect import PI
 from sessiond.errors import EntryInvalid
 from sessiond.model.entries import (
     BranchSummary,

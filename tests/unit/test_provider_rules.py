@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.dialects.native import NATIVE
+from sessiond.dialects.native.dialect import NATIVE
 from sessiond.session.providers.shapes import NOTHING, Shape, View, show
 from sessiond.session.providers.tool_pairing import ContextMessage
 from tests.unit.provider_rules import Message, anthropic_troubles, openai_troubles

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from sessiond.dialects.base import Dialect
-from sessiond.dialects.native import NATIVE
-from sessiond.dialects.pi import PI
+from sessiond.dialects.native.dialect import NATIVE
+from sessiond.dialects.pi.dialect import PI
 from sessiond.errors import EntryInvalid, EntryNotFound, HeadNotFound, PreconditionFailed
 from sessiond.limits import REWOUND_IDS_MAX
 from sessiond.model.entries import Message

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from sessiond.dialects.native import NATIVE
+from sessiond.dialects.native.dialect import NATIVE
 from sessiond.errors import (
     EntryInvalid,
     EntryNotFound,

@@ -16,8 +16,8 @@ from msgspec import Raw
 
 from sessiond.dialects import payload
 from sessiond.dialects.lenient_json import fields
-from sessiond.dialects.native import NATIVE
-from sessiond.dialects.pi import PI
+from sessiond.dialects.native.dialect import NATIVE
+from sessiond.dialects.pi.dialect import PI
 from sessiond.dialects.usual import usual_reading
 from sessiond.model.parsed_message import ParsedMessage
 from sessiond.session.context.stringify import compact_json, cut_units, utf16_units

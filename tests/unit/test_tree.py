@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.dialects.native import NATIVE
+from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.row import Kind, Row
 from sessiond.session.index import Session
 from sessiond.session.tree import ChildIndex, preorder

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from sessiond.dialects.native import NATIVE
-from sessiond.dialects.pi import PI
+from sessiond.dialects.native.dialect import NATIVE
+from sessiond.dialects.pi.dialect import PI
 from sessiond.model.entries import Message
 from sessiond.model.usage import Usage
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.dialects.native import NATIVE
+from sessiond.dialects.native.dialect import NATIVE
 from sessiond.session.providers.shapes import NOTHING, View, show
 from sessiond.session.providers.tool_pairing import INTERRUPTED, ContextMessage, mended
 

@@ -137,7 +137,7 @@ def entry_of(raw: bytes) -> str:
 
 def entry_line(seq: int, raw: bytes, shown_id: str) -> None:
     """Print an entry in one line: seq, id, type or role, and its first words."""
-    from sessiond.dialects.native import NATIVE
+    from sessiond.dialects.native.dialect import NATIVE
 
     entry = _entry(raw)
     kind = entry.message.role if entry.message is not None else entry.type

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import asdict
 
-from sessiond.dialects.native import NATIVE
+from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.entries import Entry, Header, ModelChange, SessionInfoEntry
 from sessiond.model.row import ModelName
 from sessiond.service.copying.source import CopyDeps, Source, Step

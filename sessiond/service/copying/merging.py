@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from sessiond.dialects.base import ContextLine, ContextMessage
-from sessiond.dialects.native import NATIVE
+from sessiond.dialects.native.dialect import NATIVE
 from sessiond.limits import MERGE_MESSAGE_CHARS, MERGE_MESSAGES_MAX
 from sessiond.model.entries import Custom, CustomMessage, Entry, Message
 from sessiond.model.ids import MAIN

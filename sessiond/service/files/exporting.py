@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw
 
 from sessiond.dialects.lenient_json import fields as fields_of
 from sessiond.dialects.lenient_json import join
-from sessiond.dialects.native import NATIVE
+from sessiond.dialects.native.dialect import NATIVE
 from sessiond.limits import PROGRESS_LINES
 from sessiond.model.row import Kind
 from sessiond.service.log.chunks import chunks

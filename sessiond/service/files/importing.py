@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from sessiond.dialects.base import BadLine, Dialect
 from sessiond.dialects.lenient_json import fields, with_field
-from sessiond.dialects.native import NATIVE
+from sessiond.dialects.native.dialect import NATIVE
 from sessiond.errors import InvalidParams, SessionCorrupt, TooLarge
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files

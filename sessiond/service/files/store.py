@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.fulltext import TextIndex
-from sessiond.dialects.native import NATIVE
+from sessiond.dialects.native.dialect import NATIVE
 from sessiond.errors import SessiondError, SessionExists, StorageError, TooLarge
 from sessiond.journal.disk.failures import printable, telling
 from sessiond.journal.disk.files import Files

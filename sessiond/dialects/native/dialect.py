@@ -18,11 +18,12 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from sessiond.dialects import native_header, native_rows
 from sessiond.dialects.base import ContextLine, ContextMessage, CopyPlace
 from sessiond.dialects.copying import Names, placed
 from sessiond.dialects.lenient_json import lenient, one_line, text
-from sessiond.dialects.native_context import messages_of
+from sessiond.dialects.native import header as native_header
+from sessiond.dialects.native import rows as native_rows
+from sessiond.dialects.native.context import messages_of
 from sessiond.dialects.payload import read_message, reading_of
 from sessiond.dialects.preview import entry_preview
 from sessiond.dialects.settings import level_name, model_name

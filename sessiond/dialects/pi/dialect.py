@@ -2,7 +2,7 @@
 
 Law: a pi file stays a pi file. Entries are written with pi's names and rules, and no
 line is ever rewritten. pi does not record the leaf, so a move is a `custom` entry below
-the target. Labels and session_info are ordinary entries and can be parents. `pi_migrate`
+the target. Labels and session_info are ordinary entries and can be parents. `migrate`
 converts files of versions 1 and 2.
 
     {"type":"session","version":3,"id":"…","timestamp":"2026-02-01T09:00:00.000Z","cwd":"/x"}
@@ -18,7 +18,6 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from sessiond.dialects import pi_header, pi_names
 from sessiond.dialects.base import (
     BadLine,
     ContextLine,
@@ -27,11 +26,13 @@ from sessiond.dialects.base import (
 )
 from sessiond.dialects.copying import Names, placed
 from sessiond.dialects.lenient_json import fields, lenient, reference, require_readable, text
-from sessiond.dialects.native_checks import HEADER_TYPES
+from sessiond.dialects.native.checks import HEADER_TYPES
 from sessiond.dialects.payload import read_message, reading_of
-from sessiond.dialects.pi_checks import check
-from sessiond.dialects.pi_context import messages_of
-from sessiond.dialects.pi_migrate import migrate
+from sessiond.dialects.pi import header as pi_header
+from sessiond.dialects.pi import names as pi_names
+from sessiond.dialects.pi.checks import check
+from sessiond.dialects.pi.context import messages_of
+from sessiond.dialects.pi.migrate import migrate
 from sessiond.dialects.preview import entry_preview
 from sessiond.dialects.settings import level_name, model_name
 from sessiond.dialects.summaries import summary_of

@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from sessiond.dialects.base import BadHeader, BadLine
 from sessiond.dialects.lenient_json import fields, join, text
-from sessiond.dialects.native_header import header_fields, header_version
+from sessiond.dialects.native.header import header_fields, header_version
 from sessiond.model.digests import sha256_hex
 from sessiond.model.integers import IntegerDecoder
 

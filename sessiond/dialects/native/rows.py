@@ -14,8 +14,8 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import fields, lenient, reference, require_readable, text
-from sessiond.dialects.native_checks import HEADER_TYPES, RESULT_ROLES, check
-from sessiond.dialects.native_effects import effect_of_entry, effect_of_fields
+from sessiond.dialects.native.checks import HEADER_TYPES, RESULT_ROLES, check
+from sessiond.dialects.native.effects import effect_of_entry, effect_of_fields
 from sessiond.dialects.settings import level_name, model_name
 from sessiond.dialects.times import raw_time
 from sessiond.dialects.usage import usage_in

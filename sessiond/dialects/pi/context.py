@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from sessiond.dialects.base import BadLine, ContextLine, ContextMessage
 from sessiond.dialects.lenient_json import fields, is_null, join, text
-from sessiond.dialects.native_context import message_of
+from sessiond.dialects.native.context import message_of
 from sessiond.model.row import MESSAGE_KINDS, Kind
 from sessiond.model.times import unix_ms
 

@@ -10,8 +10,8 @@ from msgspec import Raw, Struct, UnsetType
 
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import fields, is_null, text
-from sessiond.dialects.native_checks import check as check_native
-from sessiond.dialects.native_checks import require_message
+from sessiond.dialects.native.checks import check as check_native
+from sessiond.dialects.native.checks import require_message
 from sessiond.errors import EntryInvalid
 from sessiond.model.entries import (
     Compaction,

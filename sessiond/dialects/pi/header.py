@@ -16,8 +16,8 @@ from msgspec import UNSET, UnsetType
 
 from sessiond.dialects.base import BadHeader
 from sessiond.dialects.lenient_json import is_null, text
-from sessiond.dialects.native_header import header_fields, header_version
-from sessiond.dialects.pi_migrate import CURRENT_VERSION
+from sessiond.dialects.native.header import header_fields, header_version
+from sessiond.dialects.pi.migrate import CURRENT_VERSION
 from sessiond.dialects.times import raw_rfc3339
 from sessiond.model.entries import Header
 from sessiond.model.times import rfc3339

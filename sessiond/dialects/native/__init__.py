@@ -1,0 +1,9 @@
+"""The native dialect: files that sessiond writes.
+
+dialect.py   the dialect
+header.py    its first line
+rows.py      its rows
+effects.py   what its entries do to the session
+context.py   its messages in a context
+checks.py    what may be written
+"""
