@@ -16,9 +16,10 @@ from sessiond.errors import EntryInvalid
 from sessiond.model.entries import Entry, SessionInfoEntry
 from sessiond.model.ids import MAIN
 from sessiond.model.row import InfoEffect, Kind
-from sessiond.session.append import Expected, require_expected
+from sessiond.session.append_request import Expected
 from sessiond.session.draft import Draft
 from sessiond.session.index import Session
+from sessiond.session.preconditions import require_expected
 
 __all__ = ["UpdateRequest", "prompt_seqs", "update"]
 

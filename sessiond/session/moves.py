@@ -15,8 +15,9 @@ from sessiond.errors import EntryInvalid, HeadNotFound
 from sessiond.limits import REWOUND_IDS_MAX
 from sessiond.model.entries import BranchSummary, Custom, Label, Leaf
 from sessiond.model.ids import MAIN
-from sessiond.session.append import Expected, require_expected
+from sessiond.session.append_request import Expected
 from sessiond.session.draft import Draft
+from sessiond.session.preconditions import require_expected
 
 __all__ = [
     "ALWAYS",

@@ -16,7 +16,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from sessiond.errors import EntryInvalid
 from sessiond.model.ids import MAIN
 from sessiond.model.row import Kind
-from sessiond.session.append import require_expected
 from sessiond.session.draft import Draft
 from sessiond.session.index import Session
 from sessiond.session.moves import (
@@ -27,6 +26,7 @@ from sessiond.session.moves import (
     branch,
     label,
 )
+from sessiond.session.preconditions import require_expected
 
 __all__ = ["NavigateRequest", "Navigated", "lines_to_look_at", "moves", "navigate"]
 

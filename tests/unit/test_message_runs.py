@@ -27,8 +27,10 @@ from sessiond.service.actor.settling import settle
 from sessiond.service.environment import Environment
 from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.service.log.open_session import OpenSession
-from sessiond.session.append import AppendRequest, Receipt, append
+from sessiond.session.append import append
+from sessiond.session.append_request import AppendRequest
 from sessiond.session.index import Session
+from sessiond.session.receipts import Receipt
 from sessiond.testing.daemon import standing_environment
 
 SESSION = "session-a"

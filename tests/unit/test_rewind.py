@@ -17,7 +17,8 @@ from sessiond.dialects.pi.dialect import PI
 from sessiond.errors import EntryInvalid, EntryNotFound, HeadNotFound, PreconditionFailed
 from sessiond.limits import REWOUND_IDS_MAX
 from sessiond.model.entries import Message
-from sessiond.session.append import AppendRequest, Expected, append
+from sessiond.session.append import append
+from sessiond.session.append_request import AppendRequest, Expected
 from sessiond.session.draft import Draft
 from sessiond.session.index import Session
 from sessiond.session.moves import BranchRequest, Condition, Rewound, branch, label, rewind

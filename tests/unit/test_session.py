@@ -23,12 +23,14 @@ from sessiond.errors import (
 )
 from sessiond.model.entries import Custom, Entry, Label, Message, Opaque, SessionInfoEntry
 from sessiond.service.log.line_indexer import LineIndexer
-from sessiond.session.append import AppendRequest, Expected, Receipt, append
+from sessiond.session.append import append
+from sessiond.session.append_request import AppendRequest, Expected
 from sessiond.session.compaction.compaction import CompactRequest, compact
 from sessiond.session.context.context import plan_context
 from sessiond.session.draft import Draft
 from sessiond.session.index import Session
 from sessiond.session.moves import BranchRequest, branch, drop, label, reset
+from sessiond.session.receipts import Receipt
 from sessiond.session.tree import ChildIndex, preorder
 
 NOW = "2026-01-15T10:30:00.000Z"

@@ -16,7 +16,7 @@ from sessiond.errors import (
 from sessiond.limits import LEASE_TTL_MS_MAX, LEASE_TTL_MS_MIN
 from sessiond.methods._shared.common import SessionParams
 from sessiond.model.ids import MAIN, HeadName
-from sessiond.session.append import Expected
+from sessiond.session.append_request import Expected
 from sessiond.session.moves import Condition
 
 __all__ = ["MOVE_ERRORS", "LeaseId", "MoveParams", "Ttl"]

@@ -20,7 +20,9 @@ from sessiond.model.entries import Entry, Message, MessageBytes, Opaque, SentEnt
 from sessiond.model.ids import EntryId, derive_entry_id
 from sessiond.service.actor.inbox import Command
 from sessiond.service.actor.plain_append import PlainAppend
-from sessiond.session.append import AppendRequest, Receipt, append
+from sessiond.session.append import append
+from sessiond.session.append_request import AppendRequest
+from sessiond.session.receipts import Receipt
 
 __all__ = ["METHOD"]
 

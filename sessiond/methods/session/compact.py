@@ -30,7 +30,7 @@ from sessiond.service.actor.inbox import Command
 from sessiond.service.compaction.division import files_before
 from sessiond.service.compaction.result import CompactResult, EntryRef, result_with_figures
 from sessiond.service.compaction.run import CompactionRequest
-from sessiond.session.append import Expected, Receipt
+from sessiond.session.append_request import Expected
 from sessiond.session.compaction.compaction import (
     CompactRequest,
     compact,
@@ -40,6 +40,7 @@ from sessiond.session.compaction.compaction import (
 from sessiond.session.compaction.plan_id import PlanRef, decode_plan_id
 from sessiond.session.compaction.touched_files import TouchedFiles
 from sessiond.session.draft import Draft
+from sessiond.session.receipts import Receipt
 
 __all__ = ["METHOD"]
 

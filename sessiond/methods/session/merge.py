@@ -24,8 +24,11 @@ from sessiond.service.copying.header import Birth
 from sessiond.service.copying.merging import merge_into_new, merged_here, turn
 from sessiond.service.copying.source import Source
 from sessiond.service.files.dry_run import rehearse
-from sessiond.session.append import AppendRequest, Receipt, StoredEntry, append, require_expected
+from sessiond.session.append import append
+from sessiond.session.append_request import AppendRequest
 from sessiond.session.draft import Draft
+from sessiond.session.preconditions import require_expected
+from sessiond.session.receipts import Receipt, StoredEntry
 
 __all__ = ["METHOD"]
 

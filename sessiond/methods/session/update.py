@@ -24,7 +24,7 @@ from sessiond.model.settings import CompactionSettings, settings_bytes
 from sessiond.service.actor.inbox import Command
 from sessiond.service.files.promotion import require_forward
 from sessiond.service.log.session_info import Persist
-from sessiond.session.append import Expected
+from sessiond.session.append_request import Expected
 from sessiond.session.draft import Draft
 from sessiond.session.metadata import UpdateRequest, prompt_seqs, update
 

@@ -13,7 +13,8 @@ from msgspec import Raw
 from sessiond.model.entries import Message
 from sessiond.model.ids import MAIN
 from sessiond.service.actor.inbox import Command
-from sessiond.session.append import AppendRequest, append
+from sessiond.session.append import append
+from sessiond.session.append_request import AppendRequest
 from sessiond.session.draft import Draft
 
 __all__ = ["PlainAppend"]

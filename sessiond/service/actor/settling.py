@@ -12,7 +12,7 @@ from typing import Any
 from sessiond.errors import SessiondError
 from sessiond.service.actor.batch import Batch
 from sessiond.service.ports import Listener, Partner
-from sessiond.session.append import receipts_of_run
+from sessiond.session.receipts import receipts_of_run
 
 __all__ = ["settle"]
 

@@ -42,10 +42,10 @@ from sessiond.service.environment import Environment
 from sessiond.service.hooks import Hooks
 from sessiond.service.log.events import notification
 from sessiond.service.ports import Ticket
-from sessiond.session.append import Receipt
 from sessiond.session.compaction.compaction import CompactRequest, compact
 from sessiond.session.compaction.plan_id import decode_plan_id
 from sessiond.session.draft import Draft
+from sessiond.session.receipts import Receipt
 
 __all__ = ["CompactionRunner"]
 

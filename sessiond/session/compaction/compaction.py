@@ -17,16 +17,13 @@ from sessiond.errors import EntryInvalid, IdempotencyConflict, InvalidParams, Pl
 from sessiond.model.entries import Compaction
 from sessiond.model.ids import MAIN, derive_entry_id
 from sessiond.model.row import CONTEXT_KINDS, Kind
-from sessiond.session.append import (
-    AppendRequest,
-    Expected,
-    Receipt,
-    append,
-    require_expected,
-)
+from sessiond.session.append import append
+from sessiond.session.append_request import AppendRequest, Expected
 from sessiond.session.compaction.plan_id import PlanRef
 from sessiond.session.draft import Draft
 from sessiond.session.index import Session
+from sessiond.session.preconditions import require_expected
+from sessiond.session.receipts import Receipt
 
 __all__ = ["CompactRequest", "compact", "line_to_keep", "require_may_run"]
 
