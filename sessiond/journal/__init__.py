@@ -7,7 +7,7 @@ only thing that a function here waits for.
     disk/            system calls on files and descriptors
     profile/         folders, file names, locks, and new files of a profile
     trash/           deleted files, and the way back
-    recovery.py      bytes to lines, pure
+    splitter.py      bytes to lines, pure
     scanning.py      a file's lines from its beginning
     reader.py        stored lines by ordinal, from any thread
     checksums.py     CRC-32 of the known bytes

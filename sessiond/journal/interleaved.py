@@ -19,7 +19,7 @@ from typing import Final
 from sessiond.journal.disk.descriptor import WrittenPiece
 from sessiond.journal.disk.files import Files
 from sessiond.journal.reader import LineReader
-from sessiond.journal.recovery import split_whole
+from sessiond.journal.splitter import split_whole
 from sessiond.limits import LINE_BYTES_MAX
 
 __all__ = ["InterleavedWrite", "are_together", "blank_out", "lines_between"]

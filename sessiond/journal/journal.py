@@ -21,10 +21,10 @@ from sessiond.journal.doubt import Doubt
 from sessiond.journal.profile.lock import FileLock, own_session
 from sessiond.journal.profile.making import make_file, move, remove_own
 from sessiond.journal.reader import LineReader
-from sessiond.journal.recovery import Visit, ends_of, stored_size
 from sessiond.journal.repair import copy_aside
 from sessiond.journal.replacement import Following
 from sessiond.journal.scanning import index_lines, scan
+from sessiond.journal.splitter import Visit, ends_of, stored_size
 from sessiond.journal.store import Found, JournalStatistics
 from sessiond.journal.writer import JournalWriter
 from sessiond.limits import HALF_LINE_SECONDS, HALF_LINE_WAIT_SECONDS

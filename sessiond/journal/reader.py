@@ -22,7 +22,7 @@ from typing import Final
 from sessiond.journal.checksums import Checksums
 from sessiond.journal.disk.failures import storage_error, telling
 from sessiond.journal.disk.files import Files
-from sessiond.journal.recovery import LINE_HEAD_BYTES, long_line, split_whole, without_cr
+from sessiond.journal.splitter import LINE_HEAD_BYTES, long_line, split_whole, without_cr
 from sessiond.limits import LINE_BYTES_MAX
 
 __all__ = ["LineReader"]

@@ -12,7 +12,7 @@ from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.reader import LineReader
-from sessiond.journal.recovery import Splitter, Visit, without_cr
+from sessiond.journal.splitter import Splitter, Visit, without_cr
 
 __all__ = ["chunks_of", "feed", "index_lines", "lines_from", "same_beginning", "scan"]
 

@@ -26,9 +26,9 @@ from sessiond.journal.doubt import Doubt
 from sessiond.journal.failed_batch import FailedBatch
 from sessiond.journal.interleaved import InterleavedWrite, blank_out, lines_between
 from sessiond.journal.reader import LineReader
-from sessiond.journal.recovery import ends_of, without_cr
 from sessiond.journal.repair import cut_back, keep_all, read_some, write_again
 from sessiond.journal.scanning import chunks_of
+from sessiond.journal.splitter import ends_of, without_cr
 from sessiond.journal.store import Found, Overtaken, Replaced
 
 __all__ = ["CLOSING", "JournalWriter"]

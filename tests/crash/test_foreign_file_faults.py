@@ -10,7 +10,7 @@ import pytest
 
 from sessiond.errors import SessionLocked, StorageError
 from sessiond.journal.journal import Journal
-from sessiond.journal.recovery import split_whole
+from sessiond.journal.splitter import split_whole
 from sessiond.journal.store import Found, Overtaken, Replaced
 from sessiond.testing.disk import FaultDisk
 from tests.crash.harness.journal_faults import (

@@ -15,8 +15,8 @@ from sessiond.dialects.lenient_json import lenient
 from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal
 from sessiond.journal.reader import LineReader
-from sessiond.journal.recovery import LongLine, Splitter, long_line, stored_size
 from sessiond.journal.scanning import feed, lines_from, scan
+from sessiond.journal.splitter import LongLine, Splitter, long_line, stored_size
 from sessiond.limits import LINE_BYTES_MAX
 from sessiond.testing.disk import FaultDisk
 from tests.kit.limits import set_limits

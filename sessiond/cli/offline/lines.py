@@ -18,8 +18,8 @@ from sessiond.dialects.base import BadLine, Dialect
 from sessiond.dialects.lenient_json import lenient, text
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import check_regular, open_regular
-from sessiond.journal.recovery import LongLine, Splitter, stored_size
 from sessiond.journal.scanning import chunks_of
+from sessiond.journal.splitter import LongLine, Splitter, stored_size
 from sessiond.service.log.line_indexer import too_long
 
 __all__ = ["Line", "lines_of"]

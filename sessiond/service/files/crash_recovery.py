@@ -1,4 +1,6 @@
-"""Crash recovery: the end of a session file behind its last whole line, judged without a change.
+"""Crash recovery at an opening: the end of a file behind its last whole line, judged without a change.
+
+While a session is open, `journal/interleaved` and `service/external` deal with the bytes of other programs.
 
 Law: opening and listing write nothing. A last line that lacks only its newline is a line. The rest
 that a crash left at the end stays where it is until the first change. Then only what is provably
@@ -25,7 +27,7 @@ from typing import Final
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal, Recall
-from sessiond.journal.recovery import Visit, stored_size
+from sessiond.journal.splitter import Visit, stored_size
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.log.line_indexer import is_zeros
 

@@ -21,8 +21,8 @@ from sessiond.errors import InvalidParams, SessionCorrupt, TooLarge
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import check_regular, open_regular
-from sessiond.journal.recovery import LongLine, Splitter
 from sessiond.journal.scanning import chunks_of, feed
+from sessiond.journal.splitter import LongLine, Splitter
 from sessiond.limits import IMPORT_BYTES_MAX, PROGRESS_LINES
 from sessiond.model.problems import Problem
 from sessiond.service.files.indexer import Indexer

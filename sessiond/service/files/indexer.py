@@ -12,7 +12,7 @@ from sessiond.dialects import UNKNOWN_HEADER, recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect
 from sessiond.errors import SessionCorrupt
 from sessiond.journal.disk.failures import printable
-from sessiond.journal.recovery import LongLine
+from sessiond.journal.splitter import LongLine
 from sessiond.model.entries import Header
 from sessiond.service.log.line_indexer import LineIndexer, too_long
 from sessiond.session.atoms import Atoms

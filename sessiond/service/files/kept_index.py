@@ -32,8 +32,8 @@ from sessiond.journal.journal import Journal
 from sessiond.journal.profile.layout import Layout
 from sessiond.journal.profile.making import remove_own, write_unfinished
 from sessiond.journal.reader import LineReader
-from sessiond.journal.recovery import LINE_HEAD_BYTES
 from sessiond.journal.scanning import chunks_of
+from sessiond.journal.splitter import LINE_HEAD_BYTES
 from sessiond.limits import (
     INDEX_SAMPLE_LINES,
     KEPT_INDEX_BYTES_MAX,

@@ -18,8 +18,8 @@ from sessiond.errors import SessionCorrupt
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import check_regular, open_regular
-from sessiond.journal.recovery import Splitter, Visit, stored_size
 from sessiond.journal.scanning import chunks_of, feed
+from sessiond.journal.splitter import Splitter, Visit, stored_size
 from sessiond.model.problems import Problem
 from sessiond.model.row import Kind
 from sessiond.service.files.crash_recovery import torn_detail

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from sessiond.dialects.base import BadLine, Dialect
-from sessiond.journal.recovery import LongLine
+from sessiond.journal.splitter import LongLine
 from sessiond.limits import LINE_BYTES_MAX
 from sessiond.model.row import Kind, Row
 from sessiond.session.atoms import Atoms

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.journal.recovery import Splitter, ends_of, split_whole, without_cr
+from sessiond.journal.splitter import Splitter, ends_of, split_whole, without_cr
 
 CASES = {
     "nothing": (b"", [], b""),
