@@ -57,15 +57,18 @@ class Known(Struct):
 class Life(RuleBasedStateMachine):
     """A home that outlives many daemons and power cuts."""
 
+    keeps_indexes = False
+    """True if sessions are opened from kept indexes wherever these fit, not by a replay of the file."""
+
     def __init__(self) -> None:
         super().__init__()
         self.at_end = ExitStack()
         folder = tempfile.mkdtemp(prefix="sessiond-model-")
         self.at_end.callback(shutil.rmtree, folder)
-        # Every session is opened from its kept index wherever that fits.
-        patch = pytest.MonkeyPatch()
-        self.at_end.callback(patch.undo)
-        set_limits(patch, KEPT_INDEX_ENTRIES=1)
+        if self.keeps_indexes:
+            patch = pytest.MonkeyPatch()
+            self.at_end.callback(patch.undo)
+            set_limits(patch, KEPT_INDEX_ENTRIES=1)
         self.house = House(Path(folder), FaultDisk(folder))
         self.portal = self.at_end.enter_context(start_blocking_portal("asyncio"))
         self.sessions: dict[str, Known] = {}
@@ -416,6 +419,16 @@ async def _tidy(daemon: Daemon) -> None:
 
 TestLife = Life.TestCase
 TestLife.settings = settings(max_examples=6, stateful_step_count=15)
+
+
+class IndexedLife(Life):
+    """A home whose sessions keep their indexes: an index that is wrong would outlive a restart."""
+
+    keeps_indexes = True
+
+
+TestIndexedLife = IndexedLife.TestCase
+TestIndexedLife.settings = settings(max_examples=3, stateful_step_count=15)
 
 
 class LongLife(Life):
