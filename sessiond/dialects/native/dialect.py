@@ -20,20 +20,14 @@ from msgspec import Raw, UnsetType
 
 from sessiond.dialects.base import ContextLine, ContextMessage, CopyPlace
 from sessiond.dialects.copying import Names, placed
-from sessiond.dialects.lenient_json import lenient, one_line, text
+from sessiond.dialects.lenient_json import one_line
+from sessiond.dialects.member_names import MemberNames, NamedMembers
 from sessiond.dialects.native import header as native_header
 from sessiond.dialects.native import rows as native_rows
 from sessiond.dialects.native.context import messages_of
-from sessiond.dialects.payload import read_message, reading_of
-from sessiond.dialects.preview import entry_preview
-from sessiond.dialects.settings import level_name, model_name
-from sessiond.dialects.summaries import summary_of
-from sessiond.dialects.times import raw_rfc3339
-from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
 from sessiond.model.ids import MAIN
-from sessiond.model.parsed_message import ParsedMessage, Summary
-from sessiond.model.row import Kind, MessageFacts, MessageRun, ModelName, Row, Rules
+from sessiond.model.row import Kind, MessageFacts, MessageRun, Row, Rules
 
 __all__ = ["NATIVE", "Native"]
 
@@ -53,8 +47,10 @@ _RULES: Final = Rules(
 )
 
 
-class Native:
+class Native(NamedMembers):
     """The native dialect; `Dialect` describes the methods."""
+
+    members = MemberNames("model_id", "thinking_level", "read_files", "modified_files")
 
     @property
     def name(self) -> str:
@@ -124,48 +120,9 @@ class Native:
         """Return the line itself: file and wire have one spelling."""
         return line
 
-    def timestamp(self, line: bytes) -> str:
-        """Return the time of the entry."""
-        return raw_rfc3339(lenient(line).get("timestamp"))
-
     def context(self, lines: Sequence[ContextLine]) -> list[ContextMessage]:
         """Return the messages of these entries, in order; payloads are sliced, not decoded."""
         return messages_of(lines)
-
-    def model(self, line: bytes) -> ModelName | None:
-        """Return the model that a model change or assistant message names; None for no model."""
-        found = lenient(line)
-        if text(found.get("type")) == "message":
-            return model_name(lenient(found.get("message", b"")), "model")
-        return model_name(found, "model_id")
-
-    def thinking_level(self, line: bytes) -> str:
-        """Return the level that a thinking level change sets."""
-        return level_name(text(lenient(line).get("thinking_level")))
-
-    def preview(self, line: bytes, chars: int = PREVIEW_CHARS) -> str:
-        """Return the first words of the entry."""
-        return entry_preview(lenient(line), chars)
-
-    def reading(self, line: bytes) -> ParsedMessage | None:
-        """Return the decoded message of a line."""
-        return reading_of(line)
-
-    def read(self, message: bytes) -> ParsedMessage | None:
-        """Decode a message of a context."""
-        return read_message(message)
-
-    def summary(self, line: bytes) -> Summary:
-        """Return the content of the summary in a line."""
-        return summary_of(line)
-
-    def file_details(self, read: Sequence[str], modified: Sequence[str]) -> Raw:
-        """Return the `details` that name these files."""
-        return Raw(
-            msgspec.json.encode(
-                dict(zip(("read_files", "modified_files"), (read, modified), strict=True))
-            )
-        )
 
 
 NATIVE: Final = Native()

@@ -26,22 +26,18 @@ from sessiond.dialects.base import (
 )
 from sessiond.dialects.copying import Names, placed
 from sessiond.dialects.lenient_json import fields, lenient, reference, require_readable, text
+from sessiond.dialects.member_names import MemberNames, NamedMembers
 from sessiond.dialects.native.checks import HEADER_TYPES
-from sessiond.dialects.payload import read_message, reading_of
 from sessiond.dialects.pi import header as pi_header
 from sessiond.dialects.pi import names as pi_names
 from sessiond.dialects.pi.checks import check
 from sessiond.dialects.pi.context import messages_of
 from sessiond.dialects.pi.migrate import migrate
-from sessiond.dialects.preview import entry_preview
 from sessiond.dialects.settings import level_name, model_name
-from sessiond.dialects.summaries import summary_of
-from sessiond.dialects.times import raw_rfc3339, raw_time
+from sessiond.dialects.times import raw_time
 from sessiond.dialects.usage import usage_in
-from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
 from sessiond.model.nesting import SHALLOW_BYTES
-from sessiond.model.parsed_message import ParsedMessage, Summary
 from sessiond.model.row import (
     CompactionEffect,
     Effect,
@@ -100,8 +96,10 @@ class _Line(Struct, gc=False, rename={"parent_id": "parentId"}):
 _line: Final = msgspec.json.Decoder(_Line)
 
 
-class Pi:
+class Pi(NamedMembers):
     """The pi dialect; `Dialect` describes the methods."""
+
+    members = MemberNames("modelId", "thinkingLevel", "readFiles", "modifiedFiles")
 
     @property
     def name(self) -> str:
@@ -174,48 +172,9 @@ class Pi:
         """Return the entry with native names and times; payloads stay unchanged."""
         return pi_names.wire(line)
 
-    def timestamp(self, line: bytes) -> str:
-        """Return the time of the entry."""
-        return raw_rfc3339(lenient(line).get("timestamp"))
-
     def context(self, lines: Sequence[ContextLine]) -> list[ContextMessage]:
         """Return the messages that pi would send for these entries."""
         return messages_of(lines)
-
-    def model(self, line: bytes) -> ModelName | None:
-        """Return the model that a model change or assistant message names; None for no model."""
-        found = lenient(line)
-        if text(found.get("type")) == "message":
-            return model_name(lenient(found.get("message", b"")), "model")
-        return model_name(found, "modelId")
-
-    def thinking_level(self, line: bytes) -> str:
-        """Return the level that a thinking level change sets."""
-        return level_name(text(lenient(line).get("thinkingLevel")))
-
-    def preview(self, line: bytes, chars: int = PREVIEW_CHARS) -> str:
-        """Return the first words of the entry."""
-        return entry_preview(lenient(line), chars)
-
-    def reading(self, line: bytes) -> ParsedMessage | None:
-        """Return the decoded message of a line."""
-        return reading_of(line)
-
-    def read(self, message: bytes) -> ParsedMessage | None:
-        """Decode a message of a context."""
-        return read_message(message)
-
-    def summary(self, line: bytes) -> Summary:
-        """Return the content of the summary in a line."""
-        return summary_of(line)
-
-    def file_details(self, read: Sequence[str], modified: Sequence[str]) -> Raw:
-        """Return the `details` that name these files."""
-        return Raw(
-            msgspec.json.encode(
-                dict(zip(("readFiles", "modifiedFiles"), (read, modified), strict=True))
-            )
-        )
 
 
 PI: Final = Pi()

@@ -1,0 +1,72 @@
+"""Methods of dialects that differ in the names of members alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from sessiond.dialects.lenient_json import lenient, text
+from sessiond.dialects.payload import read_message, reading_of
+from sessiond.dialects.preview import entry_preview
+from sessiond.dialects.settings import level_name, model_name
+from sessiond.dialects.summaries import summary_of
+from sessiond.dialects.times import raw_rfc3339
+from sessiond.limits import PREVIEW_CHARS
+from sessiond.model.parsed_message import ParsedMessage, Summary
+from sessiond.model.row import ModelName
+
+__all__ = ["MemberNames", "NamedMembers"]
+
+
+class MemberNames(Struct, frozen=True):
+    """Names of members, as a dialect spells them."""
+
+    model_id: str
+    thinking_level: str
+    read_files: str
+    modified_files: str
+
+
+class NamedMembers:
+    """The part of a dialect that `members` decides; `Dialect` describes the methods."""
+
+    members: ClassVar[MemberNames]
+
+    def timestamp(self, line: bytes) -> str:
+        """Return the time of the entry."""
+        return raw_rfc3339(lenient(line).get("timestamp"))
+
+    def model(self, line: bytes) -> ModelName | None:
+        """Return the model that a model change or assistant message names; None for no model."""
+        found = lenient(line)
+        if text(found.get("type")) == "message":
+            return model_name(lenient(found.get("message", b"")), "model")
+        return model_name(found, self.members.model_id)
+
+    def thinking_level(self, line: bytes) -> str:
+        """Return the level that a thinking level change sets."""
+        return level_name(text(lenient(line).get(self.members.thinking_level)))
+
+    def preview(self, line: bytes, chars: int = PREVIEW_CHARS) -> str:
+        """Return the first words of the entry."""
+        return entry_preview(lenient(line), chars)
+
+    def reading(self, line: bytes) -> ParsedMessage | None:
+        """Return the decoded message of a line."""
+        return reading_of(line)
+
+    def read(self, message: bytes) -> ParsedMessage | None:
+        """Decode a message of a context."""
+        return read_message(message)
+
+    def summary(self, line: bytes) -> Summary:
+        """Return the content of the summary in a line."""
+        return summary_of(line)
+
+    def file_details(self, read: Sequence[str], modified: Sequence[str]) -> Raw:
+        """Return the `details` that name these files."""
+        named = {self.members.read_files: read, self.members.modified_files: modified}
+        return Raw(msgspec.json.encode(named))
