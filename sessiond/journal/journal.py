@@ -96,8 +96,9 @@ class Journal:
         """Lock a file, visit its whole lines in order and make them durable.
 
         `recall` may tell the reader all lines of a file that its last owner left in order; then no
-        line is visited. The file gets no new bytes. The bytes behind the last newline are `tail`; the caller decides
-        about them (`take_tail`, `leave_half`, `leave_torn`, `cut_tail`) before the first append.
+        line is visited. The file gets no new bytes. The bytes behind the last newline are `tail`; the
+        caller decides about them (`take_tail`, `leave_half`, `leave_torn`, `cut_tail`) before the
+        first append.
         Raises SessionLocked, StorageError and what `visit` raises.
         """
         with telling("open", path):
