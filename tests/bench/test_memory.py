@@ -1,4 +1,4 @@
-"""What row 10 reads and compares."""
+"""Row 10: the figures that it reads and compares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a daemon has loaded and built when it gives its first answer."""
+"""Modules, patterns and decoders that a daemon has when it gives its first answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How connections end: the end of input, vanished clients, closings, bugs."""
+"""Ends of connections: the end of input, vanished clients, closings, bugs."""
 
 from __future__ import annotations
 

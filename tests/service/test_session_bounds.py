@@ -1,4 +1,4 @@
-"""How many sessions may be open: by number, descriptors, memory, and share of a connection."""
+"""Bounds of open sessions: by number, descriptors, memory, and share of a connection."""
 
 from __future__ import annotations
 
