@@ -542,9 +542,19 @@ export interface FlatNode {
   gutters?: Gutter[];
 }
 
-/** Last seq whose event lies before this answer. */
+/** A session, and whether all of its entries up to now are to be made durable. */
+export interface FlushParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  /** Default: null. */
+  durability?: "disk" | null;
+  _meta?: RequestMeta | null;
+}
+
+/** Last seq whose event lies before this answer; how durable everything up to it is, if asked. */
 export interface FlushResult {
   seq: number;
+  durability?: "disk" | "memory";
 }
 
 /** Session and its place in the forest; `children` counts the sessions derived from it. */
@@ -2005,8 +2015,11 @@ export interface Methods {
   "session/unsubscribe": { params: SessionParams; result: Empty };
   /** Alias of session/unsubscribe. */
   unsubscribe: Methods["session/unsubscribe"];
-  /** wait until every event up to now has been handed to this connection. Access: status. */
-  "session/flush": { params: SessionParams; result: FlushResult };
+  /**
+   * wait until every event up to now was handed to this connection, or until all is on disk.
+   * Access: status.
+   */
+  "session/flush": { params: FlushParams; result: FlushResult };
   /** lease a head, or wait until its lease is free. Access: write. */
   "session/acquire": { params: AcquireParams; result: Lease };
   /** extend a lease. Access: write. */

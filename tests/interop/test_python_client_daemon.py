@@ -196,7 +196,7 @@ def test_the_blocking_client_is_told_of_the_catalog(daemon: Daemon, socket_path:
 def test_every_method_has_a_helper() -> None:
     schema = json.loads((REPOSITORY / "protocol.schema.json").read_bytes())
     # The handshakes, and what a subscription does by itself.
-    own = {"initialize", "initialized", "shutdown", "exit", "session/unsubscribe", "session/flush"}
+    own = {"initialize", "initialized", "shutdown", "exit", "session/unsubscribe"}
     own |= {"catalog/unsubscribe"}
     named = {
         "session/import": "import_",
@@ -227,6 +227,8 @@ def test_the_blocking_client_reads_its_own_writes(daemon: Daemon, socket_path: P
             assert first.name.id == stored.leaf_id
             assert second == Flushed(session_id, 1)
             assert events.position == first.cursor
+            saved = client.flush(session_id, durability="disk")
+            assert (saved.seq, saved.durability) == (1, "disk")
         replay: list[Event] = []
         with client.subscribe(session_id, after=0) as events:
             replay += [next(events), next(events)]

@@ -87,7 +87,7 @@ ATTACKERS: Final = (
     Attacker(
         "waiting-disk",
         "clients look at everything while the disk works on an entry, and when it fails",
-        ("tests/service/test_durability.py", *_ONCE),
+        ("tests/service/test_durability.py", "tests/service/test_flush.py", *_ONCE),
     ),
     Attacker(
         "torture",

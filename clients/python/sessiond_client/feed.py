@@ -20,7 +20,6 @@ from sessiond_client.events import After, Changed, Event, Flushed, Notice
 from sessiond_client.generated.messages import (
     Cursor,
     EntryEvent,
-    FlushResult,
     Lagged,
     Presence,
     Replaced,
@@ -29,6 +28,7 @@ from sessiond_client.generated.messages import (
     Subscribed,
     Synced,
 )
+from sessiond_client.generated.results import FlushResult
 from sessiond_client.limits import HELD_BYTES_MAX
 from sessiond_client.stream import Stream
 

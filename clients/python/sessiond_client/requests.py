@@ -53,7 +53,8 @@ _READS: Final = frozenset(
         *("session/path", "session/plan_branch_summary", "session/plan_compaction"),
         *("session/plan_merge", "session/resolve", "session/resolve_entries", "session/search"),
         *("session/stats", "session/trash", "session/tree", "session/turns", "session/usage"),
-        "session/verify",
+        # Sent again, it covers all that is there by then.
+        *("session/flush", "session/verify"),
     }
 )
 
@@ -61,7 +62,7 @@ _READS: Final = frozenset(
 def prepare(method: str, params: Mapping[str, Any], *, new_id: Callable[[], str]) -> Request:
     """Return the request for `method`; an append without ids or key gets ids here."""
     name = f"session/{method}" if method in _ALIASES else method
-    if name in _SUBSCRIBING:
+    if name in _SUBSCRIBING and params.get("durability") is None:
         # It belongs to one connection, and its events to one that is read as they are wanted.
         raise ValueError(f"{name}: use client.subscribe() or client.subscribe_catalog()")
     if name == "session/append":

@@ -20,7 +20,7 @@ __all__ = [
 # Methods that are no helper: what connections, subscriptions and offers say by themselves.
 NO_METHOD: Final = frozenset(
     {
-        *("initialize", "initialized", "shutdown", "exit", "session/flush"),
+        *("initialize", "initialized", "shutdown", "exit"),
         *("session/subscribe", "session/unsubscribe", "catalog/subscribe", "catalog/unsubscribe"),
     }
 )
@@ -66,6 +66,7 @@ ANSWER_OF: Final = {
     "session/rebase": "SessionInfo SessionAnswer.session",
     "session/plan_merge": "MergePlan",
     "session/merge": "Merged",
+    "session/flush": "FlushResult",
     "session/import": "Imported",
     "session/export": "Exported",
     "session/trash": "TrashPage",
@@ -142,6 +143,9 @@ CALL_NOTES: Final = {
     "session/branch": "`entry_id` None is the place before the first entry; with `drop=True` it is not sent.",
     "session/build_context": "The client keeps nothing of the context.",
     "session/close": "To end the client: `disconnect`.",
+    "session/flush": (
+        "With `durability` only; behind the events of a subscription: `request_flush` of its stream."
+    ),
     "session/label": "Returns the `seq` of the record. A `label` of None clears.",
     "session/navigate": "After a message of the user `editor_text` is its text, to be said anew.",
     "session/release": "To release a lease that is over is no error.",

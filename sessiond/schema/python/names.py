@@ -47,13 +47,13 @@ MESSAGES: Final[tuple[Row, ...]] = (
     ("ProgressTold", "ProgressTold", "token value"),
     ("Withdrawn", "Withdrawn", "id"),
     ("Subscribed", "Subscribed", "epoch seq replaced? clients="),
-    ("FlushResult", "FlushResult", "seq"),
     ("WatchResult", "WatchResult", "revision"),
     ("Capabilities", "Capabilities", "summarize= hooks="),
     ("InitializeResult", "InitializeResult", "capabilities="),
 )
 
 RESULTS: Final[tuple[Row, ...]] = (
+    ("FlushResult", "FlushResult", "seq durability?"),
     ("Head", "HeadInfo", "name leaf_id seq?"),
     (
         "SessionInfo",

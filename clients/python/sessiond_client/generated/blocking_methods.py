@@ -22,6 +22,7 @@ from sessiond_client.generated.options import (
     CreateOptions,
     EntriesOptions,
     ExportOptions,
+    FlushOptions,
     ForestOptions,
     ForkOptions,
     ImportOptions,
@@ -55,6 +56,7 @@ from sessiond_client.generated.results import (
     EntryPage,
     Everybody,
     Exported,
+    FlushResult,
     Forest,
     Heads,
     HeadsAnswer,
@@ -298,6 +300,14 @@ class BlockingMethods(ABC):
         """Return how full the model's window is at a head, and the session's total usage."""
         answer = self._ask("session/usage", options, session_id=session_id)
         return read(WindowUsage, answer)
+
+    def flush(self, session_id: str, **options: Unpack[FlushOptions]) -> FlushResult:
+        """Wait until every event up to now was handed to this connection, or until all is on disk.
+
+        With `durability` only; behind the events of a subscription: `request_flush` of its stream.
+        """
+        answer = self._ask("session/flush", options, session_id=session_id)
+        return read(FlushResult, answer)
 
     def acquire(self, session_id: str, ttl_ms: int, **options: Unpack[AcquireOptions]) -> Lease:
         """Lease a head, or wait until its lease is free.

@@ -19,7 +19,6 @@ __all__ = [
     "Cursor",
     "EntryEvent",
     "EntryName",
-    "FlushResult",
     "InitializeResult",
     "Lagged",
     "Presence",
@@ -204,12 +203,6 @@ class Subscribed(Struct, frozen=True):
     seq: int
     replaced: Any = None
     clients: list[Present] = []
-
-
-class FlushResult(Struct, frozen=True):
-    """Last seq whose event lies before this answer."""
-
-    seq: int
 
 
 class WatchResult(Struct, frozen=True):

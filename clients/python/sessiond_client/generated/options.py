@@ -23,6 +23,7 @@ __all__ = [
     "CreateOptions",
     "EntriesOptions",
     "ExportOptions",
+    "FlushOptions",
     "ForestOptions",
     "ForkOptions",
     "ImportOptions",
@@ -361,6 +362,15 @@ class SubscribeOptions(Timed, total=False):
     heads: Sequence[str]
     bodies: bool
     signals: bool
+
+
+class FlushOptions(Timed, total=False):
+    """Optional parameters of session/flush.
+
+    A session, and whether all of its entries up to now are to be made durable.
+    """
+
+    durability: Literal["disk"]
 
 
 class AcquireOptions(Timed, total=False):

@@ -29,6 +29,7 @@ __all__ = [
     "Everybody",
     "Exported",
     "Failed",
+    "FlushResult",
     "Forest",
     "ForestNode",
     "Head",
@@ -69,6 +70,13 @@ __all__ = [
     "Verified",
     "WindowUsage",
 ]
+
+
+class FlushResult(Struct, frozen=True):
+    """Last seq whose event lies before this answer; how durable everything up to it is, if asked."""
+
+    seq: int
+    durability: str | None = None
 
 
 class Head(Struct, frozen=True):
