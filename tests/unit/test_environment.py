@@ -1,16 +1,18 @@
-"""The environment of production: ids that any thread may ask for."""
+"""The environment of production: times, and ids that any thread may ask for."""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
 
-from sessiond.daemon.environment import EntryIds
+from sessiond.daemon.environment import Clock, EntryIds
 
 THREADS, IDS = 4, 20_000
 
@@ -40,3 +42,24 @@ def test_threads_that_take_ids_at_once_get_each_once(monkeypatch: pytest.MonkeyP
         ids = [one for taker in takers for one in taker.result()]
     assert len(set(ids)) == THREADS * IDS
     assert {len(one) for one in ids} == {8}
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        datetime(2026, 2, 28, 23, 59, 59, 999_999, UTC),
+        datetime(2028, 2, 28, 23, 59, 59, 1_000, UTC),
+        datetime(1999, 12, 31, 23, 59, 58, 0, UTC),
+    ],
+)
+def test_the_clock_spells_each_moment_as_the_calendar_does(
+    monkeypatch: pytest.MonkeyPatch, moment: datetime
+) -> None:
+    """Forward over the end of a second, and back again as after a correction of the clock."""
+    clock = Clock()
+    microseconds = timedelta(microseconds=1)
+    for step in (0, 1, 500_000, 1_000_000, 2_000_000, 1_500_000, 0):
+        now = moment + step * microseconds
+        since_1970 = (now - datetime(1970, 1, 1, tzinfo=UTC)) // microseconds
+        monkeypatch.setattr(time, "time_ns", lambda micros=since_1970: micros * 1000 + 999)
+        assert clock() == now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
