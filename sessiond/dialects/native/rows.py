@@ -44,7 +44,6 @@ _PLAIN_FACTS: Final = {
     for role, kind in _KIND_OF_ROLE.items()
     if kind != _ASSISTANT
 }
-_PLAIN_BEGINNINGS: Final = tuple(beginning + b'"' for beginning in _PLAIN_FACTS)
 _NO_ROLE: Final = MessageFacts(int(Kind.OPAQUE))
 
 
@@ -201,11 +200,11 @@ def _plain_facts(message: bytes) -> MessageFacts | None:
     The JSON was checked when it arrived. The rest must be parsed for an assistant, which may name
     a model, and for a message that may have `role` twice, perhaps with an escape in its name.
     """
-    if not message.startswith(_PLAIN_BEGINNINGS):
+    facts = _PLAIN_FACTS.get(message[: message.find(b'"', len(_ROLE_FIRST))])
+    if facts is None or message.count(b'"role"') > 1:
         return None
-    if message.count(b'"role"') > 1 or b"\\u" in message:
-        return None
-    return _PLAIN_FACTS[message[: message.index(b'"', len(_ROLE_FIRST))]]
+    # One byte is found several times faster than two, and most messages have no backslash.
+    return None if b"\\" in message and b"\\u" in message else facts
 
 
 def _message_facts(message: Raw | None) -> MessageFacts:
