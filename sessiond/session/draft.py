@@ -291,23 +291,23 @@ class Draft:
         first = self.base_seq + len(self.rows) + 1
         run = MessageRun(self._fresh_ids(len(said)), self.id_of(parent), self.now, head)
         self.lines += self.codec.plain_lines(run, messages)
-        above = run.parent_id
+        above, seq = run.parent_id, first
         for entry_id, facts in zip(run.ids, said, strict=True):
             row = Row(facts.kind, entry_id, above, head, facts.model, timestamp=self.now)
             row.usage = facts.usage
             self.rows.append(row)
-            above = entry_id
+            self._ids[entry_id] = seq
+            self._parents.append(parent)
+            above, parent, seq = entry_id, seq, seq + 1
         if len(said) > 1:
             self._runs.append((len(self.rows) - len(said), len(self.rows)))
-        end = first + len(said)
-        self._ids.update(zip(run.ids, range(first, end), strict=True))
-        self._parents.append(parent)
-        self._parents.extend(range(first, end - 1))
-        self._heads[head] = Head(end - 1, end - 1)
+        self._heads[head] = Head(parent, parent)
         return len(said)
 
     def _fresh_ids(self, count: int) -> list[str]:
         """Return so many ids that no entry has: those that single calls of `_fresh_id` would give."""
+        if count == 1:
+            return [self._fresh_id(())]
         new_id = self._new_id
         drawn = dict.fromkeys([new_id() for _ in range(count)])
         known, staged, ids = self.session.ids.keys(), self._ids.keys(), drawn.keys()
