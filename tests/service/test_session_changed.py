@@ -86,3 +86,18 @@ async def test_a_subscriber_without_room_is_told_when_it_has_caught_up(
         while told["method"] != "session/changed":
             told = await other.next_notification()
         assert told["params"] == state(archived=True)
+
+
+async def test_a_bad_line_that_lands_right_before_an_append_is_told_with_the_append(
+    house: House,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create_with(wire, "n1", persist="immediate")
+        await subscribe(wire)
+        (path,) = house.session_files()
+        house.disk.land(path, BAD_LINE)
+        stored = await wire.call("append", session_id=SESSION, message=HI)
+        event = await wire.next_notification()
+        assert event["params"]["entry"]["id"] == stored["leaf_id"]
+        assert await next_change(wire) == state(reason="bad_line")
+        await nothing_more(wire)

@@ -118,8 +118,9 @@ class SessionWriter:
     def write_in_memory(self, commands: Sequence[Command]) -> bool:
         """Stage, commit and answer a batch of a session in memory, without waiting."""
         journal = self._opened.journal
-        seqs = self._looked_at(commands)
-        stored = dict(zip(seqs, journal.read_many(seqs), strict=True))
+        stored: dict[int, bytes] = {}
+        if seqs := self._looked_at(commands):
+            stored.update(zip(seqs, journal.read_many(seqs), strict=True))
         batch = stage(commands, self._opened, self._environment, stored, self._leases)
         error: SessiondError | None = None
         if batch.lines:
@@ -193,11 +194,12 @@ class SessionWriter:
         opened, hub = self._opened, self._hub
         watching: dict[Listener, None] = {}
         asking: dict[Listener, None] = {}
-        self.foreign_lines.publish(watching)
+        found = self.foreign_lines.publish(watching)
         if error is not None:
             self._failures += 1
         elif batch.lines:
-            batch.follow()
+            if found:
+                batch.follow()
             opened.intake.end_atom()
             batch.draft.commit()
             opened.hidden = False
@@ -208,7 +210,9 @@ class SessionWriter:
             self._batches += 1
             self._entries += len(batch.lines)
             self._batch_entries_max = max(self._batch_entries_max, len(batch.lines))
-        self.foreign_lines.tell_standing(watching)
+        if found or batch.act is not None:
+            # Our own lines leave a session as writable as it was.
+            self.foreign_lines.tell_standing(watching)
         settle(batch, error, opened.durability, self._environment.report_bug, asking)
         self._inbox.settled(batch.commands)
         for listener in watching:

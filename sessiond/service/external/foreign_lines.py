@@ -107,11 +107,17 @@ class ForeignLines:
         for listener in touched:
             listener.flush()
 
-    def publish(self, touched: dict[Listener, None]) -> None:
-        """Index the found lines and offer them, for a writer that flushes by itself."""
-        found = self._opened.adopt()
-        for piece in _pieces(found) if found else ():
+    def publish(self, touched: dict[Listener, None]) -> bool:
+        """Index the found lines and offer them, for a writer that flushes by itself.
+
+        Return whether there were any.
+        """
+        found = self._opened.journal.take_found()
+        if not found:
+            return False
+        for piece in _pieces(self._opened.adopt(found)):
             self._hub.publish(piece, touched)
+        return True
 
     def tell_standing(self, touched: dict[Listener, None]) -> None:
         """Tell subscribers if the session became archived or read-only, or ceased to be."""

@@ -11,7 +11,7 @@ from msgspec import Raw, Struct, UnsetType
 
 from sessiond.dialects.base import Dialect
 from sessiond.errors import SessiondError, StorageError
-from sessiond.journal.store import SessionLog
+from sessiond.journal.store import Found, SessionLog
 from sessiond.model.entries import Header
 from sessiond.model.ids import MAIN
 from sessiond.model.row import LeafEffect
@@ -159,11 +159,8 @@ class OpenSession(Struct, eq=False):
             return
         self.place = None
 
-    def adopt(self) -> list[Event]:
-        """Index foreign lines and lines left by a refused batch; return the entries as events."""
-        found = self.journal.take_found()
-        if not found:
-            return []
+    def adopt(self, found: Sequence[Found]) -> list[Event]:
+        """Index found lines, foreign or left by a refused batch; return the entries as events."""
         first = self.intake.take_later(one.line for one in found)
         return [
             self.event(seq, one.line, EXTERNAL if one.external else None)
