@@ -8,6 +8,7 @@ client; mutations go to the one writer.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 from weakref import WeakSet
 
@@ -111,7 +112,7 @@ class SessionActor:
             self._readers,
             keeper.deps,
             self._install,
-            lambda: keeper.on_change(self),
+            partial(keeper.on_change, self),
         )
         self.is_open = False
         """True once the file was read, while commands are being served."""

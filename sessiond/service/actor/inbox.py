@@ -203,11 +203,6 @@ class Inbox:
         return batch
 
     @property
-    def needs_thread(self) -> bool:
-        """True if the next command waits for a disk, also in a session without a file."""
-        return bool(self.line) and self.line[0].act is not None
-
-    @property
     def commands(self) -> tuple[Command, ...]:
         """The commands that wait for the writer, in order."""
         return tuple(self.line)

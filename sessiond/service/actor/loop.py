@@ -205,8 +205,9 @@ class Loop:
 
     def _run_in_memory(self, writer: SessionWriter) -> None:
         """Serve a session in memory, at once: there is no disk to wait for."""
-        while len(self._inbox) and not writer.writing:
-            if self._inbox.needs_thread:
+        line = self._inbox.line
+        while line and not writer.writing:
+            if line[0].act is not None:
                 # `run` serves it and what comes behind it.
                 self._wake.set()
                 return
