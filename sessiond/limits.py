@@ -86,8 +86,8 @@ SPARE_DESCRIPTORS: Final = 16
 SPARE_DESCRIPTORS_PART: Final = 8
 # service: sessions whose batches are written to disk at a time; the batches of other sessions wait.
 WRITER_THREADS_MAX: Final = 32
-# service: a foreign half line is ended with a newline once it has not grown for the first time, or
-# once an append has waited for the second time; the third is the time between two looks.
+# service: an append ends a foreign half line with a newline once that has not grown for the first
+# time, or once the append has waited for the second time; the third is the time between two looks.
 HALF_LINE_SECONDS: Final = 1.0
 HALF_LINE_WAIT_SECONDS: Final = 3.0
 HALF_LINE_LOOK_SECONDS: Final = 0.02

@@ -127,6 +127,27 @@ async def test_lines_of_this_session_that_come_back_out_of_a_copy_of_its_file_ar
         await resumes(wire, live[0], live[2])
 
 
+async def test_copied_lines_of_this_session_with_half_a_line_behind_them_wait_for_its_end(
+    house: House,
+) -> None:
+    path = house.put(GOOD)
+    async with house.daemon(watching(house)) as daemon, daemon.connect() as wire:
+        await wire.call("subscribe", session_id=SESSION)
+        house.disk.write_as_another(path, part(1) + part(2)[:30])
+        assert await heard(wire) == (3, "a3-1")
+        actor = daemon.service.find(SESSION)
+        assert actor is not None
+        await actor.writer.look()
+        assert house.disk.content(path) == GOOD + part(1) + part(2)[:30]
+        house.disk.write_as_another(path, part(2)[30:])
+        assert await heard(wire) == (4, "a3-2")
+        rows = (await state(wire))[0]
+    # At a newline the append is ended, so that no opening takes it for a torn one.
+    assert house.disk.content(path) == GOOD + part(1) + part(2) + b" \n"
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await state(wire))[0] == rows
+
+
 @pytest.mark.parametrize("listed", [False, True])
 async def test_half_an_append_of_a_killed_daemon_never_was_also_in_lists_and_searches(
     house: House, *, listed: bool

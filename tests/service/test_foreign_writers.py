@@ -255,6 +255,26 @@ async def test_nobody_waits_for_half_a_line_for_long(
     assert await after_a_restart(house) == live
 
 
+async def test_no_look_closes_half_a_line_however_old(
+    house: House, dialect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, HALF_LINE_SECONDS=0.001)
+    path = begun(house, dialect)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("subscribe", session_id=SESSION)
+        house.disk.write_as_another(path, b'{"half')
+        left, writes = house.disk.content(path), house.disk.counts["write"]
+        actor = daemon.service.find(SESSION)
+        assert actor is not None
+        for _ in range(3):
+            await actor.writer.look()
+            await ids_of(wire)
+        assert actor.opened.journal.half_bytes == len(b'{"half')
+        assert (house.disk.content(path), house.disk.counts["write"]) == (left, writes)
+        await append_ours(wire, dialect)
+    assert house.disk.content(path).startswith(left + b" \n{")
+
+
 async def test_who_writes_without_end_does_not_keep_an_append_from_being_stored(
     house: House, dialect: str
 ) -> None:

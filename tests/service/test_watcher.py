@@ -16,6 +16,7 @@ from sessiond.service.external.inotify import InotifyWatcher
 from sessiond.service.external.watcher import PollingWatcher, Watcher
 from sessiond.system.linux import LINUX
 from sessiond.system.macos import MACOS
+from sessiond.testing.wire import Wire
 from tests.kit.calls import session_info
 from tests.kit.house import House
 from tests.kit.limits import set_limits
@@ -114,19 +115,64 @@ async def test_more_lines_at_once_than_an_outbox_holds_are_replayed_from_the_fil
         assert others_told == ["session/lagged", "session/synced"]
 
 
-async def test_half_a_line_is_closed_when_nobody_goes_on_with_it(
+async def read_all(wire: Wire) -> None:
+    """Read the session and its file in every way that moves no subscription."""
+    for method in ("get", "entries", "path", "tree", "build_context", "verify", "usage", "labels"):
+        await wire.call(f"session/{method}", session_id=SESSION)
+    await wire.call("session/list")
+    await wire.call("session/repair", session_id=SESSION)
+    await wire.call("session/search", query="half")
+
+
+async def test_half_a_line_is_closed_by_an_append_and_by_no_reader(
     real_house: House, watching: Watcher, dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_limits(monkeypatch, HALF_LINE_SECONDS=0.2)
+    # Half a line is old enough to be closed as soon as it is seen.
+    set_limits(monkeypatch, HALF_LINE_SECONDS=0.001)
     path = begun(real_house, dialect)
     async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
         await wire.call("subscribe", session_id=SESSION)
+        actor = daemon.service.find(SESSION)
+        assert actor is not None
         write_as_another(path, b'{"half')
-        await until(lambda: path.read_bytes().endswith(b'{"half \n'))
-        write_as_another(path, line(dialect, "bbbbbbb1", "aaaaaaa2"))
+        left = path.read_bytes()
+        await until(lambda: actor.opened.journal.half_bytes == len(b'{"half'))
+        for _ in range(3):
+            await actor.writer.look()
+            await read_all(wire)
+        assert path.read_bytes() == left
+        assert wire.notifications == []
+        # What stores no line closes nothing either: a refused append, a retry, a flush.
+        await wire.refusal("append", session_id=SESSION, entry={"type": "leaf", "id": "x"})
+        await wire.call("session/flush", session_id=SESSION, durability="disk")
+        assert path.read_bytes() == left
+        assert (await append_ours(wire, dialect))["seq"] == 4
+        assert path.read_bytes().startswith(left + b" \n{")
         assert (await event(wire))["seq"] == 4
         info = await session_info(wire)
         assert (info["seq"], info["problems"], info["read_only"]) == (4, 1, False)
+
+
+async def test_a_session_that_is_closed_and_opened_again_leaves_half_a_line_open(
+    real_house: House, watching: Watcher, dialect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, HALF_LINE_SECONDS=0.001)
+    path = begun(real_house, dialect)
+    whole = line(dialect, "bbbbbbb1", "aaaaaaa2")
+    async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
+        await wire.call("subscribe", session_id=SESSION)
+        write_as_another(path, whole[:20])
+        actor = daemon.service.find(SESSION)
+        assert actor is not None
+        await until(lambda: actor.opened.journal.half_bytes == 20)
+        await wire.call("session/close", session_id=SESSION)
+        await until(lambda: daemon.service.registry.is_free(SESSION))
+        await wire.call("subscribe", session_id=SESSION)
+        await read_all(wire)
+        write_as_another(path, whole[20:])
+        told = await event(wire)
+        assert (told["seq"], told["id"]) == (3, "bbbbbbb1")
+        assert path.read_bytes().endswith(whole)
 
 
 def write_anew(path: Path, data: bytes) -> None:
@@ -175,29 +221,6 @@ async def test_whose_time_alone_is_new_is_the_same_file(
         assert (await append_ours(wire, dialect))["seq"] == 3
         assert (await event(wire))["seq"] == 3
         assert (await session_info(wire))["epoch"] == epoch
-
-
-async def test_half_a_line_on_a_full_disk_is_tried_again_now_and_then(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_limits(monkeypatch, HALF_LINE_SECONDS=0.2)
-    path = house.put([])
-    async with (
-        house.daemon(PollingWatcher(house.files, 0.02)) as daemon,
-        daemon.connect() as wire,
-    ):
-        await wire.call("subscribe", session_id=SESSION)
-        house.disk.write_as_another(path, b'{"half')
-        house.disk.capacity = 0
-        before = house.disk.counts["write"]
-        await until(lambda: house.disk.counts["write"] > before)
-        begun, first = anyio.current_time(), house.disk.counts["write"]
-        await anyio.sleep(1)
-        # Twice each time, to close it and to repair: not as often as the loop goes round.
-        most = 2 * (anyio.current_time() - begun) / 0.2 + 2
-        assert house.disk.counts["write"] - first <= most
-        house.disk.heal()
-        await until(lambda: house.disk.content(path).endswith(b'{"half \n'))
 
 
 async def test_half_a_line_that_somebody_goes_on_with_is_one_line(

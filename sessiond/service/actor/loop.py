@@ -7,6 +7,7 @@ waiting call gets an answer and every subscriber is told why.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sized
+from math import inf
 
 import anyio
 from anyio import to_thread
@@ -159,7 +160,7 @@ class Loop:
             flights.taken = []
             self._stored(changed)
             return
-        if self._monitor.is_due(live.opened, live.writer):
+        if self._monitor.is_due(live.opened):
             changed = await self._monitor.look(live.opened, live.writer)
             if changed:
                 self._on_change()
@@ -180,9 +181,7 @@ class Loop:
     async def _rest(self, live: Live) -> None:
         """Wait until there is work; a clock runs only for calls that wait for a point in time."""
         self._wake = anyio.Event()
-        due_in = live.writer.foreign_lines.half_due_in
-        if live.leases.waiting:
-            due_in = min(due_in, live.leases.due_in())
+        due_in = live.leases.due_in() if live.leases.waiting else inf
         self._rests = True
         try:
             with anyio.move_on_after(due_in):

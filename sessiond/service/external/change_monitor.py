@@ -66,16 +66,14 @@ class ChangeMonitor:
         self.is_urgent = True
         self._wake()
 
-    def is_due(self, opened: OpenSession, writer: Follower) -> bool:
+    def is_due(self, opened: OpenSession) -> bool:
         """Return whether to look at the file now. Waits for no disk."""
         if self._watched is not opened.journal:
             # The session was in memory and has a file now.
             self.turn_to(opened)
         may_have_grown, self._may_have_grown = self._may_have_grown, False
         grown = may_have_grown and opened.journal.has_grown()
-        return (
-            self.is_urgent or self._name_changed or grown or writer.foreign_lines.half_due_in <= 0
-        )
+        return self.is_urgent or self._name_changed or grown
 
     async def look(self, opened: OpenSession, writer: Follower) -> bool:
         """Take in foreign lines; return whether there were any. Raise Replaced."""

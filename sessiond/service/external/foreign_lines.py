@@ -1,9 +1,9 @@
 """Lines that foreign writers append to the file of an open session.
 
 Law: foreign lines get their seqs in the order of the file, durable first, and become ordinary
-events, a bounded piece at a time. Half a line is left to its writer for a limited time: after
-HALF_LINE_SECONDS without growth it is closed, kept and reported. An append waits for half a line
-HALF_LINE_WAIT_SECONDS at most.
+events, a bounded piece at a time. Half a line is left to its writer until an append of sessiond
+follows: the append closes half a line that has not grown for HALF_LINE_SECONDS, and waits for a
+growing one HALF_LINE_WAIT_SECONDS at most. No look, subscription or other read closes half a line.
 """
 
 from __future__ import annotations
@@ -42,21 +42,14 @@ class ForeignLines:
         self._opened = opened
         self._hub = hub
         self._in_thread = in_thread
-        # Half a line found at opening is closed before the next change only, never by the clock.
         self._half_bytes: int = opened.journal.half_bytes
         self._half_since = current_time() - opened.journal.half_age if self._half_bytes else inf
-        self._goes_by_clock = False
         self.lost = False
         """True if the file could not be looked at; it may not exist."""
 
     @property
-    def half_due_in(self) -> float:
-        """Seconds until half a line at the end is closed by the clock; inf for never."""
-        return self._half_stays_for if self._goes_by_clock else inf
-
-    @property
     def _half_stays_for(self) -> float:
-        """Seconds that a change has to wait until half a line may be closed."""
+        """Seconds that an append has to wait until half a line may be closed."""
         return self._half_since + HALF_LINE_SECONDS - current_time()
 
     async def look(self) -> bool:
@@ -69,11 +62,8 @@ class ForeignLines:
         try:
             await self._look()
             self.lost = False
-            if self.half_due_in <= 0:
-                await self._close_half()
         except SessiondError:
             self.take_in()
-            self._put_off_half()
         return self._state != before
 
     @property
@@ -137,7 +127,8 @@ class ForeignLines:
         await self._in_thread(self._opened.journal.look)
         self._see_half()
         self.take_in()
-        if self._opened.intake.atoms.unfinished is not None:
+        is_at_newline = not self._opened.journal.half_bytes
+        if is_at_newline and self._opened.intake.atoms.unfinished is not None:
             # Lines of this session that another program copied back, out of a copy of the file. An
             # opening would take them for half an append that a crash left: a blank line ends them.
             await self._close_half()
@@ -151,13 +142,6 @@ class ForeignLines:
         size: int = self._opened.journal.half_bytes
         if size != self._half_bytes:
             self._half_bytes, self._half_since = size, current_time() if size else inf
-            # A file outside the profile that is only read must not be changed.
-            self._goes_by_clock = not self._opened.elsewhere
-
-    def _put_off_half(self) -> None:
-        """Wait again for half a line that cannot be closed now, instead of trying without end."""
-        if self.half_due_in <= 0:
-            self._half_since = current_time()
 
     def _half_is_whole(self) -> bool:
         try:

@@ -5,8 +5,8 @@ While a session is open, `journal/interleaved` and `service/external` deal with 
 Law: opening and listing write nothing. A last line that lacks only its newline is a line. The rest
 that a crash left at the end stays where it is until the first change. Then only what is provably
 the rest of a write of sessiond's own is cut, and copied aside first. Everything else at the end
-belongs to a foreign writer: half a line that has not grown for a second is closed with a blank and
-a newline, kept and reported. Half a line is provably the rest of a write if it has zero bytes,
+belongs to a foreign writer: half a line is left to that writer, and the first append closes it with
+a blank and a newline, keeps it and reports it. Half a line is provably the rest of a write if it has zero bytes,
 which only a power cut leaves, or if it begins as every line of sessiond's does and one of these
 conditions holds:
 
