@@ -38,11 +38,8 @@ _KIND_OF_ROLE: Final[dict[str, int]] = {
 }
 
 
-_ROLE_FIRST: Final = b'{"role":"'
-_PLAIN_FACTS: Final = {
-    _ROLE_FIRST + role.encode(): MessageFacts(kind)
-    for role, kind in _KIND_OF_ROLE.items()
-    if kind != _ASSISTANT
+_FACTS_OF_ROLE: Final = {
+    role: MessageFacts(kind) for role, kind in _KIND_OF_ROLE.items() if kind != _ASSISTANT
 }
 _NO_ROLE: Final = MessageFacts(int(Kind.OPAQUE))
 
@@ -135,8 +132,7 @@ def plain(messages: Sequence[Raw]) -> list[MessageFacts]:
     """Return the facts of the messages up to the first one without a role."""
     found: list[MessageFacts] = []
     for message in messages:
-        # `_message_facts`, word by word: this runs for every plain append.
-        facts = _plain_facts(bytes(message)) or _parsed_facts(message)
+        facts = _message_facts(message)
         if facts.kind == _OPAQUE:
             break
         found.append(facts)
@@ -194,28 +190,10 @@ def _unusual_row(line: bytes) -> Row:
     )
 
 
-def _plain_facts(message: bytes) -> MessageFacts | None:
-    """Return the facts of a message that begins with its role; None if the rest must be parsed.
-
-    The JSON was checked when it arrived. The rest must be parsed for an assistant, which may name
-    a model, and for a message that may have `role` twice, perhaps with an escape in its name.
-    """
-    facts = _PLAIN_FACTS.get(message[: message.find(b'"', len(_ROLE_FIRST))])
-    if facts is None or message.count(b'"role"') > 1:
-        return None
-    # One byte is found several times faster than two, and most messages have no backslash.
-    return None if b"\\" in message and b"\\u" in message else facts
-
-
 def _message_facts(message: Raw | None) -> MessageFacts:
     """Return the facts of a message; its kind is opaque if it has no role."""
     if message is None:
         return _NO_ROLE
-    return _plain_facts(bytes(message)) or _parsed_facts(message)
-
-
-def _parsed_facts(message: Raw) -> MessageFacts:
-    """Return what `_message_facts` does of a message that must be parsed for it."""
     try:
         said = _said.decode(message)
     except _DECODE_ERRORS:
@@ -226,6 +204,9 @@ def _parsed_facts(message: Raw) -> MessageFacts:
         said = _Said(role, text(found.get("model")), text(found.get("provider")))
         if "usage" in found:
             said.usage = found["usage"]
+    facts = _FACTS_OF_ROLE.get(said.role)
+    if facts is not None:
+        return facts
     kind = _KIND_OF_ROLE.get(said.role, _OTHER_ROLE)
     if kind != _ASSISTANT:
         return MessageFacts(kind)
