@@ -34,10 +34,9 @@ def frame_ndjson(body: bytes) -> bytes:
 
 def frame_all(frame: Callable[[bytes], bytes], bodies: Sequence[bytes]) -> bytes:
     """Return several bodies, each of them framed by `frame`, in one piece."""
-    if frame is frame_ndjson:
-        lines = b"\n".join(bodies)
-        if lines.count(b"\n") == len(bodies) - 1:
-            return lines + b"\n"
+    # A newline among all bodies is found faster than the newlines of their frames are counted.
+    if frame is frame_ndjson and _NEWLINE not in b"".join(bodies):
+        return b"\n".join(bodies) + b"\n"
     return b"".join(map(frame, bodies))
 
 
