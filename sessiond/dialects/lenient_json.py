@@ -97,6 +97,8 @@ def require_readable(line: bytes) -> None:
     """Raise BadLine for a line that cannot be sent to clients: not UTF-8, or nested too deeply."""
     if len(line) > SHALLOW_BYTES and nests_too_deeply(line):
         raise BadLine(_TOO_DEEP)
+    if line.isascii():
+        return
     try:
         line.decode()
     except UnicodeDecodeError:
