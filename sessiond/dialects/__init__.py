@@ -6,6 +6,7 @@ A new dialect needs a folder here, a line in `DIALECTS`, and samples in `tests/s
     native/          the native dialect
     pi/              the pi dialect
     member_names.py  what dialects share but for the names of members
+    message_lines.py the usual message lines, as columns
     payload.py       the decoding of message payloads
     usual.py         messages of the usual shape, in one pass
     usage.py         the usage of a message

@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.limits import PREVIEW_CHARS
 from sessiond.model.entries import Entry, Header, Opaque
+from sessiond.model.message_lines import MessageLines
 from sessiond.model.parsed_message import ParsedMessage, Summary
 from sessiond.model.row import MessageFacts, MessageRun, ModelName, Row, Rules
 
@@ -99,6 +100,13 @@ class Dialect(Protocol):
 
     def row(self, line: bytes) -> Row:
         """Return the row of a stored line. Raises BadLine."""
+        ...
+
+    def message_lines(self, lines: Sequence[bytes]) -> MessageLines:
+        """Return the columns of the usual messages up to the first line that needs a closer look.
+
+        The columns say what `row` says of each line. A line may have its newline.
+        """
         ...
 
     def row_of(self, entry: Entry | Opaque) -> Row:

@@ -24,7 +24,7 @@ from sessiond.journal.reader import LineReader
 from sessiond.journal.repair import copy_aside
 from sessiond.journal.replacement import Following
 from sessiond.journal.scanning import index_lines, scan
-from sessiond.journal.splitter import Visit, ends_of, stored_size
+from sessiond.journal.splitter import VisitLines, ends_of, stored_size
 from sessiond.journal.store import Found, JournalStatistics
 from sessiond.journal.writer import JournalWriter
 from sessiond.limits import HALF_LINE_SECONDS, HALF_LINE_WAIT_SECONDS
@@ -91,7 +91,13 @@ class Journal:
 
     @classmethod
     def open(
-        cls, files: Files, path: Path, visit: Visit, *, locks: Path, recall: Recall | None = None
+        cls,
+        files: Files,
+        path: Path,
+        visit: VisitLines,
+        *,
+        locks: Path,
+        recall: Recall | None = None,
     ) -> Self:
         """Lock a file, visit its whole lines in order and make them durable.
 
@@ -106,7 +112,7 @@ class Journal:
             return cls._index(files, reader, visit, locks, recall)
 
     @classmethod
-    def read_only(cls, files: Files, path: Path, visit: Visit) -> Self:
+    def read_only(cls, files: Files, path: Path, visit: VisitLines) -> Self:
         """Visit and read a file without locking it; an append is refused. Raises StorageError."""
         with telling("open", path):
             reader = LineReader(files, open_regular(files, path), path)
@@ -117,7 +123,7 @@ class Journal:
         cls,
         files: Files,
         reader: LineReader,
-        visit: Visit,
+        visit: VisitLines,
         locks: Path | None,
         recall: Recall | None = None,
     ) -> Self:
@@ -141,7 +147,7 @@ class Journal:
     def _own(self, lock: FileLock, locks: Path) -> None:
         self._following = Following(self._files, self._reader, self._writer, lock, locks)
 
-    def _open_whole(self, visit: Visit, lock: FileLock, recall: Recall | None) -> None:
+    def _open_whole(self, visit: VisitLines, lock: FileLock, recall: Recall | None) -> None:
         writer = self._writer
         self.left_at = lock.doubt
         see = None
@@ -314,7 +320,7 @@ class Journal:
         self.half_age = self._age()
         self._settle_tail()
 
-    def leave_torn(self, stamp: Callable[[], str], from_seq: int, visit: Visit) -> None:
+    def leave_torn(self, stamp: Callable[[], str], from_seq: int, visit: VisitLines) -> None:
         """Leave all bytes from line `from_seq` on in the file until the first append cuts them.
 
         `stamp()` is part of the name of the copy made then. If whole lines go, the lines that stay

@@ -12,11 +12,12 @@ from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.reader import LineReader
-from sessiond.journal.splitter import Splitter, Visit, without_cr
+from sessiond.journal.splitter import Splitter, Visit, VisitLines, without_cr, without_end
 
 __all__ = ["chunks_of", "feed", "index_lines", "lines_from", "same_beginning", "scan"]
 
-_CHUNK_BYTES: Final = 1024 * 1024
+# A chunk and its lines stay in the processor's cache until the lines are indexed.
+_CHUNK_BYTES: Final = 256 * 1024
 # A caller that asks for a few lines needs the header, and nearly every header is shorter than this.
 _HEAD_BYTES: Final = 16 * 1024
 
@@ -41,14 +42,13 @@ def same_beginning(files: Files, one: int, other: int, end: int) -> bool:
     return all(mine == theirs for mine, theirs in pairs)
 
 
-def feed(splitter: Splitter, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Cut chunks into lines; yield each chunk. Stops at a first line that is too long.
+def feed(splitter: Splitter, chunks: Iterable[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
+    """Yield each chunk with the lines that it completes. Stops at a first line that is too long.
 
     Such a line cannot be a header, so the lines behind it have no meaning.
     """
     for chunk in chunks:
-        splitter.feed(chunk)
-        yield chunk
+        yield chunk, splitter.feed(chunk)
         if splitter.has_no_header:
             return
 
@@ -56,7 +56,7 @@ def feed(splitter: Splitter, chunks: Iterable[bytes]) -> Iterator[bytes]:
 def index_lines(
     files: Files,
     reader: LineReader,
-    visit: Visit,
+    visit: VisitLines,
     see: Callable[[bytes], None] | None = None,
     *,
     size: int | None = None,
@@ -66,11 +66,15 @@ def index_lines(
     Returns the tail. Reads up to the current size of the file. `see` gets every byte, in order.
     Raises OSError.
     """
-    splitter = Splitter(reader.ends, visit)
+    splitter = Splitter(reader.ends)
     end = check_regular(files, reader.fd)
-    for chunk in feed(
+    seq = 0
+    for chunk, lines in feed(
         splitter, chunks_of(files, reader.fd, 0, end if size is None else min(size, end))
     ):
+        if lines:
+            visit(seq, lines)
+            seq += len(lines)
         reader.checksums.add(chunk)
         if see is not None:
             see(chunk)
@@ -85,17 +89,18 @@ def scan(files: Files, path: Path, visit: Visit, *, lines_max: int) -> bytes:
     Returns the tail if the file has fewer than `lines_max` lines. Raises StorageError.
     """
     lines: list[bytes] = []
-    splitter = Splitter(array("q", [0]), lambda _, line: lines.append(line))
+    splitter = Splitter(array("q", [0]))
     with telling("read", path):
         fd = open_regular(files, path)
         try:
-            for _ in feed(splitter, _growing_chunks(files, fd)):
+            for _, found in feed(splitter, _growing_chunks(files, fd)):
+                lines += found
                 if len(lines) >= lines_max:
                     break
         finally:
             files.close(fd)
     for seq, line in enumerate(lines[:lines_max]):
-        visit(seq, line)
+        visit(seq, without_end(line))
     return splitter.rest() if len(lines) < lines_max else b""
 
 
@@ -105,19 +110,17 @@ def lines_from(files: Files, path: Path, at: int) -> Iterator[tuple[bytes, int]]
     A line begins at `at`. If the last line lacks its newline, the offset counts that newline.
     Raises StorageError.
     """
-    lines: list[bytes] = []
     ends = array("q", [0])
-    splitter = Splitter(ends, lambda _, line: lines.append(line))
+    splitter = Splitter(ends)
     size = at
     with telling("read", path):
         fd = open_regular(files, path)
         try:
             for chunk in chunks_of(files, fd, at, check_regular(files, fd)):
                 size += len(chunk)
-                splitter.feed(chunk)
+                lines = splitter.feed(chunk)
                 for line, end in zip(lines, ends[1:], strict=True):
-                    yield line, at + end
-                lines.clear()
+                    yield without_end(line), at + end
                 del ends[1:]
         finally:
             files.close(fd)

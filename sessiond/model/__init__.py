@@ -2,6 +2,7 @@
 
 entries.py         the entry types
 row.py             the row of an entry in the index
+message_lines.py   messages of consecutive lines, as columns
 events.py          the notifications to clients
 requests.py        the requests to clients
 deferred.py        the result of a call that is answered later

@@ -9,12 +9,13 @@ program a time may have any ISO 8601 spelling that Python reads.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 from msgspec import Meta
 
-__all__ = ["TimeText", "is_rfc3339", "rfc3339", "unix_ms"]
+__all__ = ["TimeText", "is_rfc3339", "newest", "rfc3339", "unix_ms"]
 
 TimeText = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 """A time on the wire; code that takes a time from a client checks it with `is_rfc3339`."""
@@ -27,6 +28,9 @@ _LAST: Final = datetime.max.replace(tzinfo=UTC)
 # RFC 3339 has a year 0, which Python lacks: the calendar repeats itself every 400 years.
 _SAME_CALENDAR: Final = 400
 _LEAP_SECOND: Final = 60
+_LEAP: Final = ":60."
+_ZERO_TIME: Final = b"0000-00-00T00:00:00.000Z"
+_DIGITS_AS_ZERO: Final = bytes.maketrans(b"123456789", b"000000000")
 
 _own_spelling: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z"
@@ -51,6 +55,32 @@ def rfc3339(value: str | float | None) -> str:
     if moment is None:
         return ""
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def newest(times: Sequence[str | float | None]) -> str:
+    """Return the newest of some times in the daemon's own spelling; "" if none is a time."""
+    distinct = set(times)
+    if len(distinct) > 1:
+        latest = _newest_text(distinct)
+        if latest:
+            return latest
+    return max(map(rfc3339, distinct))
+
+
+def _newest_text(times: Collection[str | float | None]) -> str:
+    """Return the newest of times in the daemon's own spelling; "" if each must be examined."""
+    texts = [one for one in times if isinstance(one, str)]
+    joined = "\n".join(texts)
+    shape = joined.encode().translate(_DIGITS_AS_ZERO)
+    # Text order is the order of time, but for a leap second, which counts as a later one.
+    if len(texts) < len(times) or _LEAP in joined or shape != _shape(len(texts)):
+        return ""
+    latest = max(texts)
+    return latest if rfc3339(latest) == latest else ""
+
+
+def _shape(count: int) -> bytes:
+    return b"\n".join([_ZERO_TIME] * count)
 
 
 def unix_ms(value: str) -> int | None:

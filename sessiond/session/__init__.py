@@ -1,7 +1,7 @@
 """Pure state of one session: the meaning of its lines, and the rules for the next one.
 
 index.py           what the entries mean, without payloads; `fold`
-columns.py         the index as plain values, to be kept
+columns.py         chains of messages as columns; the index as plain values, to be kept
 draft.py           a batch on top of a session, before it is stored
 append.py          the checks of an append
 append_request.py  what an append asks for

@@ -1,4 +1,7 @@
-"""Index of a session as plain values, to be kept and restored.
+"""Columns of an index: extended by chains of messages, and kept and restored as plain values.
+
+Law: what `fold_lines` makes of messages is what `Session.fold` makes of them one by one. A chain is
+a row of messages on one head, each below the one before, so that each column grows once.
 
 Law: what `restore` makes of `columns_of` is what replay makes of the lines. Columns are the bytes of
 the arrays in memory, so that a restore costs no step per entry in Python.
@@ -7,17 +10,22 @@ the arrays in memory, so that a restore costs no step per entry in Python.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from itertools import count
 from typing import Any, Final
 
 from msgspec import Raw, Struct
 
+from sessiond.model.message_lines import MessageLines
 from sessiond.model.problems import Problem
-from sessiond.model.row import ModelName
+from sessiond.model.row import Kind, ModelName
 from sessiond.model.usage import Usage
 from sessiond.session.index import Head, LabelState, Session
 
-__all__ = ["Columns", "columns_of", "restore"]
+__all__ = ["Columns", "columns_of", "fold_lines", "restore"]
+
+_ASSISTANT: Final = int(Kind.ASSISTANT)
+_ZERO: Final = array("i", (0,))
 
 _ARRAYS: Final = (
     "parents",
@@ -48,6 +56,82 @@ _PLAIN: Final = (
     "read_only_line",
     "updated_at",
 )
+
+
+def fold_lines(session: Session, lines: MessageLines) -> None:
+    """Index messages of consecutive lines."""
+    for first, end in lines.chains():
+        # The first line of a chain may stand anywhere, and its id may be known.
+        session.fold(lines.row(first))
+        if first + 1 < end and not _fold_below(session, lines, first + 1, end):
+            for at in range(first + 1, end):
+                session.fold(lines.row(at))
+
+
+def _fold_below(session: Session, lines: MessageLines, first: int, end: int) -> bool:
+    """Index the lines from `first` up to `end` below the last line; False if an id is known."""
+    part, count, above = slice(first, end), end - first, session.seq
+    ids, kinds = lines.ids[part], lines.kinds[part]
+    if not _give_seqs(session, ids):
+        return False
+    session.names += ids
+    session.kinds += kinds
+    session.parents.extend(_ascending(above, count))
+    depth, messages = session.depths[above], session.message_counts[above]
+    depths = _ascending(depth + 1, count)
+    session.depths.extend(depths)
+    counts = depths if messages == depth else _ascending(messages + 1, count)
+    session.message_counts.extend(counts)
+    for column in (session.compaction_refs, session.thinking_refs):
+        column.extend(column[above:] * count)
+    _extend_models(session, None if lines.models is None else lines.models[part], count)
+    session.message_total += count
+    session.heads[lines.head(first)] = Head(session.seq, session.seq)
+    session.take_times(lines.times[part])
+    if _ASSISTANT in kinds:
+        session.has_assistant = True
+        for usage in filter(None, lines.usages[part] if lines.usages else ()):
+            session.take_answer(usage)
+    return True
+
+
+def _give_seqs(session: Session, ids: Sequence[str]) -> bool:
+    """Give the ids the next seqs; give none and return False if an id is known or comes twice."""
+    seqs = range(session.seq + 1, session.seq + 1 + len(ids))
+    given = list(map(session.ids.setdefault, ids, seqs))
+    if given == list(seqs):
+        return True
+    for entry_id, seq, wanted in zip(ids, given, seqs, strict=True):
+        if seq == wanted:
+            del session.ids[entry_id]
+    return False
+
+
+def _extend_models(session: Session, models: Sequence[ModelName | None] | None, count: int) -> None:
+    """Extend the columns of models and settings by a chain of messages."""
+    refs = session.model_refs
+    if models is None:
+        refs.extend(refs[-1:] * count)
+        session.setting_refs.extend(_ZERO * count)
+        return
+    for model in dict.fromkeys(models):
+        if model not in session.setting_ids:
+            session.setting_ids[model] = len(session.settings)
+            session.settings.append(model)
+    session.setting_refs.extend(array("i", [session.setting_ids[model] for model in models]))
+    # The model of a message is its own, or that of its parent.
+    at, own = refs[-1], list[int]()
+    for seq, model in enumerate(models, len(refs)):
+        if model is not None:
+            at = seq
+        own.append(at)
+    refs.extend(array("i", own))
+
+
+def _ascending(first: int, count: int) -> array[int]:
+    """Return a column of the numbers from `first` on."""
+    # An array takes a list in a fifth of the time of a range.
+    return array("i", list(range(first, first + count)))
 
 
 class Columns(Struct):

@@ -37,7 +37,7 @@ from sessiond.model.row import (
     Row,
     Rules,
 )
-from sessiond.model.times import rfc3339
+from sessiond.model.times import newest, rfc3339
 from sessiond.model.usage import Usage
 
 __all__ = ["FIRST_WORDS_CHARS", "Head", "LabelState", "Session"]
@@ -74,7 +74,7 @@ class LabelState(Struct, frozen=True):
 
 
 class Session:
-    """The index of one session. Only `fold` and `skip` add lines to the index."""
+    """The index of one session. Only `fold`, `skip` and `fold_lines` add lines to the index."""
 
     __slots__ = (
         "_record",
@@ -215,7 +215,7 @@ class Session:
             if _IS_MESSAGE[kind]:
                 self.message_total += 1
                 if kind == _ASSISTANT:
-                    self._take_answer(row.usage)
+                    self.take_answer(row.usage)
         if row.timestamp != self._timestamp:
             # The entries of a batch share one time, so only the first of them is parsed.
             self._timestamp = row.timestamp
@@ -252,9 +252,15 @@ class Session:
         if _ASSISTANT in kinds:
             for row in rest:
                 if row.kind == _ASSISTANT:
-                    self._take_answer(row.usage)
+                    self.take_answer(row.usage)
 
-    def _take_answer(self, usage: Usage | None) -> None:
+    def take_times(self, times: Sequence[str | float | None]) -> None:
+        """Take the times of consecutive entries."""
+        self._timestamp = times[-1]
+        self.updated_at = max(self.updated_at, newest(times))
+
+    def take_answer(self, usage: Usage | None) -> None:
+        """Take an assistant's message, and the usage that the message reports."""
         self.has_assistant = True
         if usage is not None:
             self.usage = usage if self.usage is None else self.usage.plus(usage)

@@ -40,7 +40,7 @@ def say(text: str) -> None:
 
 
 def open_journal(files: Files, path: Path, locks: Path) -> Journal:
-    journal = Journal.open(files, path, lambda _seq, _line: None, locks=locks)
+    journal = Journal.open(files, path, lambda _seq, _lines: None, locks=locks)
     journal.truncates = True
     if journal.tail:
         journal.cut_tail(f"{journal.line_count}-{os.getpid()}")

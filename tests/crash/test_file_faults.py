@@ -165,7 +165,7 @@ def test_an_append_behind_a_torn_end_cuts_it_first_and_loses_no_byte(
     def prepare() -> tuple[FaultDisk, Journal]:
         disk = new_disk(content)
         journal = opened(disk)
-        journal.leave_torn(lambda: "2026", from_seq, lambda _seq, _line: None)
+        journal.leave_torn(lambda: "2026", from_seq, lambda _seq, _lines: None)
         assert lines_of(journal) == kept
         return disk, journal
 

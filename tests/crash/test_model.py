@@ -212,7 +212,7 @@ class Life(RuleBasedStateMachine):
         assert positions == sorted(set(positions))
 
     def open_file(self, path: Path) -> Journal:
-        journal = Journal.open(self.disk, path, lambda _seq, _line: None, locks=LOCKS)
+        journal = Journal.open(self.disk, path, lambda _seq, _lines: None, locks=LOCKS)
         journal.truncates = self.truncates
         return journal
 
@@ -226,7 +226,7 @@ class Life(RuleBasedStateMachine):
         self.copies += 1
         name = str(self.copies)
         content = self.disk.content(self.journal.path)
-        self.journal.leave_torn(lambda: name, self.journal.line_count, lambda _seq, _line: None)
+        self.journal.leave_torn(lambda: name, self.journal.line_count, lambda _seq, _lines: None)
         assert self.disk.content(self.journal.path) == content
 
     def journal_lines(self) -> list[bytes]:

@@ -51,7 +51,7 @@ def acknowledged_in(text: bytes) -> int:
 
 
 def opened(path: Path) -> Journal:
-    journal = Journal.open(Files(), path, lambda _seq, _line: None, locks=path.parent)
+    journal = Journal.open(Files(), path, lambda _seq, _lines: None, locks=path.parent)
     journal.truncates = True
     return journal
 

@@ -241,7 +241,7 @@ def test_a_file_that_is_refused_is_not_written_to_although_it_is_in_doubt(
     disk = after_a_lost_batch()
     placed = watched(disk, monkeypatch)
 
-    def refuse(_seq: int, _line: bytes) -> None:
+    def refuse(_seq: int, _lines: list[bytes]) -> None:
         raise ValueError("no header")
 
     with pytest.raises(ValueError, match="no header"):

@@ -18,8 +18,8 @@ def text(lines: list[bytes]) -> bytes:
     return b"".join(line + b"\n" for line in lines)
 
 
-def ignore(seq: int, line: bytes) -> None:
-    """Visit a line, and do nothing with it."""
+def ignore(seq: int, lines: object) -> None:
+    """Visit a line or several, and do nothing with them."""
 
 
 def opened(disk: FaultDisk, path: Path = FILE, *, truncates: bool = True) -> Journal:

@@ -49,18 +49,18 @@ async def test_pings_are_answered_while_a_file_is_being_read(
     count = 4000
     go_on = threading.Event()
     halfway = threading.Event()
-    visit = Indexer.visit
+    visit_lines = Indexer.visit_lines
 
-    def slow(indexer: Indexer, seq: int, data: bytes) -> None:
-        if seq == count // 2:
+    def slow(indexer: Indexer, first: int, lines: list[bytes]) -> None:
+        if first <= count // 2 < first + len(lines):
             halfway.set()
             # Only the pings that are answered meanwhile let it go on.
             assert go_on.wait(20), "no ping was answered while the file was read"
-        visit(indexer, seq, data)
+        visit_lines(indexer, first, lines)
 
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         house.put(header() + b"".join(line(n, 1000) for n in range(count)))
-        monkeypatch.setattr(Indexer, "visit", slow)
+        monkeypatch.setattr(Indexer, "visit_lines", slow)
         opening = await wire.request("session/get", session_id=SESSION)
         append = await wire.request("append", session_id=SESSION, message={"role": "user"})
         assert await anyio.to_thread.run_sync(halfway.wait, 20)

@@ -155,8 +155,10 @@ def test_what_is_durable_is_told(disk: FaultDisk) -> None:
 def test_opening_visits_each_whole_line_once_and_syncs_once(disk: FaultDisk) -> None:
     disk.put(FILE, b"h\na\r\n\nlast\ntorn")
     seen: list[tuple[int, bytes]] = []
-    journal = Journal.open(disk, FILE, lambda seq, line: seen.append((seq, line)), locks=LOCKS)
-    assert seen == [(0, b"h"), (1, b"a"), (2, b""), (3, b"last")]
+    journal = Journal.open(
+        disk, FILE, lambda seq, lines: seen.extend(enumerate(lines, seq)), locks=LOCKS
+    )
+    assert seen == [(0, b"h\n"), (1, b"a\r\n"), (2, b"\n"), (3, b"last\n")]
     assert journal.tail == b"torn"
     assert disk.counts["fdatasync"] == 1
     assert lines_of(journal) == [b"h", b"a", b"", b"last"]
@@ -175,7 +177,7 @@ def test_a_line_that_spans_many_reads_is_one_line(tmp_path: Path) -> None:
 def test_a_visitor_that_refuses_closes_the_file_and_frees_it(disk: FaultDisk) -> None:
     disk.put(FILE, b"h\n")
 
-    def refuse(seq: int, line: bytes) -> None:
+    def refuse(seq: int, lines: list[bytes]) -> None:
         raise SessiondError("no")
 
     with pytest.raises(SessiondError):
@@ -350,8 +352,9 @@ def test_a_torn_tail_stays_until_the_first_append(disk: FaultDisk) -> None:
 def test_whole_lines_that_are_torn_stay_until_the_first_append(disk: FaultDisk) -> None:
     journal = opened_on(disk, b"h\na\nb\nc\nto")
     seen: list[bytes] = []
-    journal.leave_torn(lambda: "2026", 2, lambda _seq, line: seen.append(line))
-    assert seen == lines_of(journal) == [b"h", b"a"]
+    journal.leave_torn(lambda: "2026", 2, lambda _seq, lines: seen.extend(lines))
+    assert seen == [b"h\n", b"a\n"]
+    assert lines_of(journal) == [b"h", b"a"]
     assert disk.content(FILE) == b"h\na\nb\nc\nto"
     journal.append([b"next"], sync=True)
     assert disk.content(FILE.with_name("s.jsonl.torn-2026")) == b"b\nc\nto"

@@ -16,7 +16,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal
 from sessiond.journal.reader import LineReader
 from sessiond.journal.scanning import feed, lines_from, scan
-from sessiond.journal.splitter import LongLine, Splitter, long_line, stored_size
+from sessiond.journal.splitter import LongLine, Splitter, long_line, stored_size, without_end
 from sessiond.limits import LINE_BYTES_MAX
 from sessiond.testing.disk import FaultDisk
 from tests.kit.limits import set_limits
@@ -37,7 +37,7 @@ class CountingDisk(FaultDisk):
         return data
 
 
-def ignore(_seq: int, _line: bytes) -> None:
+def ignore(_seq: int, _lines: object) -> None:
     """Visit nothing."""
 
 
@@ -77,9 +77,9 @@ def test_the_splitter_and_the_reader_agree_where_a_line_is_too_long(
     reader = LineReader(disk, disk.open_read(FILE), FILE)
     with pytest.MonkeyPatch.context() as patch:
         set_limits(patch, LINE_BYTES_MAX=SHORT_MAX, LINE_HEAD_BYTES=4)
-        splitter = Splitter(reader.ends, lambda _seq, line: found.append(line))
+        splitter = Splitter(reader.ends)
         for at in range(0, len(data), chunk_bytes):
-            splitter.feed(data[at : at + chunk_bytes])
+            found += map(without_end, splitter.feed(data[at : at + chunk_bytes]))
         if found:
             assert reader.read(0, len(found) - 1) == found
             assert [reader.read(seq, seq)[0] for seq in range(len(found))] == found
@@ -132,7 +132,7 @@ def test_a_reader_holds_no_more_than_one_line(
 
 def test_a_first_line_that_is_too_long_ends_the_reading() -> None:
     ends = array("q", [0])
-    splitter = Splitter(ends, ignore)
+    splitter = Splitter(ends)
     chunks = [b"x" * MIB] * 200
     assert len(list(feed(splitter, chunks))) == LINE_BYTES_MAX // MIB + 1
     assert isinstance(splitter.rest(), LongLine)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.journal.splitter import Splitter, ends_of, split_whole, without_cr
+from sessiond.journal.splitter import Splitter, ends_of, split_whole, without_cr, without_end
 
 CASES = {
     "nothing": (b"", [], b""),
@@ -32,14 +32,15 @@ CASES = {
 
 
 def split(chunks: list[bytes]) -> tuple[list[bytes], list[int], bytes]:
-    """Feed the chunks; the lines visited, where they end, and the tail."""
-    visited: list[tuple[int, bytes]] = []
+    """Feed the chunks; return the lines, where they end, and the tail."""
+    found: list[bytes] = []
     ends = array("q", [0])
-    splitter = Splitter(ends, lambda seq, line: visited.append((seq, line)))
+    splitter = Splitter(ends)
     for chunk in chunks:
-        splitter.feed(chunk)
-    assert [seq for seq, _ in visited] == list(range(len(visited)))
-    return [line for _, line in visited], list(ends), splitter.rest()
+        found += splitter.feed(chunk)
+        assert len(found) == len(ends) - 1
+    assert b"".join([*found, splitter.rest()]) == b"".join(chunks)
+    return list(map(without_end, found)), list(ends), splitter.rest()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -73,12 +74,12 @@ def test_a_long_line_in_small_chunks_costs_its_length_once() -> None:
     # Counted, not timed: the pieces are joined when the newline comes and never before.
     ends = array("q", [0])
     lines: list[bytes] = []
-    splitter = Splitter(ends, lambda _seq, line: lines.append(line))
+    splitter = Splitter(ends)
     for _ in range(50_000):
-        splitter.feed(b"0123456789")
+        lines += splitter.feed(b"0123456789")
     assert len(splitter._pieces) == 50_000
-    splitter.feed(b"\nx")
-    assert len(lines[0]) == 500_000
+    lines += splitter.feed(b"\nx")
+    assert len(lines[0]) == 500_001
     assert splitter._pieces == [b"x"]
 
 

@@ -19,7 +19,7 @@ from sessiond.dialects.lenient_json import lenient, text
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of
-from sessiond.journal.splitter import LongLine, Splitter, stored_size
+from sessiond.journal.splitter import LongLine, Splitter, stored_size, without_end
 from sessiond.service.log.line_indexer import too_long
 
 __all__ = ["Line", "lines_of"]
@@ -63,19 +63,17 @@ class _Reader:
 
     def __init__(self, *, with_preview: bool) -> None:
         self._ends = array("Q")
-        self._found: list[tuple[int, bytes]] = []
-        self._splitter = Splitter(self._ends, self._note)
+        self._splitter = Splitter(self._ends)
         self._dialect: Dialect | None = None
         self._with_preview = with_preview
         self._offset = 0
 
     def feed(self, chunk: bytes) -> Iterator[Line]:
         """Yield the lines that this chunk completes."""
-        self._splitter.feed(chunk)
-        found, self._found = self._found, []
-        for ordinal, line in found:
+        first = len(self._ends)
+        for ordinal, line in enumerate(self._splitter.feed(chunk), first):
             end = self._ends[ordinal]
-            yield self._line(ordinal, end - self._offset, line)
+            yield self._line(ordinal, end - self._offset, without_end(line))
             self._offset = end
 
     def end(self) -> Iterator[Line]:
@@ -85,9 +83,6 @@ class _Reader:
             torn = "has no newline at its end: torn, or being written"
             problem = f"{line.problem}; it {torn}" if line.problem else torn
             yield msgspec.structs.replace(line, problem=problem)
-
-    def _note(self, _: int, line: bytes) -> None:
-        self._found.append((len(self._ends) - 1, line))
 
     def _line(self, ordinal: int, size: int, data: bytes) -> Line:
         place = (ordinal + 1, self._offset, size)

@@ -27,6 +27,7 @@ from sessiond.dialects.native import rows as native_rows
 from sessiond.dialects.native.context import messages_of
 from sessiond.model.entries import Entry, Header, Opaque
 from sessiond.model.ids import MAIN
+from sessiond.model.message_lines import MessageLines
 from sessiond.model.row import Kind, MessageFacts, MessageRun, Row, Rules
 
 __all__ = ["NATIVE", "Native"]
@@ -77,6 +78,10 @@ class Native(NamedMembers):
     def row(self, line: bytes) -> Row:
         """Return the row of a stored line. Raises BadLine."""
         return native_rows.row(line)
+
+    def message_lines(self, lines: Sequence[bytes]) -> MessageLines:
+        """Return the columns of the usual messages up to the first line that needs a closer look."""
+        return native_rows.message_lines(lines)
 
     def row_of(self, entry: Entry | Opaque) -> Row:
         """Return the row of an entry to store. Raises EntryInvalid."""

@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import fields, lenient, reference, require_readable, text
+from sessiond.dialects.message_lines import DECODE_ERRORS, Said, UsualLine, UsualLines
 from sessiond.dialects.native.checks import HEADER_TYPES, RESULT_ROLES, check
 from sessiond.dialects.native.effects import effect_of_entry, effect_of_fields
 from sessiond.dialects.settings import level_name, model_name
@@ -21,11 +22,12 @@ from sessiond.dialects.times import raw_time
 from sessiond.dialects.usage import usage_in
 from sessiond.model.entries import Entry, Message, ModelChange, Opaque, ThinkingLevelChange
 from sessiond.model.ids import MAIN
+from sessiond.model.message_lines import MessageLines
 from sessiond.model.nesting import SHALLOW_BYTES
 from sessiond.model.row import KIND_OF_TYPE, Kind, MessageFacts, ModelName, Row
 from sessiond.model.usage import Usage
 
-__all__ = ["plain", "row", "row_of"]
+__all__ = ["message_lines", "plain", "row", "row_of"]
 
 # Plain ints: an IntEnum member costs an attribute look-up a line.
 _ASSISTANT: Final = int(Kind.ASSISTANT)
@@ -44,13 +46,10 @@ _FACTS_OF_ROLE: Final = {
 _NO_ROLE: Final = MessageFacts(int(Kind.OPAQUE))
 
 
-class _Said(Struct, gc=False):
+class _Said(Said, gc=False):
     """The members of a payload that the index reads."""
 
     role: Annotated[str, Meta(min_length=1)]
-    model: str | None = None
-    provider: str | None = None
-    usage: Raw | UnsetType = UNSET
 
 
 class _Line(Struct, gc=False):
@@ -66,17 +65,26 @@ class _Line(Struct, gc=False):
     message: _Said | None = None
 
 
+class _UsualLine(UsualLine, frozen=True, gc=False, kw_only=True):
+    """The members of a usual message line that the index reads; it has no `atom`."""
+
+    message: _Said
+    head: str = MAIN
+    atom: None = None
+    atom_of: str | None = None
+
+
 _line: Final = msgspec.json.Decoder(_Line)
 _said: Final = msgspec.json.Decoder(_Said)
 _numbers: Final = msgspec.json.Decoder(tuple[int, int])
-_DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_usual: Final = UsualLines(_UsualLine, _KIND_OF_ROLE)
 
 
 def row(line: bytes) -> Row:
     """Return the row of a stored line. Raises BadLine."""
     try:
         found = _line.decode(line)
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         return _unusual_row(line)
     # The decoder does not check the encoding of skipped members, but clients get the whole line.
     if len(line) > SHALLOW_BYTES or not line.isascii():
@@ -89,12 +97,20 @@ def row(line: bytes) -> Row:
     if kind == _ASSISTANT:
         if said.model:
             made.setting = ModelName(said.model, said.provider or None)
-        if said.usage is not UNSET:
+        if isinstance(said.usage, Raw):
             made.usage = usage_in(said.usage)
     made.timestamp = found.timestamp
     if found.atom is not None:
         made.atom = _sane(found.atom)
         made.atom_of = found.atom_of
+    return made
+
+
+def message_lines(lines: Sequence[bytes]) -> MessageLines:
+    """Return the columns of the usual messages up to the first line that needs a closer look."""
+    found = _usual.read(lines)
+    made = _usual.columns(found)
+    made.heads = [line.head for line in found]
     return made
 
 
@@ -196,7 +212,7 @@ def _message_facts(message: Raw | None) -> MessageFacts:
         return _NO_ROLE
     try:
         said = _said.decode(message)
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         found = lenient(message)
         role = text(found.get("role"))
         if not role:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct
 
 from sessiond.dialects.base import (
     BadLine,
@@ -27,6 +27,7 @@ from sessiond.dialects.base import (
 from sessiond.dialects.copying import Names, placed
 from sessiond.dialects.lenient_json import fields, lenient, reference, require_readable, text
 from sessiond.dialects.member_names import MemberNames, NamedMembers
+from sessiond.dialects.message_lines import DECODE_ERRORS, Said, UsualLine, UsualLines
 from sessiond.dialects.native.checks import HEADER_TYPES
 from sessiond.dialects.pi import header as pi_header
 from sessiond.dialects.pi import names as pi_names
@@ -37,6 +38,7 @@ from sessiond.dialects.settings import level_name, model_name
 from sessiond.dialects.times import raw_time
 from sessiond.dialects.usage import usage_in
 from sessiond.model.entries import Entry, Header, Opaque
+from sessiond.model.message_lines import MessageLines
 from sessiond.model.nesting import SHALLOW_BYTES
 from sessiond.model.row import (
     CompactionEffect,
@@ -71,16 +73,6 @@ _KIND_OF_ROLE: Final[dict[str, int]] = {
     "assistant": _ASSISTANT,
     "toolResult": int(Kind.TOOL),
 }
-_DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
-class _Said(Struct, gc=False):
-    """The members of a payload that the index reads."""
-
-    role: str
-    model: str | None = None
-    provider: str | None = None
-    usage: Raw | UnsetType = UNSET
 
 
 class _Line(Struct, gc=False, rename={"parent_id": "parentId"}):
@@ -90,10 +82,17 @@ class _Line(Struct, gc=False, rename={"parent_id": "parentId"}):
     id: str
     parent_id: str | None = None
     timestamp: str | float | None = None
-    message: _Said | None = None
+    message: Said | None = None
+
+
+class _UsualLine(UsualLine, frozen=True, gc=False):
+    """The members of a usual message line that the index reads."""
+
+    parent_id: str | None = msgspec.field(default=None, name="parentId")
 
 
 _line: Final = msgspec.json.Decoder(_Line)
+_usual: Final = UsualLines(_UsualLine, _KIND_OF_ROLE)
 
 
 class Pi(NamedMembers):
@@ -127,7 +126,7 @@ class Pi(NamedMembers):
         """Return the row of a stored line. Raises BadLine."""
         try:
             found = _line.decode(line)
-        except _DECODE_ERRORS:
+        except DECODE_ERRORS:
             return _unusual_row(line)
         if len(line) > SHALLOW_BYTES or not line.isascii():
             require_readable(line)
@@ -141,6 +140,13 @@ class Pi(NamedMembers):
                 made.setting = ModelName(said.model, said.provider or None)
             if said.usage is not UNSET:
                 made.usage = usage_in(said.usage)
+        return made
+
+    def message_lines(self, lines: Sequence[bytes]) -> MessageLines:
+        """Return the columns of the usual messages up to the first line that needs a closer look."""
+        made = _usual.columns(_usual.read(lines))
+        # pi spells "no parent" as an empty id too.
+        made.parent_ids = [one or None for one in made.parent_ids]
         return made
 
     def row_of(self, entry: Entry | Opaque) -> Row:

@@ -27,7 +27,7 @@ from typing import Final
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal, Recall
-from sessiond.journal.splitter import Visit, stored_size
+from sessiond.journal.splitter import stored_size
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.log.line_indexer import is_zeros
 
@@ -50,7 +50,7 @@ def open_unchanged(
     cut before the first change; `recall` is as in `Journal.open`. Raises SessionCorrupt,
     SessionLocked, StorageError.
     """
-    journal = Journal.open(files, indexer.path, indexer.visit, locks=locks, recall=recall)
+    journal = Journal.open(files, indexer.path, indexer.visit_lines, locks=locks, recall=recall)
     try:
         with telling("open", indexer.path):
             judge_tail(files, journal, indexer, stamp=stamp)
@@ -65,19 +65,17 @@ def judge_tail(
     files: Files,
     journal: Journal,
     indexer: Indexer,
-    visit: Visit | None = None,
     stamp: Callable[[], str] = str,
 ) -> None:
     """Decide what the journal does with its tail, and report a torn tail.
 
-    `visit`, by default the indexer's, gets the lines again if some belong to half an append. Raises
+    If some lines belong to half an append, the indexer gets the other ones again. Raises
     SessionCorrupt, OSError.
     """
-    visit = visit or indexer.visit
     tail, seq = journal.tail, journal.line_count
     # If the file is only a tail, a header makes it a session, and anything else is refused.
     if tail and (not seq or indexer.parses(tail)):
-        visit(seq, tail)
+        indexer.visit(seq, tail)
         journal.take_tail()
         tail = b""
     journal.truncates = indexer.dialect.rules.truncates
@@ -89,9 +87,9 @@ def judge_tail(
         first = None
     elif first is not None:
         indexer.begin_again()
-        journal.leave_torn(stamp, first, visit)
+        journal.leave_torn(stamp, first, indexer.visit_lines)
     elif tail:
-        journal.leave_torn(stamp, lines, visit)
+        journal.leave_torn(stamp, lines, indexer.visit_lines)
     if tail:
         indexer.session.report(lines + 1, "torn_tail", torn_detail(tail))
     if first is not None:

@@ -22,7 +22,7 @@ from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of, feed
-from sessiond.journal.splitter import LongLine, Splitter
+from sessiond.journal.splitter import LongLine, Splitter, without_end
 from sessiond.limits import IMPORT_BYTES_MAX, PROGRESS_LINES
 from sessiond.model.problems import Problem
 from sessiond.service.files.indexer import Indexer
@@ -72,15 +72,12 @@ def source_of(name: str, chunks: Iterable[bytes]) -> ImportSource:
     Raises SessionCorrupt for a line that is too long.
     """
     lines: list[bytes] = []
-
-    def visit(seq: int, line: bytes) -> None:
-        if isinstance(line, LongLine):
-            raise _corrupt(name, seq + 1, too_long(line))
-        lines.append(line)
-
-    splitter = Splitter(array("q", [0]), visit)
-    for _ in feed(splitter, chunks):
-        pass
+    splitter = Splitter(array("q", [0]))
+    for _, found in feed(splitter, chunks):
+        for line in found:
+            if isinstance(line, LongLine):
+                raise _corrupt(name, len(lines) + 1, too_long(line))
+            lines.append(without_end(line))
     return ImportSource(name, lines, splitter.rest())
 
 

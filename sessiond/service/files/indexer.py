@@ -12,7 +12,7 @@ from sessiond.dialects import UNKNOWN_HEADER, recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect
 from sessiond.errors import SessionCorrupt
 from sessiond.journal.disk.failures import printable
-from sessiond.journal.splitter import LongLine
+from sessiond.journal.splitter import LongLine, without_end
 from sessiond.model.entries import Header
 from sessiond.service.log.line_indexer import LineIndexer, too_long
 from sessiond.session.atoms import Atoms
@@ -105,6 +105,13 @@ class Indexer:
             self._take(seq, line)
         else:
             self._begin(line)
+
+    def visit_lines(self, first: int, lines: list[bytes]) -> None:
+        """Index the next lines, as `Splitter.feed` returns them; raises what `visit` raises."""
+        if not first:
+            self._begin(without_end(lines[0]))
+            first, lines = 1, lines[1:]
+        self.intake.take_lines(first, lines)
 
     def parses(self, line: bytes) -> bool:
         """Return whether a last line without a newline is a whole entry."""

@@ -46,7 +46,7 @@ class Rows:
     ) -> Stored:
         """Return the row of a file that is not open."""
         indexer = Indexer(path, in_place=True, session_id=session_id)
-        journal = Journal.read_only(self._files, path, indexer.visit)
+        journal = Journal.read_only(self._files, path, indexer.visit_lines)
         try:
             with telling("read", path):
                 judge_tail(self._files, journal, indexer)

@@ -236,7 +236,7 @@ class Store:
             indexer = Indexer(path, in_place=True)
             try:
                 with telling("read", path):
-                    journal = Journal.read_only(self.files, path, indexer.visit)
+                    journal = Journal.read_only(self.files, path, indexer.visit_lines)
                     try:
                         judge_tail(self.files, journal, indexer)
                     finally:

@@ -19,7 +19,7 @@ from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of, feed
-from sessiond.journal.splitter import Splitter, Visit, stored_size
+from sessiond.journal.splitter import Splitter, Visit, stored_size, without_end
 from sessiond.model.problems import Problem
 from sessiond.model.row import Kind
 from sessiond.service.files.crash_recovery import torn_detail
@@ -147,10 +147,14 @@ def survey(files: Files, path: Path, fd: int, look: VerifyScope = WHOLE) -> File
         elif line.strip():
             bad.append(seq)
 
-    splitter = Splitter(ends, visit)
+    splitter = Splitter(ends)
     done = 0
     size = check_regular(files, fd) if look.size is None else look.size
-    for chunk in feed(splitter, chunks_of(files, fd, 0, size)):
+    seq = 0
+    for chunk, lines in feed(splitter, chunks_of(files, fd, 0, size)):
+        for line in lines:
+            visit(seq, without_end(line))
+            seq += 1
         done += len(chunk)
         if look.progress is not None:
             look.progress.report(done, size, "bytes")

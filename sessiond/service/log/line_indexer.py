@@ -13,19 +13,25 @@ program copied out of another session names that session.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from sessiond.dialects.base import BadLine, Dialect
-from sessiond.journal.splitter import LongLine
+from sessiond.journal.splitter import LongLine, without_end
 from sessiond.limits import LINE_BYTES_MAX
 from sessiond.model.row import Kind, Row
 from sessiond.session.atoms import Atoms
+from sessiond.session.columns import fold_lines
 from sessiond.session.index import FIRST_WORDS_CHARS, Session
 
 __all__ = ["LineIndexer", "is_closed_half", "is_zeros", "too_long"]
 
 _USER: Final = int(Kind.USER)
+# Lines that are decoded together; they and their columns fit the processor's cache.
+_RUN_LINES: Final = 256
+# After fewer usual lines than this, the next lines are taken one by one.
+_RUN_LINES_MIN: Final = 8
+_LINES_APART: Final = 16
 _ZEROS: Final = "is nothing but zero bytes, as a power loss leaves them"
 _LINES_ARE_MISSING: Final = "lines of this append are missing; what is there is kept"
 
@@ -51,6 +57,7 @@ class LineIndexer:
         self._strict = strict
         # Bound once: these run for every line of a file.
         self._row = dialect.row
+        self._message_lines = dialect.message_lines
         self._preview = dialect.preview
         self._fold = session.fold
         self._closed_halves = 0
@@ -70,6 +77,33 @@ class LineIndexer:
             self.session.first_message = self._preview(line, FIRST_WORDS_CHARS)
         if row.atom is not None or self.atoms.first is not None:
             self._follow_atom(seq, row.atom, is_ours=is_ours)
+
+    def take_lines(self, first: int, lines: Sequence[bytes]) -> None:
+        """Index the next lines, as `Splitter.feed` returns them. Raise BadLine if strict."""
+        at, count = 0, len(lines)
+        while at < count:
+            part = lines[at : at + _RUN_LINES]
+            taken = self._take_usual(part)
+            at += taken
+            if taken < len(part):
+                # Where one line is unusual, the next ones often are.
+                end = min(at + (1 if taken >= _RUN_LINES_MIN else _LINES_APART), count)
+                for seq in range(first + at, first + end):
+                    self.take(seq, without_end(lines[seq - first]))
+                at = end
+
+    def _take_usual(self, lines: Sequence[bytes]) -> int:
+        """Index the usual messages at the beginning of the lines; return how many there are."""
+        if self.atoms.first is not None:
+            return 0
+        found = self._message_lines(lines)
+        if not found.ids:
+            return 0
+        fold_lines(self.session, found)
+        if self.session.first_message is None and _USER in found.kinds:
+            line = without_end(lines[found.kinds.index(_USER)])
+            self.session.first_message = self._preview(line, FIRST_WORDS_CHARS)
+        return len(found.ids)
 
     def take_later(self, lines: Iterable[bytes]) -> int:
         """Index lines that were found behind the last one; return the seq of the first."""

@@ -1,0 +1,117 @@
+"""The usual message lines of a file, decoded as columns.
+
+Law: a line is usual if one decode of a few short fields gives its row. The first other line ends the
+columns; `row` of the dialect takes that line, as every line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import Final, Generic, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from sessiond.dialects.base import BadLine
+from sessiond.dialects.lenient_json import require_readable
+from sessiond.dialects.usage import usage_in
+from sessiond.model.message_lines import MessageLines
+from sessiond.model.nesting import SHALLOW_BYTES
+from sessiond.model.row import Kind, ModelName
+from sessiond.model.usage import Usage
+
+__all__ = ["DECODE_ERRORS", "Said", "UsualLine", "UsualLines"]
+
+DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_ASSISTANT: Final = int(Kind.ASSISTANT)
+_OTHER_ROLE: Final = int(Kind.OTHER_ROLE)
+
+
+class Said(Struct, gc=False):
+    """The members of a payload that the index reads."""
+
+    role: str
+    model: str | None = None
+    provider: str | None = None
+    usage: Raw | UnsetType = UNSET
+
+
+class UsualLine(Struct, frozen=True, gc=False):
+    """The members of a usual message line that the index reads."""
+
+    type: Literal["message"]
+    id: str
+    message: Said
+    parent_id: str | None = None
+    timestamp: str | float | None = None
+
+
+_Line = TypeVar("_Line", bound=UsualLine)
+
+
+class UsualLines(Generic[_Line]):
+    """The decoder of a dialect's usual message lines."""
+
+    def __init__(self, line: type[_Line], kinds: Mapping[str, int]) -> None:
+        self._line = line
+        self._kinds = kinds
+
+    @cached_property
+    def _decoder(self) -> msgspec.json.Decoder[_Line]:
+        # A start of the daemon reads no line.
+        return msgspec.json.Decoder(self._line)
+
+    def read(self, lines: Sequence[bytes]) -> list[_Line]:
+        """Return the lines up to the first one that is not usual."""
+        found: list[_Line] = []
+        with suppress(*DECODE_ERRORS):
+            # What was decoded before a failure stays in the list.
+            found.extend(map(self._decoder.decode, lines))
+        del found[_readable(lines[: len(found)]) :]
+        return found
+
+    def columns(self, found: Sequence[_Line]) -> MessageLines:
+        """Return the columns of decoded lines."""
+        kind_of = self._kinds.get
+        kinds = bytes([kind_of(line.message.role, _OTHER_ROLE) for line in found])
+        made = MessageLines(
+            [line.id for line in found],
+            [line.parent_id for line in found],
+            kinds,
+            [line.timestamp for line in found],
+        )
+        if _ASSISTANT in kinds:
+            made.models, made.usages = _answers([line.message for line in found], kinds)
+        return made
+
+
+def _readable(lines: Sequence[bytes]) -> int:
+    """Return how many of the lines at the beginning can be sent to clients."""
+    # The decoder does not check the encoding of skipped members, but clients get the whole line.
+    doubtful = lines
+    if all(map(bytes.isascii, lines)):
+        doubtful = [line for line in lines if len(line) > SHALLOW_BYTES]
+    for line in doubtful:
+        try:
+            require_readable(line)
+        except BadLine:
+            return lines.index(line)
+    return len(lines)
+
+
+def _answers(
+    said: Sequence[Said], kinds: bytes
+) -> tuple[list[ModelName | None], list[Usage | None]]:
+    """Return the models and usages that assistants name; None for each message that names none."""
+    models: list[ModelName | None] = [None] * len(said)
+    usages: list[Usage | None] = [None] * len(said)
+    for at, kind in enumerate(kinds):
+        if kind == _ASSISTANT:
+            one = said[at]
+            if one.model:
+                models[at] = ModelName(one.model, one.provider or None)
+            if isinstance(one.usage, Raw):
+                usages[at] = usage_in(one.usage)
+    return models, usages
