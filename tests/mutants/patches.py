@@ -16,9 +16,12 @@ which line is no matter: those move with everything that is written above them.
 
 from __future__ import annotations
 
+import builtins
+import dis
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from types import CodeType
 from typing import Final
 
 from msgspec import Struct
@@ -72,10 +75,28 @@ class Mutant(Struct, frozen=True):
             text = text[:at] + hunk.instead + text[at + len(hunk.found) :]
         if path.suffix == ".py":
             try:
-                compile(text, str(path), "exec")
+                code = compile(text, str(path), "exec")
             except SyntaxError as error:
                 raise StalePatch(f"{self.name}: {path} is no Python then: {error}") from error
+            if unknown := _unknown_names(code):
+                names = ", ".join(sorted(unknown))
+                raise StalePatch(f"{self.name}: {path} defines no {names} any more")
         return text
+
+
+def _unknown_names(module: CodeType) -> set[str]:
+    """Return the global names that a module reads and that neither the module nor Python defines."""
+    defined, read = {*dir(builtins), "__annotations__", "__file__", "__name__"}, set[str]()
+    waiting = [module]
+    while waiting:
+        code = waiting.pop()
+        waiting += [one for one in code.co_consts if isinstance(one, CodeType)]
+        for step in dis.get_instructions(code):
+            if step.opname in {"STORE_NAME", "STORE_GLOBAL"}:
+                defined.add(step.argval)
+            elif step.opname in {"LOAD_NAME", "LOAD_GLOBAL"}:
+                read.add(step.argval)
+    return read - defined
 
 
 def load_all(folder: Path = FOLDER) -> list[Mutant]:

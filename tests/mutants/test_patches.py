@@ -77,6 +77,7 @@ def test_the_heading_of_a_patch_is_read(tree: Path) -> None:
         (" one = 1\n", " one = 2\n", "are there 0 times"),
         ("-1,2 +1,2 @@\n one = 1\n", "-1 +1 @@\n", "are there 2 times"),
         ("+two = 3\n", "+two = (\n", "is no Python then"),
+        ("+two = 3\n", "+two = (lambda: _two_of(one))\n", "defines no _two_of any more"),
         ("+two = 3\n", "+two = 2\n", "changes nothing"),
         ("-1,2 +1,2", "-1,2 +1,3", "does not say what follows"),
         ("+two = 3\n", "+two = 3\n!\n", "does not say what follows"),
