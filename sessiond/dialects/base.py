@@ -45,6 +45,8 @@ class ContextLine(Struct, frozen=True):
     line: bytes
     kept: bool = False
     """True if the entry is before the compaction with which the context begins."""
+    ending: str = ""
+    """Text that follows the summary of a compaction, unless the summary has it already."""
 
 
 class ContextMessage(Struct, frozen=True):

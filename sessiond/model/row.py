@@ -184,5 +184,7 @@ class Rules(Struct, frozen=True):
     """True if entries of one call carry `atom`, so that half a call shows after a crash."""
     auto_title: bool
     """True if a generated title is kept apart from a title that a user chose."""
+    shows_files: bool
+    """True if a context shows the files of a compaction's `details` behind its summary."""
     truncates: bool
     """True if only sessiond writes the file and may cut it; other files are only appended to."""

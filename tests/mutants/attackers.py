@@ -172,6 +172,7 @@ ATTACKERS: Final = (
         (
             "tests/service/test_compaction_runs.py",
             "tests/service/test_compaction_run_endings.py",
+            "tests/service/test_file_lists.py",
             "tests/service/test_hooks.py",
             *_ONCE,
         ),

@@ -258,7 +258,7 @@ async def test_nobody_waits_for_half_a_line_for_long(
 async def test_no_look_closes_half_a_line_however_old(
     house: House, dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_limits(monkeypatch, HALF_LINE_SECONDS=0.001)
+    set_limits(monkeypatch, HALF_LINE_SECONDS=0.0)
     path = begun(house, dialect)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("subscribe", session_id=SESSION)

@@ -128,7 +128,7 @@ async def test_half_a_line_is_closed_by_an_append_and_by_no_reader(
     real_house: House, watching: Watcher, dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Half a line is old enough to be closed as soon as it is seen.
-    set_limits(monkeypatch, HALF_LINE_SECONDS=0.001)
+    set_limits(monkeypatch, HALF_LINE_SECONDS=0.0)
     path = begun(real_house, dialect)
     async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
         await wire.call("subscribe", session_id=SESSION)
@@ -156,7 +156,7 @@ async def test_half_a_line_is_closed_by_an_append_and_by_no_reader(
 async def test_a_session_that_is_closed_and_opened_again_leaves_half_a_line_open(
     real_house: House, watching: Watcher, dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_limits(monkeypatch, HALF_LINE_SECONDS=0.001)
+    set_limits(monkeypatch, HALF_LINE_SECONDS=0.0)
     path = begun(real_house, dialect)
     whole = line(dialect, "bbbbbbb1", "aaaaaaa2")
     async with real_house.daemon(watching) as daemon, daemon.connect() as wire:

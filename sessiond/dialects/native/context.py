@@ -1,7 +1,8 @@
 """The messages that entries of a native file put into a context.
 
 Law: payloads are sliced out of their lines, never decoded. A message that stands for
-an entry of another type has the fields of that entry, as the line spells them:
+an entry of another type has the fields of that entry, as the line spells them. Only the summary of
+a compaction is longer than it is stored, if it has file lists: they follow it.
 
     {"role":"compaction_summary","timestamp":"…","summary":"…","first_kept_entry_id":"b2c3d4e5"}
 """
@@ -59,6 +60,10 @@ def _compaction(entry: ContextLine) -> list[ContextMessage]:
     replacement = items(found.get("messages", b"null"))
     if replacement is not None:
         return [ContextMessage(entry.id, bytes(message)) for message in replacement]
+    if entry.ending and entry.ending.strip() not in (text(found.get("summary")) or entry.ending):
+        # The bytes of the stored text stay as they are.
+        longer = bytes(found["summary"])[:-1] + msgspec.json.encode(entry.ending)[1:]
+        found["summary"] = Raw(longer)
     return _stand_in(entry, found)
 
 

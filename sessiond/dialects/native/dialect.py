@@ -44,6 +44,7 @@ _RULES: Final = Rules(
     replacement=True,
     atoms=True,
     auto_title=True,
+    shows_files=True,
     truncates=True,
 )
 

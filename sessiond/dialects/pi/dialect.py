@@ -63,6 +63,8 @@ _RULES: Final = Rules(
     replacement=False,
     atoms=False,
     auto_title=False,
+    # pi itself writes the lists into the summary, and shows the summary as it is stored.
+    shows_files=False,
     truncates=False,
 )
 _NAMES: Final = Names("parentId", "firstKeptEntryId", ("targetId", "fromId"))

@@ -54,6 +54,7 @@ def _told(
         parts.files,
         marker,
         wish.instructions,
+        lists_follow=actor.opened.dialect.rules.shows_files,
     )
     return CompactionPlan(
         plan_id=plan_id,

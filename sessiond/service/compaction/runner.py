@@ -43,7 +43,9 @@ from sessiond.service.hooks import Hooks
 from sessiond.service.log.events import notification
 from sessiond.service.ports import Ticket
 from sessiond.session.compaction.compaction import CompactRequest, compact
+from sessiond.session.compaction.file_lists import with_lists
 from sessiond.session.compaction.plan_id import decode_plan_id
+from sessiond.session.compaction.touched_files import TouchedFiles
 from sessiond.session.draft import Draft
 from sessiond.session.receipts import Receipt
 
@@ -220,7 +222,13 @@ class CompactionRunner:
 
 
 def _stage(draft: Draft, run: CompactionRun, plan: CompactionPlan, summary: str) -> Receipt:
-    details = run.actor.opened.dialect.file_details(plan.files.read, plan.files.modified)
+    opened = run.actor.opened
+    details = opened.dialect.file_details(plan.files.read, plan.files.modified)
+    if not opened.dialect.rules.shows_files:
+        # The program whose file this is shows a summary as it is stored.
+        preset = run.actor.environment.policies.of(opened).preset
+        files = TouchedFiles(tuple(plan.files.read), tuple(plan.files.modified))
+        summary = with_lists(summary, preset.list_files(files))
     request = CompactRequest(
         session_id=run.actor.session_id,
         summary=summary,

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 
-from sessiond.dialects.base import ContextLine
 from sessiond.limits import (
     CONTEXT_CACHE_BYTES_MAX,
     CONTEXT_CACHE_COUNT_MAX,
@@ -20,6 +19,7 @@ from sessiond.limits import (
 )
 from sessiond.model.row import Kind
 from sessiond.service.context.cache_budget import CacheBudget
+from sessiond.service.context.context_lines import context_lines, settings_before
 from sessiond.service.context.recently_used import RecentlyUsed
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.context.context import (
@@ -76,7 +76,9 @@ class ContextCache(RecentlyUsed[int, Context]):
         session = opened.session
         if session.depths[leaf] > INLINE_WALK_STEPS:
             return None
-        if not _is_small(opened, plan_context(session, leaf).seqs):
+        compaction = session.compaction_refs[leaf]
+        read = [*plan_context(session, leaf).seqs, *settings_before(opened, compaction)]
+        if not _is_small(opened, read):
             return None
         context = build_context(opened, leaf)
         self.keep(context)
@@ -147,10 +149,6 @@ def _is_small(opened: OpenSession, seqs: Iterable[int]) -> bool:
 
 
 def _read(opened: OpenSession, seqs: list[int], compaction: int) -> tuple[list[bytes], list[str]]:
-    session = opened.session
-    lines = [
-        ContextLine(session.names[seq], session.kinds[seq], line, kept=seq < compaction)
-        for seq, line in zip(seqs, opened.journal.read_many(seqs), strict=True)
-    ]
+    lines = context_lines(opened, seqs, opened.journal.read_many(seqs), compaction)
     messages = opened.dialect.context(lines)
     return [message.body for message in messages], [message.source for message in messages]

@@ -20,6 +20,7 @@ from sessiond.dialects.base import ContextLine
 from sessiond.limits import INLINE_READ_BYTES, INLINE_WALK_STEPS
 from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.row import CONTEXT_KINDS, MESSAGE_KINDS, Kind
+from sessiond.service.context.context_lines import context_line, settings_before
 from sessiond.service.context.growth import growth, may_be_less
 from sessiond.service.log.chunks import chunks
 from sessiond.service.log.open_session import OpenSession
@@ -119,6 +120,7 @@ def _is_small(table: _Table, opened: OpenSession, leaf: int) -> bool:
             if (first or edited) and session.depths[at] - session.depths[first] > INLINE_WALK_STEPS:
                 return False
             size += _bytes(opened, plan_context(session, at).seqs)
+            size += sum(map(opened.journal.line_bytes, settings_before(opened, at)))
             break
         size += _bytes(opened, (at,))
     return size <= INLINE_READ_BYTES
@@ -187,10 +189,7 @@ def _at_beginning(table: _Table, opened: OpenSession, seq: int) -> int:
     dependent = {int(Kind.CONTEXT_EDIT), int(Kind.OTHER_ROLE)}
     if any(session.kinds[at] in dependent for at in seqs):
         compaction = session.compaction_refs[seq]
-        lines = [
-            ContextLine(session.names[at], session.kinds[at], line, kept=at < compaction)
-            for at, line in _lines(opened, seqs)
-        ]
+        lines = [context_line(opened, at, line, compaction) for at, line in _lines(opened, seqs)]
         return _estimate(table, opened, lines)
     unread = [at for at in seqs if table.own[at] == _UNKNOWN or at == seq]
     for at, line in _lines(opened, unread):
@@ -206,7 +205,8 @@ def _own(
     if kind in MESSAGE_KINDS:
         reading = opened.dialect.reading(line)
         return (0 if reading is None else table.estimator.message(reading)), reading
-    lone = [ContextLine(opened.session.names[seq], kind, line)] if line else []
+    compaction = seq if kind == Kind.COMPACTION else 0
+    lone = [context_line(opened, seq, line, compaction)] if line else []
     return _estimate(table, opened, lone), None
 
 

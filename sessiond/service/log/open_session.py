@@ -14,7 +14,7 @@ from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.store import Found, SessionLog
 from sessiond.model.entries import Header
 from sessiond.model.ids import MAIN
-from sessiond.model.row import LeafEffect
+from sessiond.model.row import InfoEffect, Kind, LeafEffect
 from sessiond.service.log.events import Event, Origin
 from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.service.log.session_info import Persist, SessionInfo, head_infos, lineage_of
@@ -119,6 +119,22 @@ class OpenSession(Struct, eq=False):
     def stated(self) -> Stated:
         """Model and thinking level that the header and the `session_info` entries state."""
         return Stated.of(self.session, self.header.model)
+
+    def compaction_settings_at(self, seq: int) -> Raw | None:
+        """Return the session's own compaction settings as they were at a line.
+
+        Reads lines only if the settings have changed since. Raises StorageError.
+        """
+        session = self.session
+        if session.fact_seqs.get("compaction", 0) <= seq:
+            return self.compaction
+        at = seq
+        while (at := session.kinds.rfind(int(Kind.INFO), 1, at)) > 0:
+            effect = self.dialect.row(self.journal.read(at, at)[0]).effect
+            if isinstance(effect, InfoEffect) and "compaction" in effect.facts:
+                stated: Raw | None = effect.facts["compaction"]
+                return stated
+        return _given(self.header.compaction)
 
     @property
     def compaction(self) -> Raw | None:

@@ -3,6 +3,7 @@
 policy.py         when a context is too large
 cut_point.py      where it is cut
 touched_files.py  files named by tool calls
+file_lists.py     those files as a model reads them
 transcript.py     messages as text for a model
 prompts.py        prompts for a summary
 plan_id.py        the id of a plan

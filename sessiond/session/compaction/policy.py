@@ -13,6 +13,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from sessiond.model.settings import CompactionSettings, PresetName
+from sessiond.session.compaction.file_lists import ListFiles, activity, tagged
 from sessiond.session.compaction.touched_files import FileTools
 from sessiond.session.context.tokens import BYTES, CHARACTERS, Estimator
 
@@ -37,6 +38,8 @@ class Preset(Struct, frozen=True):
     marker: str = ""
     """Text that a summary begins with."""
     files: FileTools = FileTools(frozenset({"read"}), frozenset({"write", "edit"}))
+    list_files: ListFiles = tagged
+    """Function that writes the lists of files behind a summary."""
 
 
 PRESETS: Final[Mapping[PresetName, Preset]] = {
@@ -57,6 +60,7 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
             ("path", "TargetFile", "target"),
             apart=False,
         ),
+        list_files=activity,
     ),
 }
 

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from sessiond.model.parsed_message import ParsedMessage
+from sessiond.session.compaction.file_lists import file_blocks
 from sessiond.session.compaction.touched_files import TouchedFiles
 from sessiond.session.compaction.transcript import conversation
 
@@ -61,6 +62,11 @@ The newest messages, which are kept, begin in the middle of a turn. Its beginnin
 What was asked, what was done about it so far, and what one must know to understand the messages that follow."""
 
 
+_LISTS_END: Final = "End your answer with these lines as they are:"
+_LISTS_FOLLOW: Final = """\
+These lists of files are shown behind your answer by themselves. Do not repeat them:"""
+
+
 class Material(Struct, frozen=True):
     """Material for a summary of a conversation."""
 
@@ -72,6 +78,8 @@ class Material(Struct, frozen=True):
     """First line of the summary; "" for none."""
     instructions: str | None = None
     """The caller's own instruction for the summary."""
+    lists_follow: bool = False
+    """True if a context shows the file lists behind the summary by itself."""
 
 
 def compaction_prompt(material: Material) -> str:
@@ -87,12 +95,6 @@ def branch_prompt(
     return "\n\n".join([*parts, *_ending(files, "", instructions)])
 
 
-def file_blocks(files: TouchedFiles) -> str:
-    """Return the file lists that end a summary; "" without files."""
-    named = {"read-files": files.read, "modified-files": files.modified}
-    return "\n\n".join(_tagged(tag, "\n".join(paths)) for tag, paths in named.items() if paths)
-
-
 def _compaction(material: Material) -> Iterator[str]:
     yield _TASK
     said = conversation(material.history) or "(nothing before this turn)"
@@ -106,14 +108,17 @@ def _compaction(material: Material) -> Iterator[str]:
     yield _SECTIONS
     if material.turn_prefix:
         yield _TURN
-    yield from _ending(material.files, material.marker, material.instructions)
+    ending = _LISTS_FOLLOW if material.lists_follow else _LISTS_END
+    yield from _ending(material.files, material.marker, material.instructions, ending)
 
 
-def _ending(files: TouchedFiles, marker: str, instructions: str | None) -> Iterator[str]:
+def _ending(
+    files: TouchedFiles, marker: str, instructions: str | None, ending: str = _LISTS_END
+) -> Iterator[str]:
     if marker:
         yield f"The first line of your answer is exactly this one:\n{marker}"
     if blocks := file_blocks(files):
-        yield f"End your answer with these lines as they are:\n\n{blocks}"
+        yield f"{ending}\n\n{blocks}"
     if instructions:
         yield f"Above all, mind this: {instructions}"
 
