@@ -39,12 +39,12 @@ class Listener(Protocol):
         """Queue framed events; return False if the outbox is full."""
         ...
 
-    def put(self, frame: bytes, /) -> None:
-        """Queue one frame that must not be dropped."""
+    def deliver(self, frames: bytes, /) -> bool:
+        """Queue framed events and send what is queued; return False if the outbox is full."""
         ...
 
-    def send_events(self) -> None:
-        """Send what is queued where no answer is among it."""
+    def put(self, frame: bytes, /) -> None:
+        """Queue one frame that must not be dropped."""
         ...
 
     def flush(self) -> None:

@@ -104,8 +104,8 @@ class Connection(Generic[C]):
         """Queue one frame that must not be dropped."""
         self.offer: Callable[[bytes], bool] = self._outbox.offer
         """Queue framed events; False when the outbox is full."""
-        self.send_events: Callable[[], None] = self._outbox.flush
-        """Send the queued frames where no answer is among them."""
+        self.deliver: Callable[[bytes], bool] = self._outbox.deliver
+        """Queue framed events and send them; False when the outbox is full."""
         self.flush: Callable[[], None] = self._answers.flush
         """Send the queued frames, as far as the socket takes them."""
         self.answer_all: Callable[[Sequence[Call[C]], Sequence[bytes]], None] = (

@@ -1,6 +1,6 @@
 """Outbox of one connection: bounded, and sent straight from the step that queued.
 
-Rule 1: putting only queues; `flush` sends, once, as much as the socket takes.
+Rule 1: `put` and `offer` only queue; `flush` and `deliver` send as much as the socket takes, once.
 
 Rule 2: an answer is never refused; an event is, when it would pass the limit.
 
@@ -120,6 +120,22 @@ class Outbox:
             self._count_pending()
         return True
 
+    def deliver(self, frames: bytes) -> bool:
+        """Queue events as `offer` does, and send what is queued."""
+        if self._frames or self._draining or self._closed:
+            if not self.offer(frames):
+                return False
+            self.flush()
+            return True
+        # Nothing is queued: most events of a crowd of subscribers come here.
+        sent = self._send(frames)
+        if sent < len(frames) and not self._closed:
+            self._frames.append(frames)
+            self._event_places.append(0)
+            self._event_bytes = len(frames)
+            self._stall(frames, sent)
+        return True
+
     # -- sending -------------------------------------------------------------------
 
     def flush(self) -> None:
@@ -137,12 +153,16 @@ class Outbox:
             self._event_places.clear()
             self.answer_bytes = self._event_bytes = 0
         elif not self._closed:
-            self._load(data)
-            self._count(sent)
-            self._stalls += 1
-            self._draining = True
-            self._count_pending()
-            self._start_task(self._drain)
+            self._stall(data, sent)
+
+    def _stall(self, data: bytes, sent: int) -> None:
+        """Leave the rest of the queued frames, joined as `data`, to a task."""
+        self._load(data)
+        self._count(sent)
+        self._stalls += 1
+        self._draining = True
+        self._count_pending()
+        self._start_task(self._drain)
 
     def _send(self, data: bytes | memoryview) -> int:
         try:

@@ -134,8 +134,8 @@ def test_an_event_costs_little_for_each_subscriber(
         found.append(figures(one.end(), "loop", "python"))
     each = (found[1] - found[0]) / (MANY - FEW)
     sys.stdout.write(f"event and subscriber, {at_once} at once: {each:.2f}\n")
-    # An offer, a flush and the send, which is two calls; and what a busy machine adds. A burst is one offer.
-    assert each <= (5 if at_once == 1 else 0.3), found
+    # A delivery and the send, which is two calls; and what a busy machine adds. A burst is one delivery.
+    assert each <= (4 if at_once == 1 else 0.3), found
 
 
 @pytest.mark.parametrize(

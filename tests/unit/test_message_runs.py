@@ -215,14 +215,14 @@ def outcome(case: Case, monkeypatch: pytest.MonkeyPatch, *, runs: bool) -> Outco
         batch = stage(commands, made, environment, stored, held)
     if case.fails:
         before = str(index_of(made.session))
-        settle(batch, StorageError("the disk is full"), "memory", no_bug, {})
+        settle(batch, StorageError("the disk is full"), "memory", no_bug)
         assert str(index_of(made.session)) == before
     else:
         if case.followed:
             made.session.fold(made.dialect.row(THEIRS))
             batch.follow()
         batch.draft.commit()
-        settle(batch, None, "memory", no_bug, {})
+        settle(batch, None, "memory", no_bug)
     assert all(one.settled for one in commands)
     events = [] if case.fails else [msgspec.structs.astuple(one) for one in batch.events()]
     return Outcome(

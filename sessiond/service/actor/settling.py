@@ -11,7 +11,7 @@ from typing import Any
 
 from sessiond.errors import SessiondError
 from sessiond.service.actor.batch import Batch
-from sessiond.service.ports import Listener, Partner
+from sessiond.service.ports import Partner
 from sessiond.session.receipts import receipts_of_run
 
 __all__ = ["settle"]
@@ -22,20 +22,15 @@ def settle(
     error: SessiondError | None,
     durability: str,
     report_bug: Callable[[str, BaseException], str],
-    touched: dict[Listener, None],
 ) -> None:
-    """Answer every command of a batch; `error` is what storing the batch came to.
-
-    `touched` collects the connections that now have something to send.
-    """
+    """Answer every command of a batch; `error` is what storing the batch came to."""
     plain = [command.offset for command in batch.commands if command.offset >= 0]
     receipts = iter(receipts_of_run(batch.draft, plain, durability) if error is None else ())
     waiting: dict[Partner, tuple[list[Any], list[bytes]]] = {}
     for command in batch.commands:
-        listener: Partner = command.ticket.client.listener
-        touched[listener] = None
         if command.offset >= 0 and error is None:
             command.settled = True
+            listener = command.ticket.client.listener
             tickets, results = waiting.setdefault(listener, ([], []))
             tickets.append(command.ticket)
             results.append(next(receipts))

@@ -25,7 +25,6 @@ from sessiond.service.environment import Environment
 from sessiond.service.external.foreign_lines import ForeignLines
 from sessiond.service.log.log_reader import LogReader
 from sessiond.service.log.open_session import OpenSession
-from sessiond.service.ports import Listener
 from sessiond.service.pubsub.hub import Hub
 
 __all__ = ["SessionWriter", "WriterStatistics"]
@@ -192,9 +191,9 @@ class SessionWriter:
         No await: no task sees half of a batch.
         """
         opened, hub = self._opened, self._hub
-        watching: dict[Listener, None] = {}
-        asking: dict[Listener, None] = {}
-        found = self.foreign_lines.publish(watching)
+        # Their events leave with their answers, in one piece.
+        asking = dict.fromkeys([one.ticket.client.listener for one in batch.commands])
+        found = self.foreign_lines.publish(asking)
         if error is not None:
             self._failures += 1
         elif batch.lines:
@@ -206,18 +205,15 @@ class SessionWriter:
             lines = opened.journal.line_count
             assert len(opened.session.names) == lines, "index and file number the lines alike"
             if hub.has_live:
-                hub.publish(batch.events(), watching)
+                hub.publish(batch.events(), asking)
             self._batches += 1
             self._entries += len(batch.lines)
             self._batch_entries_max = max(self._batch_entries_max, len(batch.lines))
         if found or batch.act is not None:
             # Our own lines leave a session as writable as it was.
-            self.foreign_lines.tell_standing(watching)
-        settle(batch, error, opened.durability, self._environment.report_bug, asking)
+            self.foreign_lines.tell_standing(asking)
+        settle(batch, error, opened.durability, self._environment.report_bug)
         self._inbox.settled(batch.commands)
-        for listener in watching:
-            if listener not in asking:
-                listener.send_events()
         for listener in asking:
             listener.flush()
         return bool(batch.lines or batch.act)

@@ -8,7 +8,7 @@ growing one HALF_LINE_WAIT_SECONDS at most. No look, subscription or other read 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
 from math import inf
 from typing import Any
 
@@ -92,21 +92,21 @@ class ForeignLines:
     def take_in(self) -> None:
         """Index the found lines and send them to the subscribers."""
         touched: dict[Listener, None] = {}
-        self.publish(touched)
+        self.publish(())
         self.tell_standing(touched)
         for listener in touched:
             listener.flush()
 
-    def publish(self, touched: dict[Listener, None]) -> bool:
-        """Index the found lines and offer them, for a writer that flushes by itself.
+    def publish(self, answered: Container[Listener]) -> bool:
+        """Index the found lines and publish them; return whether there were any.
 
-        Return whether there were any.
+        The writer flushes the connections in `answered` itself.
         """
         found = self._opened.journal.take_found()
         if not found:
             return False
         for piece in _pieces(self._opened.adopt(found)):
-            self._hub.publish(piece, touched)
+            self._hub.publish(piece, answered)
         return True
 
     def tell_standing(self, touched: dict[Listener, None]) -> None:

@@ -8,7 +8,7 @@ in the log: a subscriber without room, or in a replay, misses them and is told h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 import anyio
 from msgspec import Struct
@@ -122,10 +122,10 @@ class Hub:
 
     # -- events ----------------------------------------------------------------
 
-    def publish(self, events: Sequence[Event], touched: dict[Listener, None]) -> None:
-        """Offer just stored entries to every live subscription; never waits, never sends.
+    def publish(self, events: Sequence[Event], answered: Container[Listener]) -> None:
+        """Hand just stored entries to every live subscription; never waits.
 
-        `touched` collects the connections that now have something to send.
+        The connections in `answered` are flushed by the caller, with the answers that follow.
         """
         self._events += len(events)
         full: list[Subscription] = []
@@ -135,9 +135,9 @@ class Hub:
             if not frames:
                 continue
             for subscription in group:
-                if subscription.listener.offer(frames):
-                    touched[subscription.listener] = None
-                else:
+                listener = subscription.listener
+                hand_over = listener.offer if listener in answered else listener.deliver
+                if not hand_over(frames):
                     full.append(subscription)
         for subscription in full:
             self._demote(subscription, events[0].seq - 1)
