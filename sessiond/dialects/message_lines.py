@@ -18,7 +18,7 @@ from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import require_readable
 from sessiond.dialects.usage import usage_in
 from sessiond.model.message_lines import MessageLines
-from sessiond.model.nesting import SHALLOW_BYTES
+from sessiond.model.nesting import SHALLOW_BYTES, nests_too_deeply
 from sessiond.model.row import Kind, ModelName
 from sessiond.model.usage import Usage
 
@@ -90,14 +90,16 @@ class UsualLines(Generic[_Line]):
 def _readable(lines: Sequence[bytes]) -> int:
     """Return how many of the lines at the beginning can be sent to clients."""
     # The decoder does not check the encoding of skipped members, but clients get the whole line.
-    doubtful = lines
     if all(map(bytes.isascii, lines)):
-        doubtful = [line for line in lines if len(line) > SHALLOW_BYTES]
-    for line in doubtful:
+        for at, line in enumerate(lines):
+            if len(line) > SHALLOW_BYTES and nests_too_deeply(line):
+                return at
+        return len(lines)
+    for at, line in enumerate(lines):
         try:
             require_readable(line)
         except BadLine:
-            return lines.index(line)
+            return at
     return len(lines)
 
 
@@ -107,11 +109,15 @@ def _answers(
     """Return the models and usages that assistants name; None for each message that names none."""
     models: list[ModelName | None] = [None] * len(said)
     usages: list[Usage | None] = [None] * len(said)
+    model, provider, named = "", None, None
     for at, kind in enumerate(kinds):
         if kind == _ASSISTANT:
             one = said[at]
             if one.model:
-                models[at] = ModelName(one.model, one.provider or None)
+                if one.model != model or one.provider != provider:
+                    model, provider = one.model, one.provider
+                    named = ModelName(model, provider or None)
+                models[at] = named
             if isinstance(one.usage, Raw):
                 usages[at] = usage_in(one.usage)
     return models, usages

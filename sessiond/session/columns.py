@@ -97,12 +97,13 @@ def _fold_below(session: Session, lines: MessageLines, first: int, end: int) -> 
 
 def _give_seqs(session: Session, ids: Sequence[str]) -> bool:
     """Give the ids the next seqs; give none and return False if an id is known or comes twice."""
-    seqs = range(session.seq + 1, session.seq + 1 + len(ids))
-    given = list(map(session.ids.setdefault, ids, seqs))
-    if given == list(seqs):
+    known, first = len(session.ids), session.seq + 1
+    # `all` goes through them all, since no id has the seq 0.
+    all(map(session.ids.setdefault, ids, range(first, first + len(ids))))
+    if len(session.ids) == known + len(ids):
         return True
-    for entry_id, seq, wanted in zip(ids, given, seqs, strict=True):
-        if seq == wanted:
+    for entry_id in ids:
+        if session.ids.get(entry_id, 0) >= first:
             del session.ids[entry_id]
     return False
 
@@ -114,18 +115,24 @@ def _extend_models(session: Session, models: Sequence[ModelName | None] | None, 
         refs.extend(refs[-1:] * count)
         session.setting_refs.extend(_ZERO * count)
         return
-    for model in dict.fromkeys(models):
-        if model not in session.setting_ids:
-            session.setting_ids[model] = len(session.settings)
-            session.settings.append(model)
-    session.setting_refs.extend(array("i", [session.setting_ids[model] for model in models]))
     # The model of a message is its own, or that of its parent.
-    at, own = refs[-1], list[int]()
+    at, named, setting = refs[-1], None, 0
+    own: list[int] = []
+    settings: list[int] = []
     for seq, model in enumerate(models, len(refs)):
-        if model is not None:
+        if model is None:
+            settings.append(0)
+        else:
+            if model is not named:
+                named = model
+                setting = session.setting_ids.setdefault(model, len(session.settings))
+                if setting == len(session.settings):
+                    session.settings.append(model)
             at = seq
+            settings.append(setting)
         own.append(at)
     refs.extend(array("i", own))
+    session.setting_refs.extend(array("i", settings))
 
 
 def _ascending(first: int, count: int) -> array[int]:

@@ -119,7 +119,7 @@ ATTACKERS: Final = (
     Attacker(
         "damaged-files",
         "files with every kind of damage are opened, and opened again",
-        ("tests/service/test_files.py", *_ONCE),
+        ("tests/service/test_files.py", "tests/service/test_damage.py", *_ONCE),
     ),
     Attacker(
         "copies",

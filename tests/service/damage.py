@@ -193,6 +193,7 @@ NATIVE: dict[str, Damage] = {
         GOOD + record(b"label", b'"target_id":"n1","label":"y"') + line(b"n3", b'"r1"')
     ),
     "the same id twice": told(GOOD + ONE, "duplicate_id"),
+    "the same id twice in one chain": told(GOOD + line(b"n1", b'"n2"'), "duplicate_id"),
     "a label of nothing": told(
         GOOD + record(b"label", b'"target_id":"x","label":"y"'), "unknown_target"
     ),
@@ -249,6 +250,9 @@ PI: dict[str, Damage] = {
     "an orphan": told(PI_GOOD + pi_line(b"00000002", b'"nowhere"'), "orphan", 3),
     "its own parent": told(PI_GOOD + pi_line(b"00000002", b'"00000002"'), "orphan", 3),
     "the same id twice": told(PI_GOOD + PI_ONE, "duplicate_id", 3),
+    "the same id twice in one chain": told(
+        PI_GOOD + pi_line(b"00000001", b'"00000001"'), "duplicate_id", 3
+    ),
     "a native line": told(PI_GOOD + ONE, "other_spelling", 3),
     "a time that is none": told(
         PI_GOOD + pi_line(b"00000002", b"null").replace(b"2026-01-15T10:30:00.000Z", b"now"),

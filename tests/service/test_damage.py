@@ -21,6 +21,10 @@ from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, HEADER, NATIVE, ONE, PI, Damage, line
 
 PAGE = Path(__file__).parents[2] / "protocol.md"
+# Only verify looks for these.
+ONLY_VERIFIED = {"long_line", "bad_time", "other_spelling", "other_id"}
+# To an opening, half an append may still go on.
+HALF_APPENDS = {"broken_atom", "incomplete_atom"}
 HI = {"role": "user", "content": "hi", "timestamp": 1768473000000}
 
 
@@ -33,6 +37,13 @@ async def look(wire: Wire, damage: Damage, dialect: str) -> None:
     assert found["dialect"] == (None if damage.opens == "refused" else dialect)
     assert found["bytes"] == len(damage.content)
     assert found["repairable"] is bool(damage.dropped)
+
+
+def check_opening(damage: Damage, problems: int) -> None:
+    """Check that an opening counts the problems that verify reports."""
+    kinds = [kind for _, kind in damage.problems]
+    if HALF_APPENDS.isdisjoint(kinds):
+        assert problems == sum(kind not in ONLY_VERIFIED for kind in kinds)
 
 
 @pytest.mark.parametrize("case", NATIVE)
@@ -51,6 +62,7 @@ async def test_in_a_native_file(house: House, case: str) -> None:
         assert [one for one in house.disk.paths if one.parent != house.layout.locks] == [path]
         info = (await call(wire, "session/open"))["session"]
         assert info["read_only"] is (damage.opens == "read_only")
+        check_opening(damage, info["problems"])
         # Verify says of an open session what it says of a closed one.
         await look(wire, damage, "native")
         await call(wire, "session/entries")
@@ -111,6 +123,8 @@ async def test_in_a_file_of_pis_nothing_is_shortened_and_everybody_may_write(
         plan = await call(wire, "session/repair")
         assert (plan["dropped"], plan["kept"]) == (0, len(damage.content.splitlines()))
         assert plan["reason"]
+        info = (await call(wire, "session/open"))["session"]
+        check_opening(damage, info["problems"])
         assert (await call(wire, "append", message=HI))["durability"] == "disk"
         assert house.disk.content(path).startswith(damage.content)
 
