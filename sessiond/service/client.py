@@ -209,7 +209,7 @@ class Client:
 
     def chunk_done(self) -> None:
         """Serve the gathered sessions: all requests of one read are queued now."""
-        self.service.registry.run_ready()
+        self.service.registry.end_chunk(self)
 
     def input_ended(self) -> None:
         """Wait for no lease any more, since the client can send no further request.

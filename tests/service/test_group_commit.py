@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
@@ -269,3 +271,27 @@ async def test_commands_of_a_session_that_cannot_be_opened_are_all_answered(hous
             assert refused.value.data["kind"] == "session_not_found"
         await create(wire)
         assert (await wire.answer(await append_soon(wire, "e1")))["seq"] == 1
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("clients", [1, 8])
+async def test_requests_that_clients_send_together_are_one_batch_in_memory(
+    house: House, clients: int
+) -> None:
+    """Only asyncio tells when all that has arrived was read."""
+    async with house.daemon() as daemon, AsyncExitStack() as wires:
+        first = await wires.enter_async_context(daemon.connect())
+        await create(first, persist="never")
+        others = [await wires.enter_async_context(daemon.connect()) for _ in range(clients - 1)]
+        params = {"session_id": SESSION, "message": USER}
+        request = {"jsonrpc": "2.0", "id": 1, "method": "session/append", "params": params}
+        frame = json.dumps(request).encode() + b"\n"
+        for _ in range(3):
+            for wire in (first, *others):
+                assert wire.send_some(frame) == len(frame)
+            for wire in (first, *others):
+                assert (await wire.message())["result"]["durability"] == "memory"
+        statistics = daemon.service.actor(SESSION).statistics().writer
+        # In the first round the client that created the session still seems to be alone.
+        assert statistics.batches == (3 if clients == 1 else 4)
+        assert statistics.batch_entries_max == clients

@@ -190,6 +190,11 @@ class Loop:
             self._rests = False
             await self._flights.landed()
 
+    @property
+    def has_disk(self) -> bool:
+        """True if a batch of the session waits for a disk."""
+        return self.live is not None and self.live.opened.journal.blocking
+
     def run_ready(self) -> None:
         """Serve what a chunk of requests has left, as far as that waits for nothing but the disk."""
         live = self.live

@@ -14,6 +14,7 @@ from typing import Any, Final
 import anyio
 from anyio import CapacityLimiter, to_thread
 from anyio.abc import TaskGroup
+from anyio.lowlevel import current_token
 
 from sessiond.errors import (
     Cancelled,
@@ -79,6 +80,9 @@ class SessionRegistry:
             self.by_id, self._leaving, store.files, environment.monotonic, self._dismiss
         )
         self.chunk = Chunk()
+        self._last_client: object = None
+        self._is_scheduled = False
+        self._call_soon = getattr(current_token().native_token, "call_soon", None)
         self.disk = DiskThreads(WRITER_THREADS_MAX)
         """The threads that store the batches of all sessions; `run` starts them."""
         self._runs = runs
@@ -276,11 +280,31 @@ class SessionRegistry:
         if actor.can_unload and self.by_id.get(actor.session_id) is actor:
             self._dismiss(actor)
 
-    def run_ready(self) -> None:
-        """End a chunk of requests: serve the sessions that it left, as far as only the disk is waited for."""
+    def end_chunk(self, client: object) -> None:
+        """End a chunk of requests: serve the sessions that the chunk has left to serve.
+
+        The requests of clients that take turns often arrive together. Sessions in memory are then
+        served in the next turn of the event loop, and what has arrived by then is one batch. With a
+        disk, the requests that arrive while a batch is stored are the next batch anyway.
+        """
         chunk = self.chunk
         chunk.under_way = False
-        ready, chunk.ready = chunk.ready, []
+        if not chunk.ready:
+            return
+        is_alone, self._last_client = client is self._last_client, client
+        if is_alone or self._call_soon is None or any(one.has_disk for one in chunk.ready):
+            self.run_ready()
+        elif not self._is_scheduled:
+            self._is_scheduled = True
+            self._call_soon(self._run_scheduled)
+
+    def _run_scheduled(self) -> None:
+        self._is_scheduled = False
+        self.run_ready()
+
+    def run_ready(self) -> None:
+        """Serve the sessions that requests have left, as far as only the disk is waited for."""
+        ready, self.chunk.ready = self.chunk.ready, []
         for loop in ready:
             loop.run_ready()
 
